@@ -1,0 +1,67 @@
+"""Field checks that name the field, the value and the remedy.
+
+Every value type of the package validates in ``__post_init__`` through these few functions, so
+that all messages read alike: ``PipelineConfig.depth is 0, but must be at least 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+from pipeloom.errors import ConfigError
+
+
+def check_int(
+    owner: str, field: str, value: object, low: int, high: int | None = None, hint: str = ""
+) -> None:
+    """Require an ``int`` (not a ``bool``) with ``low <= value <= high``."""
+    where = f"{owner}.{field}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(
+            f"{where} is {value!r}, but must be an integer",
+            hint=hint or f"pass a whole number for {field}",
+            field=where,
+        )
+    if value < low or (high is not None and value > high):
+        legal = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ConfigError(
+            f"{where} is {value}, but must be {legal}",
+            hint=hint or f"choose {field} {legal}",
+            field=where,
+        )
+
+
+def check_bool(owner: str, field: str, value: object) -> None:
+    """Require ``True`` or ``False`` itself; 0 and 1 are rejected, they are usually a slip."""
+    if not isinstance(value, bool):
+        where = f"{owner}.{field}"
+        raise ConfigError(
+            f"{where} is {value!r}, but must be True or False",
+            hint=f"pass {field}=True or {field}=False",
+            field=where,
+        )
+
+
+def check_instance(owner: str, field: str, value: object, kind: type[Any]) -> None:
+    """Require an instance of ``kind``; for enums the hint lists the members."""
+    if isinstance(value, kind):
+        return
+    where = f"{owner}.{field}"
+    if issubclass(kind, Enum):
+        hint = f"use one of {', '.join(f'{kind.__name__}.{m.name}' for m in kind)}"
+    else:
+        hint = f"pass a {kind.__name__}"
+    raise ConfigError(
+        f"{where} is {value!r}, but must be a {kind.__name__}", hint=hint, field=where
+    )
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint for an unknown name: the nearest valid one first, then all of them."""
+    options = list(valid)
+    close = get_close_matches(name, options, n=1, cutoff=0.5)
+    listing = ", ".join(options)
+    return f"did you mean {close[0]!r}? Valid: {listing}" if close else f"valid: {listing}"

@@ -1,0 +1,132 @@
+"""The waist of the hourglass: one compiled schedule, as immutable plain data.
+
+Everything upstream (declarations, graph, strategies, program, phases) exists to build a
+``CompiledSchedule``; everything downstream (verifier, simulator, emitters, reports) reads one
+and cannot tell how it was made. ``to_dict``/``from_dict`` carry it through a file unchanged.
+
+    compiled = compile_schedule(DeclarativeSchedule())
+    for entry in compiled.kernel:
+        print(entry.time_slot, entry.op)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeloom.blocks import PipelineProgram
+from pipeloom.config import PipelineConfig, ScheduleConfig
+from pipeloom.geometry import KernelGeometry
+from pipeloom.graph import DepEdge, LoopBody
+from pipeloom.ops import OpDesc, OpTag, Phase
+from pipeloom.plain import from_plain, to_plain
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """An op at its place: ``time_slot`` counts from 0 within its phase."""
+
+    op: OpDesc
+    time_slot: int
+    phase: Phase
+    is_prefetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a strategy claims about its order, in cycles and registers of the cost model.
+
+    ``proved`` means that no legal order has a smaller makespan (and, at that makespan, a smaller
+    VGPR peak unless the order met the lower bound outright); ``nodes`` is the search effort.
+    """
+
+    strategy: str
+    makespan: int
+    vgpr_peak: int
+    lower_bound: int
+    proved: bool
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCounts:
+    """Synchronisation in one phase. ``coalesced_waits`` counts runs of adjacent waits as one."""
+
+    entries: int
+    wait_vm: int
+    wait_lgkm: int
+    coalesced_waits: int
+    barriers: int
+    fences: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSchedule:
+    """The software pipeline: three lists of entries, and how they came about."""
+
+    schedule: str
+    config: PipelineConfig
+    schedule_config: ScheduleConfig
+    body: tuple[OpDesc, ...]
+    edges: tuple[DepEdge, ...]
+    order: tuple[int, ...]
+    certificate: Certificate
+    program: PipelineProgram | None
+    prologue: tuple[ScheduleEntry, ...]
+    kernel: tuple[ScheduleEntry, ...]
+    epilogue: tuple[ScheduleEntry, ...]
+    kernel_deps: tuple[DepEdge, ...]
+    warp_stagger_index: int
+    geometry: KernelGeometry | None = None
+    notes: tuple[str, ...] = ()
+
+    def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
+        """The entries of one phase."""
+        return (self.prologue, self.kernel, self.epilogue)[phase]
+
+    @property
+    def loop_body(self) -> LoopBody:
+        """The dependence graph of one iteration."""
+        return LoopBody(self.body, self.edges)
+
+    def counts(self, phase: Phase) -> PhaseCounts:
+        """How many waits, barriers and fences a phase holds."""
+        tags = [entry.op.tag for entry in self.phase(phase)]
+        waits = {OpTag.WAIT_VM, OpTag.WAIT_LGKM}
+        fences = {OpTag.SET_PRIO, OpTag.SCHEDULE_BARRIER, OpTag.SCHED_GROUP_BARRIER}
+        runs = sum(
+            1
+            for at, tag in enumerate(tags)
+            if tag in waits and (at == 0 or tags[at - 1] not in waits)
+        )
+        return PhaseCounts(
+            entries=len(tags),
+            wait_vm=tags.count(OpTag.WAIT_VM),
+            wait_lgkm=tags.count(OpTag.WAIT_LGKM),
+            coalesced_waits=runs,
+            barriers=tags.count(OpTag.BARRIER),
+            fences=sum(tag in fences for tag in tags),
+        )
+
+    def ops_per_block(self) -> tuple[int, ...]:
+        """How many entries each block of the kernel expands to; empty without blocks."""
+        if self.program is None:
+            return ()
+        return tuple(len(self.program.expand_block(i)) for i in range(len(self.program.blocks)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the field names; enums as their integer codes."""
+        plain = to_plain(self)
+        assert isinstance(plain, dict)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CompiledSchedule:
+        """The schedule that ``to_dict`` described; raises ``SpecError`` naming a bad key."""
+        return from_plain(cls, data)
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON; the same schedule always gives the same bytes."""
+        return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,172 @@
+"""Tile shapes, and the counter costs that follow from them.
+
+A global load of half a tile is split over all waves of the workgroup, a fragment load over the
+MMAs of a quadrant; how many instructions that takes per wave is what ``vmcnt`` and ``lgkmcnt``
+count. Formulas: KERNELS.md section 3 of the specification. Example, the bf16 ping-pong:
+
+    KernelGeometry.ping_pong(BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_K=32, elem_bytes=2)
+    # 512 threads x 16 bytes cover 64 rows of 64 elements: 128 rows take vm_per_load_a = 2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.checks import check_bool, check_int
+from pipeloom.errors import ConfigError
+
+WAVE_LANES = 64
+LOAD_BYTES = 16
+"""One LDS-DMA or ds_read_b128 instruction moves 16 bytes per lane."""
+
+PING_PONG_WAVES = 8
+FOUR_WAVE_WAVES = 4
+GFX950_LDS_BYTES = 160 * 1024
+GFX942_LDS_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelGeometry:
+    """Block tile BM x BN x BK, the MMA shape, and counter entries per load op."""
+
+    BM: int
+    BN: int
+    BK: int
+    MMA_M: int
+    MMA_N: int
+    MMA_K: int
+    elem_bytes: int
+    simd_width: int
+    is_fp8: bool
+    vm_per_load_a: int
+    vm_per_load_b: int
+    lgkm_per_load_a: int
+    lgkm_per_load_b: int
+
+    def __post_init__(self) -> None:
+        for name in ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes", "simd_width"):
+            check_int("KernelGeometry", name, getattr(self, name), 1)
+        check_bool("KernelGeometry", "is_fp8", self.is_fp8)
+        for name in ("vm_per_load_a", "vm_per_load_b"):
+            check_int("KernelGeometry", name, getattr(self, name), 1)
+        for name in ("lgkm_per_load_a", "lgkm_per_load_b"):
+            check_int("KernelGeometry", name, getattr(self, name), 0)
+
+    @property
+    def lds_bytes(self) -> int:
+        """Two stages of A and B."""
+        return 2 * (self.BM + self.BN) * self.BK * self.elem_bytes
+
+    @property
+    def k_mmas(self) -> int:
+        """MMA steps along K in one tile."""
+        return self.BK // self.MMA_K
+
+    @classmethod
+    def ping_pong(
+        cls,
+        *,
+        BM: int,
+        BN: int,
+        BK: int,
+        MMA_M: int,
+        MMA_N: int,
+        MMA_K: int,
+        elem_bytes: int,
+        lds_limit: int = GFX950_LDS_BYTES,
+    ) -> KernelGeometry:
+        """Eight waves, 2 along M by 4 along N; a quadrant is a quarter of a wave's tile."""
+        return cls._derive(
+            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, PING_PONG_WAVES, (2, 4), lds_limit
+        )
+
+    @classmethod
+    def four_wave(
+        cls,
+        *,
+        BM: int,
+        BN: int,
+        BK: int,
+        MMA_M: int,
+        MMA_N: int,
+        MMA_K: int,
+        elem_bytes: int,
+        lds_limit: int = GFX950_LDS_BYTES,
+    ) -> KernelGeometry:
+        """Four waves, 2 by 2."""
+        return cls._derive(
+            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, FOUR_WAVE_WAVES, (2, 2), lds_limit
+        )
+
+    @classmethod
+    def _derive(
+        cls,
+        block: tuple[int, int, int],
+        mma: tuple[int, int, int],
+        elem_bytes: int,
+        waves: int,
+        wave_grid: tuple[int, int],
+        lds_limit: int,
+    ) -> KernelGeometry:
+        names = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
+        for name, value in zip(names, (*block, *mma, elem_bytes), strict=True):
+            check_int("KernelGeometry", name, value, 1)
+        (bm, bn, bk), (mma_m, mma_n, mma_k) = block, mma
+        simd_width = _divide(LOAD_BYTES, elem_bytes, "16-byte load", "elem_bytes")
+        threads_per_row = _divide(bk, simd_width, "BK", "elements per 16-byte load")
+        rows_at_once = _divide(waves * WAVE_LANES, threads_per_row, "threads", "threads per row")
+        fragment = _divide(mma_m * mma_k, WAVE_LANES, "MMA_M*MMA_K", "lanes") * elem_bytes
+        is_fp8 = elem_bytes == 1
+        pieces = 2 if is_fp8 and (mma_m, mma_n, mma_k) == (16, 16, 128) else 1
+        piece_bytes = _divide(fragment, pieces, "fragment bytes", "pieces")
+        reads = _divide(bk, mma_k, "BK", "MMA_K") * pieces * -(-piece_bytes // LOAD_BYTES)
+        wm = _divide(bm, wave_grid[0], "BM", "waves along M")
+        wn = _divide(bn, wave_grid[1], "BN", "waves along N")
+        quadrant_m = _divide(_divide(wm, mma_m, "rows of a wave", "MMA_M"), 2, "WM/MMA_M", "2")
+        quadrant_n = _divide(_divide(wn, mma_n, "columns of a wave", "MMA_N"), 2, "WN/MMA_N", "2")
+        geometry = cls(
+            BM=bm,
+            BN=bn,
+            BK=bk,
+            MMA_M=mma_m,
+            MMA_N=mma_n,
+            MMA_K=mma_k,
+            elem_bytes=elem_bytes,
+            simd_width=simd_width,
+            is_fp8=is_fp8,
+            vm_per_load_a=-(-_divide(bm, 2, "BM", "2") // rows_at_once),
+            vm_per_load_b=-(-_divide(bn, 2, "BN", "2") // rows_at_once),
+            lgkm_per_load_a=quadrant_m * reads,
+            lgkm_per_load_b=quadrant_n * reads,
+        )
+        if geometry.lds_bytes > lds_limit:
+            raise ConfigError(
+                f"KernelGeometry: two stages of a {bm}x{bn}x{bk} tile take {geometry.lds_bytes} "
+                f"bytes of LDS, over the limit of {lds_limit}",
+                hint="make BM, BN or BK smaller, or target a chip with more LDS",
+                field="KernelGeometry.lds_bytes",
+            )
+        return geometry
+
+    def max_globals(self, wave_grid: tuple[int, int]) -> int:
+        """How many loads per block the MMAs can hide: 1 with enough of them, else unlimited (0)."""
+        quadrant_m = self.BM // wave_grid[0] // self.MMA_M // 2
+        quadrant_n = self.BN // wave_grid[1] // self.MMA_N // 2
+        if self.k_mmas * quadrant_m * quadrant_n < 8:
+            return 0
+        return derive_safe_max_globals(self.k_mmas)
+
+
+def derive_safe_max_globals(num_k_mmas: int) -> int:
+    """One load per block is safe with at least two MMA steps along K, else do not spread."""
+    return 1 if num_k_mmas >= 2 else 0
+
+
+def _divide(value: int, by: int, what: str, by_what: str) -> int:
+    if value < by or value % by:
+        raise ConfigError(
+            f"KernelGeometry: {what} ({value}) is not a positive multiple of {by_what} ({by})",
+            hint=f"choose a shape in which {by} divides {what}",
+            field="KernelGeometry",
+        )
+    return value // by

@@ -1,0 +1,304 @@
+"""Operations: what one loop iteration does, before anyone decides when.
+
+An ``OpDesc`` is one operation of the body. A kernel author writes *logical* ops, which say only
+what is done (tag, channel, buffer stage, subtile, K offset); ``annotate_ops`` in ``costs`` then
+stamps what it costs on a target. The framework adds its own ops (waits, barriers, fences), whose
+tags start at 128.
+
+    body = PipelineBody()
+    body.load(LOAD_A, ch=0, stage=0, sub=0, k=KOffsetKind.K0)
+    body.fan(2, FRAG_A, ch=0)          # two fragment loads, subtile 0 and 1
+    body.grid(2, 2, MMA)               # four MMAs: stage is the row, subtile the column
+    ops = body.done()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from types import TracebackType
+
+from pipeloom.checks import check_instance, check_int
+
+
+class ResourceKind(IntEnum):
+    """The unit that executes an op."""
+
+    GLOBAL_MEM = 0  # tracked by vmcnt
+    LDS = 1  # tracked by lgkmcnt
+    MMA_UNIT = 2
+    SCALAR = 3
+    VALU = 4  # independent of the MMA unit
+    NONE = 255
+
+
+class OpRole(IntEnum):
+    """What an op means to the pipeline, whatever its tag."""
+
+    GLOBAL_LOAD = 0
+    SHARED_STORE = 1
+    FRAGMENT_LOAD = 2
+    COMPUTE = 3
+    SYNC = 4
+    FENCE = 5
+    VALU_COMPUTE = 6
+    NONE = 255
+
+
+class KOffsetKind(IntEnum):
+    """Which K tile a load reads, relative to the loop variable, in multiples of BK."""
+
+    K0 = 0
+    K1 = 1
+    K_NEXT = 2
+    K_PREV = 3
+    NONE = 255
+
+    @property
+    def multiple(self) -> int | None:
+        """The offset in K tiles; ``None`` where the op reads no K tile of its own."""
+        return {KOffsetKind.K_PREV: -1, KOffsetKind.NONE: None}.get(self, int(self))
+
+    @property
+    def is_prefetch(self) -> bool:
+        """Whether a load with this offset fetches for a later use, not for this iteration."""
+        return self is not KOffsetKind.K_PREV and self is not KOffsetKind.NONE
+
+
+class Phase(IntEnum):
+    """The three parts of a software pipeline."""
+
+    PROLOGUE = 0
+    KERNEL = 1
+    EPILOGUE = 2
+
+
+class OpTag(IntEnum):
+    """Tags owned by the framework; 0 to 127 belong to the kernel author."""
+
+    BARRIER = 128
+    WAIT_VM = 129
+    WAIT_LGKM = 130
+    SET_PRIO = 131
+    SCHEDULE_BARRIER = 132
+    SCHED_GROUP_BARRIER = 133
+    NONE = 255
+
+
+MAX_KERNEL_TAG = 127
+_PLAIN_INT = {int}
+_TAGS = frozenset(range(MAX_KERNEL_TAG + 1)) | {int(t) for t in OpTag}
+
+
+@dataclass(frozen=True, slots=True)
+class OpDesc:
+    """One operation. For compute ops ``stage`` is the M row and ``subtile`` the N column."""
+
+    tag: int
+    stage: int = 0
+    subtile: int = 0
+    k_offset: KOffsetKind = KOffsetKind.NONE
+    vm_cost: int = 0
+    lgkm_cost: int = 0
+    wait_value: int = 0
+    resource: ResourceKind = ResourceKind.NONE
+    latency: int = 0
+    role: OpRole = OpRole.NONE
+    channel: int = -1
+    vgpr_def: int = 0
+    vgpr_kill: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = {
+            type(self.tag),
+            type(self.stage),
+            type(self.subtile),
+            type(self.vm_cost),
+            type(self.lgkm_cost),
+            type(self.wait_value),
+            type(self.latency),
+            type(self.channel),
+            type(self.vgpr_def),
+            type(self.vgpr_kill),
+        }
+        if not (
+            kinds == _PLAIN_INT
+            and type(self.role) is OpRole
+            and type(self.resource) is ResourceKind
+            and type(self.k_offset) is KOffsetKind
+            and self.tag in _TAGS
+            and -1 <= self.channel <= 1
+            and min(self.stage, self.subtile, self.vm_cost, self.lgkm_cost) >= 0
+            and min(self.wait_value, self.latency, self.vgpr_def, self.vgpr_kill) >= 0
+        ):
+            self._check_each_field()
+
+    def _check_each_field(self) -> None:
+        check_instance("OpDesc", "role", self.role, OpRole)
+        check_instance("OpDesc", "resource", self.resource, ResourceKind)
+        check_instance("OpDesc", "k_offset", self.k_offset, KOffsetKind)
+        owned = ", ".join(f"{t.name} {t.value}" for t in OpTag)
+        hint = f"kernel tags are 0 to {MAX_KERNEL_TAG}; the framework owns {owned}"
+        check_int("OpDesc", "tag", self.tag, 0, 255, hint)
+        if self.tag not in _TAGS:
+            check_int("OpDesc", "tag", self.tag, 0, MAX_KERNEL_TAG, hint)
+        check_int("OpDesc", "channel", self.channel, -1, 1, "0 is A, 1 is B, -1 is none")
+        for field in ("stage", "subtile", "vm_cost", "lgkm_cost", "wait_value", "latency"):
+            check_int("OpDesc", field, getattr(self, field), 0)
+        check_int("OpDesc", "vgpr_def", self.vgpr_def, 0)
+        check_int("OpDesc", "vgpr_kill", self.vgpr_kill, 0)
+
+    @property
+    def is_framework(self) -> bool:
+        """Whether the framework, not the kernel author, owns this op's tag."""
+        return self.tag > MAX_KERNEL_TAG
+
+    @classmethod
+    def logical(
+        cls,
+        tag: int,
+        channel: int = -1,
+        stage: int = 0,
+        subtile: int = 0,
+        k_offset: KOffsetKind = KOffsetKind.NONE,
+    ) -> OpDesc:
+        """What is done and to which data, with no cost: a declaration."""
+        return cls(tag, stage, subtile, k_offset, channel=channel)
+
+    @staticmethod
+    def barrier() -> OpDesc:
+        """``s_barrier``: wait for the other waves, and for nothing else."""
+        return _BARRIER
+
+    @staticmethod
+    def wait_vm(count: int) -> OpDesc:
+        """``s_waitcnt vmcnt(count)``."""
+        return _sync(OpTag.WAIT_VM, OpRole.SYNC, 0, count)
+
+    @staticmethod
+    def wait_lgkm(count: int) -> OpDesc:
+        """``s_waitcnt lgkmcnt(count)``."""
+        return _sync(OpTag.WAIT_LGKM, OpRole.SYNC, 0, count)
+
+    @staticmethod
+    def set_prio(priority: int) -> OpDesc:
+        """``s_setprio priority``."""
+        return _sync(OpTag.SET_PRIO, OpRole.FENCE, 0, priority)
+
+    @staticmethod
+    def schedule_barrier() -> OpDesc:
+        """A fence that stops the compiler from moving instructions; no instruction itself."""
+        return _SCHEDULE_BARRIER
+
+    @staticmethod
+    def sched_group_barrier(mask: int, count: int) -> OpDesc:
+        """A compiler hint: ``count`` instructions of the group ``mask`` come next."""
+        return _sync(OpTag.SCHED_GROUP_BARRIER, OpRole.FENCE, mask, count)
+
+    @staticmethod
+    def none() -> OpDesc:
+        """The absent op."""
+        return _NONE
+
+
+@lru_cache(maxsize=1024)
+def _sync(tag: OpTag, role: OpRole, subtile: int, wait_value: int) -> OpDesc:
+    return OpDesc(
+        int(tag),
+        subtile=subtile,
+        wait_value=wait_value,
+        resource=ResourceKind.SCALAR,
+        role=role,
+    )
+
+
+_BARRIER = _sync(OpTag.BARRIER, OpRole.SYNC, 0, 0)
+_SCHEDULE_BARRIER = _sync(OpTag.SCHEDULE_BARRIER, OpRole.FENCE, 0, 0)
+_NONE = OpDesc(int(OpTag.NONE))
+
+
+class PipelineBody:
+    """Builds the logical body of one iteration, in declaration order.
+
+    The verbs differ only in what they tell the reader: each appends one logical op and returns
+    the builder, so that calls chain. Usable in a ``with`` block.
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[OpDesc] = []
+
+    def __enter__(self) -> PipelineBody:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __iter__(self) -> Iterator[OpDesc]:
+        return iter(self._ops)
+
+    def op(
+        self,
+        tag: int,
+        *,
+        ch: int = -1,
+        stage: int = 0,
+        sub: int = 0,
+        k: KOffsetKind = KOffsetKind.NONE,
+    ) -> PipelineBody:
+        """Append one logical op."""
+        self._ops.append(OpDesc.logical(tag, ch, stage, sub, k))
+        return self
+
+    load = op
+    store = op
+    frag = op
+    compute = op
+
+    def barrier(self) -> PipelineBody:
+        """Append a workgroup barrier."""
+        self._ops.append(OpDesc.barrier())
+        return self
+
+    def fan(
+        self,
+        n: int,
+        tag: int,
+        *,
+        ch: int = -1,
+        stage: int = 0,
+        k: KOffsetKind = KOffsetKind.NONE,
+    ) -> PipelineBody:
+        """Append ``n`` ops that differ only in subtile, 0 to n-1."""
+        check_int("PipelineBody.fan", "n", n, 0)
+        for sub in range(n):
+            self.op(tag, ch=ch, stage=stage, sub=sub, k=k)
+        return self
+
+    def grid(
+        self, m: int, n: int, tag: int, *, ch: int = -1, k: KOffsetKind = KOffsetKind.NONE
+    ) -> PipelineBody:
+        """Append an m x n grid, row by row: stage is the row, subtile the column."""
+        check_int("PipelineBody.grid", "m", m, 0)
+        check_int("PipelineBody.grid", "n", n, 0)
+        for row in range(m):
+            self.fan(n, tag, ch=ch, stage=row, k=k)
+        return self
+
+    def extend(self, other: PipelineBody) -> PipelineBody:
+        """Absorb the ops of another builder, in its order."""
+        self._ops.extend(list(other))
+        return self
+
+    def done(self) -> list[OpDesc]:
+        """The declared ops; a fresh list on each call."""
+        return list(self._ops)

@@ -1,0 +1,136 @@
+"""Values to plain data and back, driven by the dataclass fields themselves.
+
+One pair of functions serves every value type, so a new field cannot be forgotten in a
+hand-written list: ``from_plain(cls, to_plain(x)) == x`` for any dataclass built of ints, bools,
+strings, floats, enums, tuples, optionals and other such dataclasses.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pipeloom.checks import nearest
+from pipeloom.errors import ScheduleError, SpecError
+
+T = TypeVar("T")
+
+
+def to_plain(value: object) -> Any:
+    """Nested dicts, lists, numbers and strings; an enum becomes its code."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(cls: type[T], data: object, where: str = "") -> T:
+    """Build ``cls`` from plain data; ``where`` is the key path for error messages."""
+    label = where or cls.__name__
+    if not isinstance(data, Mapping):
+        raise SpecError(
+            f"{label} is {_short(data)}, but must be a mapping",
+            hint=f"give the fields of {cls.__name__} by name",
+            field=where or None,
+        )
+    kind: Any = cls
+    hints = _hints(kind)
+    for key in data:
+        if key not in hints:
+            raise SpecError(
+                f"{label} has no key {key!r}",
+                hint=nearest(str(key), hints),
+                field=f"{where}.{key}" if where else str(key),
+            )
+    values = {
+        name: _value(kind, data[name], f"{where}.{name}" if where else name)
+        for name, kind in hints.items()
+        if name in data
+    }
+    missing = _required(kind) - values.keys()
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise SpecError(
+            f"{label} lacks {names}", hint=f"add the missing key(s): {names}", field=where or None
+        )
+    try:
+        return cls(**values)
+    except ScheduleError as error:
+        if where and not (error.field or "").startswith(where):
+            raise SpecError(f"{where}: {error.message}", hint=error.hint, field=where) from error
+        raise
+
+
+@lru_cache(maxsize=256)
+def _hints(cls: Any) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls) if f.init}
+
+
+@lru_cache(maxsize=256)
+def _required(cls: Any) -> frozenset[str]:
+    return frozenset(
+        f.name
+        for f in fields(cls)
+        if f.init and f.default is MISSING and f.default_factory is MISSING
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _value(kind: Any, data: object, where: str) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        options = get_args(kind)
+        if data is None and type(None) in options:
+            return None
+        (inner,) = [o for o in options if o is not type(None)]
+        return _value(inner, data, where)
+    if origin is tuple:
+        if not isinstance(data, list | tuple):
+            raise SpecError(f"{where} is {_short(data)}, but must be a list", field=where)
+        (inner, _) = get_args(kind)
+        return tuple(_value(inner, item, f"{where}[{i}]") for i, item in enumerate(data))
+    if isinstance(kind, type) and is_dataclass(kind):
+        return from_plain(kind, data, where)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _enum(kind, data, where)
+    return _scalar(kind, data, where)
+
+
+def _enum(kind: type[Enum], data: object, where: str) -> Enum:
+    """By integer code or, as people write it, by name in any case."""
+    by_name = {member.name.lower(): member for member in kind}
+    if isinstance(data, str) and data.lower() in by_name:
+        return by_name[data.lower()]
+    if not isinstance(data, bool | str):
+        try:
+            return kind(data)
+        except ValueError:
+            pass
+    raise SpecError(
+        f"{where} is {_short(data)}, which is not a {kind.__name__}",
+        hint=nearest(str(data).lower(), by_name),
+        field=where,
+    )
+
+
+def _scalar(kind: Any, data: object, where: str) -> Any:
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind in (int, float, str, bool):
+        if type(data) is not kind:
+            name = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+            raise SpecError(f"{where} is {_short(data)}, but must be {name[kind]}", field=where)
+        return data
+    raise SpecError(f"{where} cannot be read back: no plain form for {kind}", field=where)

@@ -1,0 +1,1 @@
+"""Ways of ordering one iteration, behind one small interface."""
