@@ -1,1 +1,168 @@
-"""pipeloom."""
+"""pipeloom: declare one loop iteration and a machine, get its software pipeline.
+
+from pipeloom import DeclarativeSchedule, compile_schedule
+compiled = compile_schedule(DeclarativeSchedule(lgkm_a=8, lgkm_b=4))
+"""
+
+from pipeloom.blocks import MMABlockSpec, PipelineProgram, emit_minimal_barrier_block
+from pipeloom.compiled import Certificate, CompiledSchedule, ScheduleEntry
+from pipeloom.compiler import compile_schedule
+from pipeloom.config import (
+    BarrierStrategy,
+    BlockSizing,
+    FragOrder,
+    LoadStrategy,
+    LoopCarriedSpec,
+    PipelineConfig,
+    ScheduleConfig,
+    SchedulingStrategy,
+    TargetProfile,
+    WaitStrategy,
+    WarpStaggerRule,
+)
+from pipeloom.costs import OpCost, TargetCostModel, annotate_ops
+from pipeloom.declare import PipelineSchedule
+from pipeloom.edges import (
+    EdgeRule,
+    derive_cross_stage_rotation_edges,
+    derive_edges_from_ops,
+    double_buffer_edge_rules,
+    filter_spurious_cross_stage_flow,
+    single_buffer_edge_rules,
+)
+from pipeloom.errors import (
+    ConfigError,
+    GraphError,
+    InternalError,
+    OrderError,
+    ScheduleError,
+    SpecError,
+    StructureError,
+)
+from pipeloom.geometry import KernelGeometry, derive_safe_max_globals
+from pipeloom.graph import DepEdge, DepKind, LoopBody
+from pipeloom.hints import AMDScheduleHints, append_amd_hints
+from pipeloom.ops import (
+    KOffsetKind,
+    OpDesc,
+    OpRole,
+    OpTag,
+    Phase,
+    PipelineBody,
+    ResourceKind,
+)
+from pipeloom.phases import derive_epilogue_from_program, derive_prologue_from_program
+from pipeloom.program import build_kernel_program
+from pipeloom.reorder import (
+    double_buffer_reorder,
+    mma_block_interleave,
+    optimize_within_barriers,
+    single_buffer_reorder,
+)
+from pipeloom.schedules.four_wave import Pipeline4Wave
+from pipeloom.schedules.ping_pong import DeclarativeSchedule
+from pipeloom.schedules.single_buffer import SingleBufferSchedule
+from pipeloom.spec import build_schedule, load_spec
+from pipeloom.strategies import Ordering, OrderLimits, Strategy
+from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
+from pipeloom.strategies.csp import optimal_schedule, optimal_schedule_with_halves
+from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
+from pipeloom.structure import verify_schedule
+from pipeloom.targets.mi355x import (
+    MatmulTag,
+    SingleBufferTag,
+    mi355x_cost_model,
+    mi355x_double_buffer,
+    mi355x_single_buffer,
+    mi355x_single_buffer_cost_model,
+    mi355x_single_buffer_target,
+    mi355x_target,
+)
+from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AMDScheduleHints",
+    "BarrierStrategy",
+    "BlockSizing",
+    "Certificate",
+    "CompiledSchedule",
+    "ConfigError",
+    "DeclarativeSchedule",
+    "DepEdge",
+    "DepKind",
+    "EdgeRule",
+    "Evaluation",
+    "FragOrder",
+    "GraphError",
+    "InternalError",
+    "KOffsetKind",
+    "KernelGeometry",
+    "LoadStrategy",
+    "LoopBody",
+    "LoopCarriedSpec",
+    "MMABlockSpec",
+    "MatmulTag",
+    "OpCost",
+    "OpDesc",
+    "OpRole",
+    "OpTag",
+    "OrderError",
+    "OrderLimits",
+    "Ordering",
+    "Phase",
+    "Pipeline4Wave",
+    "PipelineBody",
+    "PipelineConfig",
+    "PipelineProgram",
+    "PipelineSchedule",
+    "ResourceKind",
+    "ScheduleConfig",
+    "ScheduleEntry",
+    "ScheduleError",
+    "SchedulingStrategy",
+    "SingleBufferSchedule",
+    "SingleBufferTag",
+    "SpecError",
+    "Strategy",
+    "StructureError",
+    "TargetCostModel",
+    "TargetProfile",
+    "WaitStrategy",
+    "WarpStaggerRule",
+    "annotate_ops",
+    "append_amd_hints",
+    "build_kernel_program",
+    "build_schedule",
+    "compile_schedule",
+    "derive_cross_stage_rotation_edges",
+    "derive_drain_mask",
+    "derive_edges_from_ops",
+    "derive_epilogue_from_program",
+    "derive_prologue_from_program",
+    "derive_safe_max_globals",
+    "derive_waits_from_blocks",
+    "double_buffer_edge_rules",
+    "double_buffer_reorder",
+    "emit_minimal_barrier_block",
+    "evaluate",
+    "filter_spurious_cross_stage_flow",
+    "greedy_schedule",
+    "load_spec",
+    "lower_bound",
+    "mi355x_cost_model",
+    "mi355x_double_buffer",
+    "mi355x_single_buffer",
+    "mi355x_single_buffer_cost_model",
+    "mi355x_single_buffer_target",
+    "mi355x_target",
+    "mma_block_interleave",
+    "optimal_schedule",
+    "optimal_schedule_with_halves",
+    "optimize_within_barriers",
+    "simple_greedy",
+    "single_buffer_edge_rules",
+    "single_buffer_reorder",
+    "verify_schedule",
+]

@@ -18,6 +18,8 @@ def check_int(
     owner: str, field: str, value: object, low: int, high: int | None = None, hint: str = ""
 ) -> None:
     """Require an ``int`` (not a ``bool``) with ``low <= value <= high``."""
+    if type(value) is int and value >= low and (high is None or value <= high):
+        return
     where = f"{owner}.{field}"
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(

@@ -112,7 +112,6 @@ class OpDesc:
 
     def __post_init__(self) -> None:
         kinds = {
-            type(self.tag),
             type(self.stage),
             type(self.subtile),
             type(self.vm_cost),
@@ -128,7 +127,9 @@ class OpDesc:
             and type(self.role) is OpRole
             and type(self.resource) is ResourceKind
             and type(self.k_offset) is KOffsetKind
+            and isinstance(self.tag, int)
             and self.tag in _TAGS
+            and type(self.tag) is not bool
             and -1 <= self.channel <= 1
             and min(self.stage, self.subtile, self.vm_cost, self.lgkm_cost) >= 0
             and min(self.wait_value, self.latency, self.vgpr_def, self.vgpr_kill) >= 0

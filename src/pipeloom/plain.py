@@ -8,7 +8,7 @@ strings, floats, enums, tuples, optionals and other such dataclasses.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -28,11 +28,17 @@ def to_plain(value: object) -> Any:
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
     return value
 
 
-def from_plain(cls: type[T], data: object, where: str = "") -> T:
-    """Build ``cls`` from plain data; ``where`` is the key path for error messages."""
+def from_plain(cls: type[T], data: object, where: str = "", *, overlay: bool = False) -> T:
+    """Build ``cls`` from plain data; ``where`` is the key path for error messages.
+
+    With ``overlay``, a nested mapping only changes the keys it names: the rest keeps the value
+    of the field's default. Spec files want that; ``from_dict`` does not.
+    """
     label = where or cls.__name__
     if not isinstance(data, Mapping):
         raise SpecError(
@@ -49,9 +55,12 @@ def from_plain(cls: type[T], data: object, where: str = "") -> T:
                 hint=nearest(str(key), hints),
                 field=f"{where}.{key}" if where else str(key),
             )
+    base = _defaults(kind) if overlay else {}
     values = {
-        name: _value(kind, data[name], f"{where}.{name}" if where else name)
-        for name, kind in hints.items()
+        name: _value(
+            hint, _overlaid(base.get(name), data[name]), f"{where}.{name}" if where else name
+        )
+        for name, hint in hints.items()
         if name in data
     }
     missing = _required(kind) - values.keys()
@@ -68,10 +77,41 @@ def from_plain(cls: type[T], data: object, where: str = "") -> T:
         raise
 
 
+def key_paths(cls: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted path of every key that ``from_plain`` accepts; ``latency.*`` for open maps."""
+    for name, hint in _hints(cls).items():
+        path = f"{prefix}{name}"
+        inner = [hint, *get_args(hint)]
+        nested = next((k for k in inner if isinstance(k, type) and is_dataclass(k)), None)
+        if get_origin(hint) is Mapping:
+            yield f"{path}.*"
+        elif nested is not None and get_origin(hint) is not tuple:
+            yield from key_paths(nested, f"{path}.")
+        else:
+            yield path
+
+
 @lru_cache(maxsize=256)
 def _hints(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in fields(cls) if f.init}
+
+
+@lru_cache(maxsize=256)
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The default of each dataclass-valued field, as plain data."""
+    found = {}
+    for f in fields(cls):
+        default: object = f.default if f.default_factory is MISSING else f.default_factory()
+        if is_dataclass(default):
+            found[f.name] = to_plain(default)
+    return found
+
+
+def _overlaid(base: dict[str, Any] | None, data: object) -> object:
+    if base is None or not isinstance(data, Mapping):
+        return data
+    return {**base, **data}
 
 
 @lru_cache(maxsize=256)
@@ -101,6 +141,11 @@ def _value(kind: Any, data: object, where: str) -> Any:
             raise SpecError(f"{where} is {_short(data)}, but must be a list", field=where)
         (inner, _) = get_args(kind)
         return tuple(_value(inner, item, f"{where}[{i}]") for i, item in enumerate(data))
+    if origin is Mapping:
+        if not isinstance(data, Mapping):
+            raise SpecError(f"{where} is {_short(data)}, but must be a mapping", field=where)
+        inner = get_args(kind)[1]
+        return {str(key): _value(inner, item, f"{where}.{key}") for key, item in data.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         return from_plain(kind, data, where)
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -1,1 +1,33 @@
-"""Ways of ordering one iteration, behind one small interface."""
+"""Ways of ordering one iteration, behind one small interface.
+
+To add a strategy: a file here with a class that fits ``interface.Strategy``, a member of
+``SchedulingStrategy`` and a line in ``STRATEGIES``. To use one without registering it, pass it
+to ``compile_schedule(schedule, strategy=...)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pipeloom.config import SchedulingStrategy
+from pipeloom.strategies.csp import CspStrategy
+from pipeloom.strategies.greedy import GreedyStrategy
+from pipeloom.strategies.identity import IdentityStrategy
+from pipeloom.strategies.interface import Ordering, OrderLimits, Strategy
+
+STRATEGIES: Mapping[SchedulingStrategy, Strategy] = MappingProxyType(
+    {
+        SchedulingStrategy.IDENTITY: IdentityStrategy(),
+        SchedulingStrategy.GREEDY: GreedyStrategy(),
+        SchedulingStrategy.CSP: CspStrategy(),
+    }
+)
+
+
+def strategy_for(name: SchedulingStrategy) -> Strategy:
+    """The registered strategy of that name."""
+    return STRATEGIES[name]
+
+
+__all__ = ["STRATEGIES", "OrderLimits", "Ordering", "Strategy", "strategy_for"]

@@ -1,0 +1,75 @@
+"""What all commands share: the source argument, JSON output, files written whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.errors import SpecError
+from pipeloom.spec import build_schedule, find_spec
+
+Commands = Any
+"""argparse's sub-parser registry; its class is private."""
+
+
+def add_source(parser: argparse.ArgumentParser, *, settings: bool = True) -> None:
+    """``NAME|SPEC`` and ``--set``."""
+    parser.add_argument(
+        "source", metavar="NAME|SPEC", help="a shipped schedule, or a .json or .toml spec file"
+    )
+    if settings:
+        parser.add_argument(
+            "--set",
+            dest="settings",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help="change one key of the spec, by path or by its last part if unique (repeatable): "
+            "--set scheduling=csp --set target.latency.MMA=32",
+        )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
+
+
+def load_compiled(arguments: argparse.Namespace) -> CompiledSchedule:
+    """The schedule that the command's source and settings ask for."""
+    return build_schedule(find_spec(arguments.source), arguments.settings)
+
+
+def print_json(data: Any) -> None:
+    """Byte-stable JSON on stdout."""
+    json.dump(data, sys.stdout, indent=1, sort_keys=True)
+    sys.stdout.write("\n")
+
+
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Write the whole file or leave the old one: a temporary file beside it, then a rename."""
+    target = Path(path)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise SpecError(
+            f"cannot write {target}: {error.strerror}", hint="check that the folder exists"
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except BaseException as error:
+        os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise SpecError(f"cannot write {target}: {error.strerror}") from error
+        raise

@@ -1,0 +1,60 @@
+"""``pipeloom graph``: dependences, slack and the critical path."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.plain import to_plain
+from pipeloom.report.labels import Labels
+
+
+def add_parser(commands: Commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "graph",
+        help="edges, ASAP/ALAP/slack and the critical path of the body",
+        description="Show the dependence graph of one iteration. Edges of distance 0 order ops "
+        "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence.",
+    )
+    add_source(parser)
+    add_json(parser)
+    parser.add_argument("--dot", action="store_true", help="Graphviz source on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the graph in the form asked for."""
+    compiled = load_compiled(arguments)
+    body, labels = compiled.loop_body, Labels(compiled)
+    if arguments.json:
+        rows = [
+            {
+                "index": i,
+                "label": labels.of(op),
+                "latency": op.latency,
+                "asap": body.asap[i],
+                "alap": body.alap[i],
+                "slack": body.slack[i],
+            }
+            for i, op in enumerate(body.ops)
+        ]
+        print_json(
+            {
+                "ops": rows,
+                "edges": to_plain(body.edges),
+                "critical_path": body.critical_path,
+                "longest_path": body.longest_path,
+            }
+        )
+        return 0
+    from rich.console import Console
+
+    from pipeloom.report.terminal import graph_dot, render_graph
+
+    if arguments.dot:
+        sys.stdout.write(graph_dot(body, labels))
+    else:
+        Console(highlight=False).print(render_graph(body, labels))
+    return 0

@@ -1,0 +1,37 @@
+"""``pipeloom list``: what is shipped."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeloom.cli.common import Commands, add_json, print_json
+from pipeloom.schedules import SCHEDULES, summary
+from pipeloom.schedules.spec_parts import TARGETS
+from pipeloom.strategies import STRATEGIES
+
+
+def add_parser(commands: Commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "list", help="schedules, targets and strategies, one line each", description=__doc__
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the three registries."""
+    registries = {
+        "schedules": {name: summary(name) for name in SCHEDULES},
+        "targets": dict(TARGETS),
+        "strategies": {s.name: s.summary for s in STRATEGIES.values()},
+    }
+    if arguments.json:
+        print_json(registries)
+        return 0
+    width = max(len(name) for entries in registries.values() for name in entries)
+    for kind, entries in registries.items():
+        print(f"{kind}:")
+        for name, text in entries.items():
+            print(f"  {name:<{width}}  {text}")
+    return 0

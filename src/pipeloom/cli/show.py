@@ -1,0 +1,53 @@
+"""``pipeloom show``: a schedule block by block."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.ops import Phase
+from pipeloom.report.labels import Labels
+
+
+def add_parser(commands: Commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "show",
+        help="the three phases as a table, with waits and barriers",
+        description="Show prologue, kernel and epilogue. A row is one MMA with everything issued "
+        "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
+        "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
+        "load from LDS to registers.",
+    )
+    add_source(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tables, or the same as data."""
+    compiled = load_compiled(arguments)
+    if arguments.json:
+        print_json(_as_data(compiled))
+        return 0
+    from rich.console import Console
+
+    from pipeloom.report.terminal import render_schedule
+
+    Console(highlight=False).print(render_schedule(compiled))
+    return 0
+
+
+def _as_data(compiled: CompiledSchedule) -> dict[str, object]:
+    labels = Labels(compiled)
+    return {
+        "schedule": compiled.schedule,
+        "certificate": asdict(compiled.certificate),
+        "phases": {p.name.lower(): [labels.of(e.op) for e in compiled.phase(p)] for p in Phase},
+        "counts": {p.name.lower(): asdict(compiled.counts(p)) for p in Phase},
+        "ops_per_block": compiled.ops_per_block(),
+        "warp_stagger_index": compiled.warp_stagger_index,
+        "notes": compiled.notes,
+    }

@@ -1,0 +1,1 @@
+"""Compiled schedules for people: tables in the terminal."""

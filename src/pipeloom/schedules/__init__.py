@@ -1,0 +1,39 @@
+"""The shipped schedules, by name.
+
+To add one: a file here with the schedule and a spec form (a frozen dataclass whose fields are
+the keys of its spec file and whose ``build`` returns the schedule), and a line in ``SCHEDULES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from pipeloom.declare import PipelineSchedule
+from pipeloom.schedules.four_wave import FourWaveSpec
+from pipeloom.schedules.ping_pong import PingPongSpec
+from pipeloom.schedules.single_buffer import SingleBufferSpec
+
+
+class SpecForm(Protocol):
+    """What a spec file of one schedule holds."""
+
+    def build(self) -> PipelineSchedule:
+        """The schedule it describes."""
+        ...
+
+
+SCHEDULES: Mapping[str, type[SpecForm]] = MappingProxyType(
+    {
+        "ping_pong": PingPongSpec,
+        "four_wave": FourWaveSpec,
+        "single_buffer": SingleBufferSpec,
+    }
+)
+
+
+def summary(name: str) -> str:
+    """The first line of the module docstring of a shipped schedule's spec form."""
+    doc = SCHEDULES[name].__doc__ or ""
+    return doc.strip().splitlines()[0].rstrip(".")

@@ -1,0 +1,116 @@
+"""Structural rules a finished program must satisfy. Every failure raises, none is silent.
+
+These are cheap checks of shape. They say nothing about races: that is the verdict's business.
+"""
+
+from __future__ import annotations
+
+from pipeloom.blocks import MMABlockSpec, PipelineProgram, is_prefetch_load
+from pipeloom.config import PipelineConfig, ScheduleConfig
+from pipeloom.errors import InternalError, StructureError
+from pipeloom.graph import describe_op
+from pipeloom.ops import OpRole
+
+
+def verify_schedule(
+    program: PipelineProgram, config: PipelineConfig, schedule_config: ScheduleConfig
+) -> None:
+    """Raise ``StructureError`` at the first rule that ``program`` breaks."""
+    _check_blocks(program, config)
+    _check_first_wait(program, schedule_config)
+    _check_spread(program, config)
+    if config.depth == 2 and not config.cross_stage_rotation:
+        _check_stages(program)
+    if not any(is_prefetch_load(op) for block in program.blocks for op in block.loads):
+        raise StructureError(
+            "no global load prefetches for a later iteration",
+            hint="give loads a k_offset of K0, K1 or K_NEXT",
+            field="body",
+        )
+    if config.depth == 2 and config.warp_stagger.enabled and not config.block_sizing.max_globals:
+        _check_stagger(program)
+
+
+def _check_blocks(program: PipelineProgram, config: PipelineConfig) -> None:
+    if len(program.blocks) != config.total_blocks:
+        raise InternalError(f"{len(program.blocks)} blocks, expected {config.total_blocks}")
+    for number, block in enumerate(program.blocks):
+        if block.mma.role is not OpRole.COMPUTE:
+            raise InternalError(f"block {number} is built around {describe_op(block.mma)}")
+
+
+def _check_first_wait(program: PipelineProgram, knobs: ScheduleConfig) -> None:
+    """Under auto_waits the first lgkm wait of a half must be one its own loads can reach."""
+    if not knobs.auto_waits or not (knobs.lgkm_per_load_a or knobs.lgkm_per_load_b):
+        return
+    for half, members in program.halves():
+        cost = sum(
+            knobs.lgkm_per_load_a if op.channel == 0 else knobs.lgkm_per_load_b
+            for op in members[0].loads
+        )
+        wait = members[0].entry_wait_lgkm or members[0].pre_sync
+        if wait is not None and cost and wait.wait_value > cost:
+            raise StructureError(
+                f"half {half} waits for lgkmcnt {wait.wait_value} before its first MMA, but its "
+                f"first block issues only {cost} entries",
+                hint="make both halves start with loads of the same cost, or set auto_waits=False",
+                field="ScheduleConfig.wait_lgkm_first",
+            )
+
+
+def _check_spread(program: PipelineProgram, config: PipelineConfig) -> None:
+    limit = config.block_sizing.max_globals
+    total = sum(len(block.loads) for block in program.blocks)
+    if limit == 0 or total < limit * len(program.blocks):
+        return
+    for number, block in enumerate(program.blocks):
+        if len(block.loads) != limit:
+            raise StructureError(
+                f"block {number} has {len(block.loads)} global loads, but max_globals asks for "
+                f"{limit} in each",
+                hint="set max_globals to 0 to leave loads where the order puts them",
+                field="PipelineConfig.block_sizing.max_globals",
+            )
+
+
+def _check_stages(program: PipelineProgram) -> None:
+    for half, members in program.halves():
+        for fragment in (f for block in members for f in block.fragments):
+            if fragment.stage != half:
+                raise StructureError(
+                    f"{describe_op(fragment)} in half {half} reads stage {fragment.stage}",
+                    hint=f"fragments of half {half} must read stage {half}; set "
+                    "cross_stage_rotation for register rotation",
+                    field="body",
+                )
+        if not any(load.stage != half for block in members for load in block.loads):
+            raise StructureError(
+                f"half {half} has no completion load (a load of the other stage)",
+                hint="declare one load per half that completes the other stage's buffer",
+                field="body",
+            )
+
+
+def _check_stagger(program: PipelineProgram) -> None:
+    """No interior block may load its own stage while the next block reads it.
+
+    The lagging wave group would still be reading when the leading one overwrites.
+    """
+    size = program.blocks_per_partition
+    for half, members in program.halves():
+        for pos in range(1, len(members) - 1):
+            if _races_with_next(members[pos], members[pos + 1], half):
+                number = half * size + pos
+                load = next(op for op in members[pos].loads if op.stage == half)
+                raise StructureError(
+                    f"cross-block LDS race: block {number} issues {describe_op(load)} while block "
+                    f"{number + 1} still reads stage {half}, and the wave groups are staggered",
+                    hint="set max_globals=1 to spread the loads, or lower block_sizing so that "
+                    "the load comes later, or turn the stagger off",
+                    field="PipelineConfig.block_sizing",
+                )
+
+
+def _races_with_next(block: MMABlockSpec, following: MMABlockSpec, half: int) -> bool:
+    loads_own = any(op.stage == half for op in block.loads)
+    return loads_own and any(f.stage == half for f in following.fragments)

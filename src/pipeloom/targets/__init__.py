@@ -1,0 +1,1 @@
+"""Machines: one file per chip, with the source of every number."""
