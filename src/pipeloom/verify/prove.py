@@ -35,7 +35,7 @@ from pipeloom.verify.obligations import Hazard, Outcome, check_run
 from pipeloom.verify.run import Run, build_run
 from pipeloom.verify.timing import NominalTiming
 
-MAX_TRIPS = 12
+MAX_TRIPS = 80
 """Trip counts examined at most beyond the least one."""
 
 ENOUGH_TRIPS = 3
