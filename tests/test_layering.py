@@ -39,7 +39,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "phases": WAIST,
     "compiler": (*WAIST, "declare", "strategies", "program", "phases", "notes"),
     "spec": (*WAIST, "declare", "compiler", "schedules"),
-    "report": (*WAIST, "targets"),
+    "kernels": WAIST,
+    "verify": (*WAIST, "kernels"),
+    "report": (*CONSUME, "verify"),
     "cli": ("*",),
     "__init__": ("*",),
 }

@@ -18,21 +18,22 @@ Commands = Any
 """argparse's sub-parser registry; its class is private."""
 
 
-def add_source(parser: argparse.ArgumentParser, *, settings: bool = True) -> None:
-    """``NAME|SPEC`` and ``--set``."""
+def add_source(parser: argparse.ArgumentParser, *, compiled: bool = False) -> None:
+    """``NAME|SPEC`` and ``--set``; with ``compiled`` also what ``pipeloom compile`` wrote."""
+    metavar = "NAME|SPEC|COMPILED.json" if compiled else "NAME|SPEC"
+    text = "a shipped schedule, or a .json or .toml spec file"
     parser.add_argument(
-        "source", metavar="NAME|SPEC", help="a shipped schedule, or a .json or .toml spec file"
+        "source", metavar=metavar, help=f"{text}, or a compiled schedule" if compiled else text
     )
-    if settings:
-        parser.add_argument(
-            "--set",
-            dest="settings",
-            metavar="KEY=VALUE",
-            action="append",
-            default=[],
-            help="change one key of the spec, by path or by its last part if unique (repeatable): "
-            "--set scheduling=csp --set target.latency.MMA=32",
-        )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one key of the spec, by path or by its last part if unique (repeatable): "
+        "--set scheduling=csp --set target.latency.MMA=32",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +42,19 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def load_compiled(arguments: argparse.Namespace) -> CompiledSchedule:
-    """The schedule that the command's source and settings ask for."""
-    return build_schedule(find_spec(arguments.source), arguments.settings)
+    """The schedule that the command's source and settings ask for.
+
+    A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled.
+    """
+    data = find_spec(arguments.source)
+    if "prologue" not in data:
+        return build_schedule(data, arguments.settings)
+    if arguments.settings:
+        raise SpecError(
+            f"{arguments.source} is a compiled schedule, which --set cannot change",
+            hint="apply --set to its spec, or edit the file",
+        )
+    return CompiledSchedule.from_dict(data)
 
 
 def print_json(data: Any) -> None:
