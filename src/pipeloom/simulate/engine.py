@@ -2,7 +2,8 @@
 
 Every wave issues its instructions in order. For the next instruction of a wave the engine asks the
 units for the first cycle at which it can issue; the wave with the earliest such cycle goes next,
-ties to the higher ``s_setprio``, then to the lower wave number (the older wave). What is modelled:
+ties to the higher ``s_setprio``, then to the wave that has waited longest, then to the older one.
+What is modelled:
 
 - an MFMA holds its SIMD's matrix unit for its cycles and its own wave for the first 8 (operand
   reads); VALU of the same wave issues under the rest, of another wave under all of it;
@@ -177,7 +178,7 @@ class _Run:
         self.machine = machine
         self.iterations = iterations
         self.events: list[Event] = []
-        self.heap: list[tuple[int, int, int]] = []  # (cycle, -priority, wave)
+        self.heap: list[tuple[int, int, int, int]] = []  # (cycle, -priority, ready, wave)
         self.lds = Lds(machine)
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
@@ -250,7 +251,7 @@ class _Run:
         landings = self.memory.landings
         barrier = int(Kind.BARRIER)
         while heap:
-            now, order, number = heappop(heap)
+            now, order, ready, number = heappop(heap)
             if number < 0:  # a load's data lands in LDS and takes -number cycles of the array
                 self.lds.land(now, -number)
                 continue
@@ -263,9 +264,8 @@ class _Run:
             start, cause, source = earliest[code](wave, op, now)
             if start > now:
                 wave.held = (cause, source)
-                heappush(heap, (start, order, number))
+                heappush(heap, (start, order, ready, number))
                 continue
-            ready = wave.ready
             cause, source = wave.held if now > ready else (Cause.NONE, -1)
             free, done = issue[code](wave, op, now, len(events))
             events.append(
@@ -273,7 +273,7 @@ class _Run:
             )
             while landings:
                 landed, cycles = landings.pop()
-                heappush(heap, (landed, -1_000, -cycles))
+                heappush(heap, (landed, -1_000, 0, -cycles))
             wave.at += 1
             self._go_on(wave, free)
 
@@ -293,7 +293,7 @@ class _Run:
             if wave.iteration < self.iterations:
                 wave.at = wave.loop_start
         if wave.at < len(wave.ops):
-            heappush(self.heap, (now, -wave.priority, wave.number))
+            heappush(self.heap, (now, -wave.priority, now, wave.number))
             return
         wave.ended = True
         for barrier in sorted(self.standing):

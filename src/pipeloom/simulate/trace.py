@@ -23,7 +23,6 @@ from pipeloom.simulate import costs
 from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.targets.machine import Machine
 
-
 K = TypeVar("K")
 
 
