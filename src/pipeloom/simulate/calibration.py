@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 from pipeloom.errors import InternalError
@@ -123,7 +124,7 @@ def compare(
 def ranked_as_measured(comparisons: Mapping[str, Comparison], ids: tuple[str, ...]) -> bool:
     """Whether the model orders these loops as measured; ties in the model do not count."""
     rows = sorted((comparisons[name] for name in ids), key=lambda row: row.case.measured)
-    return all(a.modelled < b.modelled for a, b in zip(rows, rows[1:], strict=False))
+    return all(a.modelled < b.modelled for a, b in pairwise(rows))
 
 
 def micro_comparisons() -> tuple[tuple[str, float, float], ...]:
@@ -298,7 +299,9 @@ def _interleaved(record: dict[str, Any]) -> str:
 
 def _four_regions(record: dict[str, Any], *, writes: bool) -> str:
     """gfx942: each region writes the registers of one operand half and loads them again."""
-    writing = "wv15 W wv13 W W wv12 W".split() if writes else "wv15 wv13 wv12".split()
+    writing = ["wv15", "W", "wv13", "W", "W", "wv12", "W"]
+    if not writes:
+        writing = [item for item in writing if item != "W"]
     region = spread(64, " ".join(_merge(["R"] * 8, writing, ["G"] * 4)))
     return f"(wl0 B {region} {region})x2 branch"
 

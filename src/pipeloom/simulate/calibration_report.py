@@ -34,7 +34,7 @@ UNCERTAIN: tuple[tuple[str, float, float], ...] = (
     ("barrier_alone_cycles", 37, 65),
     ("lds_latency", 50, 70),
     ("lds_queue_delay", 8, 24),
-    ("lds_write_issue_cycles", 16, 23),
+    ("lds_write_cycles_per_dword", 3, 5),
     ("branch_cycles", 4, 20),
 )
 _SENSITIVITY_ITERATIONS = 9

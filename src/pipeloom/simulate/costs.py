@@ -53,9 +53,9 @@ def lds_return_cycles(instruction: Instruction, machine: Machine) -> int:
 
 
 def lds_write_issue_cycles(instruction: Instruction, machine: Machine) -> int:
-    """Cycles a ds_write keeps its wave: the measured b128 figure, in proportion to the width."""
-    scaled = machine.lds_write_issue_cycles.value * instruction.bytes_per_lane // 16
-    return max(machine.issue_cycles.value, scaled)
+    """Cycles a ds_write keeps its wave: one issue slot and its data, dword by dword."""
+    dwords = _ceil_div(instruction.bytes_per_lane, 4)
+    return machine.issue_cycles.value + machine.lds_write_cycles_per_dword.value * dwords
 
 
 def vmem_cycles(instruction: Instruction, machine: Machine) -> int:

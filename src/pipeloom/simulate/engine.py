@@ -2,8 +2,8 @@
 
 Every wave issues its instructions in order. For the next instruction of a wave the engine asks the
 units for the first cycle at which it can issue; the wave with the earliest such cycle goes next,
-ties to the higher ``s_setprio``, then to the wave that has waited longest, then to the older one.
-What is modelled:
+ties to the higher ``s_setprio``, then to the oldest wave of its SIMD (LLVM D124246 describes older
+waves holding up younger ones), then to the wave that has waited longest. What is modelled:
 
 - an MFMA holds its SIMD's matrix unit for its cycles and its own wave for the first 8 (operand
   reads); VALU of the same wave issues under the rest, of another wave under all of it;
@@ -178,7 +178,7 @@ class _Run:
         self.machine = machine
         self.iterations = iterations
         self.events: list[Event] = []
-        self.heap: list[tuple[int, int, int, int]] = []  # (cycle, -priority, ready, wave)
+        self.heap: list[tuple[int, int, int, int]] = []  # (cycle, rank, ready, wave)
         self.lds = Lds(machine)
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
@@ -193,7 +193,8 @@ class _Run:
         for number, program in enumerate(self.programs):
             residents = sum(other.simd == program.simd for other in self.programs)
             wake = alone if residents == 1 else shared
-            wave = Wave(number, program.simd, simds[program.simd], wake)
+            age = sum(other.simd == program.simd for other in self.programs[:number])
+            wave = Wave(number, program.simd, simds[program.simd], wake, age)
             chains: dict[str, int] = {}
             lowered: dict[Instruction, Op] = {}
             for instruction in (*program.prologue, *program.loop, *program.epilogue):
@@ -273,7 +274,7 @@ class _Run:
             )
             while landings:
                 landed, cycles = landings.pop()
-                heappush(heap, (landed, -1_000, 0, -cycles))
+                heappush(heap, (landed, -1_000_000, 0, -cycles))
             wave.at += 1
             self._go_on(wave, free)
 
@@ -293,7 +294,7 @@ class _Run:
             if wave.iteration < self.iterations:
                 wave.at = wave.loop_start
         if wave.at < len(wave.ops):
-            heappush(self.heap, (now, -wave.priority, now, wave.number))
+            heappush(self.heap, (now, wave.age - 1_000 * wave.priority, now, wave.number))
             return
         wave.ended = True
         for barrier in sorted(self.standing):

@@ -117,7 +117,7 @@ def estimate_gemm(
     clock_ghz: float | None = None,
     workgroups_per_cu: int = 1,
 ) -> Estimate:
-    """TFLOPS of a problem from the timing of one tile; ``clock_ghz`` overrides the sustained one."""
+    """TFLOPS of a problem from the timing of one tile, at ``clock_ghz`` or the sustained clock."""
     clock = machine.clock_sustained_ghz.value if clock_ghz is None else clock_ghz
     if not 0.1 <= clock <= 10.0:
         raise ConfigError(f"clock_ghz = {clock}", hint="use 0.1 to 10 GHz", field="clock_ghz")

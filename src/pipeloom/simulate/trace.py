@@ -13,6 +13,7 @@ iteration, efficiency, stall table, limiting unit) is computed from those rows.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -172,12 +173,24 @@ class Trace:
 
     @property
     def steady_cycles_per_iteration(self) -> float:
-        """Cycles per iteration over the steady window, averaged over the waves; 0 with no loop."""
+        """Cycles per iteration in the steady state; 0 with no loop.
+
+        Measured over the time in which every wave is inside the steady window, as the time over
+        the iterations that a wave completes in it, averaged over the waves. Waves that no barrier
+        holds together may drift so far apart that there is no such time; then it is the time of
+        the whole loop over the trip count.
+        """
         first, last = self.steady_window
         if last <= first:
             return 0.0
-        spans = [mark[last] - mark[first] for mark in self.marks]
-        return sum(spans) / (len(spans) * (last - first))
+        begin = max(mark[first] for mark in self.marks)
+        end = min(mark[last] for mark in self.marks)
+        if end <= begin:
+            begin = min(mark[0] for mark in self.marks)
+            end = max(mark[-1] for mark in self.marks)
+            return (end - begin) / self.iterations
+        done = [_iterations_at(mark, end) - _iterations_at(mark, begin) for mark in self.marks]
+        return (end - begin) * len(done) / sum(done)
 
     def matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over all cycles of the run."""
@@ -312,6 +325,14 @@ class Trace:
             "utilisation": {name: round(share, 4) for name, share in self.utilisation().items()},
             "limiting_unit": self.limiting_unit(),
         }
+
+
+def _iterations_at(mark: tuple[int, ...], time: int) -> float:
+    """Iterations a wave has completed by ``time``, counting part of the one under way."""
+    whole = bisect_right(mark, time) - 1
+    if whole >= len(mark) - 1:
+        return float(len(mark) - 1)
+    return whole + (time - mark[whole]) / (mark[whole + 1] - mark[whole])
 
 
 def _heaviest(weights: dict[K, int], default: K) -> K:

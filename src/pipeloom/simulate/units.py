@@ -48,13 +48,14 @@ class Wave:
     """One wave: its place in the program and what it has outstanding."""
 
     __slots__ = (
-        "at", "barriers", "chains", "ended", "held", "iteration", "lgkm", "lgkm_event",
+        "age", "at", "barriers", "chains", "ended", "held", "iteration", "lgkm", "lgkm_event",
         "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
         "priority", "ready", "simd", "simd_number", "texture", "vm", "vm_event", "wake",
     )  # fmt: skip
 
-    def __init__(self, number: int, simd_number: int, simd: Simd, wake: int) -> None:
+    def __init__(self, number: int, simd_number: int, simd: Simd, wake: int, age: int) -> None:
         self.number = number
+        self.age = age  # 0 for the oldest wave of its SIMD
         self.simd_number = simd_number
         self.simd = simd
         self.wake = wake  # cycles from a barrier's release to this wave's next issue

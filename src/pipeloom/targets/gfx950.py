@@ -65,7 +65,7 @@ GFX950 = Machine(
     ),
     wait_cycles=Fact(4, "cycles", _MEASURED, "GT: a satisfied counted s_waitcnt"),
     nop_cycles_per_count=Fact(4, "cycles", _MEASURED, "GT attention: s_nop in a two-wave loop"),
-    branch_cycles=Fact(4, "cycles", _ASSUMED, "an issue slot; no source separates the refetch"),
+    branch_cycles=Fact(20, "cycles", _MEASURED, "CLRX GcnTimings: a taken jump on GCN"),
     vmcnt_limit=Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     lgkmcnt_limit=Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     barrier_shared_cycles=Fact(
@@ -107,8 +107,11 @@ GFX950 = Machine(
     ),
     lds_queue_depth=Fact(8, "entries", _EXPLAINED, "GT: per SIMD pair, reads and writes together"),
     lds_queue_simds=Fact(2, "SIMDs per queue", _EXPLAINED, "GT"),
-    lds_write_issue_cycles=Fact(
-        20, "cycles", _ASSUMED, "as gfx942; GT gives only that a write can wait up to 400 cycles"
+    lds_write_cycles_per_dword=Fact(
+        4,
+        "cycles",
+        _MEASURED,
+        "CLRX GcnTimings: 4 + 4 per dword on GCN; GT: b128 about 20 on gfx942",
     ),
     vmem_queue_depth=Fact(
         4, "instructions per wave", _MEASURED, "GT: the first 3 or 4 loads of a wave issue freely"
@@ -116,9 +119,7 @@ GFX950 = Machine(
     vmem_bytes_per_clk=Fact(
         64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
     ),
-    vmem_min_cycles=Fact(
-        4, "cycles", _ASSUMED, "16 addresses per cycle for 64 lanes, whatever the width"
-    ),
+    vmem_min_cycles=Fact(8, "cycles", _MEASURED, "CLRX GcnTimings: buffer_load_dword on GCN"),
     global_latency=Fact(600, "cycles", _MEASURED, "middle of a plain latency of 400 to 800"),
     global_bytes_in_flight=Fact(
         47104, "bytes per CU", _MEASURED, "GT tcp_bound_tile_model: 44 to 48 KB"

@@ -115,7 +115,7 @@ class Machine:
     lds_queue_delay: Fact[int]
     lds_queue_depth: Fact[int]
     lds_queue_simds: Fact[int]
-    lds_write_issue_cycles: Fact[int]
+    lds_write_cycles_per_dword: Fact[int]
     # Global memory.
     vmem_queue_depth: Fact[int]
     vmem_bytes_per_clk: Fact[int]
