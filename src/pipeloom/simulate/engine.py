@@ -182,8 +182,8 @@ class _Run:
         self.lds = Lds(machine)
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
-        # Barrier number -> (wave, event, ready, arrival) of the waves standing at it.
-        self.standing: dict[int, list[tuple[Wave, int, int, int]]] = {}
+        # (wave, event, arrival) of the waves standing at the barrier.
+        self.standing: list[tuple[Wave, int, int]] = []
 
     def _waves(self) -> list[Wave]:
         machine = self.machine
@@ -234,7 +234,7 @@ class _Run:
         for wave in self.waves:
             self._go_on(wave, 0)
         self._drain_heap()
-        stuck = [wave.number for wave in self.waves if not wave.ended]
+        stuck = [wave.number for wave in self.waves if wave.ended_at is None]
         if stuck:
             raise InternalError(f"waves {stuck} never ended")
         return Trace(
@@ -268,7 +268,8 @@ class _Run:
                 heappush(heap, (start, order, ready, number))
                 continue
             cause, source = wave.held if now > ready else (Cause.NONE, -1)
-            free, done = issue[code](wave, op, now, len(events))
+            wave.last_event = len(events)
+            free, done = issue[code](wave, op, now, wave.last_event)
             events.append(
                 Event(number, wave.at, wave.iteration, ready, now, free, done, cause, source)
             )
@@ -296,42 +297,38 @@ class _Run:
         if wave.at < len(wave.ops):
             heappush(self.heap, (now, wave.age - 1_000 * wave.priority, now, wave.number))
             return
-        wave.ended = True
-        for barrier in sorted(self.standing):
-            self._release_if_complete(barrier, now)
+        wave.ended_at = now
+        self._release_if_complete()
 
     def _arrive(self, wave: Wave, now: int) -> None:
-        barrier = wave.barriers
-        wave.barriers += 1
-        self.standing.setdefault(barrier, []).append((wave, len(self.events), wave.ready, now))
+        """The wave stands at its barrier; its event is completed on release."""
+        self.standing.append((wave, len(self.events), now))
         self.events.append(
             Event(wave.number, wave.at, wave.iteration, wave.ready, now, now, now, Cause.NONE, -1)
         )
-        self._release_if_complete(barrier, now)
+        self._release_if_complete()
 
-    def _release_if_complete(self, barrier: int, now: int) -> None:
-        """Release the barrier when every wave has ended or come at least this far.
+    def _release_if_complete(self) -> None:
+        """Release the barrier when every wave stands at it or has ended.
 
-        ``now`` is when the last of them arrived or ended.
+        Nobody can be a barrier ahead of another, so there is only ever one to release.
         """
-        if any(not wave.ended and wave.barriers <= barrier for wave in self.waves):
+        standing = self.standing
+        ended = [wave for wave in self.waves if wave.ended_at is not None]
+        if not standing or len(standing) + len(ended) < len(self.waves):
             return
-        standing = self.standing.pop(barrier)
-        last_event = standing[-1][1]
-        for wave, index, ready, arrival in standing:
+        now, last_event = max((arrival, index) for _, index, arrival in standing)
+        for wave in ended:
+            if wave.ended_at is not None and wave.ended_at > now:
+                now, last_event = wave.ended_at, wave.last_event
+        self.standing = []
+        for wave, index, arrival in standing:
             free = now + wave.wake
-            late = now > arrival
+            held = (Cause.OTHER_WAVE, last_event) if now > arrival else (Cause.NONE, -1)
             self.events[index] = Event(
-                wave.number,
-                wave.at,
-                wave.iteration,
-                ready,
-                now,
-                free,
-                free,
-                Cause.OTHER_WAVE if late else Cause.NONE,
-                last_event if late else -1,
+                wave.number, wave.at, wave.iteration, wave.ready, now, free, free, *held
             )
-        for wave, *_ in standing:
+            wave.last_event = index
             wave.at += 1
+        for wave, _, _ in standing:
             self._go_on(wave, now + wave.wake)

@@ -1,7 +1,7 @@
 """The shared parts of a compute unit: who may start when, and when it is done.
 
 Each part answers two questions about a lowered instruction. ``earliest`` gives the first cycle from
-``now`` on at which it can issue, with the cause and the event that hold it up; it changes nothing.
+``now`` on at which it can issue, with the cause and the event that hold it up; it commits nothing.
 ``issue`` commits it at ``now`` and gives when its wave is free again and when its effect is
 complete. All parts serve in issue order with known service times, so completion is known at issue.
 """
@@ -48,7 +48,7 @@ class Wave:
     """One wave: its place in the program and what it has outstanding."""
 
     __slots__ = (
-        "age", "at", "barriers", "chains", "ended", "held", "iteration", "lgkm", "lgkm_event",
+        "age", "at", "chains", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
         "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
         "priority", "ready", "simd", "simd_number", "texture", "vm", "vm_event", "wake",
     )  # fmt: skip
@@ -67,8 +67,8 @@ class Wave:
         self.ready = 0
         self.priority = 0
         self.held: tuple[Cause, int] = (Cause.NONE, -1)
-        self.ended = False
-        self.barriers = 0
+        self.ended_at: int | None = None
+        self.last_event = -1
         self.marks: list[int] = []
         self.mfma_start = -1_000_000
         self.mfma_end = 0
@@ -121,7 +121,7 @@ class VectorUnits:
         simd.valu_event = event
         if op[3] >= 0:
             wave.chains[op[3]] = (now + op[2], event)
-        return now + op[1], now + op[2]
+        return now + op[1], now + op[1]
 
     def earliest_packed(self, wave: Wave, op: Op, now: int) -> Earliest:
         """As a VALU, but never within some cycles of its wave's MFMA."""
@@ -229,7 +229,7 @@ class GlobalPath:
         self.random = random.Random(seed)
         self.texture_free = 0
         self.memory_free = 0.0
-        self.outstanding: list[tuple[int, int]] = []  # heap of (returns, bytes)
+        self.outstanding: list[tuple[int, int, int]] = []  # heap of (returns, event, bytes)
         self.bytes_in_flight = 0
         self.landings: list[tuple[int, int]] = []  # (when, LDS cycles), for the engine to collect
 
@@ -247,9 +247,10 @@ class GlobalPath:
         if start == now and op[4]:
             outstanding = self.outstanding
             while outstanding and outstanding[0][0] <= now:
-                self.bytes_in_flight -= heappop(outstanding)[1]
+                self.bytes_in_flight -= heappop(outstanding)[2]
             if outstanding and self.bytes_in_flight + op[3] > self.cap:
-                start, cause = outstanding[0][0], Cause.BYTES_IN_FLIGHT
+                start, source = outstanding[0][:2]
+                cause = Cause.BYTES_IN_FLIGHT
         return start, cause, source
 
     def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
@@ -259,11 +260,13 @@ class GlobalPath:
         latency = float(self.latency)
         if self.jitter:
             latency *= 1.0 + self.jitter * self.random.random()
-        done = math.ceil(self.texture_free + latency)
+        arrival = self.texture_free + latency
         if op[4]:
-            done = math.ceil(max(float(done), self.memory_free))
-            self.memory_free = max(self.memory_free, float(done)) + op[4]
-            heappush(self.outstanding, (done, op[3]))
+            arrival = max(arrival, self.memory_free)
+            self.memory_free = arrival + op[4]
+        done = math.ceil(arrival)
+        if op[4]:
+            heappush(self.outstanding, (done, event, op[3]))
             self.bytes_in_flight += op[3]
             if op[2]:
                 self.landings.append((done, op[2]))
