@@ -1,8 +1,8 @@
 """The event-driven engine against a second model that steps every cycle.
 
-The second model is written from the description of the machine alone, with counters that tick down
-and lists that are scanned, and shares no code with the engine beyond the instruction type. Both must
-issue every instruction of every wave in the same cycle.
+The second model is written from the description of the machine alone: it scans lists where the
+engine computes times, and shares no code with it beyond the instruction type. Both must issue every
+instruction of every wave in the same cycle.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.simulate.engine import simulate_programs
-from pipeloom.simulate.instruction import Instruction, WaveProgram
+from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.simulate.stream import StreamOptions, parse_stream
 from pipeloom.simulate.trace import Trace
 from pipeloom.targets.chips import machine_for
@@ -77,6 +77,12 @@ def stream_programs(
             hint="use an even waves_per_simd, or stagger=False",
             field="stagger",
         )
+    if stagger and not any(instruction.kind is Kind.BARRIER for instruction in body):
+        raise ConfigError(
+            "stagger starts group B one barrier later, but the stream has no barrier",
+            hint="add a B to the stream, or use stagger=False",
+            field="stagger",
+        )
     extra = (Instruction.barrier(label="stagger"),)
     programs = []
     for wave in range(count * waves_per_simd):
@@ -106,7 +112,7 @@ def _matrix_op(mfma: MfmaName, machine: Machine) -> MatrixOp:
                     raise
             else:
                 if isinstance(cycles, int) and cycles != op.cycles.value:
-                    return _of_cycles(cycles)
+                    return replace(op, cycles=_of_cycles(cycles).cycles)
                 return op
         mfma = cycles if isinstance(cycles, int) else str(shape)
     if isinstance(mfma, int):

@@ -187,10 +187,22 @@ class Trace:
         end = min(mark[last] for mark in self.marks)
         if end <= begin:
             begin = min(mark[0] for mark in self.marks)
-            end = max(mark[-1] for mark in self.marks)
-            return (end - begin) / self.iterations
+            return (self._loop_end() - begin) / self.iterations
         done = [_iterations_at(mark, end) - _iterations_at(mark, begin) for mark in self.marks]
         return (end - begin) * len(done) / sum(done)
+
+    def _loop_end(self) -> int:
+        """When the last wave has left the loop and the last MFMA of the loop has finished."""
+        last_mfma = max(
+            (
+                event.done
+                for event in self.events
+                if 0 <= event.iteration < self.iterations
+                and self.instruction(event).kind is Kind.MFMA
+            ),
+            default=0,
+        )
+        return max(last_mfma, *(mark[-1] for mark in self.marks))
 
     def matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over all cycles of the run."""

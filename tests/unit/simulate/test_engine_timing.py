@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from pipeloom.simulate import (
@@ -13,6 +15,7 @@ from pipeloom.simulate import (
     simulate_programs,
     simulate_stream,
 )
+from pipeloom.simulate.run_stream import MfmaName
 from pipeloom.targets.gfx942 import GFX942
 from pipeloom.targets.gfx950 import GFX950
 
@@ -167,7 +170,7 @@ def test_loads_issue_freely_then_at_the_pace_of_the_texture_path() -> None:
     trace = simulate_programs(programs, GFX950, 0)
     mine = starts(trace, 0)
     assert mine[:4] == [0, 4, 8, 12]
-    assert [b - a for a, b in zip(mine[4:], mine[5:], strict=False)] == [64, 64, 64]
+    assert [b - a for a, b in pairwise(mine[4:])] == [64, 64, 64]
 
 
 def test_bytes_in_flight_are_capped() -> None:
@@ -263,3 +266,20 @@ def test_landing_data_takes_time_of_the_lds_array() -> None:
     assert quiet.total_cycles > 0
     delay = busy.events[-1].done - busy.events[-1].start
     assert delay > unloaded.events[-1].done - unloaded.events[-1].start
+
+
+@pytest.mark.parametrize(
+    ("mfma", "cycles"),
+    [
+        ("32x32x16_f16", 32),
+        (24, 24),
+        ({"shape": "16x16x128_f8f6f4", "count": 8, "cycles": 16}, 16),
+        ({"shape": "of the future", "cycles": 12}, 12),
+        ({"shape": "32x32x16"}, 32),
+        (GFX950.matrix_op("32x32x64_fp8"), 64),
+        (None, 16),
+    ],
+)
+def test_what_m_is_can_be_said_in_several_ways(mfma: MfmaName, cycles: int) -> None:
+    trace = simulate_stream("M8", mfma=mfma, iterations=12)
+    assert trace.steady_cycles_per_iteration == 8 * cycles
