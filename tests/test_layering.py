@@ -41,7 +41,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "spec": (*WAIST, "declare", "compiler", "schedules"),
     "kernels": WAIST,
     "verify": (*WAIST, "kernels"),
-    "report": (*CONSUME, "verify"),
+    "simulate": CONSUME,
+    "report": (*CONSUME, "verify", "simulate"),
     "cli": ("*",),
     "__init__": ("*",),
 }
