@@ -1,7 +1,8 @@
 """A cycle simulator of a compute unit, built from public measurements.
 
-``simulate_stream`` runs a loop written as text, ``simulate_programs`` typed programs per wave;
-both return a ``Trace``. ``estimate_gemm`` scales one tile to the whole chip.
+``simulate`` runs a compiled schedule, ``simulate_stream`` a loop written as text,
+``simulate_programs`` typed programs per wave; all return a ``Trace``. ``estimate_gemm`` scales one
+tile to the whole chip.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from pipeloom.simulate.engine import simulate_programs
 from pipeloom.simulate.instruction import Instruction, Kind, Unit, WaveProgram
 from pipeloom.simulate.run_stream import simulate_stream
+from pipeloom.simulate.schedule import simulate
 from pipeloom.simulate.stream import StreamError, parse_stream
 from pipeloom.simulate.trace import Cause, Event, Phase, StallRow, Trace
 
@@ -24,6 +26,7 @@ __all__ = [
     "Unit",
     "WaveProgram",
     "parse_stream",
+    "simulate",
     "simulate_programs",
     "simulate_stream",
 ]
