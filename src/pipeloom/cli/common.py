@@ -12,18 +12,23 @@ from typing import Any
 
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import SpecError
+from pipeloom.schedules import DEFAULT_TILES
 from pipeloom.spec import build_schedule, find_spec
 
 Commands = Any
 """argparse's sub-parser registry; its class is private."""
 
 
-def add_source(parser: argparse.ArgumentParser, *, compiled: bool = False) -> None:
+def add_source(
+    parser: argparse.ArgumentParser, *, compiled: bool = False, required: bool = True
+) -> None:
     """``NAME|SPEC`` and ``--set``; with ``compiled`` also what ``pipeloom compile`` wrote."""
-    metavar = "NAME|SPEC|COMPILED.json" if compiled else "NAME|SPEC"
     text = "a shipped schedule, or a .json or .toml spec file"
     parser.add_argument(
-        "source", metavar=metavar, help=f"{text}, or a compiled schedule" if compiled else text
+        "source",
+        metavar="NAME|SPEC|COMPILED.json" if compiled else "NAME|SPEC",
+        nargs=None if required else "?",
+        help=f"{text}, or a compiled schedule" if compiled else text,
     )
     parser.add_argument(
         "--set",
@@ -55,6 +60,15 @@ def load_compiled(arguments: argparse.Namespace) -> CompiledSchedule:
             hint="apply --set to its spec, or edit the file",
         )
     return CompiledSchedule.from_dict(data)
+
+
+def load_tiled(arguments: argparse.Namespace) -> CompiledSchedule:
+    """Like ``load_compiled``, for commands that need a tile shape: there is a default one."""
+    data = find_spec(arguments.source)
+    tile = DEFAULT_TILES.get(str(data.get("schedule")))
+    if "prologue" in data or tile is None:
+        return load_compiled(arguments)
+    return build_schedule({"geometry": dict(tile), **data}, arguments.settings)
 
 
 def print_json(data: Any) -> None:
