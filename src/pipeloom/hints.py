@@ -15,7 +15,6 @@ from pipeloom.compiled import ScheduleEntry
 from pipeloom.errors import ConfigError
 from pipeloom.ops import OpDesc, OpRole, Phase
 
-
 MAX_HINTS = 100_000
 """More hints than any loop has instructions; only a slip in the counts gets there."""
 

@@ -20,7 +20,6 @@ from pipeloom.reorder import optimize_within_barriers, single_buffer_reorder
 from pipeloom.schedules.spec_parts import SingleBufferTargetSpec
 from pipeloom.targets.mi355x import SingleBufferTag, mi355x_single_buffer_target
 
-
 MAX_K_TILES = 256
 """Far beyond what fits in LDS; keeps a slip from becoming a body of millions of ops."""
 
