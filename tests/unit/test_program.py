@@ -251,9 +251,8 @@ class TestRedistribution:
 
     def test_pool_is_first_in_first_out_over_the_whole_program(self) -> None:
         body = crowded()
-        # move half 0's free block to half 1: blocks 3 gets a third B load, 6 loses its own
-        extra = load(1, 0, K1, 1)
-        body.insert(12, extra)
+        # block 3 gets a load of its own, block 6 loses its: the free blocks are 6 and 7
+        body.insert(body.index(GRID[3]), load(1, 0, K1, 2))
         body.remove(load(1, 1, K1, 1))
         blocks = blocks_of(body, pipeline(1))
         assert blocks[6].loads == (load(0, 0, K1),)  # the first one taken
