@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from pipeloom.checks import check_bool, check_instance
+from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.config import (
     PipelineConfig,
     ScheduleConfig,
@@ -59,6 +59,8 @@ class DeclarativeSchedule(PipelineSchedule):
             )
         base = DEFAULT_CONFIG if config is None else config
         check_bool("DeclarativeSchedule", "is_fp8", is_fp8)
+        check_int("DeclarativeSchedule", "lgkm_a", lgkm_a, 0)
+        check_int("DeclarativeSchedule", "lgkm_b", lgkm_b, 0)
         check_instance("DeclarativeSchedule", "config", base, ScheduleConfig)
         check_instance("DeclarativeSchedule", "target", target, TargetProfile)
         if geometry is not None:
