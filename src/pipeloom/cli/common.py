@@ -78,10 +78,17 @@ def print_json(data: Any) -> None:
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write the whole file or leave the old one: a temporary file beside it, then a rename."""
+    """Write the whole file or leave the old one: a temporary file beside it, then a rename.
+
+    A device or pipe (``/dev/stdout``, ``/dev/null``) is written in place: renaming over it would
+    put a plain file where the device was.
+    """
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)
+            return
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise SpecError(

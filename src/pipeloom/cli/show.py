@@ -32,11 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_as_data(compiled))
         return 0
-    from rich.console import Console
+    from pipeloom.report.terminal import TerminalConsole, render_schedule
 
-    from pipeloom.report.terminal import render_schedule
-
-    Console(highlight=False).print(render_schedule(compiled))
+    TerminalConsole().print(render_schedule(compiled))
     return 0
 
 
