@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    from pipeloom.report.terminal import TerminalConsole, graph_dot, render_graph
+    from pipeloom.report.console import TerminalConsole
+    from pipeloom.report.terminal import graph_dot, render_graph
 
     if arguments.dot:
         sys.stdout.write(graph_dot(body, labels))

@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_as_data(compiled))
         return 0
-    from pipeloom.report.terminal import TerminalConsole, render_schedule
+    from pipeloom.report.console import TerminalConsole
+    from pipeloom.report.terminal import render_schedule
 
     TerminalConsole().print(render_schedule(compiled))
     return 0

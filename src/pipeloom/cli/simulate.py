@@ -49,11 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(trace_data(trace))
         return 0
-    from rich.console import Console
-
+    from pipeloom.report.console import TerminalConsole
     from pipeloom.report.timeline import render_trace
 
-    console = Console(highlight=False)
+    console = TerminalConsole()
     console.print(render_trace(trace, width=min(console.width, 120)))
     return 0
 

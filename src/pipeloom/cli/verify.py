@@ -28,9 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(verdict.to_dict())
     else:
-        from rich.console import Console
-
+        from pipeloom.report.console import TerminalConsole
         from pipeloom.report.verdict import render_verdict
 
-        Console(highlight=False).print(render_verdict(verdict))
+        TerminalConsole().print(render_verdict(verdict))
     return verdict.status.exit_code

@@ -20,17 +20,6 @@ from pipeloom.ops import OpRole, OpTag, Phase
 from pipeloom.report.labels import STYLES, Labels
 
 
-class TerminalConsole(Console):
-    """A console that leaves a closed pipe to its caller, who decides the exit code."""
-
-    def __init__(self) -> None:
-        super().__init__(highlight=False)
-
-    def on_broken_pipe(self) -> None:
-        """Pass on the error that rich would turn into exit code 1."""
-        raise BrokenPipeError
-
-
 def render_schedule(compiled: CompiledSchedule) -> RenderableType:
     """The three phases, the wait summary, the certificate and the notes."""
     labels = Labels(compiled)
