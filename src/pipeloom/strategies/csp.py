@@ -27,14 +27,8 @@ from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.strategies.infeasible import explain_infeasible, undecided
 from pipeloom.strategies.interface import Ordering, OrderLimits
-from pipeloom.strategies.search import (
-    NEVER,
-    Budget,
-    LimitReached,
-    Search,
-    allowed_peak,
-    can_become_blocks,
-)
+from pipeloom.strategies.search import Budget, LimitReached, Search
+from pipeloom.strategies.tables import NEVER, Tables, allowed_peak, can_become_blocks
 
 DEFAULT_NODE_LIMIT = 200_000
 """Where the caller sets no limit. Ten seconds or so for a body of 96 ops."""
@@ -115,7 +109,7 @@ class _Optimum:
         self.bound = bound
         self.floor = bound
         self.budget = _budget(limits)
-        self.search = Search(body, limits, self.budget)
+        self.search = Search(Tables(body, limits), self.budget)
         self.found = False
         self.order = incumbent
         self.cost = _cost(body, incumbent, limits) if incumbent is not None else None
@@ -162,7 +156,9 @@ class _Optimum:
         """Ask for fewer registers at the optimal makespan until no order has them."""
         if not any(op.vgpr_kill for op in self.body.ops):
             return
-        while self.cost is not None and self.cost.vgpr_peak:
+        assert self.cost is not None
+        least = self.search.registers.least_peak(self.cost.vgpr_peak)
+        while self.cost.vgpr_peak > least:
             order, _ = self.search.find(self.cost.makespan, self.cost.vgpr_peak - 1)
             if order is None:
                 return

@@ -10,13 +10,12 @@ from pipeloom.errors import OrderError
 from pipeloom.graph import LoopBody, describe_op
 from pipeloom.ops import OpRole
 from pipeloom.strategies.interface import OrderLimits
-from pipeloom.strategies.search import (
+from pipeloom.strategies.search import Budget, LimitReached, Search
+from pipeloom.strategies.tables import (
     BLOCK_FRAGMENTS,
     BLOCK_LOADS,
     NEVER,
-    Budget,
-    LimitReached,
-    Search,
+    Tables,
     allowed_peak,
 )
 
@@ -61,7 +60,7 @@ def undecided(limits: OrderLimits, nodes: int) -> OrderError:
 def _feasible(body: LoopBody, limits: OrderLimits, peak: int) -> bool:
     """Whether an order exists, makespan aside; False also where that cannot be told cheaply."""
     try:
-        return Search(body, limits, Budget(_EFFORT)).find(NEVER - 1, peak)[0] is not None
+        return Search(Tables(body, limits), Budget(_EFFORT)).find(NEVER - 1, peak)[0] is not None
     except LimitReached:
         return False
 
@@ -109,12 +108,13 @@ def _halves_that_cannot_be_blocks(body: LoopBody, limits: OrderLimits) -> Iterat
 
 def _too_few_registers(body: LoopBody, limits: OrderLimits) -> OrderError:
     relaxed = replace(limits, max_vgpr=UNLIMITED_VGPR)
-    search = Search(body, relaxed, Budget(_EFFORT))
+    tables = Tables(body, relaxed)
+    search = Search(tables, Budget(_EFFORT))
     needed: int | None = None
     try:
         order, peak = search.find(NEVER - 1, NEVER)[0], NEVER
         while order is not None:
-            needed = peak = search.peak(order)
+            needed = peak = tables.peak(order)
             order = search.find(NEVER - 1, peak - 1)[0] if peak else None
     except LimitReached:
         needed = None

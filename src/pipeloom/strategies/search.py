@@ -5,12 +5,21 @@ back where the bounds of ``bounds`` show that the rest cannot fit. When the answ
 says which makespan is the least that the argument does not rule out, so that the caller can
 raise its target step by step:
 
-    find(420) -> no, at least 436;  find(436) -> (0, 1, 4, 2, ...)
+    find(420) -> no, at least 428;  find(428) -> no, at least 436;  find(436) -> (0, 1, 4, 2, ...)
 
-Three facts keep the tree small. Two ops that nothing tells apart are placed in index order.
-A state that failed is remembered with the bound it failed by. And a state is no better than a
-failed one with the same ops placed if every remaining op has a head as late, and as many loads
-and fragments are pending: whatever completes it would have completed the failed one.
+What keeps the tree small, besides the bounds:
+
+- *Failed states.* A state is no better than a failed one with the same ops placed if every
+  remaining op has a head as late and as many fragments and loads are pending: whatever completes
+  it would have completed the failed one. Where the second half failed, a state of the first half
+  is held against it too, with the earliest heads it can still hope for.
+- *Dominated choices.* Of two ops of one kind, the one that can start as early and whose
+  successors include the other's goes first: the two could change places in any order.
+- *Commuting neighbours.* If y then x failed, x then y fails, where the two do not touch each
+  other's unit, block or dependences.
+
+The last two ask only whether an order exists. For the first order in index order, ``find`` is
+asked about one prefix after the other.
 """
 
 from __future__ import annotations
@@ -20,46 +29,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import le
 
-from pipeloom.config import UNLIMITED_VGPR
-from pipeloom.graph import LoopBody
-from pipeloom.ops import OpRole, ResourceKind
-from pipeloom.strategies.bounds import Job, preemptive_bound, strengthened_tails
-from pipeloom.strategies.cost import PORT_RESOURCES
-from pipeloom.strategies.interface import OrderLimits
+from pipeloom.strategies.bounds import Job, preemptive_bound
+from pipeloom.strategies.registers import Registers
+from pipeloom.strategies.tables import NEVER, SERIAL_UNITS, Tables
 
-BLOCK_FRAGMENTS = 2
-BLOCK_LOADS = 2
-NEVER = 1 << 60
-"""A makespan no order has: the state cannot be completed at all."""
-
-_FREE, _MMA, _VALU, _PORT = range(4)
-_UNITS = 4
 _KEPT_PER_SET = 24
-
-
-def allowed_peak(limits: OrderLimits) -> int:
-    """The most VGPRs an order may have live."""
-    return NEVER if limits.max_vgpr >= UNLIMITED_VGPR else limits.max_vgpr
-
-
-def can_become_blocks(body: LoopBody, order: Sequence[int]) -> bool:
-    """Whether each COMPUTE closes a block of what came before it, and none is left open.
-
-    The halves must already stand one after the other.
-    """
-    fragments = loads = 0
-    for position, index in enumerate(order):
-        role = body.ops[index].role
-        if role is OpRole.COMPUTE:
-            fragments = loads = 0
-            continue
-        if position + 1 in (len(order) // 2, len(order)):
-            return False
-        fragments += role is OpRole.FRAGMENT_LOAD
-        loads += role is OpRole.GLOBAL_LOAD
-        if fragments > BLOCK_FRAGMENTS or loads > BLOCK_LOADS:
-            return False
-    return True
+_CLOCK_EVERY = 64
 
 
 class LimitReached(Exception):  # noqa: N818 - control flow, never seen by a user
@@ -76,11 +51,14 @@ class Budget:
 
     def spend(self) -> None:
         """Count one node; raises ``LimitReached``."""
-        self.nodes += 1
-        if self.node_limit is not None and self.nodes > self.node_limit:
-            self.nodes = self.node_limit
+        if self.node_limit is not None and self.nodes >= self.node_limit:
             raise LimitReached
-        if self.deadline is not None and self.nodes % 64 == 0 and time.monotonic() > self.deadline:
+        self.nodes += 1
+        if (
+            self.deadline is not None
+            and self.nodes % _CLOCK_EVERY == 0
+            and time.monotonic() > self.deadline
+        ):
             raise LimitReached
 
 
@@ -101,157 +79,151 @@ class _State:
         live: int,
     ) -> None:
         self.op = op
+        """The op placed last."""
         self.placed = placed
         self.rest = rest
+        """The ops still to place, in the tables' sequence."""
         self.ready = ready
+        """For each op when its placed producers have all finished."""
         self.free = free
+        """For each unit when it is free."""
         self.fragments = fragments
         self.loads = loads
+        """Since the last COMPUTE."""
         self.live = live
 
 
+class _Frame:
+    """A state on the current path, and how far its choices have been tried."""
+
+    __slots__ = ("choices", "least", "state", "tried", "vector")
+
+    def __init__(
+        self, state: _State, vector: tuple[int, ...], choices: list[int], least: int
+    ) -> None:
+        self.state = state
+        self.vector = vector
+        self.choices = choices
+        self.tried = 0
+        self.least = least
+        """No completion tried so far is shorter."""
+
+
 class Search:
-    """The tables of one body under its limits, and the memory of what has failed."""
+    """One body's tables, and the memory of what has failed."""
 
-    def __init__(self, body: LoopBody, limits: OrderLimits, budget: Budget) -> None:
-        n = len(body)
-        ops = body.ops
-        self.n = n
+    def __init__(self, tables: Tables, budget: Budget) -> None:
+        self.tables = tables
+        self.registers = Registers(tables)
         self.budget = budget
-        self.halves = limits.halves
-        self.latency = [op.latency for op in ops]
-        self.defines = [op.vgpr_def for op in ops]
-        self.kills = [op.vgpr_kill for op in ops]
-        self.is_compute = [op.role is OpRole.COMPUTE for op in ops]
-        self.is_fragment = [op.role is OpRole.FRAGMENT_LOAD for op in ops]
-        self.is_load = [op.role is OpRole.GLOBAL_LOAD for op in ops]
-        penalty = limits.lds_contention_penalty
-        units = {ResourceKind.VALU: _VALU}
-        if limits.mma_serial:
-            units[ResourceKind.MMA_UNIT] = _MMA
-        if penalty:
-            units.update(dict.fromkeys(PORT_RESOURCES, _PORT))
-        self.unit = [units.get(op.resource, _FREE) for op in ops]
-        self.held = [
-            (0, op.latency, op.latency, penalty)[u] for op, u in zip(ops, self.unit, strict=True)
-        ]
-        self.successors = [
-            [
-                (c, max(self.latency[p], self.held[p] if self.unit[c] == self.unit[p] else 0))
-                for c in body.successors[p]
-            ]
-            for p in range(n)
-        ]
-        self.half = n // 2 if limits.halves else n
-        self.first_half = (1 << self.half) - 1
-        self.max_fragments = BLOCK_FRAGMENTS if limits.halves else NEVER
-        self.max_loads = BLOCK_LOADS if limits.halves else NEVER
-        if limits.max_globals:
-            self.max_loads = min(self.max_loads, limits.max_globals)
-        before = self._direct_predecessors(body)
-        self.before = before
-        self.sequence = self._sequence(before)
-        self.tail = strengthened_tails(
-            self.latency,
-            self.unit,
-            self.held,
-            self.successors,
-            self._followers(before),
-            self.sequence,
-            _UNITS,
-        )
-        self.memo: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+        self._failed: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+        self._peak_of_all = sum(tables.defines)
 
-    def _direct_predecessors(self, body: LoopBody) -> list[int]:
-        """A bit for each op that must come before: producers, and the lower of two twins."""
-        masks = [sum(1 << p for p in producers) for producers in body.predecessors]
-        last: dict[tuple[object, ...], int] = {}
-        for i, op in enumerate(body.ops):
-            twin = (
-                i < self.half,
-                op.resource,
-                op.role,
-                op.latency,
-                op.vgpr_def,
-                op.vgpr_kill,
-                body.predecessors[i],
-                body.successors[i],
-            )
-            if twin in last:
-                masks[i] |= 1 << last[twin]
-            last[twin] = i
-        return masks
+    # -- the search ------------------------------------------------------------------------
 
-    def _sequence(self, before: list[int]) -> list[int]:
-        """One order that respects edges, twins and halves."""
-        sequence: list[int] = []
-        placed = 0
-        for group in (range(self.half), range(self.half, self.n)):
-            waiting = list(group)
-            while waiting:
-                ready = next(i for i in waiting if not before[i] & ~placed)
-                waiting.remove(ready)
-                placed |= 1 << ready
-                sequence.append(ready)
-        return sequence
+    def find(
+        self, target: int, peak: int, prefix: Sequence[int] = ()
+    ) -> tuple[tuple[int, ...] | None, int]:
+        """An order that starts with ``prefix`` within both limits; or None and the next target.
 
-    def _followers(self, before: list[int]) -> list[int]:
-        """For each op the set of ops that every order places after it."""
-        after = [0] * self.n
-        second = ((1 << self.n) - 1) & ~self.first_half
-        for j in reversed(self.sequence):
-            if j < self.half:
-                after[j] |= second
-            for i in range(self.n):
-                if before[j] >> i & 1:
-                    after[i] |= after[j] | 1 << j
-        return after
+        The prefix must be legal. Raises ``LimitReached``.
+        """
+        self.budget.spend()
+        state = self._root()
+        for i in prefix:
+            state = self._child(state, i)
+        vector = self._open(state, target, peak)
+        if isinstance(vector, int):
+            return None, vector
+        if not state.rest:
+            return tuple(prefix), target
+        path = [_Frame(state, vector, self._choices(state, peak), NEVER)]
+        while True:
+            frame = path[-1]
+            if frame.choices:
+                i = frame.choices.pop()
+                self.budget.spend()
+                state = self._child(frame.state, i)
+                vector = self._open(state, target, peak)
+                if isinstance(vector, int):
+                    frame.least = min(frame.least, vector)
+                    frame.tried |= 1 << i
+                elif not state.rest:
+                    return (*prefix, *(f.state.op for f in path[1:]), i), target
+                else:
+                    path.append(self._frame(frame, state, vector, peak))
+                continue
+            self._remember(frame.state, frame.vector, frame.least, peak)
+            path.pop()
+            if not path:
+                return None, frame.least
+            path[-1].least = min(path[-1].least, frame.least)
+            path[-1].tried |= 1 << frame.state.op
+
+    def descend_to_first(
+        self, order: tuple[int, ...], target: int, peak: int
+    ) -> Iterator[tuple[int, ...]]:
+        """From an order within both limits to the first such order in index order.
+
+        Yields each order met on the way; the last one is the first there is.
+        """
+        state = self._root()
+        for position in range(self.tables.n):
+            for i in sorted(self._candidates(state, peak)):
+                if i == order[position]:
+                    break
+                found, _ = self.find(target, peak, (*order[:position], i))
+                if found is not None:
+                    order = found
+                    yield order
+                    break
+            state = self._child(state, order[position])
+
+    def _frame(self, parent: _Frame, state: _State, vector: tuple[int, ...], peak: int) -> _Frame:
+        """Open a state, leaving out what has failed the other way round."""
+        choices = self._choices(state, peak)
+        kept = [y for y in choices if not self._failed_swapped(parent, state.op, y, peak)]
+        return _Frame(state, vector, kept, NEVER if len(kept) == len(choices) else parent.least)
+
+    def _failed_swapped(self, parent: _Frame, x: int, y: int, peak: int) -> bool:
+        """Whether ``y`` then ``x`` failed at ``parent`` and is at least as good as x then y."""
+        tables = self.tables
+        if not parent.tried >> y & 1:
+            return False
+        if tables.unit[x] and tables.unit[x] == tables.unit[y]:
+            return False
+        if tables.is_compute[y] and not tables.is_compute[x]:
+            return False
+        live = parent.state.live + tables.defines[y] - tables.kills[y]
+        return live + tables.defines[x] <= peak
 
     # -- the states ------------------------------------------------------------------------
 
-    def root(self) -> _State:
-        """Nothing placed."""
-        return _State(-1, 0, self.sequence, [0] * self.n, [0] * _UNITS, 0, 0, 0)
+    def _root(self) -> _State:
+        n = self.tables.n
+        return _State(-1, 0, self.tables.sequence, [0] * n, [0, 0, 0, 0], 0, 0, 0)
 
-    def candidates(self, state: _State, peak: int) -> list[int]:
-        """What may come next, as far as can be seen from here."""
-        placed = state.placed
-        blocked = self.first_half if (self.first_half & ~placed) else -1
-        room = peak - state.live
-        before, defines = self.before, self.defines
-        found = []
-        for i in state.rest:
-            if not blocked >> i & 1:
-                break
-            if before[i] & ~placed or defines[i] > room:
-                continue
-            if self.is_fragment[i] and state.fragments >= self.max_fragments:
-                continue
-            if self.is_load[i] and state.loads >= self.max_loads:
-                continue
-            found.append(i)
-        return found
-
-    def child(self, state: _State, i: int) -> _State:
-        """The state after placing ``i`` next."""
+    def _child(self, state: _State, i: int) -> _State:
+        """The state after placing ``i`` next; the cost model's rules, one op at a time."""
+        tables = self.tables
         ready = state.ready[:]
         free = state.free[:]
-        unit = self.unit[i]
+        unit = tables.unit[i]
         start = ready[i]
         if unit:
             if free[unit] > start:
                 start = free[unit]
-            free[unit] = start + self.held[i]
-        finish = start + self.latency[i]
-        for j, _ in self.successors[i]:
+            free[unit] = start + tables.held[i]
+        finish = start + tables.latency[i]
+        for j, _ in tables.successors[i]:
             if ready[j] < finish:
                 ready[j] = finish
         fragments, loads = state.fragments, state.loads
-        if self.is_compute[i]:
+        if tables.is_compute[i]:
             fragments = loads = 0
-        elif self.is_fragment[i]:
+        elif tables.is_fragment[i]:
             fragments += 1
-        elif self.is_load[i]:
+        elif tables.is_load[i]:
             loads += 1
         return _State(
             i,
@@ -261,85 +233,146 @@ class Search:
             free,
             fragments,
             loads,
-            state.live + self.defines[i] - self.kills[i],
+            state.live + tables.defines[i] - tables.kills[i],
         )
 
-    def fits_blocks(self, state: _State) -> bool:
-        """Whether the COMPUTEs left in this half can hold the loads and fragments left in it."""
-        computes = fragments = loads = others = 0
-        first = bool(self.first_half & ~state.placed)
+    def _candidates(self, state: _State, peak: int) -> list[int]:
+        """What may legally come next."""
+        tables = self.tables
+        placed = state.placed
+        half = tables.half if tables.first_half & ~placed else tables.n
+        room = peak - state.live
+        before, defines = tables.before, tables.defines
+        full_fragments = state.fragments >= tables.max_fragments
+        full_loads = state.loads >= tables.max_loads
+        found = []
         for i in state.rest:
-            if first and i >= self.half:
+            if i >= half:
                 break
-            if self.is_compute[i]:
-                computes += 1
-            elif self.is_fragment[i]:
-                fragments += 1
-            elif self.is_load[i]:
-                loads += 1
-            else:
-                others += 1
-        if self.halves:
-            if not computes and fragments + loads + others:
-                return False
-            if self.max_fragments * computes < state.fragments * (computes > 0) + fragments:
-                return False
-            return self.max_loads * computes >= state.loads * (computes > 0) + loads
-        return self.max_loads * (computes + 1) >= state.loads + loads
+            if before[i] & ~placed or defines[i] > room:
+                continue
+            if full_fragments and tables.is_fragment[i]:
+                continue
+            if full_loads and tables.is_load[i]:
+                continue
+            found.append(i)
+        return found
 
-    def bound(self, state: _State, target: int) -> tuple[int, tuple[int, ...]]:
-        """A makespan no completion can beat, and the heads; exact only up to ``target``."""
+    def _choices(self, state: _State, peak: int) -> list[int]:
+        """The candidates that no other makes superfluous, the most urgent last."""
+        tables = self.tables
+        ready, free, unit = state.ready, state.free, tables.unit
+        kind, successors = tables.kind, tables.successor_set
+        starts = sorted(
+            (max(ready[i], free[unit[i]]), -successors[i].bit_count(), i)
+            for i in self._candidates(state, peak)
+        )
+        kept: list[tuple[int, int, int]] = []
+        for start, _, i in starts:
+            reach = successors[i]
+            if not any(kind[i] == kind[j] and not reach & ~successors[j] for _, _, j in kept):
+                kept.append((start + tables.tail[i], -i, i))
+        kept.sort()
+        return [i for _, _, i in kept]
+
+    def _open(self, state: _State, target: int, peak: int) -> int | tuple[int, ...]:
+        """The state's heads and pending counts, or the bound by which it fails."""
+        if not self._fits_blocks(state):
+            return NEVER
+        bound, heads = self._bound(state, target)
+        if bound > target:
+            return bound
+        tables = self.tables
+        vector = (state.fragments, state.loads, *heads)
+        known = self._known_to_fail(state.placed, vector, target, peak)
+        if not known and tables.first_half & ~state.placed and tables.second_half:
+            ahead = (0, 0, *heads[-(tables.n - tables.half) :])
+            known = self._known_to_fail(tables.first_half, ahead, target, peak)
+        if known:
+            return known
+        if peak < self._peak_of_all and not self.registers.can_complete(
+            state.placed, state.live, peak
+        ):
+            return NEVER
+        return vector
+
+    def _fits_blocks(self, state: _State) -> bool:
+        """Whether the COMPUTEs left in this half can hold the fragments and loads left in it."""
+        tables = self.tables
+        if not tables.counts_blocks:
+            return True
+        second = not tables.first_half & ~state.placed
+        rest = (tables.second_half if second else tables.first_half) & ~state.placed
+        if not rest:
+            return True
+        computes = (rest & tables.compute_set).bit_count()
+        loads = (rest & tables.load_set).bit_count()
+        if not tables.halves:
+            return state.loads + loads <= tables.max_loads * (computes + 1)
+        fragments = (rest & tables.fragment_set).bit_count()
+        return (
+            bool(rest & tables.enders[second])
+            and state.fragments + fragments <= tables.max_fragments * computes
+            and state.loads + loads <= tables.max_loads * computes
+        )
+
+    def _bound(self, state: _State, target: int) -> tuple[int, list[int]]:
+        """A makespan that no completion beats, and the heads of the ops left.
+
+        Ops of the second half queue behind all of the first. Above ``target`` the bound need
+        not be the best, nor the heads complete.
+        """
+        tables = self.tables
         heads = state.ready[:]
         free = state.free
-        unit, held, tail, successors = self.unit, self.held, self.tail, self.successors
-        jobs: list[list[Job]] = [[], [], [], []]
+        unit, held, tail, successors = tables.unit, tables.held, tables.tail, tables.successors
+        queues: list[list[Job]] = [[], [], [], []]
         best = 0
-        crossing = bool(self.first_half & ~state.placed)
-        half = self.half
+        crossing = bool(tables.first_half & ~state.placed)
+        half = tables.half
         for i in state.rest:
             if crossing and i >= half:
                 crossing = False
                 free = free[:]
-                for u in (_MMA, _VALU, _PORT):
-                    if jobs[u]:
-                        free[u], end = preemptive_bound(jobs[u])
-                        if end > best:
-                            best = end
+                for u in SERIAL_UNITS:
+                    if queues[u]:
+                        free[u], end = preemptive_bound(queues[u])
+                        best = max(best, end)
                 if best > target:
-                    return best, ()
-                jobs = [[], [], [], []]
+                    return best, heads
+                queues = [[], [], [], []]
             head = heads[i]
             u = unit[i]
             if u:
                 if free[u] > head:
                     heads[i] = head = free[u]
-                jobs[u].append((head, held[i], tail[i] - held[i]))
+                queues[u].append((head, held[i], tail[i] - held[i]))
             if head + tail[i] > best:
                 best = head + tail[i]
                 if best > target:
-                    return best, ()
+                    return best, heads
             for j, apart in successors[i]:
                 if head + apart > heads[j]:
                     heads[j] = head + apart
-        for u in (_MMA, _VALU, _PORT):
-            if jobs[u]:
-                end = preemptive_bound(jobs[u])[1]
-                if end > best:
-                    best = end
-        return best, tuple([heads[i] for i in state.rest])
+        for u in SERIAL_UNITS:
+            if queues[u]:
+                best = max(best, preemptive_bound(queues[u])[1])
+        return best, [heads[i] for i in state.rest]
 
-    def known_to_fail(self, state: _State, vector: tuple[int, ...], target: int, peak: int) -> int:
-        """The bound of a failed state that is at least as good as this one, or 0."""
-        for bound, room, failed in self.memo.get(state.placed, ()):
+    # -- the memory of failures ------------------------------------------------------------
+
+    def _known_to_fail(self, placed: int, vector: tuple[int, ...], target: int, peak: int) -> int:
+        """The bound of a failed state at least as good as one with this vector, or 0."""
+        for bound, room, failed in self._failed.get(placed, ()):
             if bound > target and room >= peak and all(map(le, failed, vector)):
                 return bound
         return 0
 
-    def remember(self, state: _State, vector: tuple[int, ...], bound: int, peak: int) -> None:
+    def _remember(self, state: _State, vector: tuple[int, ...], bound: int, peak: int) -> None:
         """This state cannot be completed below ``bound`` with ``peak`` registers."""
         if bound >= NEVER:  # whatever the times
             vector = vector[:2] + (0,) * len(state.rest)
-        entries = self.memo.setdefault(state.placed, [])
+        entries = self._failed.setdefault(state.placed, [])
         entries[:] = [
             e
             for e in entries
@@ -348,100 +381,3 @@ class Search:
         entries.append((bound, peak, vector))
         if len(entries) > _KEPT_PER_SET:
             del entries[0]
-
-    # -- the search ------------------------------------------------------------------------
-
-    def find(
-        self, target: int, peak: int, prefix: Sequence[int] = ()
-    ) -> tuple[tuple[int, ...] | None, int]:
-        """An order that starts with ``prefix`` within both limits; or None and the next target.
-
-        The prefix is taken as it is. Raises ``LimitReached``.
-        """
-        state = self.root()
-        trail = list(prefix)
-        for i in trail:
-            state = self.child(state, i)
-        self.budget.spend()
-        opened = self._open(state, target, peak)
-        if isinstance(opened, int):
-            return None, opened
-        if not state.rest:
-            return tuple(trail), target
-        vectors, states, choices, least = (
-            [opened],
-            [state],
-            [self._choices(state, target, peak)],
-            [NEVER],
-        )
-        while states:
-            if not choices[-1]:
-                failed, vector, bound = states.pop(), vectors.pop(), least.pop()
-                choices.pop()
-                self.remember(failed, vector, bound, peak)
-                if not states:
-                    return None, bound
-                trail.pop()
-                least[-1] = min(least[-1], bound)
-                continue
-            i = choices[-1].pop()
-            self.budget.spend()
-            state = self.child(states[-1], i)
-            opened = self._open(state, target, peak)
-            if isinstance(opened, int):
-                least[-1] = min(least[-1], opened)
-                continue
-            trail.append(i)
-            if not state.rest:
-                return tuple(trail), target
-            states.append(state)
-            vectors.append(opened)
-            choices.append(self._choices(state, target, peak))
-            least.append(NEVER)
-        raise AssertionError("unreachable")
-
-    def descend_to_first(
-        self, order: tuple[int, ...], target: int, peak: int
-    ) -> Iterator[tuple[int, ...]]:
-        """From an order within both limits to the first such order in index order.
-
-        Yields each order on the way, every one before the last; the last is the first there is.
-        """
-        state = self.root()
-        for position in range(self.n):
-            for i in sorted(self.candidates(state, peak)):
-                if i == order[position]:
-                    break
-                found, _ = self.find(target, peak, (*order[:position], i))
-                if found is not None:
-                    order = found
-                    yield order
-                    break
-            state = self.child(state, order[position])
-
-    def peak(self, order: Sequence[int]) -> int:
-        """The VGPR peak of an order."""
-        live = peak = 0
-        for i in order:
-            live += self.defines[i]
-            peak = max(peak, live)
-            live -= self.kills[i]
-        return peak
-
-    def _open(self, state: _State, target: int, peak: int) -> int | tuple[int, ...]:
-        """The state's dominance vector, or the bound by which it fails."""
-        if not self.fits_blocks(state):
-            return NEVER
-        bound, heads = self.bound(state, target)
-        if bound > target:
-            return bound
-        vector = (state.fragments, state.loads, *heads)
-        return self.known_to_fail(state, vector, target, peak) or vector
-
-    def _choices(self, state: _State, target: int, peak: int) -> list[int]:
-        """Candidates, the most urgent last."""
-        ready, free, unit, tail = state.ready, state.free, self.unit, self.tail
-        return sorted(
-            self.candidates(state, peak),
-            key=lambda i: (tail[i] + max(ready[i], free[unit[i]]), -i),
-        )
