@@ -23,15 +23,19 @@ from dataclasses import replace
 from pipeloom.compiled import Certificate
 from pipeloom.errors import InternalError
 from pipeloom.graph import LoopBody
+from pipeloom.strategies.budget import Budget, GaveUp, LimitReached
 from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.strategies.infeasible import explain_infeasible, undecided
 from pipeloom.strategies.interface import Ordering, OrderLimits
-from pipeloom.strategies.search import Budget, LimitReached, Search
+from pipeloom.strategies.search import Search
 from pipeloom.strategies.tables import NEVER, Tables, allowed_peak, can_become_blocks
 
-DEFAULT_NODE_LIMIT = 200_000
+DEFAULT_NODE_LIMIT = 100_000
 """Where the caller sets no limit. Ten seconds or so for a body of 96 ops."""
+
+_FIRST_EFFORT = 2_000
+_PROBES_PER_OP = 8
 
 
 def optimal_schedule(body: LoopBody, limits: OrderLimits | None = None) -> Ordering:
@@ -143,14 +147,43 @@ class _Optimum:
         self._accept(order)
 
     def _lower_makespan(self) -> None:
-        """Raise the target from the lower bound until an order meets it."""
-        assert self.cost is not None
-        while self.floor < self.cost.makespan:
-            order, following = self.search.find(self.floor, allowed_peak(self.limits))
+        """Raise the target from the lower bound until an order meets it.
+
+        A target that resists is left for a while, to look for short orders from above: they end
+        the climb early, and are what is returned if it does not end in time.
+        """
+        try:
+            self._raise_floor(_FIRST_EFFORT)
+        except GaveUp:
+            self._probe()
+            self._raise_floor(NEVER)
+
+    def _raise_floor(self, effort: int) -> None:
+        """Prove the targets impossible one by one, up to the makespan of the best order."""
+        peak = allowed_peak(self.limits)
+        while self.cost is not None and self.floor < self.cost.makespan:
+            order, following = self.search.find(self.floor, peak, effort=effort)
             if order is not None:
                 self._accept(order)
             else:
                 self.floor = min(following, self.cost.makespan)
+
+    def _probe(self) -> None:
+        """Bisect between the floor and the best order, with little effort at each step."""
+        peak, effort = allowed_peak(self.limits), _PROBES_PER_OP * len(self.body)
+        assert self.cost is not None
+        doubtful = self.floor
+        while self.cost.makespan - doubtful > 1:
+            target = (doubtful + self.cost.makespan) // 2
+            try:
+                order, following = self.search.find(target, peak, effort=effort)
+            except GaveUp:
+                doubtful = target
+                continue
+            if order is not None:
+                self._accept(order)
+            else:
+                self.floor = doubtful = min(following, self.cost.makespan)
 
     def _lower_peak(self) -> None:
         """Ask for fewer registers at the optimal makespan until no order has them."""

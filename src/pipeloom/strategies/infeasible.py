@@ -9,8 +9,9 @@ from pipeloom.config import UNLIMITED_VGPR
 from pipeloom.errors import OrderError
 from pipeloom.graph import LoopBody, describe_op
 from pipeloom.ops import OpRole
+from pipeloom.strategies.budget import Budget, LimitReached
 from pipeloom.strategies.interface import OrderLimits
-from pipeloom.strategies.search import Budget, LimitReached, Search
+from pipeloom.strategies.search import Search
 from pipeloom.strategies.tables import (
     BLOCK_FRAGMENTS,
     BLOCK_LOADS,

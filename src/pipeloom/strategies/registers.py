@@ -12,17 +12,20 @@ Most bodies are settled by these two alone; the rest branches, with failed sets 
 
 from __future__ import annotations
 
+from pipeloom.strategies.budget import Budget
 from pipeloom.strategies.tables import NEVER, Tables
 
-_EFFORT = 256
+_EFFORT_ONCE = 1000
+_EFFORT_PER_STATE = 64
 """Sets examined for one question; beyond that the answer is a cautious yes."""
 
 
 class Registers:
-    """Answers for one body; remembers them."""
+    """Answers for one body; remembers them. Each set examined counts as a node."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, budget: Budget) -> None:
         self._tables = tables
+        self._budget = budget
         self._net = [d - k for d, k in zip(tables.defines, tables.kills, strict=True)]
         self._after = [0] * tables.n
         for i in range(tables.n):
@@ -39,14 +42,17 @@ class Registers:
         while peak < ceiling:
             self._blocked = NEVER
             self._known.clear()
-            if self.can_complete(0, 0, peak):
+            if self._can_complete(0, 0, peak, _EFFORT_ONCE):
                 return peak
             peak = self._blocked
         return ceiling
 
     def can_complete(self, placed: int, live: int, peak: int) -> bool:
         """Whether the ops not in ``placed`` fit in ``peak``; True also where that is unclear."""
-        self._effort = _EFFORT
+        return self._can_complete(placed, live, peak, _EFFORT_PER_STATE)
+
+    def _can_complete(self, placed: int, live: int, peak: int, effort: int) -> bool:
+        self._effort = effort
         tables = self._tables
         open_half = tables.first_half & ~placed
         if not open_half or not tables.second_half:
@@ -64,6 +70,7 @@ class Registers:
         self._effort -= 1
         if self._effort < 0:
             return True
+        self._budget.spend()
         answer = self._decide(todo, live, peak)
         if self._effort >= 0:
             self._known[todo, live, peak] = answer

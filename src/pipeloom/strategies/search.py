@@ -24,42 +24,15 @@ asked about one prefix after the other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import le
 
 from pipeloom.strategies.bounds import Job, preemptive_bound
+from pipeloom.strategies.budget import Budget, GaveUp
 from pipeloom.strategies.registers import Registers
 from pipeloom.strategies.tables import NEVER, SERIAL_UNITS, Tables
 
 _KEPT_PER_SET = 24
-_CLOCK_EVERY = 64
-
-
-class LimitReached(Exception):  # noqa: N818 - control flow, never seen by a user
-    """The node or time limit ran out."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """Nodes explored so far, and when to stop. Nodes are reproducible; seconds are not."""
-
-    node_limit: int | None = None
-    deadline: float | None = None
-    nodes: int = 0
-
-    def spend(self) -> None:
-        """Count one node; raises ``LimitReached``."""
-        if self.node_limit is not None and self.nodes >= self.node_limit:
-            raise LimitReached
-        self.nodes += 1
-        if (
-            self.deadline is not None
-            and self.nodes % _CLOCK_EVERY == 0
-            and time.monotonic() > self.deadline
-        ):
-            raise LimitReached
 
 
 class _State:
@@ -114,7 +87,7 @@ class Search:
 
     def __init__(self, tables: Tables, budget: Budget) -> None:
         self.tables = tables
-        self.registers = Registers(tables)
+        self.registers = Registers(tables, budget)
         self.budget = budget
         self._failed: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
         self._peak_of_all = sum(tables.defines)
@@ -122,12 +95,14 @@ class Search:
     # -- the search ------------------------------------------------------------------------
 
     def find(
-        self, target: int, peak: int, prefix: Sequence[int] = ()
+        self, target: int, peak: int, prefix: Sequence[int] = (), *, effort: int = NEVER
     ) -> tuple[tuple[int, ...] | None, int]:
         """An order that starts with ``prefix`` within both limits; or None and the next target.
 
-        The prefix must be legal. Raises ``LimitReached``.
+        The prefix must be legal. Raises ``GaveUp`` after ``effort`` nodes, and ``LimitReached``
+        when the whole budget is spent.
         """
+        give_up_at = self.budget.nodes + effort
         self.budget.spend()
         state = self._root()
         for i in prefix:
@@ -141,6 +116,8 @@ class Search:
         while True:
             frame = path[-1]
             if frame.choices:
+                if self.budget.nodes >= give_up_at:
+                    raise GaveUp
                 i = frame.choices.pop()
                 self.budget.spend()
                 state = self._child(frame.state, i)
