@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeloom.config import UNLIMITED_VGPR
 from pipeloom.errors import OrderError
 from pipeloom.graph import DepEdge, LoopBody
 from pipeloom.ops import OpDesc, OpRole, ResourceKind
+from pipeloom.strategies.bounds import Job, preemptive_bound
+from pipeloom.strategies.budget import Budget
 from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
 from pipeloom.strategies.csp import CspStrategy
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.strategies.interface import OrderLimits
+from pipeloom.strategies.registers import Registers
+from pipeloom.strategies.tables import Tables
 
 KINDS = (
     (ResourceKind.MMA_UNIT, OpRole.COMPUTE),
@@ -153,6 +159,72 @@ def check(body: LoopBody, limits: OrderLimits) -> None:
     assert (certificate.makespan, certificate.vgpr_peak) == (wanted.makespan, wanted.vgpr_peak)
     assert ordering.order == answer
     assert certificate.lower_bound <= certificate.makespan
+
+
+@settings(max_examples=200, deadline=None)
+@given(bodies(most=6), limits, st.integers(0, 40))
+def test_a_limited_search_claims_only_what_it_proved(
+    body: LoopBody, limits: OrderLimits, node_limit: int
+) -> None:
+    answer = expected(body, limits)
+    limited = replace(limits, node_limit=node_limit)
+    if answer is None:
+        with pytest.raises(OrderError):
+            CspStrategy().order(body, limited)
+        return
+    try:
+        ordering = CspStrategy().order(body, limited)
+    except OrderError as error:
+        if "there may still be one" in error.message:
+            return
+        raise
+    certificate, optimum = ordering.certificate, cost(body, answer, limits)
+    assert certificate.nodes <= node_limit
+    assert certificate.lower_bound <= optimum.makespan <= certificate.makespan
+    assert sorted(ordering.order) == list(range(len(body)))
+    assert not body.violations(ordering.order)
+    if certificate.proved:
+        assert ordering.order == answer
+    greedy = greedy_schedule(body) if limits.halves else simple_greedy(body)
+    if is_legal(body, greedy, limits, globals_too=False):
+        found = Evaluation(certificate.makespan, certificate.vgpr_peak)
+        assert found <= cost(body, greedy, limits)
+
+
+@settings(max_examples=200, deadline=None)
+@given(bodies(most=7), st.booleans())
+def test_no_order_has_a_lower_peak_than_the_register_bound(body: LoopBody, halves: bool) -> None:
+    # With halves but without blocks to fill, the bound is exact: time and blocks play no part.
+    limits = OrderLimits(halves=halves)
+    n = len(body)
+    peaks = [
+        cost(body, order, limits).vgpr_peak
+        for order in linear_extensions(body)
+        if not halves or set(order[: n // 2]) == set(range(n // 2))
+    ]
+    assume(peaks)
+    registers = Registers(Tables(body, limits), Budget())
+    assert registers.least_peak(max(peaks)) == min(peaks)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(-3, 9)), min_size=1, max_size=6
+    )
+)
+def test_the_preemptive_bound_is_below_every_queue(jobs: list[Job]) -> None:
+    frees, ends = [], []
+    for order in permutations(jobs):
+        clock = end = 0
+        for head, held, rest in order:
+            clock = max(clock, head) + held
+            end = max(end, clock + rest)
+        frees.append(clock)
+        ends.append(end)
+    free, end = preemptive_bound(list(jobs))
+    assert free == min(frees)
+    assert end <= min(ends)
 
 
 @settings(max_examples=600, deadline=None)

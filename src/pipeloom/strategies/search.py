@@ -248,7 +248,7 @@ class Search:
         for start, _, i in starts:
             reach = successors[i]
             if not any(kind[i] == kind[j] and not reach & ~successors[j] for _, _, j in kept):
-                kept.append((start + tables.tail[i], -i, i))
+                kept.append((tables.tail[i] - start, -i, i))
         kept.sort()
         return [i for _, _, i in kept]
 
