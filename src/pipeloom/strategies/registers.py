@@ -7,7 +7,8 @@ read backwards, an op that defines at least what it frees may go last if it fits
 
     live 10, peak 16:  a defines 4, frees 8 -> next;  b (no successors) defines 8, frees 0 -> last
 
-Most bodies are settled by these two alone; the rest branches, with failed sets remembered.
+Most bodies are settled by these two alone; the rest branches at whichever end has fewer choices,
+with the sets that were decided remembered.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Registers:
 
     def least_peak(self, ceiling: int) -> int:
         """A peak no order can beat, at most ``ceiling``."""
-        peak = 0
+        peak = min(self._obvious_peak(), ceiling)
         while peak < ceiling:
             self._blocked = NEVER
             self._known.clear()
@@ -46,6 +47,31 @@ class Registers:
                 return peak
             peak = self._blocked
         return ceiling
+
+    def _obvious_peak(self) -> int:
+        """What some op needs if all that may free registers before it has done so."""
+        tables, net = self._tables, self._net
+        ancestors = [0] * tables.n
+        for i in tables.sequence:
+            for p in range(tables.n):
+                if tables.before[i] >> p & 1:
+                    ancestors[i] |= ancestors[p] | 1 << p
+            if i >= tables.half:
+                ancestors[i] |= tables.first_half
+        descendants = [0] * tables.n
+        for i in range(tables.n):
+            for p in range(tables.n):
+                if ancestors[i] >> p & 1:
+                    descendants[p] |= 1 << i
+        peak = max(0, sum(net))
+        for i in range(tables.n):
+            live = sum(
+                net[j] if ancestors[i] >> j & 1 else min(net[j], 0)
+                for j in range(tables.n)
+                if j != i and not descendants[i] >> j & 1
+            )
+            peak = max(peak, live + tables.defines[i])
+        return peak
 
     def can_complete(self, placed: int, live: int, peak: int) -> bool:
         """Whether the ops not in ``placed`` fit in ``peak``; True also where that is unclear."""
@@ -79,40 +105,44 @@ class Registers:
     def _decide(self, todo: int, live: int, peak: int) -> bool:
         before, after, net = self._tables.before, self._after, self._net
         defines, kills = self._tables.defines, self._tables.kills
-        end = live
         rest = [i for i in self._tables.sequence if todo >> i & 1]
-        for i in rest:
-            end += net[i]
-        blocked = NEVER
+        end = live + sum(net[i] for i in rest)
         progress = True
         while progress:
             progress = False
+            first: list[int] = []
+            last: list[int] = []
             blocked = NEVER
             for i in rest:
                 bit = 1 << i
                 if not todo & bit:
                     continue
-                if net[i] <= 0 and not before[i] & todo:
-                    if live + defines[i] <= peak:
+                if not before[i] & todo:
+                    if live + defines[i] > peak:
+                        blocked = min(blocked, live + defines[i])
+                    elif net[i] <= 0:
                         todo ^= bit
                         live += net[i]
                         progress = True
                         continue
-                    blocked = min(blocked, live + defines[i])
-                if net[i] >= 0 and not after[i] & todo:
-                    if end + kills[i] <= peak:
+                    else:
+                        first.append(i)
+                if not after[i] & todo:
+                    if end + kills[i] > peak:
+                        blocked = min(blocked, end + kills[i])
+                    elif net[i] >= 0:
                         todo ^= bit
                         end -= net[i]
                         progress = True
-                        continue
-                    blocked = min(blocked, end + kills[i])
+                    else:
+                        last.append(i)
         if not todo:
             return True
-        for i in rest:
-            if todo >> i & 1 and not before[i] & todo:
-                if live + defines[i] > peak:
-                    blocked = min(blocked, live + defines[i])
-                elif self._fits(todo ^ (1 << i), live + net[i], peak):
-                    return True
+        if len(last) < len(first):
+            branches = [(todo ^ (1 << i), live) for i in last]
+        else:
+            branches = [(todo ^ (1 << i), live + net[i]) for i in first]
+        if any(self._fits(*branch, peak) for branch in branches):
+            return True
         self._blocked = min(self._blocked, blocked)
         return False
