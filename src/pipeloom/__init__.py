@@ -65,7 +65,11 @@ from pipeloom.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.spec import build_schedule, load_spec
 from pipeloom.strategies import Ordering, OrderLimits, Strategy
 from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
-from pipeloom.strategies.csp import optimal_schedule, optimal_schedule_with_halves
+from pipeloom.strategies.csp import (
+    CspStrategy,
+    optimal_schedule,
+    optimal_schedule_with_halves,
+)
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.structure import verify_schedule
 from pipeloom.targets.mi355x import (
@@ -89,6 +93,7 @@ __all__ = [
     "Certificate",
     "CompiledSchedule",
     "ConfigError",
+    "CspStrategy",
     "DeclarativeSchedule",
     "DepEdge",
     "DepKind",
