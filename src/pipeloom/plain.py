@@ -199,4 +199,8 @@ def _scalar(kind: Any, data: object, where: str) -> Any:
                 field=where,
             )
         return data
-    raise SpecError(f"{where} cannot be read back: no plain form for {kind}", field=where)
+    raise SpecError(
+        f"{where} cannot be read back: no plain form for {kind}",
+        hint="a field is an int, bool, str, float, enum, tuple, mapping or a dataclass of these",
+        field=where,
+    )
