@@ -38,13 +38,17 @@ def to_plain(value: object) -> Any:
     return value
 
 
-def from_plain(cls: type[T], data: object, where: str = "", *, overlay: bool = False) -> T:
+def from_plain(
+    cls: type[T], data: object, where: str = "", *, overlay: bool = False, name: str = ""
+) -> T:
     """Build ``cls`` from plain data; ``where`` is the key path for error messages.
+
+    ``name`` is what messages call the outermost mapping, where the class name would say nothing.
 
     With ``overlay``, a nested mapping only changes the keys it names: the rest keeps the value
     of the field's default. Spec files want that; ``from_dict`` does not.
     """
-    label = where or cls.__name__
+    label = where or name or cls.__name__
     if not isinstance(data, Mapping):
         raise SpecError(
             f"{label} is {_short(data)}, but must be a mapping",
@@ -195,4 +199,8 @@ def _scalar(kind: Any, data: object, where: str) -> Any:
                 field=where,
             )
         return data
-    raise SpecError(f"{where} cannot be read back: no plain form for {kind}", field=where)
+    raise SpecError(
+        f"{where} cannot be read back: no plain form for {kind}",
+        hint="a field is an int, bool, str, float, enum, tuple, mapping or a dataclass of these",
+        field=where,
+    )

@@ -35,9 +35,9 @@ SpecSource = Mapping[str, Any] | str | PathLike[str]
 def load_spec(source: SpecSource) -> PipelineSchedule:
     """The schedule that a mapping, or a ``.json`` or ``.toml`` file, describes."""
     data = dict(read_spec(source))
-    form = SCHEDULES[_schedule_name(data)]
+    name = _schedule_name(data)
     del data["schedule"]
-    return from_plain(form, data, overlay=True).build()
+    return from_plain(SCHEDULES[name], data, overlay=True, name=f"the {name} spec").build()
 
 
 def build_schedule(

@@ -104,5 +104,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     except BaseException as error:
         os.unlink(temporary)
         if isinstance(error, OSError):
-            raise SpecError(f"cannot write {target}: {error.strerror}") from error
+            raise SpecError(
+                f"cannot write {target}: {error.strerror}", hint="give the path of a file"
+            ) from error
         raise

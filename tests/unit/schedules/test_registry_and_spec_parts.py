@@ -19,7 +19,7 @@ SHAPE = KernelGeometry.ping_pong(BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_
 
 
 def test_registry() -> None:
-    assert list(SCHEDULES) == ["ping_pong", "four_wave", "single_buffer"]
+    assert list(SCHEDULES)[:3] == ["ping_pong", "four_wave", "single_buffer"]
     for name, form in SCHEDULES.items():
         assert form().build().name == name
         assert summary(name)
