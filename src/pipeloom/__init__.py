@@ -72,6 +72,7 @@ from pipeloom.strategies.csp import (
 )
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.structure import verify_schedule
+from pipeloom.synchronize import synchronize
 from pipeloom.targets.mi355x import (
     MatmulTag,
     SingleBufferTag,
@@ -82,6 +83,7 @@ from pipeloom.targets.mi355x import (
     mi355x_single_buffer_target,
     mi355x_target,
 )
+from pipeloom.verify import Verdict, verify
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
 
 __version__ = "0.1.0"
@@ -134,6 +136,7 @@ __all__ = [
     "StructureError",
     "TargetCostModel",
     "TargetProfile",
+    "Verdict",
     "WaitStrategy",
     "WarpStaggerRule",
     "annotate_ops",
@@ -169,5 +172,7 @@ __all__ = [
     "simple_greedy",
     "single_buffer_edge_rules",
     "single_buffer_reorder",
+    "synchronize",
+    "verify",
     "verify_schedule",
 ]

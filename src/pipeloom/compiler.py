@@ -5,9 +5,10 @@
     program   build_kernel_program                blocks, waits, structural verification
     phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
     account   every declared op exactly once      or an error, never a silent loss
+    sync      with "proven": new waits, barriers  and a proof, for every trip count
 
-The accounting comes last because a schedule's own hooks (explicit blocks, transform_kernel) run
-after the structural checks; checking anything earlier would check the wrong thing.
+The accounting comes after the phases because a schedule's own hooks (explicit blocks,
+transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 from pipeloom.blocks import PipelineProgram
-from pipeloom.checks import check_instance
+from pipeloom.checks import check_instance, nearest
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.declare import PipelineSchedule
@@ -35,20 +36,39 @@ from pipeloom.phases import (
 )
 from pipeloom.program import build_kernel_program
 from pipeloom.strategies import Ordering, OrderLimits, Strategy, strategy_for
+from pipeloom.synchronize import synchronize
 
 T = TypeVar("T")
 
 
+Sync = Literal["reference", "proven"]
+"""Whose waits and barriers: the specification's, or those that follow from the dependences."""
+
+
 def compile_schedule(
-    schedule: PipelineSchedule, *, strategy: Strategy | None = None
+    schedule: PipelineSchedule,
+    *,
+    strategy: Strategy | None = None,
+    sync: Sync = "reference",
+    reorder: bool = False,
 ) -> CompiledSchedule:
     """Derive the software pipeline of ``schedule``.
 
-    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own.
-    Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that
-    keeps every op.
+    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own. With
+    ``sync="proven"`` the waits and barriers are derived from the dependences alone and the result
+    is proved free of races for every trip count; ``reorder`` then lets the fewest ops move where
+    no synchronisation can save the order.
+
+    Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that keeps
+    every op.
     """
     check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
+    if sync not in get_args(Sync):
+        raise ConfigError(
+            f"compile_schedule.sync is {sync!r}, but must be 'reference' or 'proven'",
+            hint=nearest(str(sync), get_args(Sync)),
+            field="compile_schedule.sync",
+        )
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)
     check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
@@ -70,7 +90,7 @@ def compile_schedule(
     deps = edges
     if config.depth >= 2:
         deps = tuple(derive_kernel_deps(kernel, config.num_partitions))
-    return CompiledSchedule(
+    compiled = CompiledSchedule(
         schedule=schedule.name,
         config=config,
         schedule_config=knobs,
@@ -87,6 +107,7 @@ def compile_schedule(
         geometry=schedule.geometry(),
         notes=(*schedule.notes(), *ineffective_knobs(config, knobs)),
     )
+    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
 
 
 def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:

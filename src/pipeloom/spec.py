@@ -23,7 +23,7 @@ from typing import Any
 
 from pipeloom.checks import nearest
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.compiler import compile_schedule
+from pipeloom.compiler import Sync, compile_schedule
 from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import SpecError
 from pipeloom.plain import from_plain, key_paths
@@ -41,11 +41,16 @@ def load_spec(source: SpecSource) -> PipelineSchedule:
 
 
 def build_schedule(
-    source: PipelineSchedule | SpecSource, settings: Iterable[str] = ()
+    source: PipelineSchedule | SpecSource,
+    settings: Iterable[str] = (),
+    *,
+    sync: Sync = "reference",
+    reorder: bool = False,
 ) -> CompiledSchedule:
     """Compile a schedule, a spec, or a shipped schedule by name, in one call.
 
-    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them.
+    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them; ``sync`` and
+    ``reorder`` are those of ``compile_schedule``.
     """
     if isinstance(source, PipelineSchedule):
         if list(settings):
@@ -54,8 +59,9 @@ def build_schedule(
                 hint="pass a spec or a schedule's name, or construct the schedule with the values",
                 field="settings",
             )
-        return compile_schedule(source)
-    return compile_schedule(load_spec(apply_settings(find_spec(source), settings)))
+        return compile_schedule(source, sync=sync, reorder=reorder)
+    schedule = load_spec(apply_settings(find_spec(source), settings))
+    return compile_schedule(schedule, sync=sync, reorder=reorder)
 
 
 def find_spec(source: SpecSource) -> Mapping[str, Any]:

@@ -8,12 +8,14 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pipeloom.compiled import CompiledSchedule
+from pipeloom.compiler import Sync
 from pipeloom.errors import SpecError
 from pipeloom.schedules import DEFAULT_TILES
 from pipeloom.spec import build_schedule, find_spec
+from pipeloom.synchronize import synchronize
 
 Commands = Any
 """argparse's sub-parser registry; its class is private."""
@@ -46,29 +48,42 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
 
 
-def load_compiled(arguments: argparse.Namespace) -> CompiledSchedule:
-    """The schedule that the command's source and settings ask for.
+def add_sync(parser: argparse.ArgumentParser) -> None:
+    """``--sync`` and ``--reorder``."""
+    parser.add_argument(
+        "--sync",
+        choices=get_args(Sync),
+        default="reference",
+        help="whose waits and barriers: the specification's (reference, the default), or those "
+        "that follow from the dependences alone, proved free of races (proven)",
+    )
+    parser.add_argument(
+        "--reorder",
+        action="store_true",
+        help="with --sync proven: move the fewest ops where no synchronisation can save the order",
+    )
 
-    A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled.
+
+def load_compiled(arguments: argparse.Namespace, *, tiled: bool = False) -> CompiledSchedule:
+    """The schedule that the command's source, settings and ``--sync`` ask for.
+
+    A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled, with
+    ``tiled`` for the default tile shape where it names none.
     """
     data = find_spec(arguments.source)
+    sync: Sync = getattr(arguments, "sync", "reference")
+    reorder: bool = getattr(arguments, "reorder", False)
     if "prologue" not in data:
-        return build_schedule(data, arguments.settings)
+        tile = DEFAULT_TILES.get(str(data.get("schedule"))) if tiled else None
+        spec = data if tile is None else {"geometry": dict(tile), **data}
+        return build_schedule(spec, arguments.settings, sync=sync, reorder=reorder)
     if arguments.settings:
         raise SpecError(
             f"{arguments.source} is a compiled schedule, which --set cannot change",
             hint="apply --set to its spec, or edit the file",
         )
-    return CompiledSchedule.from_dict(data)
-
-
-def load_tiled(arguments: argparse.Namespace) -> CompiledSchedule:
-    """Like ``load_compiled``, for commands that need a tile shape: there is a default one."""
-    data = find_spec(arguments.source)
-    tile = DEFAULT_TILES.get(str(data.get("schedule")))
-    if "prologue" in data or tile is None:
-        return load_compiled(arguments)
-    return build_schedule({"geometry": dict(tile), **data}, arguments.settings)
+    compiled = CompiledSchedule.from_dict(data)
+    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
 
 
 def print_json(data: Any) -> None:

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from pipeloom import __version__
-from pipeloom.cli import compile_command, graph, list_command, show, simulate, verify
+from pipeloom.cli import compile_command, fix, graph, list_command, show, simulate, verify
 from pipeloom.errors import ScheduleError
 
-_COMMANDS = (list_command, show, compile_command, graph, verify, simulate)
+_COMMANDS = (list_command, show, compile_command, graph, verify, fix, simulate)
 
 _EPILOG = """\
 Start with

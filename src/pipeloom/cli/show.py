@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
 from pipeloom.report.labels import Labels
@@ -22,6 +22,7 @@ def add_parser(commands: Commands) -> None:
         "load from LDS to registers.",
     )
     add_source(parser)
+    add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pipeloom.cli.common import Commands, add_json, add_source, load_tiled, print_json
+from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.errors import SpecError
 from pipeloom.simulate import Trace, simulate, simulate_stream
 from pipeloom.targets.chips import MACHINES, machine_for
@@ -22,6 +22,7 @@ def add_parser(commands: Commands) -> None:
         'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
     )
     add_source(parser, compiled=True, required=False)
+    add_sync(parser)
     add_machine(parser)
     parser.add_argument("--stream", metavar="TEXT", help="simulate this loop instead of a schedule")
     parser.add_argument("--mfma", default="16x16x32_f16", help="what M is in a stream")
@@ -79,7 +80,7 @@ def _trace(arguments: argparse.Namespace) -> Trace:
 def trace_of(arguments: argparse.Namespace) -> Trace:
     """The trace of the schedule that the arguments name."""
     return simulate(
-        load_tiled(arguments),
+        load_compiled(arguments, tiled=True),
         machine_for(arguments.arch),
         k_tiles=arguments.k_tiles,
         jitter=arguments.jitter,

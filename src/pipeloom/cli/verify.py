@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.verify import verify
 
 
@@ -18,6 +18,7 @@ def add_parser(commands: Commands) -> None:
         "accesses but the cost model's latencies keep them apart. 4: RACE.",
     )
     add_source(parser, compiled=True)
+    add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
