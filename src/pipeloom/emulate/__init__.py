@@ -10,6 +10,7 @@ from pipeloom.emulate.faults import (
 )
 from pipeloom.emulate.findings import Finding, FindingKind, LineMap, SourceLine
 from pipeloom.emulate.launch import RunResult, run_kernel
+from pipeloom.emulate.lines import map_lines
 from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument, load_code_object
 from pipeloom.emulate.pending import Timing
 
@@ -31,5 +32,6 @@ __all__ = [
     "UnsupportedInstructionError",
     "decode_kernel",
     "load_code_object",
+    "map_lines",
     "run_kernel",
 ]

@@ -11,10 +11,9 @@ from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.memory import load_words
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import EXEC, SCC, VCC, register_bits
+from pipeloom.emulate.registers import EXEC, SCC, VCC, each_register, register_bits
 from pipeloom.emulate.salu import signed
 from pipeloom.emulate.screening import check_sources, settle_writes
-from pipeloom.emulate.registers import each_register
 from pipeloom.emulate.step import Run, Step
 from pipeloom.emulate.wave import Wave, WaveState
 

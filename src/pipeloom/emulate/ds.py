@@ -1,5 +1,4 @@
-"""LDS instructions: reads, writes, transposed reads, and the lane permutations that use LDS's
-crossbar. All count in lgkmcnt, in order.
+"""LDS instructions: reads, writes and transposed reads. All count in lgkmcnt, in order.
 
 Addresses and data are taken at issue; the bytes move when the operation lands. The shadow (see
 ``lds``) is consulted at issue, since ordering is a matter of issue and retirement only.
@@ -20,7 +19,7 @@ from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
 from pipeloom.emulate.screening import check_in_flight, check_sources, settle_writes
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import NEVER_WRITTEN, Wave, lanes_of, mask_of
+from pipeloom.emulate.wave import Wave, lanes_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -48,9 +47,13 @@ _SUB_DWORD = ("_b8", "_u8", "_i8", "_b16", "_u16", "_i16")
 
 def is_sub_dword(name: str) -> bool:
     """Whether an LDS instruction touches less than a dword per lane."""
-    return name.startswith(("ds_read_", "ds_write_")) and name.endswith(
-        tuple(f"{part}{rest}" for part in _SUB_DWORD for rest in ("", "_d16", "_d16_hi"))
-    ) and "_tr_" not in name
+    return (
+        name.startswith(("ds_read_", "ds_write_"))
+        and name.endswith(
+            tuple(f"{part}{rest}" for part in _SUB_DWORD for rest in ("", "_d16", "_d16_hi"))
+        )
+        and "_tr_" not in name
+    )
 
 
 def _form(instruction: Instruction) -> Form:
@@ -72,8 +75,6 @@ def build(instruction: Instruction) -> Step | None:
     name = instruction.name
     if instruction.fields["gds"]:
         raise unsupported(instruction, "gds")
-    if name in ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32"):
-        return _permute(instruction)
     if name.startswith(("ds_read_b64_tr_b16", "ds_read_b64_tr_b8")):
         return _transposed_read(instruction)
     if name.startswith(("ds_read_", "ds_read2")) and "addtid" not in name and "_tr_" not in name:
@@ -147,9 +148,7 @@ def _read(instruction: Instruction) -> Step:
         pieces: list[tuple[Index, Index, str]] = []
         for offset in form.offsets:
             addresses, kept = _in_bounds(wave, instruction, base + offset, lanes, size, "reads")
-            racing, writer = lds.record_read(
-                number, wave.barriers, lds.granules(addresses, size)
-            )
+            racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, size))
             cause = _race_cause(wave, writer) if racing.size else ""
             pieces.append((addresses, kept, cause))
         for i in range(form.words):
@@ -178,9 +177,7 @@ def _read(instruction: Instruction) -> Step:
                     for i in range(words_each):
                         taint(wave, VGPR + first + i, kept, cause)
 
-        group.issue(
-            wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number)
-        )
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
 
     return Step(instruction, run, 1 << (VGPR + address_row), written, _screen_load)
 
@@ -247,7 +244,7 @@ def _write(instruction: Instruction) -> Step:
                 if size >= 4:
                     lds.store(addresses, data)
                 else:
-                    value = data[:, 0] >> 16 if upper else data[:, 0]
+                    value = data[:, 0] >> np.uint32(16 if upper else 0)
                     lds.store_octets(addresses, value, size)
                 settle_lds(wave, addresses, size, bad)
 
@@ -261,17 +258,13 @@ def _write(instruction: Instruction) -> Step:
     return Step(instruction, run, data_bits | 1 << (VGPR + address_row), 0, screen)
 
 
-def _poisoned_words(
-    wave: Wave, row: int, words: int, lanes: Index
-) -> npt.NDArray[np.bool_]:
+def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArray[np.bool_]:
     """Which words of the data to be written are poison, one row per access."""
     columns = [lanes_of(wave.poison.get(VGPR + row + i, 0))[lanes] for i in range(words)]
     return np.stack(columns, axis=1)
 
 
-def settle_lds(
-    wave: Wave, addresses: Index, size: int, bad: npt.NDArray[np.bool_] | None
-) -> None:
+def settle_lds(wave: Wave, addresses: Index, size: int, bad: npt.NDArray[np.bool_] | None) -> None:
     """Written bytes are no longer poison, unless the data was."""
     lds = wave.group.lds
     if not lds.poison_left and bad is None:
@@ -279,6 +272,7 @@ def settle_lds(
     granules = lds.granules(addresses, size)
     if bad is None:
         lds.poisoned[granules] = False
+        lds.poison_left = bool(lds.poisoned.any())
         return
     spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
     lds.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
@@ -342,73 +336,6 @@ def _transposed_read(instruction: Instruction) -> Step:
                 for i in range(2):
                     taint(wave, VGPR + target + i, _EVERY_LANE, cause)
 
-        group.issue(
-            wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number)
-        )
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
 
     return Step(instruction, run, 1 << (VGPR + address_row), written, _screen_load)
-
-
-def _permute(instruction: Instruction) -> Step:
-    """ds_bpermute (pull), ds_permute (push) and ds_swizzle: data crosses lanes, not LDS."""
-    name, fields = instruction.name, instruction.fields
-    swizzle = name == "ds_swizzle_b32"
-    address_row = fields["addr"]
-    data_row = address_row if swizzle else fields["data0"]
-    target = _row(instruction, "vdst")
-    offset = fields["offset0"] | fields["offset1"] << 8
-    pattern = _swizzle_pattern(instruction, offset) if swizzle else None
-    written = 1 << (VGPR + target)
-
-    def sources(wave: Wave) -> Index:
-        """Lane that each lane reads, -1 for none."""
-        if pattern is not None:
-            return pattern
-        chosen = (wave.v[address_row].astype(np.int64) + offset >> 2) & 63
-        if name == "ds_bpermute_b32":
-            return chosen
-        result = np.full(LANES, -1, np.int64)
-        active = np.flatnonzero(wave.active)
-        result[chosen[active]] = active
-        return result
-
-    def run(wave: Wave) -> None:
-        chosen = sources(wave)
-        seen = (chosen >= 0) & wave.active[chosen]
-        data = np.where(seen, wave.v[data_row][chosen], np.uint32(0))
-        active = wave.active.copy()
-        poisoned = wave.poison.get(VGPR + data_row, 0)
-        carried = mask_of(lanes_of(poisoned)[chosen] & seen & active) if poisoned else 0
-        cause = wave.poison_cause.get(VGPR + data_row, NEVER_WRITTEN)
-
-        def land() -> None:
-            np.copyto(wave.v[target], data, where=active)
-            if carried:
-                register = VGPR + target
-                wave.set_poison(register, wave.poison.get(register, 0) | carried, cause)
-
-        wave.group.issue(
-            wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask)
-        )
-
-    def screen(wave: Wave, step: Step) -> None:
-        if not swizzle:
-            check_sources(wave, step, [VGPR + address_row])
-        check_in_flight(wave, step, VGPR + data_row, wave.exec_mask)
-        settle_writes(wave, step, loading=Counter.LGKM)
-
-    reads = 1 << (VGPR + address_row) | 1 << (VGPR + data_row)
-    return Step(instruction, run, reads, written, screen)
-
-
-def _swizzle_pattern(instruction: Instruction, offset: int) -> Index:
-    if offset >> 15:
-        if offset & 0xFF00 != 0x8000:
-            raise unsupported(instruction, f"swizzle mode {offset:#x}")
-        quad = np.array([offset >> (2 * i) & 3 for i in range(4)])
-        return (_EVERY_LANE & ~3) + quad[_EVERY_LANE & 3]
-    keep, set_bits, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31
-    low = ((_EVERY_LANE & 31) & keep | set_bits) ^ flip
-    return (_EVERY_LANE & 32) + low
-
-

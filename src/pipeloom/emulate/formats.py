@@ -117,4 +117,5 @@ def unpack_bits(words: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint
     bits = np.unpackbits(words, axis=1, bitorder="little")
     grouped = bits.reshape(words.shape[0], -1, width)
     weights = (1 << np.arange(width)).astype(np.uint8)
-    return (grouped * weights).sum(axis=2, dtype=np.uint8)
+    codes6: npt.NDArray[np.uint8] = (grouped * weights).sum(axis=2, dtype=np.uint8)
+    return codes6

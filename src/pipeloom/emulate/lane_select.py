@@ -15,12 +15,7 @@ import numpy.typing as npt
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.registers import LANES, VGPR
-from pipeloom.emulate.screening import (
-    check_in_flight,
-    check_poison,
-    check_sources,
-    settle_writes,
-)
+from pipeloom.emulate.screening import check_in_flight, check_poison, settle_writes
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of
 
@@ -35,7 +30,9 @@ def _lane_table(control: int) -> Selection | None:
     """Source lane per lane, 64 for none; None for a control that is not modelled."""
     row, place = _LANE & ~15, _LANE & 15
     if control < 0x100:
-        return (_LANE & ~3) + np.array([control >> (2 * (i & 3)) & 3 for i in range(LANES)])
+        quad = np.array([control >> (2 * (i & 3)) & 3 for i in range(LANES)], np.int64)
+        shuffled: Selection = (_LANE & ~3) + quad
+        return shuffled
     amount = control & 15
     if 0x101 <= control <= 0x10F:
         moved = place + amount
@@ -105,10 +102,11 @@ class DppSelection:
             elif poisoned:
                 check_poison(wave, step, source, lanes)
             written = mask_of(self.written(wave))
-            others = [r for r in step.read_list if r != source and r in (wave.poison or {})]
-            for register in others:
-                check_poison(wave, step, register, written if register >= VGPR else 1)
-            check_sources(wave, step, [r for r in step.read_list if r != source and r not in others])
+            for register in step.read_list:
+                if register != source:
+                    used = written if register >= VGPR else 1
+                    check_in_flight(wave, step, register, used)
+                    check_poison(wave, step, register, used)
             target = step.write_list[0]
             old = wave.poison.get(target, 0)
             old_cause = wave.poison_cause.get(target, NEVER_WRITTEN)

@@ -26,6 +26,7 @@ Index = npt.NDArray[np.int64]
 
 _NEVER = np.iinfo(np.int32).max
 _GROWTH = 4096
+_COUNT = np.arange(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,9 @@ class Access:
 class LocalMemory:
     """``size`` bytes, uninitialised. ``granule`` (1 or 4) is the shadow's resolution in bytes."""
 
-    def __init__(self, size: int, waves: int, granule: int) -> None:
+    def __init__(self, size: int, waves: int, granule: int, check_races: bool = True) -> None:
         self.size = size
+        self.check_races = check_races
         self.granule = granule
         padded = (size + 3) & ~3
         self.octets = np.full(padded, 0xFF, np.uint8)
@@ -58,16 +60,15 @@ class LocalMemory:
 
     def granules(self, addresses: Index, size: int) -> Index:
         """Granule numbers covered by accesses of ``size`` bytes, one row per access."""
-        if self.granule == 1:
-            return addresses[:, None] + np.arange(size)
-        first = addresses >> 2
-        words = (size + 3) >> 2
-        if (addresses & 3).any():
-            words += 1
-            return np.minimum(first[:, None] + np.arange(words), self.poisoned.size - 1)
-        if words == 1:
-            return first[:, None]
-        return first[:, None] + np.arange(words)
+        first, count = addresses, size
+        if self.granule == 4:
+            first, count = addresses >> 2, (size + 3) >> 2
+            if (addresses & 3).any():
+                spread = first[:, None] + np.arange(count + 1)
+                clipped: Index = np.minimum(spread, self.poisoned.size - 1)
+                return clipped
+        covered: Index = first[:, None] + _COUNT[:count]
+        return covered
 
     def begin(self, wave: int, counter: Counter, instruction: Instruction) -> int:
         """Number a new access."""
@@ -98,6 +99,8 @@ class LocalMemory:
 
     def record_read(self, number: int, barriers: int, granules: Index) -> tuple[Index, int]:
         """Enter a read. Returns the positions that race with a write, and that write's number."""
+        if not self.check_races:
+            return np.empty(0, np.int64), 0
         writes = self.last_write[granules].ravel()
         self.last_read[self.owner[number], granules] = number
         racing = self._unordered(number, barriers, writes)
@@ -105,6 +108,8 @@ class LocalMemory:
 
     def record_write(self, number: int, barriers: int, granules: Index) -> int:
         """Enter a write. Returns the number of an access it races with, or 0."""
+        if not self.check_races:
+            return 0
         writes = self.last_write[granules].ravel()
         self.last_write[granules] = number
         racing = self._unordered(number, barriers, writes)

@@ -116,9 +116,7 @@ def _halves(
         read = word_reader(code, kind, instruction)
         low, high = _selects(instruction, position)
         minus_low, minus_high = _negations(instruction, position)
-        readers.append(
-            (_half(read, low, minus_low, dtype), _half(read, high, minus_high, dtype))
-        )
+        readers.append((_half(read, low, minus_low, dtype), _half(read, high, minus_high, dtype)))
     row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
     if clamp and dtype is not np.float16:
         raise unsupported(instruction, "clamp on an integer result")

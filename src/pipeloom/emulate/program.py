@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pipeloom.emulate import compare, control, ds, mfma, packed, salu, vmem
+from pipeloom.emulate import compare, control, ds, ds_permute, mfma, packed, salu, vmem
 from pipeloom.emulate.decode import Instruction, decode_kernel
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.step import Step
@@ -35,6 +35,7 @@ def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
         control.build(instruction, places)
         or salu.build(instruction)
         or mfma.build(instruction, arch)
+        or ds_permute.build(instruction)
         or ds.build(instruction)
         or vmem.build(instruction, arch)
         or packed.build(instruction)

@@ -20,7 +20,6 @@ from pipeloom.emulate.screening import (
     check_sources,
     screen_copy,
     screen_reads,
-    settle_writes,
 )
 from pipeloom.emulate.step import Run, Step
 from pipeloom.emulate.wave import Wave
@@ -412,13 +411,9 @@ def _sopk(instruction: Instruction) -> Step:
         write = scalar_writer(target, 1, instruction)
         return Step(instruction, lambda wave: write(wave, extended), 0, here)
     if name == "s_addk_i32":
-        return _binary_step(
-            _with_literal(instruction, extended), (target, 255), _SOP2["s_add_i32"]
-        )
+        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_add_i32"])
     if name == "s_mulk_i32":
-        return _binary_step(
-            _with_literal(instruction, extended), (target, 255), _SOP2["s_mul_i32"]
-        )
+        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_mul_i32"])
     if name.startswith("s_cmpk_"):
         relation, kind = name.split("_")[2:]
         value = immediate if kind == "u32" else extended

@@ -17,7 +17,7 @@ from pipeloom.emulate.formats import (
 from pipeloom.emulate.valu import Op
 
 Values = npt.NDArray[Any]
-Words = npt.NDArray[np.uint32]
+Words = npt.NDArray[Any]
 
 _F32 = ("f32", "f32")
 
@@ -51,9 +51,7 @@ def _byte_to_float(index: int) -> Op:
 CONVERT_OPS: dict[str, Op] = {
     "v_cvt_f32_u32": Op("f32", ("u32",), lambda a: a.astype(np.float32)),
     "v_cvt_f32_i32": Op("f32", ("i32",), lambda a: a.astype(np.float32)),
-    "v_cvt_u32_f32": Op(
-        "u32", ("f32",), lambda a: to_integer(a, 0, 0xFFFFFFFF).astype(np.uint32)
-    ),
+    "v_cvt_u32_f32": Op("u32", ("f32",), lambda a: to_integer(a, 0, 0xFFFFFFFF).astype(np.uint32)),
     "v_cvt_i32_f32": Op(
         "i32", ("f32",), lambda a: to_integer(a, -0x80000000, 0x7FFFFFFF).astype(np.int32)
     ),
@@ -67,9 +65,7 @@ CONVERT_OPS: dict[str, Op] = {
     "v_cvt_f16_u16": Op("f16", ("u16",), lambda a: a.astype(np.float16)),
     "v_cvt_f16_i16": Op("f16", ("i16",), lambda a: a.astype(np.float16)),
     "v_cvt_u16_f16": Op("u16", ("f16",), lambda a: to_integer(a, 0, 0xFFFF).astype(np.uint16)),
-    "v_cvt_i16_f16": Op(
-        "i16", ("f16",), lambda a: to_integer(a, -0x8000, 0x7FFF).astype(np.int16)
-    ),
+    "v_cvt_i16_f16": Op("i16", ("f16",), lambda a: to_integer(a, -0x8000, 0x7FFF).astype(np.int16)),
     "v_cvt_pk_f16_f32": Op("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
     "v_cvt_pk_bf16_f32": Op("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
     "v_cvt_pkrtz_f16_f32": Op("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),
@@ -91,7 +87,7 @@ def float8_ops(arch: str) -> dict[str, Op]:
             return (low.astype(np.uint32) | high.astype(np.uint32) << 8).astype(np.uint16)
 
         def widen(a: Words, name: str = name) -> npt.NDArray[np.float32]:
-            return float_table(name)[a & 0xFF]
+            return float_table(name).take(a & 0xFF)
 
         def widen_pair(a: npt.NDArray[np.uint16], name: str = name) -> npt.NDArray[np.uint64]:
             table = float_table(name)

@@ -74,7 +74,8 @@ def _exponent(a: Floats) -> npt.NDArray[np.int32]:
 
 def _is_denormal(a: Floats) -> npt.NDArray[np.bool_]:
     bits = a.view(np.uint32) & 0x7FFFFFFF
-    return (bits != 0) & (bits < 0x00800000)
+    found: npt.NDArray[np.bool_] = (bits != 0) & (bits < 0x00800000)
+    return found
 
 
 def division_scale(
@@ -147,18 +148,13 @@ def _division_fixup(quotient: Floats, denominator: Floats, numerator: Floats) ->
 
 
 def _scale(a: Values, exponent: Values) -> Values:
-    return np.ldexp(a, np.clip(exponent, -1000, 1000)).astype(a.dtype)
+    scaled: Values = np.ldexp(a, np.clip(exponent, -1000, 1000)).astype(a.dtype)
+    return scaled
 
 
 def _fraction(a: Values) -> Values:
-    return a - np.floor(a)
-
-
-def _dot2(a: Values, b: Values, c: Values) -> Floats:
-    """v_dot2c: two half-precision products added to an f32."""
-    x = a.view(np.float16).astype(np.float64)
-    y = b.view(np.float16).astype(np.float64)
-    return (x[0::2] * y[0::2] + x[1::2] * y[1::2] + c).astype(np.float32)
+    part: Values = a - np.floor(a)
+    return part
 
 
 FLOAT_OPS: dict[str, Op] = {

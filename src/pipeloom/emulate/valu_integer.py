@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pipeloom.emulate.valu import Op
 
 Values = npt.NDArray[Any]
-Words = npt.NDArray[np.uint32]
+Words = npt.NDArray[Any]
 
 _U32 = ("u32", "u32")
 _I32 = ("i32", "i32")
@@ -42,7 +42,8 @@ def _signed24(value: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 def _extract_unsigned(a: Words, offset: Words, width: Words) -> Words:
     size = width & 31
     mask = _low((np.uint64(1) << _wide(size)) - np.uint64(1))
-    return a >> (offset & 31) & mask
+    field: Words = a >> (offset & 31) & mask
+    return field
 
 
 def _extract_signed(a: Words, offset: Words, width: Words) -> Words:
@@ -144,9 +145,7 @@ INTEGER_OPS: dict[str, Op] = {
     "v_mul_hi_u32": Op("u32", _U32, lambda a, b: _low(_wide(a) * _wide(b) >> np.uint64(32))),
     "v_mul_hi_i32": Op("u32", _I32, lambda a, b: _low(_signed_wide(a) * _signed_wide(b) >> 32)),
     "v_mad_u32_u24": Op("u32", _U32_3, lambda a, b, c: _low24(a) * _low24(b) + c),
-    "v_mad_i32_i24": Op(
-        "u32", ("i32",) * 3, lambda a, b, c: _low(_signed24(a) * _signed24(b) + c)
-    ),
+    "v_mad_i32_i24": Op("u32", ("i32",) * 3, lambda a, b, c: _low(_signed24(a) * _signed24(b) + c)),
     "v_bfe_u32": Op("u32", _U32_3, _extract_unsigned),
     "v_bfe_i32": Op("u32", _U32_3, _extract_signed),
     "v_bfi_b32": Op("u32", _U32_3, lambda a, b, c: a & b | ~a & c),
@@ -192,8 +191,10 @@ INTEGER_OPS: dict[str, Op] = {
     "v_cvt_pk_i16_i32": Op(
         "u32",
         _I32,
-        lambda a, b: _low(_saturate(_signed_wide(a), -32768, 32767) & 0xFFFF)
-        | _low(_saturate(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16,
+        lambda a, b: (
+            _low(_saturate(_signed_wide(a), -32768, 32767) & 0xFFFF)
+            | _low(_saturate(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16
+        ),
     ),
     "v_pack_b32_f16": Op("u32", _U16, lambda a, b: _low(a) | _low(b) << 16),
 }

@@ -403,4 +403,3 @@ def _multiply_add_literal(instruction: Instruction) -> Step:
 
     reads = source_bits(codes[0]) | source_bits(codes[1])
     return Step(instruction, run, reads, 1 << _target(instruction))
-

@@ -23,7 +23,7 @@ from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave, WaveState
 
 
-class EnoughFindings(Exception):
+class EnoughFindingsError(Exception):
     """Unwinds a run that has reached ``max_findings``."""
 
 
@@ -43,7 +43,7 @@ class Ledger:
         self.seen.add(key)
         self.findings.append(finding)
         if len(self.findings) >= self.limit:
-            raise EnoughFindings
+            raise EnoughFindingsError
 
     def source(self, pc: int) -> SourceLine | None:
         return self.line_map.get(pc)
@@ -91,7 +91,7 @@ class Workgroup:
         *,
         cause: Instruction | None = None,
     ) -> None:
-        """Record a defect; raises EnoughFindings at the limit."""
+        """Record a defect; raises EnoughFindingsError at the limit."""
         cause_pc = None if cause is None else cause.pc
         self.ledger.add(
             Finding(
