@@ -232,10 +232,13 @@ def _write(instruction: Instruction) -> Step:
         pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
             addresses, kept = _in_bounds(wave, instruction, base + offset, lanes, size, "writes")
-            racing = lds.record_write(number, wave.barriers, lds.granules(addresses, size))
+            data = wave.v[row : row + words_each, kept].T.copy()
+            if upper:
+                data >>= 16
+            granules = lds.granules(addresses, size)
+            racing = lds.record_write(number, wave.barriers, granules, data)
             if racing:
                 report_race(wave, instruction, racing)
-            data = wave.v[row : row + words_each, kept].T.copy()
             bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
             pieces.append((addresses, data, bad))
 
@@ -244,8 +247,7 @@ def _write(instruction: Instruction) -> Step:
                 if size >= 4:
                     lds.store(addresses, data)
                 else:
-                    value = data[:, 0] >> np.uint32(16 if upper else 0)
-                    lds.store_octets(addresses, value, size)
+                    lds.store_octets(addresses, data[:, 0], size)
                 settle_lds(wave, addresses, size, bad)
 
         group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number))

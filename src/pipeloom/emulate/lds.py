@@ -51,11 +51,13 @@ class LocalMemory:
         self.poison_left = True
         self.last_write = np.zeros(padded // granule, np.int32)
         self.last_read = np.zeros((waves, padded // granule), np.int32)
+        self.issued = np.zeros(padded // granule, np.uint32)
         # Access 0 stands for "none": ordered before everything.
         self.accesses: list[Access | None] = [None]
         self.ready = np.full(_GROWTH, _NEVER, np.int32)
         self.owner = np.full(_GROWTH, -1, np.int16)
         self.channel = np.zeros(_GROWTH, np.int8)
+        self.known = np.zeros(_GROWTH, np.bool_)
         self.ready[0] = 0
 
     def granules(self, addresses: Index, size: int) -> Index:
@@ -78,6 +80,7 @@ class LocalMemory:
             self.ready = np.concatenate([self.ready, np.full(_GROWTH, _NEVER, np.int32)])
             self.owner = np.concatenate([self.owner, np.full(_GROWTH, -1, np.int16)])
             self.channel = np.concatenate([self.channel, np.zeros(_GROWTH, np.int8)])
+            self.known = np.concatenate([self.known, np.zeros(_GROWTH, np.bool_)])
         self.owner[number] = wave
         self.channel[number] = 1 if counter is Counter.VM else 2
         return number
@@ -106,18 +109,46 @@ class LocalMemory:
         racing = self._unordered(number, barriers, writes)
         return racing, int(writes[racing[0]]) if racing.size else 0
 
-    def record_write(self, number: int, barriers: int, granules: Index) -> int:
-        """Enter a write. Returns the number of an access it races with, or 0."""
+    def record_write(
+        self,
+        number: int,
+        barriers: int,
+        granules: Index,
+        values: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Enter a write. Returns the number of an access it races with, or 0.
+
+        ``values`` are the data, one row per access, where they are known at issue. Waves that
+        write the same bytes with the same values do not race: compilers let waves store
+        replicated results.
+        """
         if not self.check_races:
             return 0
         writes = self.last_write[granules].ravel()
         self.last_write[granules] = number
         racing = self._unordered(number, barriers, writes)
+        data = None if values is None else self._per_granule(values, granules)
         if racing.size:
-            return int(writes[racing[0]])
+            if data is not None:
+                same = self.issued[granules].ravel()[racing] == data.ravel()[racing]
+                racing = racing[~(same & self.known[writes[racing]])]
+            if racing.size:
+                return int(writes[racing[0]])
+        if data is not None:
+            self.issued[granules] = data
+            self.known[number] = True
         reads = self.last_read[:, granules].ravel()
         racing = self._unordered(number, barriers, reads)
         return int(reads[racing[0]]) if racing.size else 0
+
+    def _per_granule(
+        self, values: npt.NDArray[np.uint32], granules: Index
+    ) -> npt.NDArray[np.uint32] | None:
+        """Store data laid out like ``granules``; None where an access is misaligned."""
+        if self.granule == 4:
+            return values if values.shape == granules.shape else None
+        octets = np.ascontiguousarray(values).view(np.uint8)[:, : granules.shape[1]]
+        return octets.astype(np.uint32)
 
     def load(self, addresses: Index, size: int) -> npt.NDArray[np.uint32]:
         """Whole dwords from LDS, one row per address."""

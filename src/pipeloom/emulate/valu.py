@@ -55,7 +55,8 @@ class Op:
     """One vector operation. ``accumulates`` adds the old destination as the last source.
 
     ``copies`` marks plain moves, which carry poison instead of reporting it. ``keeps_half`` marks
-    16-bit results that leave the other half of the register alone.
+    16-bit results that leave the other half of the register alone. ``saturated`` is the function
+    of an integer operation with clamp.
     """
 
     result: str
@@ -64,6 +65,7 @@ class Op:
     accumulates: bool = False
     copies: bool = False
     keeps_half: bool = False
+    saturated: Callable[..., Values] | None = None
 
 
 def words_of(kind: str) -> int:
@@ -176,14 +178,18 @@ def result_writer(instruction: Instruction, op: Op) -> Writer:
     clamp = bool(fields.get("clmp", 0))
     scale = fields.get("omod", 0)
     if (clamp or scale) and not kind.startswith("f"):
-        raise unsupported(instruction, "clamp on an integer result")
+        if op.saturated is None:
+            raise unsupported(instruction, "clamp on an integer result")
+        clamp = False
     shape = _output_modifier(clamp, scale)
     dtype = _DTYPES[kind]
     if instruction.variant == "DPP16":
         return _dpp_writer(instruction, row, kind, shape)
-    if instruction.variant.startswith("SDWA"):
+    if instruction.variant.startswith("SDWA") and words_of(kind) == 1:
         return _sdwa_writer(instruction, row, kind, shape)
     if words_of(kind) == 2:
+        if fields.get("dst_sel", 6) != 6:
+            raise unsupported(instruction, "SDWA selection of a 64-bit result")
 
         def write_long(wave: Wave, value: Values) -> None:
             bits = np.ascontiguousarray(shape(value), dtype).view(np.uint32).reshape(-1, 2)
@@ -289,6 +295,8 @@ def build_op(instruction: Instruction, op: Op) -> Step:
     ]
     write = result_writer(instruction, op)
     function = op.function
+    if op.saturated is not None and instruction.fields.get("clmp"):
+        function = op.saturated
     reads = 0
     for code, kind in zip(codes, op.sources, strict=False):
         reads |= source_bits(code, words_of(kind))

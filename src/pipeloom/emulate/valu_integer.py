@@ -108,6 +108,14 @@ def _middle(a: Values, b: Values, c: Values) -> Values:
     return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
+def _add_saturated(a: Words, b: Words) -> Words:
+    return _low(np.minimum(_wide(a) + _wide(b), np.uint64(0xFFFFFFFF)))
+
+
+def _sub_saturated(a: Words, b: Words) -> Words:
+    return np.where(a > b, a - b, np.uint32(0))
+
+
 def _saturate(value: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
     return np.clip(value, low, high)
 
@@ -124,9 +132,11 @@ INTEGER_OPS: dict[str, Op] = {
     "v_or_b32": Op("u32", _U32, np.bitwise_or),
     "v_xor_b32": Op("u32", _U32, np.bitwise_xor),
     "v_xnor_b32": Op("u32", _U32, lambda a, b: ~(a ^ b)),
-    "v_add_u32": Op("u32", _U32, np.add),
-    "v_sub_u32": Op("u32", _U32, np.subtract),
-    "v_subrev_u32": Op("u32", _U32, lambda a, b: b - a),
+    "v_add_u32": Op("u32", _U32, np.add, saturated=_add_saturated),
+    "v_sub_u32": Op("u32", _U32, np.subtract, saturated=_sub_saturated),
+    "v_subrev_u32": Op(
+        "u32", _U32, lambda a, b: b - a, saturated=lambda a, b: _sub_saturated(b, a)
+    ),
     "v_add_i32": Op("u32", _U32, np.add),
     "v_sub_i32": Op("u32", _U32, np.subtract),
     "v_lshlrev_b32": Op("u32", _U32, lambda a, b: b << (a & 31)),

@@ -19,6 +19,7 @@ from pipeloom.emulate.addressing import (
     buffer_address,
     global_address,
 )
+from pipeloom.emulate.atomics import build_atomic
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.ds import report_race, settle_lds
 from pipeloom.emulate.findings import FindingKind
@@ -52,6 +53,8 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if name in ("buffer_wbl2", "buffer_inv"):
         return Step(instruction, lambda wave: None)
     space, verb, *rest = name.split("_")
+    if verb == "atomic" and space in ("buffer", "global"):
+        return build_atomic(instruction)
     if space in ("flat", "tbuffer") or verb not in ("load", "store"):
         raise unsupported(instruction)
     into_lds = bool(instruction.fields.get("lds")) or rest[0] == "lds"
