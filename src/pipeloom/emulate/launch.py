@@ -33,7 +33,7 @@ from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave
 from pipeloom.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
 
-Argument: TypeAlias = "npt.NDArray[Any] | int | float | bytes | None"
+Argument: TypeAlias = "npt.NDArray[Any] | np.generic | int | float | bytes | None"
 Dim3: TypeAlias = tuple[int, int, int]
 
 LDS_BYTES = {"gfx942": 64 * 1024, "gfx950": 160 * 1024}
