@@ -8,10 +8,12 @@ lowered until none fits, and of the orders that remain the first in index order 
 the answer depends on nothing but the input:
 
     optimal_schedule_with_halves(body, OrderLimits(lds_contention_penalty=20)).certificate
-    -> Certificate("csp", makespan=500, vgpr_peak=96, lower_bound=420, proved=True, nodes=74)
+    -> Certificate("csp", makespan=500, vgpr_peak=96, lower_bound=420, proved=True, nodes=111)
 
 (ping-pong; greedy takes 560 cycles.) At a limit the best order so far comes back with
 ``proved=False`` and, as ``lower_bound``, the target that was being tried: no order is shorter.
+Where only the last step is cut short, the optimum stays proved: the order is one of the best,
+but perhaps not the first of them.
 """
 
 from __future__ import annotations
@@ -128,15 +130,16 @@ class _Optimum:
 
     def ordering(self) -> Ordering:
         """The optimum, or the best order within the node and time limits."""
-        proved = True
+        proved = False
         try:
             if self.order is None:
                 self._find_any()
             self._lower_makespan()
             self._lower_peak()
+            proved = True
             self._take_first()
         except LimitReached:
-            proved = False
+            pass
         if self.order is None or self.cost is None:
             raise undecided(self.limits, self.budget.nodes)
         bound = self.bound if proved else self.floor

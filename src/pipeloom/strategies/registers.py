@@ -16,9 +16,12 @@ from __future__ import annotations
 from pipeloom.strategies.budget import Budget
 from pipeloom.strategies.tables import NEVER, Tables
 
-_EFFORT_ONCE = 1000
+_EFFORT_ONCE = 200
 _EFFORT_PER_STATE = 64
-"""Sets examined for one question; beyond that the answer is a cautious yes."""
+"""Sets examined for one question; beyond that the answer is a cautious yes.
+
+Also what keeps the recursion shallow, however long the body.
+"""
 
 
 class Registers:
@@ -142,7 +145,8 @@ class Registers:
             branches = [(todo ^ (1 << i), live) for i in last]
         else:
             branches = [(todo ^ (1 << i), live + net[i]) for i in first]
-        if any(self._fits(*branch, peak) for branch in branches):
-            return True
+        for left, level in branches:
+            if self._fits(left, level, peak):
+                return True
         self._blocked = min(self._blocked, blocked)
         return False
