@@ -18,7 +18,7 @@ from pipeloom.cli import list_command
 from pipeloom.cli.common import write_file
 from pipeloom.cli.main import main
 
-COMMANDS = ["list", "show", "compile", "graph"]
+COMMANDS = ["list", "show", "compile", "graph", "verify", "fix", "simulate"]
 SCHEDULES = ["ping_pong", "four_wave", "single_buffer"]
 SOURCE = str(Path(pipeloom.__file__).parents[1])
 ESCAPE = "\x1b["
