@@ -33,6 +33,8 @@ Factory = Callable[..., KernelGeometry]
         (PING_PONG, BF16, {"BM": 96, "MMA_M": 8, "MMA_K": 64}, (1, 2), (3, 2)),
         # 32x32x16 bf16: fragment 32*16/64*2 = 16 bytes, four K steps, quadrants 2x1
         (PING_PONG, BF16, {"MMA_M": 32, "MMA_N": 32, "MMA_K": 16}, (2, 2), (8, 4)),
+        # fp8 16x16x32: 8 bytes are one read, not two pieces; four K steps
+        (PING_PONG, FP8, {"MMA_K": 32}, (2, 2), (16, 8)),
         # fp8 32x32x64: 32 bytes in one piece are two reads; two K steps
         (PING_PONG, FP8, {"MMA_M": 32, "MMA_N": 32, "MMA_K": 64}, (2, 2), (8, 4)),
     ],

@@ -260,6 +260,7 @@ class TestKernelDeps:
 
     def test_three_mmas_chain_and_two_do_not(self) -> None:
         assert self.edges(1, M, M) == []
+        assert self.edges(1, M, M, M) == [(0, 1), (1, 2)]
         assert self.edges(1, M, M, M, M) == [(0, 1), (1, 2)]
 
     def test_parts_are_equal_lengths_wherever_the_half_ends(self) -> None:
