@@ -1,0 +1,64 @@
+"""The kernels that consume schedules, one file each; ``kernel_for`` picks by schedule name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeloom.checks import nearest
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.errors import ConfigError
+from pipeloom.kernels.four_wave import FourWaveKernel
+from pipeloom.kernels.interface import (
+    NO_EFFECT,
+    Accumulator,
+    Counter,
+    Effect,
+    Kernel,
+    LdsRead,
+    Part,
+    Region,
+    Register,
+    Step,
+    WalkBuilder,
+)
+from pipeloom.kernels.ping_pong import PingPongKernel
+from pipeloom.kernels.single_buffer import SingleBufferKernel
+
+KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
+    "ping_pong": PingPongKernel.for_schedule,
+    "four_wave": FourWaveKernel.for_schedule,
+    "single_buffer": SingleBufferKernel.for_schedule,
+}
+"""Schedule name -> the kernel that runs it."""
+
+
+def kernel_for(compiled: CompiledSchedule) -> Kernel:
+    """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
+    make = KERNELS.get(compiled.schedule)
+    if make is None:
+        raise ConfigError(
+            f"no kernel model is known for schedule {compiled.schedule!r}",
+            hint=f"pass kernel=, a Kernel of your own; {nearest(compiled.schedule, KERNELS)}",
+            field="kernel",
+        )
+    return make(compiled)
+
+
+__all__ = [
+    "KERNELS",
+    "NO_EFFECT",
+    "Accumulator",
+    "Counter",
+    "Effect",
+    "FourWaveKernel",
+    "Kernel",
+    "LdsRead",
+    "Part",
+    "PingPongKernel",
+    "Region",
+    "Register",
+    "SingleBufferKernel",
+    "Step",
+    "WalkBuilder",
+    "kernel_for",
+]
