@@ -1,0 +1,187 @@
+"""When, between its issue and its retirement, a memory op touches memory.
+
+The memory model leaves that open: a load may land the moment it is issued or as late as the wait
+that retires it, and a fragment load may read LDS at any moment in between. A ``Timing`` decides:
+
+    name      loads land      fragment loads read and fill
+    early     at issue        at issue
+    late      when retired    when retired
+    stale     when retired    at issue         a read that did not wait finds the old tile
+    overrun   at issue        when retired     a late read finds the next tile
+    random    at a random point each; with the same seed the same
+    worst     at every point at once: what could differ at any of them is poison
+
+``worst`` needs no luck with latencies: what is read is defined only if no load of the same region
+was in flight at any point of the read's own flight. Only the order in which the waves run is left
+to choose.
+
+Loads of one wave to the same place land in issue order (vmcnt counts loads down in order, and so
+do their writes); between different places the order is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from pipeloom.checks import nearest
+from pipeloom.errors import ConfigError
+from pipeloom.execute.program import Op, Program, WaveProgram
+
+
+class Moment(Enum):
+    """A point of an op's flight."""
+
+    EARLY = "at issue"
+    LATE = "when retired"
+    RANDOM = "at random"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Moments for ops that write LDS or staging, and for ops that read LDS."""
+
+    name: str
+    loads: Moment
+    reads: Moment
+    whole_flight: bool = False
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two seeds can differ."""
+        return Moment.RANDOM in (self.loads, self.reads)
+
+
+TIMINGS: dict[str, Timing] = {
+    timing.name: timing
+    for timing in (
+        Timing("worst", Moment.LATE, Moment.LATE, whole_flight=True),
+        Timing("late", Moment.LATE, Moment.LATE),
+        Timing("early", Moment.EARLY, Moment.EARLY),
+        Timing("stale", Moment.LATE, Moment.EARLY),
+        Timing("overrun", Moment.EARLY, Moment.LATE),
+        Timing("random", Moment.RANDOM, Moment.RANDOM),
+    )
+}
+"""Name -> timing."""
+
+
+def timing_named(name: object) -> Timing:
+    """The timing of that name; raises ``ConfigError`` with the nearest."""
+    if isinstance(name, str) and name in TIMINGS:
+        return TIMINGS[name]
+    raise ConfigError(
+        f"unknown timing {name!r}", hint=nearest(str(name), TIMINGS), field="execute.timing"
+    )
+
+
+Event = tuple[bool, Op]
+"""(lands, op): the op issues, or it lands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """The events of one wave, in its own order.
+
+    ``ends[n]`` is how many events come before its n-th barrier (the last: before its end).
+    ``starts[step]`` is how many come before that step, ``lands[op.uid]`` before that landing.
+    """
+
+    events: tuple[Event, ...]
+    ends: tuple[int, ...]
+    starts: tuple[int, ...]
+    lands: dict[int, int] = field(default_factory=dict)
+
+
+Overrides = Mapping[tuple[int, int], Moment]
+"""(wave, step) -> the moment of that op."""
+
+
+def timelines(
+    program: Program, timing: Timing, seed: int = 0, overrides: Overrides | None = None
+) -> tuple[Timeline, ...]:
+    """The events of every wave under ``timing``."""
+    rng = Random(seed)
+    chosen = overrides or {}
+    return tuple(_timeline(wave, timing, rng, chosen) for wave in program.waves)
+
+
+def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrides) -> Timeline:
+    at_issue, at_line = _choose_moments(wave, timing, rng, overrides)
+    events: list[Event] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    lands: dict[int, int] = {}
+    in_flight: dict[tuple[bool, int], list[Op]] = {}
+
+    def land(op: Op) -> None:
+        if op.uid in lands:
+            return
+        for place in _places(op):
+            for earlier in in_flight.pop(place, []):
+                if earlier is op:
+                    break
+                land(earlier)
+        lands[op.uid] = len(events)
+        events.append((True, op))
+
+    for at, line in enumerate(wave.lines):
+        starts.append(len(events))
+        for op in (*at_line.get(at, ()), *line.before):
+            land(op)
+        issued = line.issue
+        if issued is not None:
+            events.append((False, issued))
+            if issued.uid in at_issue:
+                land(issued)
+            elif issued.accumulator is None:
+                for place in _places(issued):
+                    in_flight.setdefault(place, []).append(issued)
+            for op in line.after:
+                land(op)
+        elif line.is_barrier:
+            ends.append(len(events))
+    for op in wave.never_retired:
+        land(op)
+    ends.append(len(events))
+    return Timeline(tuple(events), tuple(ends), tuple(starts), lands)
+
+
+def _choose_moments(
+    wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrides
+) -> tuple[set[int], dict[int, list[Op]]]:
+    """Ops (by uid) that land at issue, and ops that land before a given line. The rest are late."""
+    retiring = _retiring_lines(wave) if timing.is_random or overrides else {}
+    at_issue: set[int] = set()
+    at_line: dict[int, list[Op]] = {}
+    for at, line in enumerate(wave.lines):
+        op = line.issue
+        if op is None or op.accumulator is not None:
+            continue
+        moment = timing.reads if op.reads else timing.loads
+        if overrides:
+            moment = overrides.get((op.wave, op.step), moment)
+        if not op.counted or moment is Moment.EARLY:
+            at_issue.add(op.uid)
+        elif moment is Moment.RANDOM:
+            last = retiring[op.uid]
+            choice = rng.choice((at, last, rng.randint(at, last)))
+            if choice == at:
+                at_issue.add(op.uid)
+            elif choice < last:
+                at_line.setdefault(choice, []).append(op)
+    return at_issue, at_line
+
+
+def _places(op: Op) -> list[tuple[bool, int]]:
+    return [(True, region) for region in op.writes] + [(False, register) for register in op.fills]
+
+
+def _retiring_lines(wave: WaveProgram) -> dict[int, int]:
+    """Op uid -> the number of the line that retires it; past the end if none does."""
+    lines = {
+        op.uid: at for at, line in enumerate(wave.lines) for op in (*line.before, *line.after)
+    }
+    return lines | {op.uid: len(wave.lines) for op in wave.never_retired}
