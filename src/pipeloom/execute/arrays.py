@@ -148,7 +148,8 @@ def small_operands(program: Program, seed: int = 0) -> tuple[NDArray[np.int64], 
 
     def operand(name: str) -> NDArray[np.int64]:
         size = (layout.row_multiple[name], k)
-        return rng.integers(1, 10, size) * rng.choice(np.array([-1, 1]), size)
+        magnitude: NDArray[np.int64] = rng.integers(1, 10, size)
+        return np.where(rng.random(size) < 0.5, -magnitude, magnitude)
 
     return operand("A"), operand("B")
 

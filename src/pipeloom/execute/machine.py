@@ -48,6 +48,7 @@ class Machine:
         self._memory = memory
         self._trace: list[TraceEvent] | None = [] if trace else None
         self._released = 0
+        self._barriers = min(len(timeline.ends) for timeline in timelines) - 1
         self.position = [0] * len(timelines)
 
     @property
@@ -62,9 +63,12 @@ class Machine:
 
     def run(self, wave: int, until: int) -> None:
         """Run ``wave`` to event ``until``, or as far as it gets."""
-        start, stop = self.position[wave], min(until, self.limit(wave))
-        if stop <= start:
-            return
+        stop = min(until, self.limit(wave))
+        if stop > self.position[wave]:
+            self._do(wave, stop)
+
+    def _do(self, wave: int, stop: int) -> None:
+        start = self.position[wave]
         self.position[wave] = stop
         issue, land = self._memory.issue, self._memory.land
         events = self._timelines[wave].events[start:stop]
@@ -81,9 +85,11 @@ class Machine:
 
     def release(self) -> bool:
         """Release the next barrier if every wave stands at it."""
-        number = self._released
-        for timeline, position in zip(self._timelines, self.position, strict=True):
-            if number >= len(timeline.ends) - 1 or position < timeline.ends[number]:
+        number, position = self._released, self.position
+        if number >= self._barriers:
+            return False
+        for wave, timeline in enumerate(self._timelines):
+            if position[wave] < timeline.ends[number]:
                 return False
         self._released += 1
         if self._trace is not None:
@@ -114,9 +120,13 @@ class Machine:
 
     def finish(self, order: Sequence[int]) -> Status:
         """Run to the end: in each segment the waves in ``order``."""
+        position, ends = self.position, [timeline.ends for timeline in self._timelines]
         while True:
+            number = self._released
             for wave in order:
-                self.run(wave, self.limit(wave))
+                stop = ends[wave][min(number, len(ends[wave]) - 1)]
+                if position[wave] < stop:
+                    self._do(wave, stop)
             if not self.release():
                 return self._status()
 

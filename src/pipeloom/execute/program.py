@@ -171,8 +171,6 @@ class _Builder:
             tuple(registers.setdefault(r, len(registers)) for r in effect.register_reads),
             tuple(regions.setdefault(r, len(regions)) for r in effect.lds_writes),
             tuple(registers.setdefault(r, len(registers)) for r in effect.register_writes),
-            None
-            if effect.accumulator is None
-            else sums.setdefault(effect.accumulator, len(sums)),
+            None if effect.accumulator is None else sums.setdefault(effect.accumulator, len(sums)),
             effect.counter is not None,
         )

@@ -181,7 +181,5 @@ def _places(op: Op) -> list[tuple[bool, int]]:
 
 def _retiring_lines(wave: WaveProgram) -> dict[int, int]:
     """Op uid -> the number of the line that retires it; past the end if none does."""
-    lines = {
-        op.uid: at for at, line in enumerate(wave.lines) for op in (*line.before, *line.after)
-    }
+    lines = {op.uid: at for at, line in enumerate(wave.lines) for op in (*line.before, *line.after)}
     return lines | {op.uid: len(wave.lines) for op in wave.never_retired}
