@@ -181,6 +181,7 @@ class ArrayMemory:
         ]
         waves = range(len(program.waves))
         self._lds_pending = [[0 for _ in waves] for _ in program.regions]
+        self._tangled = [[False for _ in waves] for _ in program.regions]
         self._issued = [0 for _ in program.regions]
         self._registers: list[dict[int, list[Numbers]]] = [{} for _ in waves]
         self._register_pending = [[0] * len(program.registers) for _ in waves]
@@ -198,8 +199,10 @@ class ArrayMemory:
             held = self._registers[op.wave].get(op.takes[0])
             self._held[op.uid] = self._undefined_tile() if held is None else held
         for region in op.writes:
+            pending = self._lds_pending[region]
+            self._tangled[region][op.wave] = self._whole_flight and pending[op.wave] > 0
             self._issued[region] += 1
-            self._lds_pending[region][op.wave] += 1
+            pending[op.wave] += 1
             if self._poison:
                 for place in self._lds[region]:
                     place[:, op.wave :: self._layout.waves] = np.nan
@@ -227,7 +230,7 @@ class ArrayMemory:
         for region in op.writes:
             pending = self._lds_pending[region]
             pending[op.wave] -= 1
-            if not (self._poison and pending[op.wave]):
+            if not (self._poison and pending[op.wave]) and not self._tangled[region][op.wave]:
                 views = self._views(self._program.regions[region], value)
                 for place, view in zip(self._lds[region], views, strict=True):
                     place[:, op.wave :: waves] = view[:, op.wave :: waves]

@@ -249,8 +249,7 @@ def _is_witnessed(execution: Execution, first: Access, second: Access) -> bool:
     a wrong operand that one of them fetched, or a multiplication that did not wait for it."""
     pair = {first, second}
     reads = any(
-        read.consumed and read.at in pair and pair & set(read.causes)
-        for read in execution.poisoned_reads
+        read.consumed and pair <= {read.at, *read.causes} for read in execution.poisoned_reads
     )
     return reads or any(
         symptom.at in pair or pair & set(symptom.sources) for symptom in execution.symptoms

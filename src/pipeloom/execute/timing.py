@@ -15,8 +15,9 @@ that retires it, and a fragment load may read LDS at any moment in between. A ``
 was in flight at any point of the read's own flight. Only the order in which the waves run is left
 to choose.
 
-Loads of one wave to the same place land in issue order (vmcnt counts loads down in order, and so
-do their writes); between different places the order is free.
+Two loads of one wave to the same slice may land in either order while both are in flight: that is
+what the model's wording allows, though loads are known to return in order on today's chips. A
+register takes the value of the fragment load that was issued last.
 """
 
 from __future__ import annotations
@@ -114,13 +115,13 @@ def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrid
     starts: list[int] = []
     ends: list[int] = []
     lands: dict[int, int] = {}
-    in_flight: dict[tuple[bool, int], list[Op]] = {}
+    in_flight: dict[int, list[Op]] = {}
 
     def land(op: Op) -> None:
         if op.uid in lands:
             return
-        for place in _places(op):
-            for earlier in in_flight.pop(place, []):
+        for register in op.fills:
+            for earlier in in_flight.pop(register, []):
                 if earlier is op:
                     break
                 land(earlier)
@@ -137,8 +138,8 @@ def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrid
             if issued.uid in at_issue:
                 land(issued)
             elif issued.accumulator is None:
-                for place in _places(issued):
-                    in_flight.setdefault(place, []).append(issued)
+                for register in issued.fills:
+                    in_flight.setdefault(register, []).append(issued)
             for op in line.after:
                 land(op)
         elif line.is_barrier:
@@ -173,10 +174,6 @@ def _choose_moments(
             elif choice < last:
                 at_line.setdefault(choice, []).append(op)
     return at_issue, at_line
-
-
-def _places(op: Op) -> list[tuple[bool, int]]:
-    return [(True, region) for region in op.writes] + [(False, register) for register in op.fills]
 
 
 def _retiring_lines(wave: WaveProgram) -> dict[int, int]:

@@ -30,7 +30,8 @@ class TokenMemory:
 
     With ``poison`` a place is undefined from the issue of an op that writes it to the landing;
     without, it keeps its old content. With ``whole_flight`` (and ``poison``) a read is defined
-    only if no load of its region was in flight at any point between its issue and its landing.
+    only if no load of its region was in flight at any point between its issue and its landing,
+    and a slice stays undefined if two loads of it were in flight together.
     """
 
     def __init__(self, program: Program, *, poison: bool, whole_flight: bool) -> None:
@@ -44,6 +45,7 @@ class TokenMemory:
         self._lds = [[POISON] * waves for _ in range(regions)]
         self._lds_pending = [[0] * waves for _ in range(regions)]
         self._loads: list[list[Op]] = [[] for _ in range(regions)]
+        self._tangled: list[list[list[Op]]] = [[[]] * waves for _ in range(regions)]
         self._registers: list[list[Value]] = [[POISON] * registers for _ in range(waves)]
         self._register_pending = [[0] * registers for _ in range(waves)]
         self._filled_by: list[list[Op | None]] = [[None] * registers for _ in range(waves)]
@@ -65,8 +67,14 @@ class TokenMemory:
             values = [registers[register] for register in op.takes]
             self._held[op.uid] = values[0] if len(values) == 1 else _join(values)
         for region in op.writes:
+            pending = self._lds_pending[region]
+            if self._whole_flight:
+                tangled = self._tangled[region]
+                tangled[wave] = (
+                    [*tangled[wave], self._latest(region, wave)] if pending[wave] else []
+                )
             self._loads[region].append(op)
-            self._lds_pending[region][wave] += 1
+            pending[wave] += 1
             if self._poison:
                 self._lds[region][wave] = POISON
         for register in op.fills:
@@ -91,7 +99,7 @@ class TokenMemory:
         for region in op.writes:
             pending = self._lds_pending[region]
             pending[wave] -= 1
-            if not (self._poison and pending[wave]):
+            if not (self._poison and pending[wave]) and not self._tangled[region][wave]:
                 self._lds[region][wave] = value if isinstance(value, int) else POISON
         for register in op.fills:
             waiting = self._register_pending[wave]
@@ -130,14 +138,18 @@ class TokenMemory:
         return values[0] if len(values) == 1 else _join(values)
 
     def _in_flight(self, region: int) -> list[Op]:
-        """The latest load of each slice that is undefined."""
+        """The loads that make a slice undefined: the latest of it, and any that it overtook."""
         latest = {load.wave: load for load in self._loads[region]}
         slices = zip(self._lds[region], self._lds_pending[region], strict=True)
         return [
-            latest[wave]
+            load
             for wave, (tile, pending) in enumerate(slices)
             if wave in latest and (pending or tile == POISON)
+            for load in (*self._tangled[region][wave], latest[wave])
         ]
+
+    def _latest(self, region: int, wave: int) -> Op:
+        return next(load for load in reversed(self._loads[region]) if load.wave == wave)
 
     def _note(self, op: Op, region: int, causes: list[Op]) -> None:
         accesses = dict.fromkeys(Access(load.wave, load.step) for load in causes)
