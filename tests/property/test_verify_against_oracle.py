@@ -215,9 +215,7 @@ def mutate(compiled: CompiledSchedule, rng: random.Random) -> CompiledSchedule:
     phase = rng.choice(list(Phase))
     entries = phases[phase]
     kind = rng.choice(("drop", "loosen", "tighten", "move", "swap", "stagger"))
-    waits = [
-        i for i, e in enumerate(entries) if e.op.tag in (OpTag.WAIT_VM, OpTag.WAIT_LGKM)
-    ]
+    waits = [i for i, e in enumerate(entries) if e.op.tag in (OpTag.WAIT_VM, OpTag.WAIT_LGKM)]
     syncs = waits + [i for i, e in enumerate(entries) if e.op.tag == OpTag.BARRIER]
     stagger = compiled.warp_stagger_index
     if kind == "stagger":

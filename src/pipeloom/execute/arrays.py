@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +164,8 @@ class ArrayMemory:
     def __init__(
         self,
         program: Program,
-        a: NDArray[np.int64],
-        b: NDArray[np.int64],
+        a: NDArray[np.integer[Any]],
+        b: NDArray[np.integer[Any]],
         *,
         poison: bool,
         whole_flight: bool,
@@ -347,5 +348,5 @@ class PairedMemory:
         self._second.land(op)
 
 
-def _magnitude(operand: NDArray[np.int64]) -> int:
+def _magnitude(operand: NDArray[np.integer[Any]]) -> int:
     return max(abs(int(operand.max())), abs(int(operand.min())), 1)

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.execute.order import Order, wave_last
-from pipeloom.execute.outcome import Access, Execution, FlightState, PairReport
+from pipeloom.execute.outcome import Access, Execution, FlightState, PairReport, SymptomKind
 from pipeloom.execute.program import Op
 from pipeloom.execute.run import Executor, Session
 from pipeloom.execute.timing import Moment, timing_named
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Operands = tuple[NDArray[np.int64], NDArray[np.int64]]
+    Integers = NDArray[np.integer[Any]]
+    Operands = tuple[Integers, Integers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,8 @@ class Provoker:
             machine.run(x.wave, x_issued)
         execution = session.finish(wave_last(len(lines), x.wave))
         unreached = "" if reached else f"{y} cannot be reached: the waves deadlock before it"
-        pair = PairReport(x, y, state, _is_witnessed(execution, x, y))
+        witnessed = state is not FlightState.RETIRED and _is_witnessed(execution, x, y)
+        pair = PairReport(x, y, state, witnessed)
         return replace(execution, pair=pair, unreached=unreached)
 
 
@@ -245,12 +247,14 @@ def _follow(session: Session, script: Sequence[Directive]) -> str:
 
 
 def _is_witnessed(execution: Execution, first: Access, second: Access) -> bool:
-    """Whether a wrong result names the pair: a poisoned read of one during the other's flight,
-    a wrong operand that one of them fetched, or a multiplication that did not wait for it."""
+    """Whether a wrong result names the pair: a poisoned read of one during the other's flight, a
+    multiplication that did not wait for its operand, or one of another tile that a read fetched."""
     pair = {first, second}
-    reads = any(
-        read.consumed and pair <= {read.at, *read.causes} for read in execution.poisoned_reads
-    )
-    return reads or any(
-        symptom.at in pair or pair & set(symptom.sources) for symptom in execution.symptoms
+    if any(read.consumed and pair <= {read.at, *read.causes} for read in execution.poisoned_reads):
+        return True
+    return any(
+        first in symptom.sources
+        if symptom.at == second
+        else symptom.kind is not SymptomKind.POISON and bool(pair & set(symptom.sources))
+        for symptom in execution.symptoms
     )

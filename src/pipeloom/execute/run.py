@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_instance, check_int
 from pipeloom.compiled import CompiledSchedule
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Operands = tuple[NDArray[np.int64], NDArray[np.int64]]
+    Integers = NDArray[np.integer[Any]]
+    Operands = tuple[Integers, Integers]
 
 UNDEFINED = ("poison", "memory")
 
@@ -141,8 +142,8 @@ class Session:
 
 def execute(
     compiled: CompiledSchedule,
-    a: NDArray[np.int64],
-    b: NDArray[np.int64],
+    a: Integers,
+    b: Integers,
     *,
     trips: int,
     kernel: Kernel | None = None,

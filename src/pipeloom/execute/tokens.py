@@ -51,7 +51,7 @@ class TokenMemory:
         self._filled_by: list[list[Op | None]] = [[None] * registers for _ in range(waves)]
         self._sums = [[0] * len(program.accumulators) for _ in range(waves)]
         self._held: dict[int, Value] = {}
-        self._opened: dict[int, tuple[list[int], list[Value]]] = {}
+        self._opened: dict[int, list[tuple[int, list[Op] | None]]] = {}
         self._undefined: dict[int, PoisonedRead] = {}
         self._consumed: set[int] = set()
         self._symptoms: list[Symptom] = []
@@ -83,8 +83,9 @@ class TokenMemory:
             if self._poison:
                 self._registers[wave][register] = POISON
         if op.reads and self._whole_flight:
-            versions = [len(self._loads[region]) for region in op.reads]
-            self._opened[op.uid] = (versions, [self._look(region) for region in op.reads])
+            self._opened[op.uid] = [
+                (len(self._loads[region]), self._causes(region)) for region in op.reads
+            ]
 
     def land(self, op: Op) -> None:
         """The op touches memory: it reads its source and writes its destinations."""
@@ -124,27 +125,33 @@ class TokenMemory:
         return first if slices.count(first) == self._waves else tuple(slices)
 
     def _read(self, op: Op) -> Value:
-        values = [self._look(region) for region in op.reads]
         if self._whole_flight:
-            versions, first_values = self._opened.pop(op.uid)
-            for n, region in enumerate(op.reads):
-                overtaken = self._loads[region][versions[n] :]
-                if overtaken or _has_poison(first_values[n]):
-                    self._note(op, region, [*self._in_flight(region), *overtaken])
+            opened = self._opened.pop(op.uid)
+            for region, (loads, causes) in zip(op.reads, opened, strict=True):
+                overtaken = self._loads[region][loads:]
+                if overtaken or causes is not None:
+                    self._note(op, region, [*(causes or ()), *overtaken])
                     return POISON
-        for n, region in enumerate(op.reads):
-            if _has_poison(values[n]):
-                self._note(op, region, self._in_flight(region))
+        values = [self._look(region) for region in op.reads]
+        for region in op.reads:
+            causes = self._causes(region)
+            if causes is not None:
+                self._note(op, region, causes)
         return values[0] if len(values) == 1 else _join(values)
 
-    def _in_flight(self, region: int) -> list[Op]:
-        """The loads that make a slice undefined: the latest of it, and any that it overtook."""
+    def _causes(self, region: int) -> list[Op] | None:
+        """``None`` if the region is defined; else the loads that make it undefined.
+
+        These are the latest load of each undefined slice, and those that it overtook.
+        """
+        slices = self._lds[region]
+        if POISON not in slices:
+            return None
         latest = {load.wave: load for load in self._loads[region]}
-        slices = zip(self._lds[region], self._lds_pending[region], strict=True)
         return [
             load
-            for wave, (tile, pending) in enumerate(slices)
-            if wave in latest and (pending or tile == POISON)
+            for wave, tile in enumerate(slices)
+            if tile == POISON and wave in latest
             for load in (*self._tangled[region][wave], latest[wave])
         ]
 
