@@ -53,7 +53,10 @@ class RunTo:
 
 @dataclass(frozen=True, slots=True)
 class RunThrough:
-    """Run ``wave`` until it has issued ``step``; others only as its barriers need."""
+    """Run ``wave`` until it has executed ``step``; others only as its barriers need.
+
+    A load or fragment load has then been issued; it has landed only if it lands at issue.
+    """
 
     wave: int
     step: int
@@ -238,9 +241,9 @@ def _follow(session: Session, script: Sequence[Directive]) -> str:
             if session.machine.position[directive.wave] > at:
                 return f"{directive} comes too late: the wave is past that step"
             continue
-        op = session.program.waves[directive.wave].lines[directive.step].issue
-        if isinstance(directive, RunThrough) and op is not None:
-            at = _after_issue(line.events, at, op)
+        if isinstance(directive, RunThrough):
+            following = directive.step + 1
+            at = line.starts[following] if following < len(line.starts) else len(line.events)
         if not session.machine.advance(directive.wave, at, holds):
             return f"{directive} is impossible: a barrier before it needs a wave that cannot come"
     return ""
