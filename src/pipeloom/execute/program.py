@@ -68,12 +68,17 @@ _BARRIER = Line(is_barrier=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaveProgram:
-    """One line per step, and the ops that are still in flight after the last."""
+    """One line per step, and the ops that are still in flight after the last.
+
+    ``retired_by`` maps an op's uid to the number of the line that retires it; past the end if none
+    does.
+    """
 
     steps: tuple[Step, ...]
     lines: tuple[Line, ...]
     never_retired: tuple[Op, ...]
     barrier_steps: tuple[int, ...]
+    retired_by: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +158,11 @@ class _Builder:
                     lines.append(Line(tuple(before), op, tuple(after)))
         left = [op for counter in Counter for op in counters[counter].left()]
         left.sort(key=lambda op: op.step)
-        return WaveProgram(steps, tuple(lines), tuple(left), tuple(barriers))
+        retired_by = dict.fromkeys((op.uid for op in left), len(lines))
+        for at, line in enumerate(lines):
+            for op in line.before + line.after:
+                retired_by[op.uid] = at
+        return WaveProgram(steps, tuple(lines), tuple(left), tuple(barriers), retired_by)
 
     def _op(self, effect: Effect, step: int, wave: int) -> Op:
         """Kernels share effects between steps, so each one is numbered once, by identity."""

@@ -78,6 +78,9 @@ def timing_named(name: object) -> Timing:
     )
 
 
+EXTREMES = 1 / 3
+"""How often a random moment is the first possible, and how often the last."""
+
 Event = tuple[bool, Op]
 """(lands, op): the op issues, or it lands."""
 
@@ -130,7 +133,10 @@ def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrid
 
     for at, line in enumerate(wave.lines):
         starts.append(len(events))
-        for op in (*at_line.get(at, ()), *line.before):
+        if at in at_line:
+            for op in at_line[at]:
+                land(op)
+        for op in line.before:
             land(op)
         issued = line.issue
         if issued is not None:
@@ -154,7 +160,7 @@ def _choose_moments(
     wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrides
 ) -> tuple[set[int], dict[int, list[Op]]]:
     """Ops (by uid) that land at issue, and ops that land before a given line. The rest are late."""
-    retiring = _retiring_lines(wave) if timing.is_random or overrides else {}
+    draw = rng.random
     at_issue: set[int] = set()
     at_line: dict[int, list[Op]] = {}
     for at, line in enumerate(wave.lines):
@@ -167,16 +173,11 @@ def _choose_moments(
         if not op.counted or moment is Moment.EARLY:
             at_issue.add(op.uid)
         elif moment is Moment.RANDOM:
-            last = retiring[op.uid]
-            choice = rng.choice((at, last, rng.randint(at, last)))
-            if choice == at:
+            last = wave.retired_by[op.uid]
+            side = draw()
+            choice = at + int(draw() * (last - at + 1))
+            if side < EXTREMES or choice == at:
                 at_issue.add(op.uid)
-            elif choice < last:
+            elif side < 1 - EXTREMES and choice < last:
                 at_line.setdefault(choice, []).append(op)
     return at_issue, at_line
-
-
-def _retiring_lines(wave: WaveProgram) -> dict[int, int]:
-    """Op uid -> the number of the line that retires it; past the end if none does."""
-    lines = {op.uid: at for at, line in enumerate(wave.lines) for op in (*line.before, *line.after)}
-    return lines | {op.uid: len(wave.lines) for op in wave.never_retired}
