@@ -1,12 +1,12 @@
 """Verifier against executor, both ways, over broken schedules: the whole table.
 
-    python benchmarks/mutants.py                     about 3,000 mutants
-    python benchmarks/mutants.py --golden 2 --dense 1     a quick look
+    python benchmarks/mutants.py                           about 3,000 mutants
+    python benchmarks/mutants.py --golden 2 --fixed 2 --dense 0     a quick look
 
-Mutants come from two sorts of schedules: the canonical golden ones (as published; nearly all have
-races to begin with, so their mutants test that nothing hides another), and *dense* ones: golden
-orders synchronised so that every wait and barrier matters, found by the executor alone. Each
-mutant is classified by the executor and judged by the verifier:
+Mutants come from three sorts of schedules. *Golden*: the canonical ones as published; all have
+hazards to begin with, so their mutants test that nothing hides another. *Fixed*: the same orders
+by ``synchronize``, proved, with every wait and barrier needed. *Dense*: likewise, but found by the
+executor alone. Each mutant is classified by the executor and judged by the verifier:
 
     missed        the executor shows a wrong result, the verdict is PROVED
     false alarm   the verdict is RACE or TIMING, but no counterexample replays to a wrong result
@@ -32,15 +32,15 @@ from pipeloom.execute import (
     Land,
     Moment,
     Mutant,
-    Provoker,
+    Replayer,
     classify,
     fully_synchronized,
-    replay,
     sample_mutants,
     thinned,
 )
 from pipeloom.kernels import kernel_for
 from pipeloom.ops import KOffsetKind, OpRole, Phase, ResourceKind
+from pipeloom.synchronize import synchronize
 from pipeloom.verify import Finding, Status, Verdict, verify
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "schedules.jsonl.gz"
@@ -111,10 +111,19 @@ class Judgement:
 def golden_bases(count: int) -> list[Base]:
     """Up to ``count`` canonical golden schedules of the double-buffered kernels, spread evenly."""
     if not GOLDEN.exists():
-        return [Base(name, build_schedule(name)) for name in GENERATED][:count]
+        generated = [Base(f"canonical {name}", build_schedule(name)) for name in GENERATED]
+        return generated[:count]
     cases = list(_golden_cases())
     step = max(1, len(cases) // max(1, count))
     return [_golden_base(case) for case in cases[::step][:count]]
+
+
+def fixed_bases(count: int) -> list[Base]:
+    """Up to ``count`` golden schedules, synchronised anew."""
+    return [
+        Base(f"fixed {base.name}", synchronize(base.compiled, reorder=True))
+        for base in golden_bases(count)
+    ]
 
 
 def dense_bases(count: int) -> list[Base]:
@@ -136,7 +145,7 @@ def judge(base: Base, mutant: Mutant) -> Judgement:
 
 
 def _replay_findings(compiled: CompiledSchedule, verdict: Verdict, wrong: bool) -> Replays:
-    provoker = Provoker(compiled)
+    replayer = Replayer(compiled)
     replayed = witnessed = numbers = 0
     failed: list[Finding] = []
     for finding in verdict.findings:
@@ -146,7 +155,7 @@ def _replay_findings(compiled: CompiledSchedule, verdict: Verdict, wrong: bool) 
             shown = wrong
         else:
             first, second = finding.first, finding.second
-            execution = provoker.provoke(
+            execution = replayer.provoke(
                 trips=finding.trips,
                 first=(first.wave, first.step),
                 second=(second.wave, second.step),
@@ -155,15 +164,17 @@ def _replay_findings(compiled: CompiledSchedule, verdict: Verdict, wrong: bool) 
             shown = execution.pair.unordered and not execution.correct
             witnessed += execution.pair.witnessed
         if shown and finding.counterexample is not None:
-            shown = not _follow_recipe(compiled, finding, "poison").correct
-            numbers += not _follow_recipe(compiled, finding, "memory").correct
+            shown = not _follow_recipe(replayer, compiled, finding, "poison").correct
+            numbers += not _follow_recipe(replayer, compiled, finding, "memory").correct
         replayed += shown
         if not shown:
             failed.append(finding)
     return Replays(replayed, witnessed, numbers, tuple(failed))
 
 
-def _follow_recipe(compiled: CompiledSchedule, finding: Finding, undefined: str) -> Execution:
+def _follow_recipe(
+    replayer: Replayer, compiled: CompiledSchedule, finding: Finding, undefined: str
+) -> Execution:
     """The verifier's own recipe for its counterexample."""
     assert finding.counterexample is not None
     recipe = finding.counterexample.replay
@@ -174,8 +185,7 @@ def _follow_recipe(compiled: CompiledSchedule, finding: Finding, undefined: str)
         role = kernel.walk(compiled, wave, recipe.trips)[step].op.role
         usual = recipe.fragments if role is OpRole.FRAGMENT_LOAD else recipe.loads
         script.append(Land(wave, step, opposite[usual]))
-    return replay(
-        compiled,
+    return replayer.replay(
         script,
         trips=recipe.trips,
         timing=_TIMING[recipe.loads, recipe.fragments],
@@ -248,7 +258,7 @@ def print_table(judgements: list[Judgement]) -> None:
     print(f"{'':34}" + "".join(f"{title:>13}" for title in head))
     rows: dict[tuple[str, str], Tally[str]] = {}
     for judgement in judgements:
-        sort = "dense" if judgement.base.startswith("dense") else "golden"
+        sort = "golden" if judgement.base.startswith("canonical") else judgement.base.split()[0]
         for key in ((sort, judgement.mutant.kind.value), ("total", "")):
             row = rows.setdefault(key, Tally())
             row["mutants"] += 1
@@ -265,13 +275,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Judge the mutants and print the table; 1 if the two disagree anywhere."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--golden", type=int, default=89, help="golden schedules to break")
-    parser.add_argument("--per-golden", type=int, default=14, help="mutants of each")
-    parser.add_argument("--dense", type=int, default=len(DENSE_CASES), help="dense schedules")
+    parser.add_argument("--per-golden", type=int, default=7, help="mutants of each")
+    parser.add_argument("--fixed", type=int, default=89, help="synchronised schedules to break")
+    parser.add_argument("--per-fixed", type=int, default=21, help="mutants of each")
+    parser.add_argument("--dense", type=int, default=2, help="dense schedules to break")
     parser.add_argument("--per-dense", type=int, default=300, help="mutants of each at most")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     start = perf_counter()
     work = [(base, options.per_golden) for base in golden_bases(options.golden)]
+    work += [(base, options.per_fixed) for base in fixed_bases(options.fixed)]
     work += [(base, options.per_dense) for base in dense_bases(options.dense)]
     print(f"{len(work)} schedules, ready after {perf_counter() - start:.0f} s", file=sys.stderr)
     judgements: list[Judgement] = []

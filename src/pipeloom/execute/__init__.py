@@ -33,7 +33,7 @@ from pipeloom.execute.outcome import (
 from pipeloom.execute.replay import (
     Hold,
     Land,
-    Provoker,
+    Replayer,
     RunThrough,
     RunTo,
     provoke,
@@ -61,7 +61,7 @@ __all__ = [
     "MutationKind",
     "PairReport",
     "PoisonedRead",
-    "Provoker",
+    "Replayer",
     "RunThrough",
     "RunTo",
     "Setting",

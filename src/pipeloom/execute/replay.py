@@ -3,7 +3,7 @@
 A verifier says: "nothing orders X of wave v before Y of wave w". Whoever doubts it wants to see
 that happen. ``provoke`` does it from the two accesses alone:
 
-    execution = provoke(compiled, trips=1, first=(0, 24), second=(1, 13))
+    execution = provoke(compiled, trips=1, first=(1, 13), second=(0, 24))
     execution.pair.state        FlightState.IN_FLIGHT: X had not retired when Y issued
     execution.correct           False: a wrong sum, or poison
     print(execution.describe())
@@ -100,26 +100,15 @@ def replay(
     impossible; the script ends there. ``Land`` directives hold for the whole run, wherever they
     stand in the script.
     """
-    executor = Executor(compiled, kernel)
-    lands: dict[tuple[int, int], Moment] = {}
-    for directive in script:
-        _check_directive(directive)
-        op = _op_at(executor, trips, Access(directive.wave, directive.step))
-        if isinstance(directive, Land):
-            _check_land(directive, op, timing)
-            lands[directive.wave, directive.step] = directive.moment
-    session = Session(
-        executor,
-        trips,
-        timing,
+    return Replayer(compiled, kernel).replay(
+        script,
+        trips=trips,
+        timing=timing,
+        order=order,
         seed=seed,
         undefined=undefined,
         operands=operands,
-        trace=True,
-        overrides=lands,
     )
-    unreached = _follow(session, script)
-    return replace(session.finish(order, seed), unreached=unreached)
 
 
 def provoke(
@@ -137,16 +126,48 @@ def provoke(
     needs, the read of old data that a load overwrites, the fragment load that an MMA takes.
     The execution has its trace, and ``pair`` tells what was achieved.
     """
-    return Provoker(compiled, kernel).provoke(
+    return Replayer(compiled, kernel).provoke(
         trips=trips, first=first, second=second, operands=operands
     )
 
 
-class Provoker:
-    """``provoke`` for many pairs of one schedule."""
+class Replayer:
+    """``replay`` and ``provoke`` for many counterexamples of one schedule."""
 
     def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
         self._executor = Executor(compiled, kernel)
+
+    def replay(
+        self,
+        script: Sequence[Directive],
+        *,
+        trips: int,
+        timing: str = "late",
+        order: Order = "forward",
+        seed: int = 0,
+        undefined: str = "poison",
+        operands: Operands | None = None,
+    ) -> Execution:
+        """As the function of that name."""
+        lands: dict[tuple[int, int], Moment] = {}
+        for directive in script:
+            _check_directive(directive)
+            op = _op_at(self._executor, trips, Access(directive.wave, directive.step))
+            if isinstance(directive, Land):
+                _check_land(directive, op, timing)
+                lands[directive.wave, directive.step] = directive.moment
+        session = Session(
+            self._executor,
+            trips,
+            timing,
+            seed=seed,
+            undefined=undefined,
+            operands=operands,
+            trace=True,
+            overrides=lands,
+        )
+        unreached = _follow(session, script)
+        return replace(session.finish(order, seed), unreached=unreached)
 
     def provoke(
         self,

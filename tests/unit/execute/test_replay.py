@@ -17,7 +17,7 @@ from pipeloom.execute import (
     Hold,
     Land,
     Moment,
-    Provoker,
+    Replayer,
     RunThrough,
     RunTo,
     fully_synchronized,
@@ -108,7 +108,7 @@ _SCHEDULES = {
     "ping_pong": build_schedule("ping_pong"),
     "strict four_wave": fully_synchronized(build_schedule("four_wave")),
 }
-_PROVOKERS = {name: Provoker(compiled) for name, compiled in _SCHEDULES.items()}
+_REPLAYERS = {name: Replayer(compiled) for name, compiled in _SCHEDULES.items()}
 _PROGRAMS = {name: Executor(compiled).program(1) for name, compiled in _SCHEDULES.items()}
 
 
@@ -146,7 +146,7 @@ def test_provoke_succeeds_exactly_where_nothing_orders_the_pair(
     first, second = accesses
     if first == second:
         return
-    execution = _PROVOKERS[name].provoke(trips=1, first=first, second=second)
+    execution = _REPLAYERS[name].provoke(trips=1, first=first, second=second)
     retired = _retired_at(name, *first)
     if first.wave == second.wave:
         ordered = retired < second.step or retired == second.step > first.step
@@ -168,7 +168,7 @@ def test_every_poisoned_read_can_be_provoked_by_its_cause(name: str) -> None:
     for read in reads:
         pairs = [(read.causes[0], read.at), (read.at, read.causes[0])]
         provoked = [
-            _PROVOKERS[name].provoke(trips=1, first=first, second=second).pair
+            _REPLAYERS[name].provoke(trips=1, first=first, second=second).pair
             for first, second in pairs
         ]
         assert any(pair is not None and pair.witnessed for pair in provoked)
