@@ -59,6 +59,12 @@ def test_something_that_is_not_a_schedule() -> None:
         dry_run(wrong, trips=0)
 
 
+def test_something_that_is_not_a_kernel(compiled: CompiledSchedule) -> None:
+    wrong: Any = "ping_pong"
+    with pytest.raises(ConfigError, match=r"execute\.kernel is 'ping_pong', but must be a Kernel"):
+        dry_run(compiled, trips=0, kernel=wrong)
+
+
 def test_a_schedule_without_a_kernel(compiled: CompiledSchedule) -> None:
     with pytest.raises(ConfigError, match="no kernel model is known for schedule 'mine'"):
         dry_run(replace(compiled, schedule="mine"), trips=0)
@@ -129,6 +135,12 @@ def test_provoke_wants_two_data_ops(compiled: CompiledSchedule) -> None:
     assert info.value.field == "provoke.second"
     with pytest.raises(ConfigError, match="wave 0 step 9 is a wait"):
         provoke(compiled, trips=0, first=(0, 9), second=(1, 0))
+
+
+def test_provoke_wants_pairs(compiled: CompiledSchedule) -> None:
+    wrong: Any = 5
+    with pytest.raises(ConfigError, match=r"provoke\.first is 5, but must be a pair"):
+        provoke(compiled, trips=0, first=wrong, second=(0, 1))
 
 
 def test_a_negative_number_of_mutants(compiled: CompiledSchedule) -> None:

@@ -21,7 +21,8 @@ from pipeloom.execute.outcome import Execution
 from pipeloom.execute.run import Executor
 from pipeloom.kernels import Kernel
 
-TRIPS = (0, 1, 2, 3)
+TRIP_COUNTS = 4
+"""How many trip counts are tried, from the kernel's least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Classification:
         return self.failure is None
 
 
-def settings(waves: int, trips: Sequence[int] = TRIPS, random_runs: int = 1) -> Iterator[Setting]:
+def settings(waves: int, trips: Sequence[int], random_runs: int = 1) -> Iterator[Setting]:
     """The settings that ``classify`` tries: the adversarial ones, then ``random_runs`` per trip."""
     for count in trips:
         for order in adversarial_orders(waves):
@@ -69,13 +70,18 @@ def classify(
     compiled: CompiledSchedule,
     kernel: Kernel | None = None,
     *,
-    trips: Sequence[int] = TRIPS,
+    trips: Sequence[int] | None = None,
     random_runs: int = 1,
 ) -> Classification:
-    """Run ``compiled`` under every one of ``settings`` until it is wrong."""
+    """Run ``compiled`` under every one of ``settings`` until it is wrong.
+
+    Without ``trips``: the four smallest trip counts that the kernel takes.
+    """
     executor = Executor(compiled, kernel)
+    least = executor.kernel.min_trips
+    counts = range(least, least + TRIP_COUNTS) if trips is None else trips
     runs = 0
-    for setting in settings(executor.kernel.waves, trips, random_runs):
+    for setting in settings(executor.kernel.waves, counts, random_runs):
         runs += 1
         execution = executor.run(
             trips=setting.trips, timing=setting.timing, order=setting.order, seed=setting.seed

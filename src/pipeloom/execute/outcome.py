@@ -123,6 +123,7 @@ class FlightState(Enum):
     NOT_ISSUED = "not issued"
     IN_FLIGHT = "in flight"
     RETIRED = "retired"
+    UNREACHED = "the second access is never reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class PairReport:
     @property
     def unordered(self) -> bool:
         """Whether ``second`` issued before ``first`` had retired."""
-        return self.state is not FlightState.RETIRED
+        return self.state in (FlightState.NOT_ISSUED, FlightState.IN_FLIGHT)
 
 
 class TraceEvent(NamedTuple):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeloom.checks import check_int
 from pipeloom.compiled import CompiledSchedule
@@ -36,11 +36,7 @@ from pipeloom.execute.timing import Moment, timing_named
 from pipeloom.kernels import Kernel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.integer[Any]]
-    Operands = tuple[Integers, Integers]
+    from pipeloom.execute.run import Operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ class Replayer:
         operands: Operands | None = None,
     ) -> Execution:
         """As the function of that name."""
-        x, y = Access(*first), Access(*second)
+        x, y = _access("first", first), _access("second", second)
         early, late = (_op_at(self._executor, trips, access) for access in (x, y))
         if early is None or late is None:
             at = x if early is None else y
@@ -195,16 +191,17 @@ class Replayer:
         )
         reached = machine.advance(y.wave, y_issued)
         position = machine.position[x.wave]
-        state = FlightState.NOT_ISSUED
-        if x_issued <= position:
+        state = FlightState.NOT_ISSUED if reached else FlightState.UNREACHED
+        if reached and x_issued <= position:
             retired = lines[x.wave].lands.get(early.uid, x_issued - 1) < position
             state = FlightState.RETIRED if retired else FlightState.IN_FLIGHT
         if x.wave != y.wave:
             machine.run(x.wave, x_issued)
         execution = session.finish(wave_last(len(lines), x.wave))
         unreached = "" if reached else f"{y} cannot be reached: the waves deadlock before it"
-        witnessed = state is not FlightState.RETIRED and _is_witnessed(execution, x, y)
-        pair = PairReport(x, y, state, witnessed)
+        pair = PairReport(x, y, state, _is_witnessed(execution, x, y))
+        if not pair.unordered:
+            pair = replace(pair, witnessed=False)
         return replace(execution, pair=pair, unreached=unreached)
 
 
@@ -215,6 +212,16 @@ def _check_directive(directive: object) -> None:
             hint="use RunTo, RunThrough, Hold or Land",
             field="replay.script",
         )
+
+
+def _access(name: str, pair: object) -> Access:
+    if isinstance(pair, tuple) and len(pair) == 2:
+        return Access(*pair)
+    raise ConfigError(
+        f"provoke.{name} is {pair!r}, but must be a pair (wave, step)",
+        hint="a finding's place has both: (place.wave, place.step)",
+        field=f"provoke.{name}",
+    )
 
 
 def _op_at(executor: Executor, trips: int, access: Access) -> Op | None:

@@ -44,14 +44,16 @@ class Executor:
     def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
         check_instance("execute", "compiled", compiled, CompiledSchedule)
         self.compiled = compiled
+        if kernel is not None:
+            check_instance("execute", "kernel", kernel, Kernel)
         self.kernel = kernel_for(compiled) if kernel is None else kernel
         self._programs: dict[int, Program] = {}
         self._timelines: dict[tuple[int, str], tuple[Timeline, ...]] = {}
 
     def program(self, trips: int) -> Program:
         """The schedule unrolled for ``trips``."""
-        if trips not in self._programs or type(trips) is not int:
-            check_int("execute", "trips", trips, self.kernel.min_trips)
+        check_int("execute", "trips", trips, self.kernel.min_trips)
+        if trips not in self._programs:
             self._programs[trips] = prepare(self.compiled, self.kernel, trips)
         return self._programs[trips]
 

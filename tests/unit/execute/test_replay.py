@@ -85,6 +85,9 @@ def test_provoke_reports_a_deadlock_on_the_way(litmus: Litmus) -> None:
     compiled, kernel = litmus("load.a load.b vm0 0:barrier read.a read.b lgkm0 mma")
     execution = provoke(compiled, kernel=kernel, trips=0, first=(1, 0), second=(0, 4))
     assert "deadlock" in execution.unreached
+    assert execution.pair is not None
+    assert execution.pair.state is FlightState.UNREACHED
+    assert not execution.pair.unordered
     assert not execution.correct
 
 
