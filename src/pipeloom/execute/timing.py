@@ -121,13 +121,16 @@ def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrid
     in_flight: dict[int, list[Op]] = {}
 
     def land(op: Op) -> None:
+        """Let ``op`` land, after what was issued before it to the same registers."""
         if op.uid in lands:
             return
         for register in op.fills:
-            for earlier in in_flight.pop(register, []):
-                if earlier is op:
-                    break
-                land(earlier)
+            queue = in_flight.get(register, [])
+            while queue and queue[0].step < op.step:
+                overdue = queue.pop(0)
+                if overdue.uid not in lands:
+                    lands[overdue.uid] = len(events)
+                    events.append((True, overdue))
         lands[op.uid] = len(events)
         events.append((True, op))
 

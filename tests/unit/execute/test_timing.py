@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom import build_schedule
+from pipeloom import CompiledSchedule, build_schedule
 from pipeloom.execute import TIMINGS, Executor, Moment
 from pipeloom.execute.program import Op
 from pipeloom.execute.timing import timelines
+from pipeloom.kernels import Kernel
+
+Litmus = Callable[..., tuple[CompiledSchedule, Kernel]]
 
 _EXECUTORS = {name: Executor(build_schedule(name)) for name in ("ping_pong", "four_wave")}
 
@@ -31,6 +36,10 @@ def test_every_op_lands_once_between_issue_and_retirement(
             assert op.uid not in (landed if lands else issued)
             (landed if lands else issued)[op.uid] = at
         assert landed == line.lands
+        order = sorted((op for _, op in line.events if op.fills), key=lambda op: op.step)
+        for register in range(len(program.registers)):
+            filled = [landed[op.uid] for op in order if register in op.fills]
+            assert filled == sorted(filled)
         assert all(issued[uid] < at for uid, at in landed.items())
         for step, program_line in enumerate(wave.lines):
             after = line.starts[step + 1] if step + 1 < len(wave.lines) else len(line.events)
@@ -76,3 +85,16 @@ def test_an_override_moves_one_op_only() -> None:
     assert [line.events for line in usual[1:]] == [line.events for line in moved[1:]]
     assert moved[0].lands[load.uid] == 1
     assert usual[0].lands[load.uid] > 1
+
+
+def test_fills_of_one_register_land_in_issue_order(litmus: Litmus) -> None:
+    compiled, kernel = litmus("load.a vm0 barrier read.a read.a read.a read.a fence fence lgkm0")
+    program = Executor(compiled, kernel).program(0)
+    reads = [op.uid for op in program.ops(0) if op.reads]
+    flights = set()
+    for seed in range(100):
+        line = timelines(program, TIMINGS["random"], seed)[0]
+        landed = [line.lands[uid] for uid in reads]
+        assert landed == sorted(landed)
+        flights.add(tuple(landed))
+    assert len(flights) > 10
