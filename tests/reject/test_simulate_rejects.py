@@ -16,6 +16,7 @@ from pipeloom.simulate import (
     simulate_programs,
     simulate_stream,
 )
+from pipeloom.simulate.bank_conflicts import bank_conflict
 from pipeloom.simulate.calibration_report import replace_generated
 from pipeloom.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
 from pipeloom.targets.chips import machine_for
@@ -89,6 +90,9 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Instruction.nop(-1), "amount = -1 is negative"),
     (lambda: Instruction.lds_read(5), "5 bytes per lane"),
     (lambda: Instruction.valu(Kind.SALU), "SALU is not a vector instruction"),
+    (lambda: bank_conflict([0] * 63, 16, GFX950), "63 addresses for a wave"),
+    (lambda: bank_conflict([-4] * 64, 16, GFX950), "LDS address -4 is negative"),
+    (lambda: bank_conflict([0] * 64, 12, GFX950), "no bank conflicts are known for 12 bytes"),
     (lambda: machine_for("H100"), "unknown architecture 'H100'"),
     (lambda: GFX942.matrix_op("16x16x32_f16"), "gfx942 has no MFMA '16x16x32_f16'"),
     (lambda: GFX950.with_value("warp_size", 32, "x"), "no machine constant 'warp_size'"),

@@ -7,7 +7,9 @@ tile to the whole chip.
 
 from __future__ import annotations
 
+from pipeloom.simulate.bank_conflicts import bank_conflict
 from pipeloom.simulate.engine import simulate_programs
+from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.simulate.instruction import Instruction, Kind, Unit, WaveProgram
 from pipeloom.simulate.run_stream import simulate_stream
 from pipeloom.simulate.schedule import simulate
@@ -16,15 +18,20 @@ from pipeloom.simulate.trace import Cause, Event, Phase, StallRow, Trace
 
 __all__ = [
     "Cause",
+    "Estimate",
     "Event",
+    "GemmProblem",
     "Instruction",
     "Kind",
     "Phase",
     "StallRow",
     "StreamError",
+    "TileTiming",
     "Trace",
     "Unit",
     "WaveProgram",
+    "bank_conflict",
+    "estimate_gemm",
     "parse_stream",
     "simulate",
     "simulate_programs",

@@ -52,16 +52,25 @@ def is_loop(case: LoopCase) -> bool:
     return case.basis != "micro"
 
 
-def render() -> str:
-    """All generated sections of the page, ending in a newline."""
-    rows = [compare(case) for case in loop_cases()]
+def render(
+    comparisons: Iterable[Comparison] | None = None,
+    uncertain: Sequence[tuple[str, float, float]] = UNCERTAIN,
+) -> str:
+    """All generated sections of the page, ending in a newline.
+
+    ``comparisons`` are those of every loop, if they are at hand; ``uncertain`` the constants of
+    the sensitivity table.
+    """
+    if comparisons is None:
+        comparisons = (compare(case) for case in loop_cases())
+    rows = list(comparisons)
     sections = (
         _loop_section([row for row in rows if is_loop(row.case)]),
         _lds_section([row for row in rows if not is_loop(row.case)]),
         _micro_section(),
         _ablation_section(),
         _claims_section(),
-        _sensitivity_section(),
+        _sensitivity_section(uncertain),
         _estimate_section(),
         _facts_section(),
     )
@@ -166,10 +175,10 @@ def _claims_section() -> str:
     return f"### Claims given without the loop they were measured on\n\n{table}"
 
 
-def _sensitivity_section() -> str:
+def _sensitivity_section(uncertain: Sequence[tuple[str, float, float]]) -> str:
     cases = [case for case in loop_cases() if is_loop(case)]
     rows = []
-    for name, low, high in UNCERTAIN:
+    for name, low, high in uncertain:
         errors = []
         for value in (low, high):
             machines = {m.arch: m.with_value(name, value, "sensitivity study") for m in MACHINES}

@@ -2,7 +2,7 @@
 
 >>> trace = simulate_stream("R4 wl0 M8 branch", arch="gfx950", mfma="16x16x32_f16")
 >>> round(trace.steady_cycles_per_iteration)
-249
+233
 """
 
 from __future__ import annotations

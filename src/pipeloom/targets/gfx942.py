@@ -6,7 +6,7 @@ chip is taken from gfx950 and says so.
 
 from __future__ import annotations
 
-from pipeloom.targets.machine import Fact, FactKind, Machine, MatrixOp
+from pipeloom.targets.machine import Fact, FactKind, LdsPhases, Machine, MatrixOp, lane_groups
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED
@@ -24,6 +24,14 @@ MATRIX_OPS = (
     MatrixOp(16, 16, 8, "xf32", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(16, 16, 4, "f32", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _CALCULATOR)),
+)
+
+LDS_PHASES = (
+    LdsPhases(
+        16, lane_groups(8), _MEASURED, "eight groups of 8 lanes; that they are consecutive is ours"
+    ),
+    LdsPhases(8, lane_groups(16), _DERIVED, "16 lanes of 8 bytes on 32 banks, consecutive"),
+    LdsPhases(4, lane_groups(32), _DERIVED, "32 lanes of 4 bytes on 32 banks, consecutive"),
 )
 
 GFX942 = Machine(
@@ -85,4 +93,5 @@ GFX942 = Machine(
     global_bytes_per_clk=Fact(45.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),
     dma_max_bytes_per_lane=Fact(4, "bytes", _VENDOR, "CDNA3 ISA: buffer_load_dword ... lds"),
     matrix_ops=MATRIX_OPS,
+    lds_phases=LDS_PHASES,
 )

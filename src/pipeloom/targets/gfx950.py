@@ -6,7 +6,7 @@ One set for every loop: nothing here is tuned to a single kernel.
 
 from __future__ import annotations
 
-from pipeloom.targets.machine import Fact, FactKind, Machine, MatrixOp
+from pipeloom.targets.machine import Fact, FactKind, LdsPhases, Machine, MatrixOp, lane_groups
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED
@@ -32,6 +32,21 @@ MATRIX_OPS = (
     MatrixOp(32, 32, 64, "fp8", Fact(64, "cycles", _MEASURED, _TRACES), scaled=True),
     MatrixOp(32, 32, 64, "fp6", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
     MatrixOp(32, 32, 64, "fp4", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
+)
+
+_HALF_B128 = (
+    (*range(4), *range(12, 16), *range(20, 28)),
+    (*range(4, 12), *range(16, 20), *range(28, 32)),
+)
+LDS_PHASES = (
+    LdsPhases(
+        16,
+        (*_HALF_B128, *(tuple(lane + 32 for lane in group) for group in _HALF_B128)),
+        _MEASURED,
+        "HipKittens: four phases of 16 lanes",
+    ),
+    LdsPhases(8, lane_groups(32), _MEASURED, "HipKittens: two phases of 32 lanes"),
+    LdsPhases(4, lane_groups(64), _DERIVED, "64 lanes of 4 bytes on 64 banks"),
 )
 
 GFX950 = Machine(
@@ -132,4 +147,5 @@ GFX950 = Machine(
     ),
     dma_max_bytes_per_lane=Fact(16, "bytes", _VENDOR, "CDNA4 ISA: buffer_load_dwordx4 ... lds"),
     matrix_ops=MATRIX_OPS,
+    lds_phases=LDS_PHASES,
 )

@@ -74,6 +74,16 @@ class MatrixOp:
 
 
 @dataclass(frozen=True, slots=True)
+class LdsPhases:
+    """Which lanes of a wave one LDS access of a given width serves together, cycle by cycle."""
+
+    bytes_per_lane: int
+    lanes: tuple[tuple[int, ...], ...]
+    kind: FactKind
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """A chip as the simulator sees it: one compute unit in detail, the rest as shares."""
 
@@ -125,6 +135,7 @@ class Machine:
     global_bytes_per_clk: Fact[float]
     dma_max_bytes_per_lane: Fact[int]
     matrix_ops: tuple[MatrixOp, ...]
+    lds_phases: tuple[LdsPhases, ...]
 
     def facts(self) -> Iterator[tuple[str, Fact[int] | Fact[float]]]:
         """Every scalar fact with its field name, in declaration order."""
@@ -180,6 +191,11 @@ class Machine:
             hint="use one of " + ", ".join(op.name for op in self.matrix_ops),
             field="mfma",
         )
+
+
+def lane_groups(size: int, lanes: int = 64) -> tuple[tuple[int, ...], ...]:
+    """Consecutive groups of ``size`` lanes."""
+    return tuple(tuple(range(start, start + size)) for start in range(0, lanes, size))
 
 
 # The spellings of an input type and the name this package uses for it. The first that occurs in
