@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
@@ -21,7 +22,8 @@ from pipeloom.strategies.csp import CspStrategy
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.strategies.interface import OrderLimits
 from pipeloom.strategies.registers import Registers
-from pipeloom.strategies.tables import Tables
+from pipeloom.strategies.search import Search
+from pipeloom.strategies.tables import NEVER, Tables
 
 KINDS = (
     (ResourceKind.MMA_UNIT, OpRole.COMPUTE),
@@ -191,20 +193,97 @@ def test_a_limited_search_claims_only_what_it_proved(
         assert found <= cost(body, greedy, limits)
 
 
-@settings(max_examples=200, deadline=None)
-@given(bodies(most=7), st.booleans())
-def test_no_order_has_a_lower_peak_than_the_register_bound(body: LoopBody, halves: bool) -> None:
-    # With halves but without blocks to fill, the bound is exact: time and blocks play no part.
-    limits = OrderLimits(halves=halves)
+def least_peak(body: LoopBody, halves: bool) -> int | None:
+    """The fewest registers of any order, by dynamic programming over sets of placed ops."""
     n = len(body)
-    peaks = [
-        cost(body, order, limits).vgpr_peak
-        for order in linear_extensions(body)
-        if not halves or set(order[: n // 2]) == set(range(n // 2))
+    best: dict[int, int] = {0: 0}
+    for placed in range(1 << n):
+        if placed not in best:
+            continue
+        held = [i for i in range(n) if placed >> i & 1]
+        live = sum(body.ops[i].vgpr_def - body.ops[i].vgpr_kill for i in held)
+        for i in range(n):
+            if i in held or any(p not in held for p in body.predecessors[i]):
+                continue
+            if halves and i >= n // 2 and len([j for j in held if j < n // 2]) < n // 2:
+                continue
+            peak = max(best[placed], live + body.ops[i].vgpr_def)
+            following = placed | 1 << i
+            best[following] = min(best.get(following, peak), peak)
+    return best.get((1 << n) - 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(bodies(most=8), st.booleans())
+def test_the_register_bound_is_exact_on_small_bodies(body: LoopBody, halves: bool) -> None:
+    peak = least_peak(body, halves)
+    assume(peak is not None)
+    registers = Registers(Tables(body, OrderLimits(halves=halves)), Budget())
+    assert registers.least_peak(1_000) == peak
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_register_bound_is_exact_where_frees_are_tight(seed: int) -> None:
+    rng = random.Random(seed)
+    ops = [
+        OpDesc(0, vgpr_def=rng.choice([0, 1, 2, 4]), vgpr_kill=rng.choice([0, 1, 2, 3]))
+        for _ in range(7)
     ]
-    assume(peaks)
-    registers = Registers(Tables(body, limits), Budget())
-    assert registers.least_peak(max(peaks)) == min(peaks)
+    edges = [DepEdge(p, c) for c in range(7) for p in range(c) if rng.random() < 0.3]
+    body = LoopBody(ops, edges)
+    registers = Registers(Tables(body, OrderLimits()), Budget())
+    assert registers.least_peak(1_000) == least_peak(body, halves=False)
+
+
+class PlainSearch(Search):
+    """The same tree without shortcuts: no memory, no dominance, no commuting."""
+
+    def _known_to_fail(self, *_: object) -> int:
+        return 0
+
+    def _failed_swapped(self, *_: object) -> bool:
+        return False
+
+    def _choices(self, state: object, peak: int) -> list[int]:
+        return self._candidates(state, peak)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_shortcuts_of_the_search_change_no_answer(seed: int) -> None:
+    """Bodies of 12 ops, tight in fragments and loads, where states meet again and again."""
+    rng = random.Random(seed)
+    roles = [1, 1, 1, 2, 0, 0] if seed % 2 else [1, 1, 2, 2, 2, 0, 0]
+    codes = [code for _ in (0, 1) for code in rng.sample(roles, len(roles))]
+    ops = [
+        OpDesc(
+            0,
+            resource=KINDS[code][0],
+            role=KINDS[code][1],
+            latency=rng.choice([2, 3, 5, 7]),
+            vgpr_def=rng.choice([0, 1, 2]),
+            vgpr_kill=rng.choice([0, 0, 2]),
+        )
+        for code in codes
+    ]
+    n = len(ops)
+    hidden = sorted(rng.sample(range(n), n), key=lambda i: (i >= n // 2, codes[i] == 0))
+    edges = [
+        DepEdge(hidden[p], hidden[c]) for c in range(n) for p in range(c) if rng.random() < 0.15
+    ]
+    tables = Tables(
+        LoopBody(ops, edges), OrderLimits(halves=True, lds_contention_penalty=rng.choice([2, 4]))
+    )
+    quick, plain = Search(tables, Budget()), PlainSearch(tables, Budget())
+    for peak in (NEVER, 6):
+        target = 0
+        while target < NEVER:
+            order, following = quick.find(target, peak)
+            if order is not None:
+                break
+            # Nothing is shorter than what the quick search says comes next.
+            assert plain.find(following - 1, peak, effort=30_000)[0] is None
+            target = following
+        assert (plain.find(target, peak, effort=30_000)[0] is None) == (target >= NEVER)
 
 
 @settings(max_examples=300, deadline=None)

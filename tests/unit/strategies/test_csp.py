@@ -17,6 +17,7 @@ from pipeloom.errors import OrderError
 from pipeloom.graph import DepEdge, DepKind, LoopBody
 from pipeloom.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
 from pipeloom.strategies import csp
+from pipeloom.strategies.budget import Budget
 from pipeloom.strategies.cost import evaluate
 from pipeloom.strategies.csp import (
     CspStrategy,
@@ -25,6 +26,8 @@ from pipeloom.strategies.csp import (
 )
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.strategies.interface import OrderLimits
+from pipeloom.strategies.search import Search
+from pipeloom.strategies.tables import NEVER, Tables
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = Path(os.environ.get("PIPELOOM_SHARED", ROOT.parent / "shared")) / "golden"
@@ -231,6 +234,23 @@ def test_the_public_functions_choose_the_halves() -> None:
 def test_an_empty_body_has_an_order() -> None:
     assert optimal_schedule(LoopBody([])).order == ()
     assert optimal_schedule_with_halves(LoopBody([])).certificate.proved
+
+
+def test_a_failed_state_rules_out_only_states_with_as_much_pending() -> None:
+    """After f c f one fragment is pending, after f f c none: the latter may still succeed."""
+    body = chain([fragment(), fragment(), mma(), mma(), mma(), mma()], (0, 2))
+    search = Search(Tables(body, OrderLimits(halves=True)), Budget())
+    none_pending = search._child(search._child(search._child(search._root(), 0), 1), 2)
+    one_pending = search._child(search._child(search._child(search._root(), 0), 2), 1)
+    for failed, other, excluded in (
+        (one_pending, none_pending, False),
+        (none_pending, one_pending, True),
+    ):
+        search._failed.clear()
+        vector = search._open(failed, NEVER - 1, NEVER)
+        assert isinstance(vector, tuple)
+        search._remember(failed, vector, NEVER, NEVER)
+        assert isinstance(search._open(other, NEVER - 1, NEVER), int) is excluded
 
 
 @pytest.mark.parametrize("node_limit", [0, 1, 20, 60, 120])
