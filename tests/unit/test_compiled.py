@@ -109,9 +109,9 @@ def test_counts_by_kind() -> None:
     vm, lgkm, barrier = OpDesc.wait_vm(1), OpDesc.wait_lgkm(2), OpDesc.barrier()
     fences = [OpDesc.set_prio(1), OpDesc.schedule_barrier(), OpDesc.sched_group_barrier(3, 1)]
     mma = OpDesc(5, role=OpRole.COMPUTE)
-    compiled = kernel_of(vm, lgkm, barrier, lgkm, mma, *fences, lgkm, vm, vm, barrier)
+    compiled = kernel_of(mma, vm, lgkm, barrier, lgkm, mma, *fences, lgkm, vm, vm, barrier)
     assert asdict(compiled.counts(Phase.KERNEL)) == {
-        "entries": 12,
+        "entries": 13,
         "wait_vm": 3,
         "wait_lgkm": 3,
         "coalesced_waits": 3,  # vm+lgkm; lgkm; lgkm+vm+vm
