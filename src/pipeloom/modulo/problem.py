@@ -297,12 +297,32 @@ def _validate(problem: ModuloProblem) -> None:
                 )
             _require_int(f"ops[{op.name}].uses[{use.unit}].occupancy", use.occupancy, least=1)
             _require_int(f"ops[{op.name}].uses[{use.unit}].offset", use.offset, least=0)
+        _require_self_compatible(problem, op)
     for limit in ("registers", "lds_bytes", "stages"):
         bound = getattr(problem.budget, limit)
         if bound is not None:
             _require_int(f"budget.{limit}", bound, least=1)
     _validate_edges(problem)
     _validate_lifetimes(problem)
+
+
+def _require_self_compatible(problem: ModuloProblem, op: Op) -> None:
+    """An op that holds a unit more often than it exists cannot start at any II."""
+    for unit in problem.units:
+        mine = [use for use in op.uses if use.unit == unit.name]
+        if unit.capacity is None or len(mine) <= unit.capacity:
+            continue
+        for use in mine:
+            held = sum(
+                other.offset <= use.offset < other.offset + other.occupancy for other in mine
+            )
+            if held > unit.capacity:
+                raise ConfigError(
+                    f"op {op.name!r} holds {unit.name!r} {held} times at once, "
+                    f"capacity {unit.capacity}",
+                    hint="give its reservations offsets that do not overlap",
+                    field=f"ops[{op.name}].uses",
+                )
 
 
 def _validate_edges(problem: ModuloProblem) -> None:

@@ -128,11 +128,14 @@ class _Solve:
 
         Then back down by halves: a larger II is usually easier, though only exact search knows.
         """
-        self._report("quick search", self.lower_bound)
+        if self.max_ii is not None and self.lower_bound > self.max_ii:
+            return
         if self._quick(self.lower_bound):
             return
         if not self.decider.budgeted:
-            self._record(self.decider.fallback())
+            fallback = self.decider.fallback()
+            if self.max_ii is None or fallback.ii <= self.max_ii:
+                self._record(fallback)
         failed, step = self.lower_bound, 1
         while not self.effort.spent():
             ii = failed + step
@@ -172,14 +175,13 @@ class _Solve:
         work = FIRST_ROUND_WORK
         while not self._finished():
             step = 0
-            while not self._finished() and self._exact(self._above_bound(step), work):
+            while not self._finished():
+                if self._exact(self._above_bound(step), work) is Verdict.UNKNOWN:
+                    break
                 step = 2 * step + 1
-            while (
-                not self._finished()
-                and self.best is not None
-                and self._exact(self.best.ii - 1, work)
-            ):
-                pass
+            while not self._finished() and self.best is not None:
+                if self._exact(self.best.ii - 1, work) is not Verdict.FOUND:
+                    break
             work *= 2
 
     def _above_bound(self, step: int) -> int:
@@ -195,8 +197,8 @@ class _Solve:
             return self.lower_bound >= self.best.ii
         return self.max_ii is not None and self.lower_bound > self.max_ii
 
-    def _exact(self, ii: int, work: float) -> bool:
-        """Decide one II; whether it is settled now."""
+    def _exact(self, ii: int, work: float) -> Verdict:
+        """Decide one II with CP-SAT, unless it is settled already."""
         self._report("exact search", ii)
         known = self.settled.get(ii)
         if known is None:
@@ -204,7 +206,7 @@ class _Solve:
         if known.verdict is Verdict.UNKNOWN:
             known = self.decider.exact(ii, self.effort, work)
         self._record(known)
-        return known.verdict is not Verdict.UNKNOWN and not self._finished()
+        return known.verdict
 
     def _record(self, decision: Decision) -> None:
         self.settled[decision.ii] = decision
