@@ -43,6 +43,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "verify": CONSUME,
     "synchronize": (*CONSUME, "verify"),
     "simulate": CONSUME,
+    "modulo": ("errors",),
     "execute": CONSUME,
     "emulate": ("errors",),
     "report": (*CONSUME, "verify", "simulate"),
