@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -198,8 +199,6 @@ def test_uneven_barriers_hang(toy: Any) -> None:
 
 
 def test_verdict_survives_json(toy: Any) -> None:
-    import json
-
     verdict = verify(toy.compiled(**{**GOOD, "kernel": "load mma bar frag lg0 bar"}), toy.Kernel())
     plain = json.loads(json.dumps(verdict.to_dict()))
     assert plain["status"] in ("race", "timing")
