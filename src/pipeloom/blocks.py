@@ -21,6 +21,9 @@ from pipeloom.checks import check_int
 from pipeloom.errors import StructureError
 from pipeloom.ops import OpDesc, OpRole
 
+BLOCK_SLOTS = 2
+"""A block holds up to two fragment loads and two global loads."""
+
 EmittedOp = tuple[OpDesc, bool]
 """An op and whether it is a prefetch."""
 
@@ -51,6 +54,15 @@ class MMABlockSpec:
     global_before_frag: bool = False
     barrier_before_pre_ops: bool = False
     fused_mma: OpDesc | None = None
+
+    def __post_init__(self) -> None:
+        for kind, ops in (("fragment", self.fragments), ("global", self.loads)):
+            if len(ops) > BLOCK_SLOTS:
+                raise StructureError(
+                    f"a block holds {len(ops)} {kind} loads, but has room for {BLOCK_SLOTS}",
+                    hint="spread them over more blocks",
+                    field="MMABlockSpec",
+                )
 
     @property
     def pre_op_0(self) -> OpDesc | None:

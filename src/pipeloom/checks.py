@@ -57,7 +57,7 @@ def check_instance(owner: str, field: str, value: object, kind: type[Any]) -> No
     else:
         hint = f"pass a {kind.__name__}"
     raise ConfigError(
-        f"{where} is {value!r}, but must be a {kind.__name__}", hint=hint, field=where
+        f"{where} is {value!r}, but must be of type {kind.__name__}", hint=hint, field=where
     )
 
 

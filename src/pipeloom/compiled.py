@@ -18,6 +18,7 @@ from typing import Any
 
 from pipeloom.blocks import PipelineProgram
 from pipeloom.config import PipelineConfig, ScheduleConfig
+from pipeloom.errors import StructureError
 from pipeloom.geometry import KernelGeometry
 from pipeloom.graph import DepEdge, LoopBody
 from pipeloom.ops import OpDesc, OpTag, Phase
@@ -81,6 +82,23 @@ class CompiledSchedule:
     warp_stagger_index: int
     geometry: KernelGeometry | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.body))):
+            raise StructureError(
+                f"CompiledSchedule.order is not a permutation of the {len(self.body)} ops",
+                hint="each op index of the body must stand in it exactly once",
+                field="order",
+            )
+        for phase in Phase:
+            for slot, entry in enumerate(self.phase(phase)):
+                if entry.time_slot != slot or entry.phase is not phase:
+                    raise StructureError(
+                        f"{phase.name.lower()}[{slot}] has time_slot {entry.time_slot} and phase "
+                        f"{entry.phase.name}",
+                        hint="number the entries of a phase 0, 1, 2, ...",
+                        field=f"{phase.name.lower()}[{slot}]",
+                    )
 
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
         """The entries of one phase."""

@@ -107,6 +107,12 @@ class WarpStaggerRule:
         check_bool("WarpStaggerRule", "enabled", self.enabled)
         check_bool("WarpStaggerRule", "compute_from_body", self.compute_from_body)
         check_int("WarpStaggerRule", "fixed_amount", self.fixed_amount, 0)
+        if self.fixed_amount and (self.compute_from_body or not self.enabled):
+            raise ConfigError(
+                f"WarpStaggerRule.fixed_amount is {self.fixed_amount}, but nothing uses it here",
+                hint="build it with none(), auto() or fixed(n)",
+                field="WarpStaggerRule.fixed_amount",
+            )
 
     @classmethod
     def none(cls) -> WarpStaggerRule:
@@ -134,7 +140,11 @@ class SchedulingStrategy(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineConfig:
-    """The shape of the software pipeline on one target."""
+    """The shape of the software pipeline on one target.
+
+    ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe the pipeline for
+    readers and tools; compiling derives what they say from the body and the cost model.
+    """
 
     depth: int
     prefetch: int

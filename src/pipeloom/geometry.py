@@ -19,8 +19,10 @@ WAVE_LANES = 64
 LOAD_BYTES = 16
 """One LDS-DMA or ds_read_b128 instruction moves 16 bytes per lane."""
 
-PING_PONG_WAVES = 8
-FOUR_WAVE_WAVES = 4
+PING_PONG_GRID = (2, 4)
+FOUR_WAVE_GRID = (2, 2)
+"""Waves along M and N."""
+
 GFX950_LDS_BYTES = 160 * 1024
 GFX942_LDS_BYTES = 64 * 1024
 
@@ -77,7 +79,7 @@ class KernelGeometry:
     ) -> KernelGeometry:
         """Eight waves, 2 along M by 4 along N; a quadrant is a quarter of a wave's tile."""
         return cls._derive(
-            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, PING_PONG_WAVES, (2, 4), lds_limit
+            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, PING_PONG_GRID, lds_limit
         )
 
     @classmethod
@@ -95,7 +97,7 @@ class KernelGeometry:
     ) -> KernelGeometry:
         """Four waves, 2 by 2."""
         return cls._derive(
-            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, FOUR_WAVE_WAVES, (2, 2), lds_limit
+            (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, FOUR_WAVE_GRID, lds_limit
         )
 
     @classmethod
@@ -104,7 +106,6 @@ class KernelGeometry:
         block: tuple[int, int, int],
         mma: tuple[int, int, int],
         elem_bytes: int,
-        waves: int,
         wave_grid: tuple[int, int],
         lds_limit: int,
     ) -> KernelGeometry:
@@ -115,7 +116,9 @@ class KernelGeometry:
         (bm, bn, bk), (mma_m, mma_n, mma_k) = block, mma
         simd_width = _divide(LOAD_BYTES, elem_bytes, "16-byte load", "elem_bytes")
         threads_per_row = _divide(bk, simd_width, "BK", "elements per 16-byte load")
-        rows_at_once = _divide(waves * WAVE_LANES, threads_per_row, "threads", "threads per row")
+        rows_at_once = _divide(
+            wave_grid[0] * wave_grid[1] * WAVE_LANES, threads_per_row, "threads", "threads per row"
+        )
         fragment = _divide(mma_m * mma_k, WAVE_LANES, "MMA_M*MMA_K", "lanes") * elem_bytes
         is_fp8 = elem_bytes == 1
         pieces = 2 if is_fp8 and (mma_m, mma_n, mma_k) == (16, 16, 128) else 1
@@ -150,7 +153,10 @@ class KernelGeometry:
         return geometry
 
     def max_globals(self, wave_grid: tuple[int, int]) -> int:
-        """How many loads per block the MMAs can hide: 1 with enough of them, else unlimited (0)."""
+        """How many loads per block the MMAs can hide: 1 with enough of them, else unlimited (0).
+
+        ``wave_grid`` is ``PING_PONG_GRID`` or ``FOUR_WAVE_GRID``.
+        """
         quadrant_m = self.BM // wave_grid[0] // self.MMA_M // 2
         quadrant_n = self.BN // wave_grid[1] // self.MMA_N // 2
         if self.k_mmas * quadrant_m * quadrant_n < 8:

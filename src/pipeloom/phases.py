@@ -58,6 +58,13 @@ def derive_prologue_from_program(
         for stage, k in ((0, KOffsetKind.K0), (1, KOffsetKind.K1))
     ]
     if not schedule_config.partial_prologue_drain:
+        if bootstrap:
+            raise StructureError(
+                f"bootstrap_frags() gives {len(bootstrap)} fragments, from "
+                f"{describe_op(bootstrap[0])} on, but the drained prologue loads none",
+                hint="set partial_prologue_drain=True, or return no bootstrap fragments",
+                field="ScheduleConfig.partial_prologue_drain",
+            )
         ops = [*stages[0], OpDesc.wait_vm(0), OpDesc.barrier(), *stages[1], OpDesc.wait_vm(0)]
         return [(op, False) for op in ops]
     loads = stages[0] + stages[1]
@@ -214,4 +221,11 @@ def derive_warp_stagger_index(
         return prologue_length + 1
     if rule.compute_from_body:
         return sum(is_prefetch_load(op) and op.stage == 0 for op in body)
+    if rule.fixed_amount > prologue_length:
+        raise StructureError(
+            f"warp_stagger is fixed at {rule.fixed_amount}, but the prologue has only "
+            f"{prologue_length} entries",
+            hint=f"use an amount from 0 to {prologue_length}, auto(), or none() for no stagger",
+            field="PipelineConfig.warp_stagger",
+        )
     return rule.fixed_amount

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeloom.blocks import MMABlockSpec, PipelineProgram, is_prefetch_load
+from pipeloom.blocks import BLOCK_SLOTS, MMABlockSpec, PipelineProgram, is_prefetch_load
 from pipeloom.config import NO_LGKM_FIRST, PipelineConfig, ScheduleConfig
 from pipeloom.errors import StructureError
 from pipeloom.graph import describe_op
 from pipeloom.ops import OpDesc, OpRole
 from pipeloom.structure import verify_schedule
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
-
-BLOCK_SLOTS = 2
-"""A block holds up to two fragment loads and two global loads."""
 
 
 def build_kernel_program(

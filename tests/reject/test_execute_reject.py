@@ -61,7 +61,7 @@ def test_something_that_is_not_a_schedule() -> None:
 
 def test_something_that_is_not_a_kernel(compiled: CompiledSchedule) -> None:
     wrong: Any = "ping_pong"
-    with pytest.raises(ConfigError, match=r"execute\.kernel is 'ping_pong', but must be a Kernel"):
+    with pytest.raises(ConfigError, match=r"is 'ping_pong', but must be of type Kernel"):
         dry_run(compiled, trips=0, kernel=wrong)
 
 

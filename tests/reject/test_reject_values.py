@@ -150,7 +150,7 @@ def test_every_field_names_itself_its_value_and_a_remedy(good: Any, name: str, b
         (lambda: TargetCostModel([]), r"TargetCostModel\.costs is \[\]"),  # type: ignore[arg-type]
         (lambda: TargetCostModel({}, 3), r"TargetCostModel\.names is 3"),  # type: ignore[arg-type]
         (lambda: TargetCostModel({128: MMA}), r"tag is 128, but must be between 0 and 127"),
-        (lambda: TargetCostModel({1: 2}), r"costs\[1\] is 2, but must be a OpCost"),  # type: ignore[dict-item]
+        (lambda: TargetCostModel({1: 2}), r"costs\[1\] is 2, but must be of type OpCost"),  # type: ignore[dict-item]
         (lambda: TargetCostModel({1: MMA}, {1: 2}), r"names\[1\] is 2"),  # type: ignore[dict-item]
         (lambda: TargetCostModel({1: MMA}, {2: "X"}), r"names has tag 2, which has no cost"),
         (

@@ -69,7 +69,7 @@ def test_check_bool_takes_no_substitutes(value: object) -> None:
 
 
 def test_check_instance_lists_the_members_of_an_enum() -> None:
-    with pytest.raises(ConfigError, match=r"T\.f is 3, but must be a OpRole") as caught:
+    with pytest.raises(ConfigError, match=r"T\.f is 3, but must be of type OpRole") as caught:
         check_instance("T", "f", 3, OpRole)
     assert "OpRole.COMPUTE" in (caught.value.hint or "")
     check_instance("T", "f", OpRole.COMPUTE, OpRole)

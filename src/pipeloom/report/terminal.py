@@ -15,9 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.graph import LoopBody
+from pipeloom.graph import DepKind, LoopBody
 from pipeloom.ops import OpRole, OpTag, Phase
 from pipeloom.report.labels import STYLES, Labels
+
+KIND_MARKS = {DepKind.FLOW: "", DepKind.ANTI: "a", DepKind.OUTPUT: "o"}
 
 
 def render_schedule(compiled: CompiledSchedule) -> RenderableType:
@@ -136,7 +138,7 @@ def render_graph(body: LoopBody, labels: Labels) -> RenderableType:
     ops.add_column("needs (+d: from d iterations before)")
     for i, op in enumerate(body.ops):
         needs = ", ".join(
-            f"{e.producer}{'a' if e.kind else ''}{f'+{e.loop_distance}' if e.loop_distance else ''}"
+            f"{e.producer}{KIND_MARKS[e.kind]}{f'+{e.loop_distance}' if e.loop_distance else ''}"
             for e in body.edges
             if e.consumer == i
         )
@@ -151,9 +153,8 @@ def render_graph(body: LoopBody, labels: Labels) -> RenderableType:
             style="bold" if i in critical else "",
         )
     path = " -> ".join(labels.of(body.ops[i]) for i in body.critical_path)
-    footer = Text(
-        f"{len(body.edges)} edges (a: anti). Critical path, {body.longest_path} cycles: {path}"
-    )
+    footer = Text(f"{len(body.edges)} edges (a: anti, o: output). ")
+    footer.append(f"Critical path, {body.longest_path} cycles: {path}")
     return Group(ops, Text(), footer)
 
 

@@ -22,7 +22,7 @@ from pipeloom.config import (
 from pipeloom.costs import annotate_ops
 from pipeloom.declare import PipelineSchedule
 from pipeloom.edges import derive_cross_stage_rotation_edges, filter_spurious_cross_stage_flow
-from pipeloom.geometry import KernelGeometry
+from pipeloom.geometry import FOUR_WAVE_GRID, KernelGeometry
 from pipeloom.graph import DepEdge
 from pipeloom.ops import KOffsetKind, OpDesc, OpRole, PipelineBody
 from pipeloom.schedules.spec_parts import GeometrySpec, TargetSpec
@@ -43,6 +43,16 @@ _IGNORED_BY_EMITTER = (
     "drain_lgkm_mask",
     "auto_drain",
 )
+
+
+def four_wave_config(geometry: KernelGeometry) -> ScheduleConfig:
+    """The knobs that suit a shape: 16-bit tiles of 128 rows or more fence every block and wait."""
+    fenced = geometry.elem_bytes == 2 and geometry.BM >= 128
+    return replace(
+        DEFAULT_CONFIG,
+        sched_barrier_mask=0xFF if fenced else 0,
+        wrap_waits_with_sched_barrier=fenced,
+    )
 
 
 class Pipeline4Wave(PipelineSchedule):
@@ -155,4 +165,4 @@ class FourWaveSpec:
     def build(self) -> Pipeline4Wave:
         """The schedule it describes."""
         shape = self.geometry.build(KernelGeometry.four_wave)
-        return Pipeline4Wave(shape, self.schedule_config, self.target.build(shape))
+        return Pipeline4Wave(shape, self.schedule_config, self.target.build(shape, FOUR_WAVE_GRID))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pipeloom.checks import nearest
 from pipeloom.config import BlockSizing, FragOrder, TargetProfile
 from pipeloom.errors import ConfigError
-from pipeloom.geometry import KernelGeometry
+from pipeloom.geometry import PING_PONG_GRID, KernelGeometry
 from pipeloom.targets.mi355x import mi355x_single_buffer_target, mi355x_target
 
 T = TypeVar("T")
@@ -40,8 +40,10 @@ class TargetSpec:
     frag_order: FragOrder | None = None
     latency: Mapping[str, int] = field(default_factory=dict)
 
-    def build(self, geometry: KernelGeometry | None = None) -> TargetProfile:
-        """The profile; counter costs come from here, else from the geometry, else the default."""
+    def build(
+        self, geometry: KernelGeometry | None = None, wave_grid: tuple[int, int] = PING_PONG_GRID
+    ) -> TargetProfile:
+        """The profile; counts and max_globals come from here, else the geometry, else defaults."""
         make = _lookup(self.name, _DOUBLE_BUFFER_TARGETS)
         vm_a, vm_b = self.vm_per_load_a, self.vm_per_load_b
         if geometry is not None:
@@ -55,7 +57,9 @@ class TargetSpec:
                 hint="give it in one place, or the same value in both",
                 field="target.max_globals",
             )
-        max_globals = self.max_globals if self.max_globals is not None else 1
+        max_globals = self.max_globals
+        if max_globals is None:
+            max_globals = 1 if geometry is None else geometry.max_globals(wave_grid)
         profile = make(
             4 if vm_a is None else vm_a,
             4 if vm_b is None else vm_b,
