@@ -33,7 +33,7 @@ class Bootstrapped(DeclarativeSchedule):
 
 
 def test_bootstrap_fragments_need_the_partial_drain() -> None:
-    with pytest.raises(StructureError, match="bootstrap_frags.. gives 1 fragments") as caught:
+    with pytest.raises(StructureError, match=r"bootstrap_frags\(\) gives 1 fragments") as caught:
         compile_schedule(Bootstrapped())
     assert "partial_prologue_drain=True" in (caught.value.hint or "")
     compile_schedule(Bootstrapped(config=ScheduleConfig(partial_prologue_drain=True)))
