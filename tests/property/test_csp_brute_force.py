@@ -152,9 +152,9 @@ def check(body: LoopBody, limits: OrderLimits) -> None:
     answer = expected(body, limits)
     if answer is None:
         with pytest.raises(OrderError):
-            CspStrategy().order(body, limits)
+            CspStrategy(fit_blocks=True).order(body, limits)
         return
-    ordering = CspStrategy().order(body, limits)
+    ordering = CspStrategy(fit_blocks=True).order(body, limits)
     certificate = ordering.certificate
     wanted = cost(body, answer, limits)
     assert certificate.proved
@@ -172,10 +172,10 @@ def test_a_limited_search_claims_only_what_it_proved(
     limited = replace(limits, node_limit=node_limit)
     if answer is None:
         with pytest.raises(OrderError):
-            CspStrategy().order(body, limited)
+            CspStrategy(fit_blocks=True).order(body, limited)
         return
     try:
-        ordering = CspStrategy().order(body, limited)
+        ordering = CspStrategy(fit_blocks=True).order(body, limited)
     except OrderError as error:
         if "there may still be one" in error.message:
             return
