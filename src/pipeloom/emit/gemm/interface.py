@@ -1,0 +1,177 @@
+"""From a schedule entry to instructions: the interface, and the program around it.
+
+An ``EntryEmitter`` says what the data ops of a kernel are in machine code. Everything else is the
+same for all kernels and lives here: waits, barriers and priorities become one instruction each,
+fences none; the loop is a counter and a branch; steps of one group are branched around.
+
+    class MyEmitter(EntryEmitter):
+        def setup(self, code): ...           # arguments, addresses; not counted by any proof
+        def entry(self, code, step): ...     # the ops of the schedule, one to one
+        def finish(self, code): ...          # store the result
+
+``entry`` may add scalar arithmetic, but no wait, no barrier and no memory access beyond the op
+itself: the proof is about exactly the instructions of the entries.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.emit.allocate import Resources
+from pipeloom.emit.code import Code
+from pipeloom.emit.faults import EmitError
+from pipeloom.emit.isa import Instruction, Provenance, Register, Unit
+from pipeloom.emit.plan import Plan, PlannedStep
+from pipeloom.graph import describe_op
+from pipeloom.kernels import Counter, Step
+from pipeloom.ops import OpTag
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRegisters:
+    """Scalar registers of the driver: byte offset of the loop's K tile, its end, the wave's group.
+
+    The loop runs while ``offset < end``; each trip adds ``advance``.
+    """
+
+    offset: Register
+    end: Register
+    group: Register
+    advance: int
+
+
+class EntryEmitter(ABC):
+    """What a kernel's ops are in machine code."""
+
+    loop: LoopRegisters
+    resources: Resources
+
+    @abstractmethod
+    def setup(self, code: Code) -> None:
+        """Everything before the first entry; must set the loop's registers."""
+
+    @abstractmethod
+    def entry(self, code: Code, step: PlannedStep) -> None:
+        """The instructions of one data op."""
+
+    @abstractmethod
+    def finish(self, code: Code) -> None:
+        """Everything after the last entry, up to but without ``s_endpgm``."""
+
+    @property
+    def lower_bounds(self) -> frozenset[Counter]:
+        """Counters whose modelled entries may be fewer than the instructions emitted.
+
+        That is safe and only makes waits stricter: wait(n) retires an op if at least n entries
+        were issued after it, and more instructions than modelled make that true earlier.
+        """
+        return frozenset()
+
+
+_COUNTED = {Counter.VM: Unit.VMEM, Counter.LGKM: Unit.LDS}
+
+
+def emit_program(
+    emitter: EntryEmitter, plan: Plan, compiled: CompiledSchedule, code: Code, name: str
+) -> None:
+    """The whole kernel, from setup to ``s_endpgm``."""
+    emitter.setup(code)
+    labels = _Labels(name)
+    for step in plan.prologue:
+        _emit_step(emitter, plan, step, code, labels)
+    if plan.loop:
+        registers = emitter.loop
+        loop, epilogue = labels.fresh("loop"), labels.fresh("epilogue")
+        code("s_cmp_ge_i32", registers.offset, registers.end)
+        code("s_cbranch_scc1", epilogue)
+        code.label(loop)
+        for step in plan.loop:
+            _emit_step(emitter, plan, step, code, labels)
+        code("s_add_u32", registers.offset, registers.offset, registers.advance)
+        code("s_cmp_lt_i32", registers.offset, registers.end)
+        code("s_cbranch_scc1", loop)
+        code.label(epilogue)
+    for step in plan.epilogue:
+        _emit_step(emitter, plan, step, code, labels)
+    emitter.finish(code)
+    code("s_endpgm")
+
+
+class _Labels:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+
+    def fresh(self, what: str) -> str:
+        self._count += 1
+        return f".L{self._name}_{what}_{self._count}"
+
+
+def _emit_step(
+    emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code, labels: _Labels
+) -> None:
+    provenance = Provenance(step.phase, step.slot, describe_op(step.op) + _origin(step))
+    code.comment(str(provenance))
+    with code.serving(provenance):
+        if step.groups is None:
+            _emit_op(emitter, plan, step, code)
+            return
+        inside, after = labels.fresh("group"), labels.fresh("others")
+        for group in step.groups:
+            code("s_cmp_eq_u32", emitter.loop.group, group)
+            code("s_cbranch_scc1", inside)
+        code("s_branch", after)
+        code.label(inside)
+        _emit_op(emitter, plan, step, code)
+        code.label(after)
+
+
+def _origin(step: PlannedStep) -> str:
+    return f" ({step.origin})" if step.origin else ""
+
+
+def _emit_op(emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code) -> None:
+    op = step.op
+    match op.tag:
+        case OpTag.BARRIER:
+            code("s_barrier")
+        case OpTag.WAIT_VM:
+            code.wait(vm=min(op.wait_value, Counter.VM.limit))
+        case OpTag.WAIT_LGKM:
+            code.wait(lgkm=min(op.wait_value, Counter.LGKM.limit))
+        case OpTag.SET_PRIO:
+            code("s_setprio", op.wait_value)
+        case OpTag.SCHEDULE_BARRIER | OpTag.SCHED_GROUP_BARRIER | OpTag.NONE:
+            pass  # messages to a compiler; there is none between us and the machine
+        case _:
+            start = len(code.lines)
+            emitter.entry(code, step)
+            _check_counts(emitter, plan, step, code, start)
+
+
+def _check_counts(
+    emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code, start: int
+) -> None:
+    """The counters move as the kernel model says, or the schedule's waits mean something else."""
+    emitted: Mapping[Counter, int] = {
+        counter: sum(
+            isinstance(line, Instruction) and line.opcode.unit is unit
+            for line in code.lines[start:]
+        )
+        for counter, unit in _COUNTED.items()
+    }
+    placed = Step(0, step.op, step.phase, step.slot, None, 0, step.tile, step.origin)
+    effect = plan.kernel.effect(placed, 0)
+    for counter, count in emitted.items():
+        modelled = effect.entries if effect.counter is counter else 0
+        if count == modelled or (count > modelled > 0 and counter in emitter.lower_bounds):
+            continue
+        raise EmitError(
+            f"{describe_op(step.op)} takes {count} {counter.label} entries per wave for this "
+            f"tile, but the schedule counts {modelled}: its waits would be wrong",
+            hint="compile the schedule with the geometry that you emit",
+            field=f"PipelineConfig.{counter.name.lower()}_per_load",
+        )
