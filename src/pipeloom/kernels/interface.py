@@ -116,6 +116,8 @@ class Effect:
     The data of an op with a ``tile`` is that K tile of global memory; the data of an op with
     ``lds_reads`` is what stands there; otherwise it is what its ``register_reads`` hold. An op
     without a counter retires at issue. Registers are read at issue in every case.
+
+    Waves of one group must agree on ``counter`` and ``entries``: that is what keeps them in step.
     """
 
     counter: Counter | None = None
@@ -198,21 +200,32 @@ class WalkBuilder:
         self._steps: list[Step] = []
 
     def entries(
-        self, entries: Sequence[ScheduleEntry], k_base: int, iteration: int | None = None
+        self,
+        entries: Sequence[ScheduleEntry],
+        k_base: int,
+        iteration: int | None = None,
+        first_slot: int = 0,
     ) -> None:
-        """Append schedule entries at a value of the loop variable."""
-        for entry in entries:
+        """Append schedule entries at a value of the loop variable.
+
+        Slots count from ``first_slot``: an entry is known by its place in its phase.
+        """
+        for slot, entry in enumerate(entries, first_slot):
             multiple = entry.op.k_offset.multiple
             tile = None if multiple is None else k_base + multiple
-            self.entry(entry, k_base, tile, iteration)
+            self.entry(entry, slot, k_base, tile, iteration)
 
     def entry(
-        self, entry: ScheduleEntry, k_base: int, tile: int | None, iteration: int | None = None
+        self,
+        entry: ScheduleEntry,
+        slot: int,
+        k_base: int,
+        tile: int | None,
+        iteration: int | None = None,
     ) -> None:
         """Append one entry, saying which K tile it brings."""
-        self._steps.append(
-            Step(len(self._steps), entry.op, entry.phase, entry.time_slot, iteration, k_base, tile)
-        )
+        index = len(self._steps)
+        self._steps.append(Step(index, entry.op, entry.phase, slot, iteration, k_base, tile))
 
     def own_barrier(self, origin: str, phase: Phase, k_base: int) -> None:
         """Append a barrier of the kernel itself."""

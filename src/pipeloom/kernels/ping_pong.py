@@ -46,7 +46,7 @@ class PingPongKernel(DoubleBufferKernel):
         walk.entries(prologue[:at], 0)
         if staggered and lags:
             walk.own_barrier("stagger", Phase.PROLOGUE, 0)
-        walk.entries(prologue[at:], 0)
+        walk.entries(prologue[at:], 0, first_slot=at)
         walk.own_barrier("after the prologue", Phase.PROLOGUE, 0)
         for trip in range(trips):
             walk.entries(compiled.kernel, 2 * (trip + 1), trip)

@@ -74,9 +74,9 @@ class SingleBufferKernel(Kernel):
         loaded = 0
         phases = [(compiled.prologue, None), *((compiled.kernel, i) for i in range(trips))]
         for entries, trip in [*phases, (compiled.epilogue, None)]:
-            for entry in entries:
+            for slot, entry in enumerate(entries):
                 is_load = entry.op.role is OpRole.GLOBAL_LOAD
-                walk.entry(entry, loaded, loaded if is_load else None, trip)
+                walk.entry(entry, slot, loaded, loaded if is_load else None, trip)
                 loaded += is_load
         return walk.done()
 
