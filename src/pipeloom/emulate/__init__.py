@@ -1,0 +1,37 @@
+"""Execute AMD code objects on the CPU, and punish missing waits. See docs/emulator.md."""
+
+from pipeloom.emulate.decode import Instruction, decode_kernel
+from pipeloom.emulate.faults import (
+    CodeObjectError,
+    EmulateError,
+    LaunchError,
+    StepLimitError,
+    UnsupportedInstructionError,
+)
+from pipeloom.emulate.findings import Finding, FindingKind, LineMap, SourceLine
+from pipeloom.emulate.launch import RunResult, run_kernel
+from pipeloom.emulate.lines import map_lines
+from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument, load_code_object
+from pipeloom.emulate.pending import Timing
+
+__all__ = [
+    "CodeObject",
+    "CodeObjectError",
+    "EmulateError",
+    "Finding",
+    "FindingKind",
+    "Instruction",
+    "Kernel",
+    "KernelArgument",
+    "LaunchError",
+    "LineMap",
+    "RunResult",
+    "SourceLine",
+    "StepLimitError",
+    "Timing",
+    "UnsupportedInstructionError",
+    "decode_kernel",
+    "load_code_object",
+    "map_lines",
+    "run_kernel",
+]

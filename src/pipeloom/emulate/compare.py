@@ -1,0 +1,121 @@
+"""Vector comparisons (VOPC): one bit per lane into VCC, an SGPR pair or EXEC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.emulate.decode import Instruction
+from pipeloom.emulate.operands import source_bits, unsupported, word_reader
+from pipeloom.emulate.registers import EXEC, LANES, VCC, register_bits
+from pipeloom.emulate.step import Step
+from pipeloom.emulate.valu import source_codes, source_reader, words_of
+from pipeloom.emulate.wave import Wave, mask_of
+
+Values = npt.NDArray[Any]
+Relation = Callable[[Values, Values], npt.NDArray[np.bool_]]
+
+
+def _unordered(a: Values, b: Values) -> npt.NDArray[np.bool_]:
+    return np.isnan(a) | np.isnan(b)
+
+
+_RELATIONS: dict[str, Relation] = {
+    "f": lambda a, b: np.zeros(LANES, np.bool_),
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a == b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "lg": lambda a, b: (a != b) & ~_unordered(a, b),
+    "ne": lambda a, b: a != b,
+    "ge": lambda a, b: a >= b,
+    "o": lambda a, b: ~_unordered(a, b),
+    "u": _unordered,
+    "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: (a == b) | _unordered(a, b),
+    "ngt": lambda a, b: ~(a > b),
+    "nle": lambda a, b: ~(a <= b),
+    "neq": lambda a, b: a != b,
+    "nlt": lambda a, b: ~(a < b),
+    "tru": lambda a, b: np.ones(LANES, np.bool_),
+    "t": lambda a, b: np.ones(LANES, np.bool_),
+}
+
+
+def build(instruction: Instruction) -> Step | None:
+    """The step of a v_cmp or v_cmpx instruction, or None."""
+    parts = instruction.name.split("_")
+    if parts[0] != "v" or parts[1] not in ("cmp", "cmpx"):
+        return None
+    to_exec = parts[1] == "cmpx"
+    relation, kind = parts[2], parts[3]
+    codes = source_codes(instruction)
+    if relation == "class":
+        if kind != "f32":
+            raise unsupported(instruction)
+        compare: Relation = _in_class
+        readers = [
+            source_reader(instruction, 0, codes[0], "f32"),
+            word_reader(codes[1], "u32", instruction),
+        ]
+        widths = (1, 1)
+    else:
+        compare = _RELATIONS[relation]
+        readers = [source_reader(instruction, i, codes[i], kind) for i in range(2)]
+        widths = (words_of(kind), words_of(kind))
+    target = _mask_target(instruction)
+    first, second = readers
+
+    def run(wave: Wave) -> None:
+        lanes = compare(first(wave), second(wave))
+        if lanes.size != LANES:
+            lanes = np.broadcast_to(lanes, (LANES,))
+        mask = mask_of(lanes) & wave.exec_mask
+        wave.write_mask(target, mask)
+        if to_exec:
+            wave.set_exec(mask)
+
+    writes = register_bits(target, 2)
+    if to_exec:
+        writes |= register_bits(EXEC, 2)
+    reads = source_bits(codes[0], widths[0]) | source_bits(codes[1], widths[1])
+    return Step(instruction, run, reads, writes)
+
+
+def _mask_target(instruction: Instruction) -> int:
+    if instruction.encoding == "VOP3":
+        return instruction.fields["vdst"]
+    if instruction.variant.startswith("SDWA") and instruction.fields.get("sd"):
+        return instruction.fields["sdst"]
+    return VCC
+
+
+def _in_class(value: npt.NDArray[np.float32], wanted: Values) -> npt.NDArray[np.bool_]:
+    """v_cmp_class_f32: ten bits, from signalling NaN to +infinity."""
+    bits = np.ascontiguousarray(value).view(np.uint32)
+    negative = bits >> 31 == 1
+    magnitude = bits & 0x7FFFFFFF
+    nan = magnitude > 0x7F800000
+    quiet = (bits >> 22 & 1) == 1
+    infinite, zero = magnitude == 0x7F800000, magnitude == 0
+    denormal = (magnitude < 0x00800000) & ~zero
+    normal = ~(nan | infinite | zero | denormal)
+    classes = [
+        nan & ~quiet,
+        nan & quiet,
+        negative & infinite,
+        negative & normal,
+        negative & denormal,
+        negative & zero,
+        ~negative & zero,
+        ~negative & denormal,
+        ~negative & normal,
+        ~negative & infinite,
+    ]
+    result = np.zeros(LANES, np.bool_)
+    for bit, member in enumerate(classes):
+        result |= member & (wanted >> bit & 1 == 1)
+    return result

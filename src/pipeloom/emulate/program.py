@@ -1,0 +1,51 @@
+"""A kernel's code as executable steps: one family per file, tried in turn."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pipeloom.emulate import compare, control, ds, ds_permute, mfma, packed, salu, vmem
+from pipeloom.emulate.decode import Instruction, decode_kernel
+from pipeloom.emulate.operands import unsupported
+from pipeloom.emulate.step import Step
+from pipeloom.emulate.valu import build_op
+from pipeloom.emulate.valu_convert import CONVERT_OPS, float8_ops
+from pipeloom.emulate.valu_float import FLOAT_OPS
+from pipeloom.emulate.valu_integer import INTEGER_OPS
+from pipeloom.emulate.valu_special import build_special
+
+VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS}
+_VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
+
+
+@lru_cache(maxsize=64)
+def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
+    """The steps of a kernel, kept by code bytes: they hold no state of a run.
+
+    Raises UnsupportedInstructionError for the first instruction that is not modelled, before
+    anything is executed.
+    """
+    instructions = decode_kernel(code)
+    places = {instruction.pc: at for at, instruction in enumerate(instructions)}
+    return tuple(_build(instruction, arch, places) for instruction in instructions)
+
+
+def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
+    step = (
+        control.build(instruction, places)
+        or salu.build(instruction)
+        or mfma.build(instruction, arch)
+        or ds_permute.build(instruction)
+        or ds.build(instruction)
+        or vmem.build(instruction, arch)
+        or packed.build(instruction)
+    )
+    if step is None and instruction.encoding in _VECTOR_ENCODINGS:
+        step = compare.build(instruction) or build_special(instruction)
+        if step is None:
+            op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
+            if op is not None:
+                step = build_op(instruction, op)
+    if step is None:
+        raise unsupported(instruction)
+    return step

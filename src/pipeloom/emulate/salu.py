@@ -1,0 +1,437 @@
+"""Scalar ALU: SOP1, SOP2, SOPC and SOPK.
+
+Every operation is a row of a table: operand widths in words and a function on ints. A function
+returns the result and the new SCC, or the result alone where SCC is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeloom.emulate.decode import Instruction
+from pipeloom.emulate.operands import (
+    scalar_bits,
+    scalar_reader,
+    scalar_writer,
+    unsupported,
+)
+from pipeloom.emulate.registers import EXEC, SCC, WORD, register_bits
+from pipeloom.emulate.screening import (
+    check_sources,
+    screen_copy,
+    screen_reads,
+)
+from pipeloom.emulate.step import Run, Step
+from pipeloom.emulate.wave import Wave
+
+LONG = 0xFFFFFFFFFFFFFFFF
+Binary = Callable[[int, int], tuple[int, int | None]]
+
+
+def signed(value: int, bits: int = 32) -> int:
+    """Two's complement value of ``bits`` bits."""
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+def _add(a: int, b: int) -> tuple[int, int]:
+    total = a + b
+    return total & WORD, total >> 32
+
+
+def _sub(a: int, b: int) -> tuple[int, int]:
+    return (a - b) & WORD, int(b > a)
+
+
+def _add_signed(a: int, b: int) -> tuple[int, int]:
+    total = signed(a) + signed(b)
+    return total & WORD, int(total != signed(total & WORD))
+
+
+def _sub_signed(a: int, b: int) -> tuple[int, int]:
+    total = signed(a) - signed(b)
+    return total & WORD, int(total != signed(total & WORD))
+
+
+def _logic(function: Callable[[int, int], int], mask: int) -> Binary:
+    def run(a: int, b: int) -> tuple[int, int]:
+        value = function(a, b) & mask
+        return value, int(value != 0)
+
+    return run
+
+
+def _shift_add(shift: int) -> Binary:
+    def run(a: int, b: int) -> tuple[int, int]:
+        total = (a << shift) + b
+        return total & WORD, int(total > WORD)
+
+    return run
+
+
+def _field(a: int, b: int, bits: int, *, sign: bool) -> tuple[int, int]:
+    offset, width = b & (bits - 1), b >> 16 & 0x7F
+    value = (signed(a, bits) if sign else a) >> offset & ((1 << width) - 1)
+    if sign and width and value >> (width - 1) & 1:
+        value -= 1 << width
+    value &= (1 << bits) - 1
+    return value, int(value != 0)
+
+
+def _pick(choose_second: bool, a: int, b: int) -> tuple[int, int]:
+    return (b if choose_second else a), int(choose_second is False)
+
+
+# name: (words of source 0, words of source 1, words of destination, function)
+_SOP2: dict[str, tuple[int, int, int, Binary]] = {
+    "s_add_u32": (1, 1, 1, _add),
+    "s_sub_u32": (1, 1, 1, _sub),
+    "s_add_i32": (1, 1, 1, _add_signed),
+    "s_sub_i32": (1, 1, 1, _sub_signed),
+    "s_min_i32": (1, 1, 1, lambda a, b: _pick(signed(b) <= signed(a), a, b)),
+    "s_min_u32": (1, 1, 1, lambda a, b: _pick(b <= a, a, b)),
+    "s_max_i32": (1, 1, 1, lambda a, b: _pick(signed(b) >= signed(a), a, b)),
+    "s_max_u32": (1, 1, 1, lambda a, b: _pick(b >= a, a, b)),
+    "s_lshl_b32": (1, 1, 1, _logic(lambda a, b: a << (b & 31), WORD)),
+    "s_lshr_b32": (1, 1, 1, _logic(lambda a, b: a >> (b & 31), WORD)),
+    "s_ashr_i32": (1, 1, 1, _logic(lambda a, b: signed(a) >> (b & 31), WORD)),
+    "s_lshl_b64": (2, 1, 2, _logic(lambda a, b: a << (b & 63), LONG)),
+    "s_lshr_b64": (2, 1, 2, _logic(lambda a, b: a >> (b & 63), LONG)),
+    "s_ashr_i64": (2, 1, 2, _logic(lambda a, b: signed(a, 64) >> (b & 63), LONG)),
+    "s_bfm_b32": (1, 1, 1, lambda a, b: ((((1 << (a & 31)) - 1) << (b & 31)) & WORD, None)),
+    "s_bfm_b64": (1, 1, 2, lambda a, b: ((((1 << (a & 63)) - 1) << (b & 63)) & LONG, None)),
+    "s_mul_i32": (1, 1, 1, lambda a, b: (a * b & WORD, None)),
+    "s_mul_hi_u32": (1, 1, 1, lambda a, b: (a * b >> 32, None)),
+    "s_mul_hi_i32": (1, 1, 1, lambda a, b: (signed(a) * signed(b) >> 32 & WORD, None)),
+    "s_bfe_u32": (1, 1, 1, lambda a, b: _field(a, b, 32, sign=False)),
+    "s_bfe_i32": (1, 1, 1, lambda a, b: _field(a, b, 32, sign=True)),
+    "s_bfe_u64": (2, 1, 2, lambda a, b: _field(a, b, 64, sign=False)),
+    "s_bfe_i64": (2, 1, 2, lambda a, b: _field(a, b, 64, sign=True)),
+    "s_absdiff_i32": (1, 1, 1, _logic(lambda a, b: abs(signed(a) - signed(b)), WORD)),
+    "s_lshl1_add_u32": (1, 1, 1, _shift_add(1)),
+    "s_lshl2_add_u32": (1, 1, 1, _shift_add(2)),
+    "s_lshl3_add_u32": (1, 1, 1, _shift_add(3)),
+    "s_lshl4_add_u32": (1, 1, 1, _shift_add(4)),
+    "s_pack_ll_b32_b16": (1, 1, 1, lambda a, b: (a & 0xFFFF | (b & 0xFFFF) << 16, None)),
+    "s_pack_lh_b32_b16": (1, 1, 1, lambda a, b: (a & 0xFFFF | b & 0xFFFF0000, None)),
+    "s_pack_hh_b32_b16": (1, 1, 1, lambda a, b: (a >> 16 | b & 0xFFFF0000, None)),
+}
+_BITWISE: dict[str, Callable[[int, int], int]] = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "andn2": lambda a, b: a & ~b,
+    "orn2": lambda a, b: a | ~b,
+    "nand": lambda a, b: ~(a & b),
+    "nor": lambda a, b: ~(a | b),
+    "xnor": lambda a, b: ~(a ^ b),
+}
+for _name, _function in _BITWISE.items():
+    _SOP2[f"s_{_name}_b32"] = (1, 1, 1, _logic(_function, WORD))
+    _SOP2[f"s_{_name}_b64"] = (2, 2, 2, _logic(_function, LONG))
+
+
+def _reverse(value: int, bits: int) -> int:
+    return int(f"{value:0{bits}b}"[::-1], 2)
+
+
+def _first_set(value: int) -> int:
+    return (value & -value).bit_length() - 1 if value else WORD
+
+
+def _leading(value: int, bits: int) -> int:
+    return bits - value.bit_length() if value else WORD
+
+
+def _leading_sign(value: int, bits: int) -> int:
+    flipped = value ^ ((1 << bits) - 1) if value >> (bits - 1) & 1 else value
+    return bits - flipped.bit_length() if flipped else WORD
+
+
+def _nonzero(value: int) -> tuple[int, int]:
+    return value, int(value != 0)
+
+
+# name: (words of source, words of destination, function)
+_SOP1: dict[str, tuple[int, int, Callable[[int], tuple[int, int | None]]]] = {
+    "s_not_b32": (1, 1, lambda a: _nonzero(~a & WORD)),
+    "s_not_b64": (2, 2, lambda a: _nonzero(~a & LONG)),
+    "s_brev_b32": (1, 1, lambda a: (_reverse(a, 32), None)),
+    "s_brev_b64": (2, 2, lambda a: (_reverse(a, 64), None)),
+    "s_bcnt0_i32_b32": (1, 1, lambda a: _nonzero(32 - a.bit_count())),
+    "s_bcnt0_i32_b64": (2, 1, lambda a: _nonzero(64 - a.bit_count())),
+    "s_bcnt1_i32_b32": (1, 1, lambda a: _nonzero(a.bit_count())),
+    "s_bcnt1_i32_b64": (2, 1, lambda a: _nonzero(a.bit_count())),
+    "s_ff0_i32_b32": (1, 1, lambda a: (_first_set(~a & WORD), None)),
+    "s_ff0_i32_b64": (2, 1, lambda a: (_first_set(~a & LONG), None)),
+    "s_ff1_i32_b32": (1, 1, lambda a: (_first_set(a), None)),
+    "s_ff1_i32_b64": (2, 1, lambda a: (_first_set(a), None)),
+    "s_flbit_i32_b32": (1, 1, lambda a: (_leading(a, 32), None)),
+    "s_flbit_i32_b64": (2, 1, lambda a: (_leading(a, 64), None)),
+    "s_flbit_i32": (1, 1, lambda a: (_leading_sign(a, 32), None)),
+    "s_flbit_i32_i64": (2, 1, lambda a: (_leading_sign(a, 64), None)),
+    "s_sext_i32_i8": (1, 1, lambda a: (signed(a & 0xFF, 8) & WORD, None)),
+    "s_sext_i32_i16": (1, 1, lambda a: (signed(a & 0xFFFF, 16) & WORD, None)),
+    "s_abs_i32": (1, 1, lambda a: _nonzero(abs(signed(a)) & WORD)),
+    "s_mov_b32": (1, 1, lambda a: (a, None)),
+    "s_mov_b64": (2, 2, lambda a: (a, None)),
+}
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "lg": lambda a, b: a != b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+}
+_SCC_BIT = 1 << SCC
+
+
+def build(instruction: Instruction) -> Step | None:
+    """The step of a scalar ALU instruction, or None for other families."""
+    builder = {"SOP1": _sop1, "SOP2": _sop2, "SOPC": _sopc, "SOPK": _sopk}.get(instruction.encoding)
+    return None if builder is None else builder(instruction)
+
+
+def _binary_step(
+    instruction: Instruction, codes: tuple[int, int], spec: tuple[int, int, int, Binary]
+) -> Step:
+    words_a, words_b, words_d, function = spec
+    read_a = scalar_reader(codes[0], words_a, instruction)
+    read_b = scalar_reader(codes[1], words_b, instruction)
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, words_d, instruction)
+
+    def run(wave: Wave) -> None:
+        value, scc = function(read_a(wave), read_b(wave))
+        write(wave, value)
+        if scc is not None:
+            wave.scc = scc
+
+    sets_scc = function(1, 1)[1] is not None
+    return Step(
+        instruction,
+        run,
+        reads=scalar_bits(codes[0], words_a) | scalar_bits(codes[1], words_b),
+        writes=register_bits(target, words_d) | (_SCC_BIT if sets_scc else 0),
+    )
+
+
+def _sop2(instruction: Instruction) -> Step:
+    name, fields = instruction.name, instruction.fields
+    codes = (fields["ssrc0"], fields["ssrc1"])
+    if name in _SOP2:
+        return _binary_step(instruction, codes, _SOP2[name])
+    if name in ("s_cselect_b32", "s_cselect_b64"):
+        return _select(instruction, codes, 2 if name.endswith("b64") else 1)
+    if name in ("s_addc_u32", "s_subb_u32"):
+        return _carry(instruction, codes, subtract=name == "s_subb_u32")
+    raise unsupported(instruction)
+
+
+def _select(instruction: Instruction, codes: tuple[int, int], words: int) -> Step:
+    read = [scalar_reader(code, words, instruction) for code in codes]
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, words, instruction)
+    sides = [scalar_bits(code, words) for code in codes]
+
+    def run(wave: Wave) -> None:
+        write(wave, read[0](wave) if wave.scc else read[1](wave))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [SCC])
+        chosen = sides[0] if wave.scc else sides[1]
+        screen_copy(wave, Step(instruction, run, chosen, step.writes))
+
+    return Step(
+        instruction, run, sides[0] | sides[1] | _SCC_BIT, register_bits(target, words), screen
+    )
+
+
+def _carry(instruction: Instruction, codes: tuple[int, int], *, subtract: bool) -> Step:
+    read_a = scalar_reader(codes[0], 1, instruction)
+    read_b = scalar_reader(codes[1], 1, instruction)
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, 1, instruction)
+
+    def run(wave: Wave) -> None:
+        if subtract:
+            total = read_a(wave) - read_b(wave) - wave.scc
+            wave.scc = int(total < 0)
+        else:
+            total = read_a(wave) + read_b(wave) + wave.scc
+            wave.scc = total >> 32
+        write(wave, total & WORD)
+
+    return Step(
+        instruction,
+        run,
+        scalar_bits(codes[0]) | scalar_bits(codes[1]) | _SCC_BIT,
+        register_bits(target, 1) | _SCC_BIT,
+    )
+
+
+def _sop1(instruction: Instruction) -> Step:
+    name, fields = instruction.name, instruction.fields
+    if name in _SOP1:
+        words, words_d, function = _SOP1[name]
+        read = scalar_reader(fields["ssrc0"], words, instruction)
+        write = scalar_writer(fields["sdst"], words_d, instruction)
+
+        def run(wave: Wave) -> None:
+            value, scc = function(read(wave))
+            write(wave, value)
+            if scc is not None:
+                wave.scc = scc
+
+        sets_scc = function(1)[1] is not None
+        return Step(
+            instruction,
+            run,
+            scalar_bits(fields["ssrc0"], words),
+            register_bits(fields["sdst"], words_d) | (_SCC_BIT if sets_scc else 0),
+            screen_copy if name.startswith("s_mov") else screen_reads,
+        )
+    if name.endswith("_saveexec_b64"):
+        return _save_exec(instruction)
+    if name in ("s_cmov_b32", "s_cmov_b64"):
+        return _conditional_move(instruction, 2 if name.endswith("b64") else 1)
+    if name in ("s_bitset0_b32", "s_bitset1_b32"):
+        return _bit_set(instruction, name == "s_bitset1_b32")
+    raise unsupported(instruction)
+
+
+def _save_exec(instruction: Instruction) -> Step:
+    operation = instruction.name.removeprefix("s_").removesuffix("_saveexec_b64")
+    function = _BITWISE.get(operation)
+    swapped = operation in ("andn1", "orn1")
+    if swapped:
+        function = _BITWISE["andn2" if operation == "andn1" else "orn2"]
+    if function is None:
+        raise unsupported(instruction)
+    combine = function
+    read = scalar_reader(instruction.fields["ssrc0"], 2, instruction)
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, 2, instruction)
+
+    def run(wave: Wave) -> None:
+        source, old = read(wave), wave.exec_mask
+        write(wave, old)
+        new = (combine(old, source) if swapped else combine(source, old)) & LONG
+        wave.set_exec(new)
+        wave.scc = int(new != 0)
+
+    return Step(
+        instruction,
+        run,
+        scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2),
+        register_bits(target, 2) | register_bits(EXEC, 2) | _SCC_BIT,
+    )
+
+
+def _conditional_move(instruction: Instruction, words: int) -> Step:
+    read = scalar_reader(instruction.fields["ssrc0"], words, instruction)
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, words, instruction)
+
+    def run(wave: Wave) -> None:
+        if wave.scc:
+            write(wave, read(wave))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [SCC])
+        if wave.scc:
+            moved = scalar_bits(instruction.fields["ssrc0"], words)
+            screen_copy(wave, Step(instruction, run, moved, step.writes))
+
+    reads = scalar_bits(instruction.fields["ssrc0"], words) | _SCC_BIT
+    return Step(instruction, run, reads, register_bits(target, words), screen)
+
+
+def _bit_set(instruction: Instruction, value: bool) -> Step:
+    read = scalar_reader(instruction.fields["ssrc0"], 1, instruction)
+    target = instruction.fields["sdst"]
+
+    def run(wave: Wave) -> None:
+        bit = 1 << (read(wave) & 31)
+        wave.s[target] = wave.s[target] | bit if value else wave.s[target] & ~bit
+
+    here = register_bits(target, 1)
+    return Step(instruction, run, scalar_bits(instruction.fields["ssrc0"]) | here, here)
+
+
+def _sopc(instruction: Instruction) -> Step:
+    name, fields = instruction.name, instruction.fields
+    words = 2 if name.endswith("64") else 1
+    if name.startswith("s_bitcmp"):
+        wanted = int(name[8])
+        read_a = scalar_reader(fields["ssrc0"], words, instruction)
+        read_b = scalar_reader(fields["ssrc1"], 1, instruction)
+
+        def run_bit(wave: Wave) -> None:
+            bit = read_b(wave) & (32 * words - 1)
+            wave.scc = int(read_a(wave) >> bit & 1 == wanted)
+
+        reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"])
+        return Step(instruction, run_bit, reads, _SCC_BIT)
+    parts = name.split("_")
+    if parts[:2] != ["s", "cmp"] or parts[2] not in _COMPARE:
+        raise unsupported(instruction)
+    reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"], words)
+    run = _comparison(
+        parts[2],
+        parts[3].startswith("i"),
+        scalar_reader(fields["ssrc0"], words, instruction),
+        scalar_reader(fields["ssrc1"], words, instruction),
+    )
+    return Step(instruction, run, reads, _SCC_BIT)
+
+
+def _comparison(
+    relation: str,
+    as_signed: bool,
+    read_a: Callable[[Wave], int],
+    read_b: Callable[[Wave], int],
+) -> Run:
+    compare = _COMPARE[relation]
+
+    def run(wave: Wave) -> None:
+        a, b = read_a(wave), read_b(wave)
+        wave.scc = int(compare(signed(a), signed(b)) if as_signed else compare(a, b))
+
+    return run
+
+
+def _sopk(instruction: Instruction) -> Step:
+    name, fields = instruction.name, instruction.fields
+    target, immediate = fields["sdst"], fields["simm16"]
+    here = register_bits(target, 1)
+    extended = signed(immediate, 16) & WORD
+    if name == "s_movk_i32":
+        write = scalar_writer(target, 1, instruction)
+        return Step(instruction, lambda wave: write(wave, extended), 0, here)
+    if name == "s_addk_i32":
+        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_add_i32"])
+    if name == "s_mulk_i32":
+        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_mul_i32"])
+    if name.startswith("s_cmpk_"):
+        relation, kind = name.split("_")[2:]
+        value = immediate if kind == "u32" else extended
+        read = scalar_reader(target, 1, instruction)
+        run = _comparison(relation, kind == "i32", read, lambda wave: value)
+        return Step(instruction, run, here, _SCC_BIT)
+    if name in ("s_setreg_b32", "s_setreg_imm32_b32") and immediate & 0x3F == 1:
+        # HW_REG_MODE: rounding and denormal modes are not modelled (docs/emulator.md).
+        return Step(instruction, lambda wave: None, 0 if "imm" in name else here, 0)
+    raise unsupported(instruction)
+
+
+def _with_literal(instruction: Instruction, literal: int) -> Instruction:
+    return Instruction(
+        instruction.pc,
+        instruction.size,
+        instruction.name,
+        instruction.encoding,
+        instruction.variant,
+        {**instruction.fields, "literal": literal},
+    )

@@ -1,0 +1,405 @@
+"""Vector instructions that do more than map lanes: selects, carries, lane access, comparisons.
+
+Each has its own screening where the default would be wrong: a select reads only the side it picks,
+v_readlane reads one lane whatever EXEC says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.emulate.decode import Instruction
+from pipeloom.emulate.operands import (
+    long_reader,
+    scalar_bits,
+    scalar_reader,
+    scalar_writer,
+    source_bits,
+    unsupported,
+    word_reader,
+)
+from pipeloom.emulate.registers import LANES, VCC, VGPR, WORD, register_bits
+from pipeloom.emulate.screening import (
+    check_in_flight,
+    check_sources,
+    screen_copy,
+    settle_writes,
+)
+from pipeloom.emulate.step import Step
+from pipeloom.emulate.valu import (
+    Op,
+    result_writer,
+    source_codes,
+    source_reader,
+)
+from pipeloom.emulate.valu_float import division_fused, division_scale
+from pipeloom.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of
+
+Words = npt.NDArray[np.uint32]
+
+
+def build_special(instruction: Instruction) -> Step | None:
+    """The step of an instruction with its own rules, or None."""
+    name = instruction.name
+    if name == "v_nop":
+        return Step(instruction, lambda wave: None)
+    if name in _CARRY:
+        return _carry(instruction, *_CARRY[name])
+    builders: dict[str, Callable[[Instruction], Step]] = {
+        "v_cndmask_b32": _select,
+        "v_readfirstlane_b32": _read_first_lane,
+        "v_readlane_b32": _read_lane,
+        "v_writelane_b32": _write_lane,
+        "v_swap_b32": _swap,
+        "v_permlane32_swap_b32": lambda i: _half_swap(i, 32),
+        "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
+        "v_mad_u64_u32": _multiply_add_long,
+        "v_div_scale_f32": _division_scale,
+        "v_div_fmas_f32": _division_fused,
+        "v_bitop3_b32": _truth_table,
+        "v_mbcnt_lo_u32_b32": lambda i: _mask_count(i, upper=False),
+        "v_mbcnt_hi_u32_b32": lambda i: _mask_count(i, upper=True),
+        "v_fmamk_f32": _multiply_add_literal,
+        "v_fmaak_f32": _multiply_add_literal,
+    }
+    builder = builders.get(name)
+    return None if builder is None else builder(instruction)
+
+
+def _target(instruction: Instruction) -> int:
+    return VGPR + instruction.fields["vdst"]
+
+
+# --- selects ---------------------------------------------------------------------------------
+
+
+def _select(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    mask_code = codes[2] if len(codes) > 2 else VCC
+    read_mask = scalar_reader(mask_code, 2, instruction)
+    kind = "f32" if _has_signs(instruction) else "u32"
+    first = source_reader(instruction, 0, codes[0], kind)
+    second = source_reader(instruction, 1, codes[1], kind)
+    write = result_writer(instruction, Op("u32", (), np.add))
+    target = _target(instruction)
+    keeps = instruction.fields.get("dst_unused", 0) == 2 and instruction.fields["dst_sel"] != 6
+
+    def run(wave: Wave) -> None:
+        chosen = np.where(lanes_of(read_mask(wave)), second(wave), first(wave))
+        write(wave, chosen.view(np.uint32))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r < VGPR and r in masks])
+        mask = read_mask(wave)
+        carried, cause = 0, NEVER_WRITTEN
+        for code, lanes in ((codes[0], ~mask), (codes[1], mask)):
+            used = wave.exec_mask & lanes
+            if code >= VGPR:
+                check_in_flight(wave, step, code, used)
+                poisoned = wave.poison.get(code, 0) & used
+                if poisoned:
+                    carried |= poisoned
+                    cause = wave.poison_cause.get(code, NEVER_WRITTEN)
+            elif used:
+                check_sources(wave, step, [r for r in step.read_list if r == code])
+        if keeps:
+            check_sources(wave, step, [target])
+        settle_writes(wave, step)
+        if carried:
+            wave.set_poison(target, wave.poison.get(target, 0) | carried, cause)
+
+    masks = {mask_code, mask_code + 1}
+    reads = scalar_bits(mask_code, 2) | source_bits(codes[0]) | source_bits(codes[1])
+    if keeps:
+        reads |= 1 << target
+    return Step(instruction, run, reads, 1 << target, screen)
+
+
+def _has_signs(instruction: Instruction) -> bool:
+    fields = instruction.fields
+    names = ("neg", "abs", "src0_neg", "src0_abs", "src1_neg", "src1_abs")
+    return any(fields.get(name) for name in names)
+
+
+# --- lane access -------------------------------------------------------------------------------
+
+
+def _first_active(wave: Wave) -> int:
+    mask = wave.exec_mask
+    return (mask & -mask).bit_length() - 1 if mask else 0
+
+
+def _read_first_lane(instruction: Instruction) -> Step:
+    return _lane_to_scalar(instruction, source_codes(instruction)[0], _first_active, 0)
+
+
+def _read_lane(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    read = scalar_reader(codes[1], 1, instruction)
+    return _lane_to_scalar(
+        instruction, codes[0], lambda wave: read(wave) & 63, scalar_bits(codes[1])
+    )
+
+
+def _lane_to_scalar(
+    instruction: Instruction, source: int, lane_of: Callable[[Wave], int], extra: int
+) -> Step:
+    target = instruction.fields["vdst"]
+    write = scalar_writer(target, 1, instruction)
+    if source < VGPR:
+        read = scalar_reader(source, 1, instruction)
+        reads = scalar_bits(source)
+        return Step(
+            instruction, lambda wave: write(wave, read(wave)), reads, 1 << target, screen_copy
+        )
+    row = source - VGPR
+
+    def run(wave: Wave) -> None:
+        write(wave, int(wave.v[row, lane_of(wave)]))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r < VGPR])
+        lane = 1 << lane_of(wave)
+        check_in_flight(wave, step, source, lane)
+        poisoned = wave.poison.get(source, 0) & lane
+        cause = wave.poison_cause.get(source, NEVER_WRITTEN)
+        settle_writes(wave, step)
+        if poisoned:
+            wave.set_poison(target, 1, cause)
+
+    return Step(instruction, run, 1 << source | extra, 1 << target, screen)
+
+
+def _write_lane(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    value = scalar_reader(codes[0], 1, instruction)
+    lane = scalar_reader(codes[1], 1, instruction)
+    target = _target(instruction)
+
+    def run(wave: Wave) -> None:
+        wave.v[target - VGPR, lane(wave) & 63] = value(wave)
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r == codes[1]])
+        mask = 1 << (lane(wave) & 63)
+        check_in_flight(wave, step, codes[0], 1)
+        check_in_flight(wave, step, target, mask)
+        poisoned = codes[0] < 128 and codes[0] in wave.poison
+        wave.clear_poison([target], mask)
+        if poisoned:
+            wave.set_poison(target, wave.poison.get(target, 0) | mask)
+
+    reads = scalar_bits(codes[0]) | scalar_bits(codes[1])
+    return Step(instruction, run, reads, 1 << target, screen)
+
+
+def _swap(instruction: Instruction) -> Step:
+    a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
+
+    def run(wave: Wave) -> None:
+        old = wave.v[a].copy()
+        wave.write_vector(a, wave.v[b])
+        wave.write_vector(b, old)
+
+    return _exchange_step(instruction, run, a, b, lambda lanes_a, lanes_b: (lanes_b, lanes_a))
+
+
+def _half_swap(instruction: Instruction, width: int) -> Step:
+    """Swap the odd blocks of ``width`` lanes of vdst with the even blocks of the source."""
+    a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
+    odd = np.flatnonzero(np.arange(LANES) // width % 2 == 1)
+    odd_mask = sum(1 << int(lane) for lane in odd)
+    even_mask = odd_mask >> width
+
+    def run(wave: Wave) -> None:
+        old = wave.v[a, odd]
+        wave.v[a, odd] = wave.v[b, odd - width]
+        wave.v[b, odd - width] = old
+
+    def move(lanes_a: int, lanes_b: int) -> tuple[int, int]:
+        return (
+            lanes_a & even_mask | (lanes_b & even_mask) << width,
+            lanes_b & odd_mask | (lanes_a & odd_mask) >> width,
+        )
+
+    return _exchange_step(instruction, run, a, b, move)
+
+
+def _exchange_step(
+    instruction: Instruction,
+    run: Callable[[Wave], None],
+    a: int,
+    b: int,
+    move: Callable[[int, int], tuple[int, int]],
+) -> Step:
+    first, second = VGPR + a, VGPR + b
+
+    def screen(wave: Wave, step: Step) -> None:
+        for register in (first, second):
+            check_in_flight(wave, step, register, wave.exec_mask)
+        old = wave.poison.get(first, 0), wave.poison.get(second, 0)
+        causes = wave.poison_cause.get(first, ""), wave.poison_cause.get(second, "")
+        new = move(*old)
+        wave.set_poison(first, new[0], causes[1] or causes[0] or NEVER_WRITTEN)
+        wave.set_poison(second, new[1], causes[0] or causes[1] or NEVER_WRITTEN)
+
+    both = 1 << first | 1 << second
+    return Step(instruction, run, both, both, screen)
+
+
+# --- carries and wide results ---------------------------------------------------------------------
+
+# name: (subtract, reversed operands, takes a carry in)
+_CARRY = {
+    "v_add_co_u32": (False, False, False),
+    "v_sub_co_u32": (True, False, False),
+    "v_subrev_co_u32": (True, True, False),
+    "v_addc_co_u32": (False, False, True),
+    "v_subb_co_u32": (True, False, True),
+    "v_subbrev_co_u32": (True, True, True),
+}
+
+
+def _carry(instruction: Instruction, subtract: bool, swapped: bool, takes_carry: bool) -> Step:
+    codes = source_codes(instruction)
+    carry_in = codes[2] if len(codes) > 2 else VCC
+    carry_out = instruction.fields.get("sdst", VCC)
+    first = word_reader(codes[1] if swapped else codes[0], "u32", instruction)
+    second = word_reader(codes[0] if swapped else codes[1], "u32", instruction)
+    if instruction.variant not in ("", "LIT"):
+        raise unsupported(instruction, instruction.variant)
+    target = _target(instruction)
+    one = np.int64(1)
+
+    def run(wave: Wave) -> None:
+        a, b = first(wave).astype(np.int64), second(wave).astype(np.int64)
+        extra = lanes_of(wave.read_mask(carry_in)) * one if takes_carry else np.int64(0)
+        total = a - b - extra if subtract else a + b + extra
+        over: Lanes = np.broadcast_to((total < 0) | (total > WORD), (LANES,))
+        wave.write_vector(target - VGPR, total.astype(np.uint32))
+        wave.write_mask(carry_out, mask_of(over) & wave.exec_mask)
+
+    reads = source_bits(codes[0]) | source_bits(codes[1])
+    if takes_carry:
+        reads |= register_bits(carry_in, 2)
+    return Step(instruction, run, reads, 1 << target | register_bits(carry_out, 2))
+
+
+def _multiply_add_long(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    a = word_reader(codes[0], "u32", instruction)
+    b = word_reader(codes[1], "u32", instruction)
+    c = long_reader(codes[2], "u64", instruction)
+    target, carry = _target(instruction), instruction.fields["sdst"]
+    row = target - VGPR
+
+    def run(wave: Wave) -> None:
+        product = a(wave).astype(np.uint64) * b(wave).astype(np.uint64)
+        addend = c(wave)
+        total = np.broadcast_to(product + addend, (LANES,))
+        over: Lanes = np.broadcast_to(total < addend, (LANES,))
+        wave.write_vector(row, total.astype(np.uint32))
+        wave.write_vector(row + 1, (total >> np.uint64(32)).astype(np.uint32))
+        wave.write_mask(carry, mask_of(over) & wave.exec_mask)
+
+    reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2], 2)
+    writes = register_bits(target, 2) | register_bits(carry, 2)
+    return Step(instruction, run, reads, writes)
+
+
+# --- division helpers -----------------------------------------------------------------------------
+
+
+def _division_scale(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    readers = [source_reader(instruction, i, code, "f32") for i, code in enumerate(codes)]
+    target, flags = _target(instruction), instruction.fields["sdst"]
+
+    def run(wave: Wave) -> None:
+        value, flag = division_scale(*[read(wave) for read in readers])
+        wave.write_vector(target - VGPR, value.view(np.uint32))
+        wave.write_mask(flags, mask_of(np.broadcast_to(flag, (LANES,))) & wave.exec_mask)
+
+    reads = 0
+    for code in codes:
+        reads |= source_bits(code)
+    return Step(instruction, run, reads, 1 << target | register_bits(flags, 2))
+
+
+def _division_fused(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    readers = [source_reader(instruction, i, code, "f32") for i, code in enumerate(codes)]
+    write = result_writer(instruction, Op("f32", (), np.add))
+
+    def run(wave: Wave) -> None:
+        a, b, c = (read(wave) for read in readers)
+        write(wave, division_fused(a, b, c, lanes_of(wave.read_mask(VCC))))
+
+    reads = register_bits(VCC, 2)
+    for code in codes:
+        reads |= source_bits(code)
+    return Step(instruction, run, reads, 1 << _target(instruction))
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def _truth_table(instruction: Instruction) -> Step:
+    """v_bitop3_b32: any function of three bits; the table sits in the modifier fields."""
+    fields = instruction.fields
+    table = fields["omod"] << 6 | fields["abs"] << 3 | fields["neg"]
+    codes = source_codes(instruction)
+    readers = [word_reader(code, "u32", instruction) for code in codes]
+    row = fields["vdst"]
+
+    def run(wave: Wave) -> None:
+        a, b, c = (read(wave) for read in readers)
+        result = np.zeros(LANES, np.uint32)
+        for i in range(8):
+            if table >> i & 1:
+                term = (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+                result |= term
+        wave.write_vector(row, result)
+
+    reads = 0
+    for code in codes:
+        reads |= source_bits(code)
+    return Step(instruction, run, reads, 1 << _target(instruction))
+
+
+def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
+    codes = source_codes(instruction)
+    mask = word_reader(codes[0], "u32", instruction)
+    base = word_reader(codes[1], "u32", instruction)
+    lane = np.arange(LANES)
+    below = np.clip(lane - 32 if upper else lane, 0, 32).astype(np.uint64)
+    window = ((np.uint64(1) << below) - np.uint64(1)).astype(np.uint32)
+    row = instruction.fields["vdst"]
+
+    def run(wave: Wave) -> None:
+        counted = np.bitwise_count(mask(wave) & window).astype(np.uint32)
+        wave.write_vector(row, counted + base(wave))
+
+    reads = source_bits(codes[0]) | source_bits(codes[1])
+    return Step(instruction, run, reads, 1 << _target(instruction))
+
+
+def _multiply_add_literal(instruction: Instruction) -> Step:
+    """v_fmamk: a*K + b; v_fmaak: a*b + K."""
+    literal = np.array([instruction.literal or 0], np.uint32).view(np.float32)
+    codes = source_codes(instruction)
+    first = source_reader(instruction, 0, codes[0], "f32")
+    second = source_reader(instruction, 1, codes[1], "f32")
+    write = result_writer(instruction, Op("f32", (), np.add))
+    by_literal = instruction.name == "v_fmamk_f32"
+
+    def run(wave: Wave) -> None:
+        a, b = first(wave).astype(np.float64), second(wave).astype(np.float64)
+        total = a * literal + b if by_literal else a * b + literal
+        write(wave, total.astype(np.float32))
+
+    reads = source_bits(codes[0]) | source_bits(codes[1])
+    return Step(instruction, run, reads, 1 << _target(instruction))
