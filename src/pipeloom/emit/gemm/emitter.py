@@ -15,7 +15,7 @@ from pipeloom.emit.faults import RegisterLimitError
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm import setup
 from pipeloom.emit.gemm.interface import EntryEmitter, LoopRegisters
-from pipeloom.emit.gemm.store import GROUP, RINGS, StoreScratch, store_tile, subtile_starts
+from pipeloom.emit.gemm.store import GROUP, RINGS, WORK, StoreScratch, store_tile, subtile_starts
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape
 from pipeloom.emit.isa import Bank, Register
 from pipeloom.emit.plan import Plan, register_lifetimes
@@ -113,7 +113,7 @@ class GemmEmitter(EntryEmitter):
             Value("store column", vector, 1, only_store, align=1),
             Value("store offset", vector, GROUP, only_store, align=1),
             Value("store data", vector, GROUP * RINGS, only_store, align=4),
-            Value("store work", vector, 3, only_store, align=1),
+            Value("store work", vector, WORK, only_store, align=1),
         ]
         return allocate(values, tile.chip, tile.waves)
 

@@ -19,7 +19,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.allocate import Resources
 from pipeloom.emit.code import Code
 from pipeloom.emit.faults import EmitError
@@ -75,7 +74,7 @@ _COUNTED = {Counter.VM: Unit.VMEM, Counter.LGKM: Unit.LDS}
 
 
 def emit_program(
-    emitter: EntryEmitter, plan: Plan, compiled: CompiledSchedule, code: Code, name: str
+    emitter: EntryEmitter, plan: Plan, code: Code, name: str
 ) -> None:
     """The whole kernel, from setup to ``s_endpgm``."""
     emitter.setup(code)

@@ -18,7 +18,8 @@ from pipeloom.emit.isa import VCC, Bank, Register
 
 OUT_OF_RANGE = 0x80000000
 RINGS = 2
-NAN = 2
+NAN, OUTSIDE = 2, 3
+WORK = 4
 GROUP = 4
 """Consecutive accumulators of a lane that are consecutive columns."""
 
@@ -34,7 +35,7 @@ class StoreScratch:
     data: Register
     """``RINGS`` times four, so that a conversion need not wait for the store before it."""
     work: Register
-    """Three: two for conversion and address, one for the NaN of bf16."""
+    """``WORK``: two for conversion and address, the NaN of bf16, an offset out of range."""
 
 
 Accumulators = Callable[[int, int], Register]
@@ -58,9 +59,11 @@ def store_tile(
         code("s_mov_b32", s.ROUND, 0x7FFF)
         code("v_mov_b32", scratch.work.part(NAN), 0x7FFF0000)
         code("s_mov_b32", s.PACK, 0x07060302)
-    code("v_and_b32", scratch.offset, side - 1, thread)
-    code("v_add_u32", scratch.offset, s.FIRST_ROW["A"], scratch.offset)
-    code("v_mul_lo_u32", scratch.rows.part(0), scratch.offset, s.STRIDE["C"])
+    code("v_mov_b32", scratch.work.part(OUTSIDE), OUT_OF_RANGE)
+    row = scratch.work.part(0)
+    code("v_and_b32", row, side - 1, thread)
+    code("v_add_u32", row, s.FIRST_ROW["A"], row)
+    code("v_mul_lo_u32", scratch.rows.part(0), row, s.STRIDE["C"])
     for number, start in enumerate(row_starts[1:], start=1):
         code("s_mul_i32", s.SCRATCH, s.STRIDE["C"], start)
         code("v_add_u32", scratch.rows.part(number), s.SCRATCH, scratch.rows.part(0))
@@ -127,7 +130,7 @@ def _store_columns(
         code("v_add_u32", offset, start + element, scratch.column)
         code("v_cmp_gt_u32", VCC, s.LEFT["B"], offset)
         code("v_lshlrev_b32", offset, tile.out_bytes.bit_length() - 1, offset)
-        code("v_cndmask_b32", offset, OUT_OF_RANGE, offset, VCC)
+        code("v_cndmask_b32", offset, scratch.work.part(OUTSIDE), offset, VCC)
     for row, quad in enumerate(quads):
         data = scratch.data.part(GROUP * ((ring + row) % RINGS), GROUP)
         words = _converted(code, tile, quad, data, scratch.work)
