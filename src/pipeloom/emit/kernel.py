@@ -28,6 +28,7 @@ from pipeloom.emit.gemm.interface import emit_program
 from pipeloom.emit.gemm.request import EmitRequest, MakeEmitter
 from pipeloom.emit.gemm.scalars import ARGUMENTS
 from pipeloom.emit.gemm.tile import check_out_dtype
+from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
 from pipeloom.emit.plan import plan_kernel
@@ -153,6 +154,7 @@ def emit_kernel(
     if shape is not None:
         title += f"; block {shape.BM}x{shape.BN}x{shape.BK}"
     text, numbers = kernel_text(request.name, chip.name, lines, made.resources, ARGUMENTS, title)
+    require_no_hazards(text, chip.name)
     return EmittedKernel(
         name=request.name,
         target=chip.name,
