@@ -1,0 +1,156 @@
+"""``synchronize``: waits and barriers from the dependences alone, and a proof of the result.
+
+    fixed = synchronize(compiled)
+    assert verify(fixed).proved
+
+The order of the data ops stays. From it follow the demands (``dependences``), from those the fewest
+barriers (``barriers``), from those the loosest waits (``waits``); what turns out to be covered by
+others is dropped again. In the result no barrier can be removed and no wait loosened by one entry
+without losing the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.graph import describe_op
+from pipeloom.kernels import Kernel, kernel_for
+from pipeloom.ops import Phase
+from pipeloom.synchronize.dependences import OrderConflict, demands, precedences
+from pipeloom.synchronize.place import place_synchronisation
+from pipeloom.synchronize.reorder import nearest_order
+from pipeloom.synchronize.skeleton import Gap, Skeleton, Synchronisation, assemble
+from pipeloom.synchronize.waits import Bench, GroupWalk, RunDemands
+from pipeloom.verify import FindingKind, verify
+from pipeloom.verify.run import Run, build_run
+
+TRIPS = 4
+"""Trip counts 0 to 3 hold every kind of neighbourhood; ``verify`` proves the rest."""
+
+
+def synchronize(
+    compiled: CompiledSchedule, kernel: Kernel | None = None, reorder: bool = False
+) -> CompiledSchedule:
+    """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
+
+    An order that no synchronisation can save raises ``OrderError``; with ``reorder`` the fewest
+    data ops move instead, and a note on the result says which. Compiler fences and priorities stay
+    where they are among the data ops.
+    """
+    model = kernel_for(compiled) if kernel is None else kernel
+    skeleton = Skeleton.of(compiled)
+    runs = _stripped_runs(model, skeleton)
+    conflicts = [c for run in runs for c in demands(run).conflicts]
+    notes: list[str] = []
+    if conflicts:
+        skeleton, moves = _nearest(skeleton, runs, conflicts, reorder)
+        runs = _stripped_runs(model, skeleton)
+        notes.append("reordered: " + "; ".join(moves))
+        still = [c for run in runs for c in demands(run).conflicts]
+        if still:
+            raise _unsavable(still[0], "no order within an iteration is legal either")
+    sync = _derive(model, skeleton, runs)
+    notes.append("waits and barriers derived from dependences")
+    result = assemble(skeleton, sync)
+    result = replace(result, notes=(*compiled.notes, *notes))
+    verdict = verify(result, model)
+    if not verdict.proved:
+        worst = verdict.findings[0]
+        if worst.kind is FindingKind.ACCOUNTING:
+            raise OrderError(
+                f"synchronisation cannot repair the sums: {worst.where}, {worst.second}: "
+                f"{worst.why}",
+                hint="the data ops themselves are wrong; compile the schedule again",
+            )
+        raise InternalError(f"synchronised schedule is not proved: {worst.describe()}")
+    return result
+
+
+def _stripped_runs(model: Kernel, skeleton: Skeleton) -> list[Run]:
+    bare = assemble(skeleton, Synchronisation())
+    first = model.min_trips
+    runs = [build_run(model, bare, trips) for trips in range(first, first + TRIPS)]
+    for run in runs:
+        walks = [[a.step.op for a in t.accesses] for t in run.timelines]
+        if any(walk != walks[0] for walk in walks):
+            raise ConfigError(
+                f"kernel {model.name}: its wave groups execute different data ops",
+                hint="synchronize needs one program for all waves",
+                field="kernel",
+            )
+    return runs
+
+
+def _numbered(run: Run) -> list[Gap]:
+    """Each data op's phase and number in that phase."""
+    places: list[Gap] = []
+    number = 0
+    previous: object = None
+    for access in run.timelines[0].accesses:
+        step = access.step
+        part = (step.phase, step.iteration)
+        number = number + 1 if part == previous else 0
+        previous = part
+        places.append((step.phase, number))
+    return places
+
+
+def _nearest(
+    skeleton: Skeleton, runs: list[Run], conflicts: list[OrderConflict], reorder: bool
+) -> tuple[Skeleton, list[str]]:
+    """The skeleton in the nearest legal order, and what moved; an error unless ``reorder``."""
+    pairs: dict[Phase, set[tuple[int, int]]] = {phase: set() for phase in Phase}
+    for run in runs:
+        number = {
+            id(access): place[1]
+            for timeline in run.timelines
+            for access, place in zip(timeline.accesses, _numbered(run), strict=True)
+        }
+        for first, second in precedences(run):
+            same = (first.step.phase, first.step.iteration)
+            if same == (second.step.phase, second.step.iteration):
+                pairs[first.step.phase].add((number[id(first)], number[id(second)]))
+    moves = []
+    for phase in Phase:
+        order, moved = nearest_order(skeleton.data[phase], sorted(pairs[phase]))
+        for op in moved:
+            at = order.index(op)
+            where = f"after {_name(skeleton, phase, order[at - 1])}" if at else "to the front"
+            moves.append(f"{phase.name.lower()}: {_name(skeleton, phase, op)} moves {where}")
+        skeleton = skeleton.with_order(phase, order)
+    if not reorder:
+        offer = "; ".join(moves) or "none within an iteration"
+        raise _unsavable(conflicts[0], f"{offer}. reorder=True applies it")
+    return skeleton, moves
+
+
+def _name(skeleton: Skeleton, phase: Phase, op: int) -> str:
+    entry = skeleton.data[phase][op]
+    return f"[{entry.time_slot}] {describe_op(entry.op)}"
+
+
+def _unsavable(conflict: OrderConflict, offer: str) -> OrderError:
+    return OrderError(
+        f"no synchronisation can save this order: {conflict.describe()}",
+        hint=f"nearest legal order: {offer}",
+        field="order",
+    )
+
+
+def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisation:
+    table = []
+    for run in runs:
+        places = tuple(_numbered(run))
+        walks = tuple(
+            GroupWalk(
+                tuple(a.step for a in timeline.accesses),
+                tuple(model.effect(a.step, members[0]) for a in timeline.accesses),
+                places,
+                tuple(a.issue_epoch for a in timeline.accesses),
+            )
+            for timeline, members in zip(run.timelines, model.groups, strict=True)
+        )
+        table.append(RunDemands(run.trips, walks, demands(run).orderings))
+    return place_synchronisation(skeleton, Bench(table, skeleton.gaps(Phase.PROLOGUE) - 1))
