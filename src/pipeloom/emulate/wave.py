@@ -166,7 +166,7 @@ class Wave:
         for register in registers:
             old = self.poison.get(register, 0)
             if old & lanes:
-                self.set_poison(register, old & ~lanes, self.poison_cause.get(register, ""))
+                self.set_poison(register, old & ~lanes, self.poison_cause.get(register, NEVER_WRITTEN))
 
     # --- operations in flight -----------------------------------------------------------------
 
