@@ -49,8 +49,7 @@ def assemble(emitted: EmittedKernel) -> CodeObject:
     table = _section(data, LINE_SECTION)
     offsets = struct.unpack(f"<{len(numbers)}I", table)
     lines = {
-        offset: emitted.line_map[number]
-        for offset, number in zip(offsets, numbers, strict=True)
+        offset: emitted.line_map[number] for offset, number in zip(offsets, numbers, strict=True)
     }
     return CodeObject(emitted.name, emitted.target, data, MappingProxyType(lines))
 

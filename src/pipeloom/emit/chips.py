@@ -63,16 +63,18 @@ class Chip:
 def _gfx950_phases() -> tuple[tuple[int, ...], ...]:
     first = (*range(4), *range(12, 16), *range(20, 28))
     second = (*range(4, 12), *range(16, 20), *range(28, 32))
-    return tuple(tuple(lane + high for lane in half) for high in (0, 32) for half in (first, second))
+    return tuple(
+        tuple(lane + high for lane in half) for high in (0, 32) for half in (first, second)
+    )
 
 
 def _shapes(*entries: MatrixShape, dtype: str) -> dict[tuple[str, int, int, int], MatrixShape]:
     return {(dtype, s.side, s.side, s.depth): s for s in entries}
 
 
-def _plain(dtype: str, suffix: str, *shapes: tuple[int, int]) -> dict[
-    tuple[str, int, int, int], MatrixShape
-]:
+def _plain(
+    dtype: str, suffix: str, *shapes: tuple[int, int]
+) -> dict[tuple[str, int, int, int], MatrixShape]:
     return _shapes(
         *(MatrixShape(f"v_mfma_f32_{n}x{n}x{k}_{suffix}", n, k) for n, k in shapes), dtype=dtype
     )
@@ -113,6 +115,8 @@ def chip_for(name: str) -> Chip:
     """The chip called ``name``; raises ``EmitError`` listing the known ones."""
     if name not in CHIPS:
         raise EmitError(
-            f"target {name!r} is not known to the emitter", hint=nearest(name, CHIPS), field="target"
+            f"target {name!r} is not known to the emitter",
+            hint=nearest(name, CHIPS),
+            field="target",
         )
     return CHIPS[name]

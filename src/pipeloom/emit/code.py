@@ -1,8 +1,8 @@
 """A growing list of instructions, and the schedule entry that each one serves.
 
-    code = Code()
-    with code.serving(Provenance(Phase.KERNEL, 7, "MMA(0, 0)")):
-        code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), agpr(0, 4))
+code = Code()
+with code.serving(Provenance(Phase.KERNEL, 7, "MMA(0, 0)")):
+    code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), agpr(0, 4))
 """
 
 from __future__ import annotations

@@ -91,9 +91,7 @@ def check_hazards(text: str, target: str) -> tuple[HazardFinding, ...]:
         assert state is not None
         one = program[at]
         finding = _judge(one, state)
-        if finding is not None and finding.missing > (
-            found[at].missing if at in found else 0
-        ):
+        if finding is not None and finding.missing > (found[at].missing if at in found else 0):
             found[at] = finding
         after = _step(one, state, extra)
         for successor in _successors(at, one, entries):

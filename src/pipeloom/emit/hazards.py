@@ -225,9 +225,7 @@ def _missing(lines: Sequence[Line], gfx950: bool) -> dict[int, int]:
     return missing
 
 
-def _predecessors(
-    lines: Sequence[Line], at: int, sources: dict[str, list[int]]
-) -> list[int]:
+def _predecessors(lines: Sequence[Line], at: int, sources: dict[str, list[int]]) -> list[int]:
     line = lines[at]
     found = list(sources.get(line.name, ())) if isinstance(line, Label) else []
     if at > 0:

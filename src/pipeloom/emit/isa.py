@@ -127,9 +127,15 @@ _CODE = re.compile(r"(=?)([svamcil]+)(\d*)$")
 def _table() -> dict[str, Opcode]:
     table: dict[str, Opcode] = {}
 
-    def add(unit: Unit, names: str, *operands: str, **extra: tuple[Register, ...]) -> None:
+    def add(
+        unit: Unit,
+        names: str,
+        *operands: str,
+        reads: tuple[Register, ...] = (),
+        writes: tuple[Register, ...] = (),
+    ) -> None:
         for name in names.split():
-            table[name] = Opcode(name, unit, operands, **extra)
+            table[name] = Opcode(name, unit, operands, reads, writes)
 
     salu = Unit.SALU
     add(salu, "s_mov_b32", "=sm1", "si1")
@@ -161,7 +167,9 @@ def _table() -> dict[str, Opcode]:
         "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32"
     )
     add(valu, binary, "=v1", "svi1", "svi1")
-    ternary = "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
+    ternary = (
+        "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
+    )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
     add(valu, "v_cvt_f16_f32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
@@ -177,9 +185,7 @@ def _table() -> dict[str, Opcode]:
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
     add(Unit.VMEM, "buffer_store_short buffer_store_short_d16_hi", "va1", "v1", "s4", "si1")
-    lds_dma = Opcode(
-        "buffer_load_dwordx4", Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=()
-    )
+    lds_dma = Opcode("buffer_load_dwordx4", Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
     table[LDS_DMA] = lds_dma
 
     for name, passes, a_words, d_words in MFMA_SHAPES:

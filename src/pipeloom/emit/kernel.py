@@ -17,21 +17,19 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit.allocate import Resources
+from pipeloom.emit.allocate import Allocation, Resources
 from pipeloom.emit.chips import chip_for
 from pipeloom.emit.code import Code
+from pipeloom.emit.entry import EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.emitter import GemmEmitter
-from pipeloom.emit.gemm.interface import emit_program
-from pipeloom.emit.gemm.request import EmitRequest, MakeEmitter
-from pipeloom.emit.gemm.scalars import ARGUMENTS
 from pipeloom.emit.gemm.tile import check_out_dtype
 from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
 from pipeloom.emit.plan import plan_kernel
+from pipeloom.emit.program import emit_program
 from pipeloom.emit.text import kernel_text
 from pipeloom.geometry import WAVE_LANES, KernelGeometry
 from pipeloom.kernels import Kernel, kernel_for
@@ -64,6 +62,7 @@ class EmittedKernel:
     """Line number (from 1) -> the instruction on it."""
     lines: tuple[Line, ...]
     resources: Resources
+    allocation: Allocation
     waves: int
     k_step: int
     k_min: int
@@ -88,7 +87,7 @@ class EmittedKernel:
         for name, value in (("M", M), ("N", N)):
             if value < 1:
                 raise EmitError(f"{name} is {value}", hint="it must be at least 1", field=name)
-        if K < self.k_min or (K - self.k_min) % self.k_step:
+        if self.k_min > K or (K - self.k_min) % self.k_step:
             raise EmitError(
                 f"K is {K}, but the schedule starts with {self.k_min} and steps by {self.k_step}",
                 hint=f"choose K = {self.k_min} + n * {self.k_step}, or pad K with zeros",
@@ -148,12 +147,14 @@ def emit_kernel(
     code = Code()
     emit_program(made, plan, code, request.name)
     lines = tuple(insert_wait_states(code.lines, chip.name))
-    shape = made.tile.geometry if isinstance(made, GemmEmitter) else request.geometry
+    shape = made.geometry
     bk = 1 if shape is None else shape.BK
     title = f"{compiled.schedule} on {chip.name}, {dtype} to {out}, {status.name}"
     if shape is not None:
         title += f"; block {shape.BM}x{shape.BN}x{shape.BK}"
-    text, numbers = kernel_text(request.name, chip.name, lines, made.resources, ARGUMENTS, title)
+    text, numbers = kernel_text(
+        request.name, chip.name, lines, made.resources, made.arguments, title
+    )
     require_no_hazards(text, chip.name)
     return EmittedKernel(
         name=request.name,
@@ -166,6 +167,7 @@ def emit_kernel(
         line_map=_line_map(lines, numbers),
         lines=lines,
         resources=made.resources,
+        allocation=made.allocation,
         waves=model.waves,
         k_step=plan.tiles_per_iteration * bk,
         k_min=model.tiles(model.min_trips) * bk,

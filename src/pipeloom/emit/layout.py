@@ -86,9 +86,7 @@ def count_conflicts(addresses: Sequence[int], chip: Chip, size: int = LOAD_BYTES
     """
     extra = 0
     for lanes in chip.b128_phases:
-        words = {
-            (addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)
-        }
+        words = {(addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)}
         load = Counter(word % chip.lds_banks for word in words)
         extra += max(load.values()) - 1
     return extra

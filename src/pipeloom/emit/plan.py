@@ -67,9 +67,12 @@ def plan_kernel(kernel: Kernel, compiled: CompiledSchedule) -> Plan:
     merged = [_merge([part[i] for part in parts], kernel) for i in range(3)]
     # The loop runs trips - min_trips times past what is always executed.
     least = kernel.min_trips
+    prologue, loop, epilogue = merged
     return Plan(
         kernel,
-        *merged,
+        prologue,
+        loop,
+        epilogue,
         tiles_per_iteration=kernel.tiles_per_iteration,
         first_tiles=kernel.tiles(least) - least * kernel.tiles_per_iteration,
     )
@@ -173,9 +176,7 @@ def register_lifetimes(plan: Plan, compiled: CompiledSchedule) -> dict[Register,
 
 def _places(plan: Plan, walk: Sequence[Step]) -> list[int]:
     """Position in ``plan.steps()`` of every step of a walk."""
-    position = {
-        (step.phase, step.slot, step.origin): at for at, step in enumerate(plan.steps())
-    }
+    position = {(step.phase, step.slot, step.origin): at for at, step in enumerate(plan.steps())}
     return [position[step.phase, step.slot, step.origin] for step in walk]
 
 

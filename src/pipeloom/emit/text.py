@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.emit.allocate import Resources
-from pipeloom.emit.gemm.scalars import Argument
+from pipeloom.emit.entry import Argument
 from pipeloom.emit.isa import Instruction, Line
 from pipeloom.geometry import WAVE_LANES
-
-WORKGROUP_ID_SGPRS = 2
-"""s2 and s3: along x and y, after the argument pointer in s[0:1]."""
 
 
 def kernel_text(

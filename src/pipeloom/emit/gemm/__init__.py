@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from pipeloom.emit.entry import MakeEmitter
 from pipeloom.emit.gemm.four_wave import four_wave_emitter
 from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
-from pipeloom.emit.gemm.request import MakeEmitter
 from pipeloom.emit.gemm.single_buffer import single_buffer_emitter
 
 EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(

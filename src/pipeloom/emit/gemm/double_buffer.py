@@ -95,9 +95,7 @@ class DoubleBufferEmitter(GemmEmitter):
             if number == 0:
                 offset = self.tile_offset(code, step.tile)
             address = self.places[f"load {operand.name}{op.subtile * count + number}"]
-            code(
-                LDS_DMA, address, s.BUFFER[operand.name], offset, modifiers=["offen", "lds"]
-            )
+            code(LDS_DMA, address, s.BUFFER[operand.name], offset, modifiers=["offen", "lds"])
 
 
 def double_buffer_tile(

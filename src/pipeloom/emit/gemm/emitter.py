@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.allocate import SETUP, STORE, Allocation, Resources, Value, allocate
 from pipeloom.emit.code import Code
+from pipeloom.emit.entry import EntryEmitter, LoopRegisters
 from pipeloom.emit.faults import RegisterLimitError
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm import setup
-from pipeloom.emit.gemm.interface import EntryEmitter, LoopRegisters
 from pipeloom.emit.gemm.store import GROUP, RINGS, WORK, StoreScratch, store_tile, subtile_starts
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape
 from pipeloom.emit.isa import Bank, Register
@@ -47,7 +47,9 @@ class GemmEmitter(EntryEmitter):
                 hint="make BM, BN or BK smaller",
                 field="KernelGeometry.lds_bytes",
             )
-        self.places = self._allocate()
+        self.allocation = self.places = self._allocate()
+        self.arguments = s.ARGUMENTS
+        self.geometry = tile.geometry
         self.loop = LoopRegisters(
             s.LOOP_OFFSET, s.LOOP_END, s.WAVE_GROUP, plan.tiles_per_iteration * tile.row_bytes
         )
@@ -61,7 +63,7 @@ class GemmEmitter(EntryEmitter):
             lds_limit=tile.chip.lds_bytes,
         )
 
-    # --- registers -------------------------------------------------------------------------------
+    # --- registers --------------------------------------------------------------------------------
 
     def fragment_values(self) -> list[tuple[str, int, frozenset[int]]]:
         """(name, registers, steps at which it is live) of each bank of the kernel model."""
@@ -105,9 +107,7 @@ class GemmEmitter(EntryEmitter):
             Value(name, vector, count, live, align=4)
             for name, count, live in self.fragment_values()
         ]
-        values += [
-            Value(f"setup {i}", vector, 1, only_setup, align=1) for i in range(4)
-        ]
+        values += [Value(f"setup {i}", vector, 1, only_setup, align=1) for i in range(4)]
         values += [
             Value("store rows", vector, len(rows), only_store, align=1),
             Value("store column", vector, 1, only_store, align=1),
@@ -121,7 +121,7 @@ class GemmEmitter(EntryEmitter):
         """Further values of a kernel, live in its entries."""
         return []
 
-    # --- before and after the entries --------------------------------------------------------------
+    # --- before and after the entries -------------------------------------------------------------
 
     def setup(self, code: Code) -> None:
         """Arguments, descriptors, addresses, zeroed accumulators."""
@@ -145,9 +145,7 @@ class GemmEmitter(EntryEmitter):
         self.more_setup(code, thread)
         code.comment("accumulators start at zero")
         accumulators = places["accumulators"]
-        zero = (
-            "v_accvgpr_write_b32" if accumulators.bank is Bank.ACCUMULATOR else "v_mov_b32"
-        )
+        zero = "v_accvgpr_write_b32" if accumulators.bank is Bank.ACCUMULATOR else "v_mov_b32"
         for i in range(accumulators.count):
             code(zero, accumulators.part(i), 0)
 
@@ -168,7 +166,7 @@ class GemmEmitter(EntryEmitter):
         columns = len(subtile_starts(self.tile)[1])
         return self.places["accumulators"].part((row * columns + column) * count, count)
 
-    # --- ops ---------------------------------------------------------------------------------------
+    # --- ops --------------------------------------------------------------------------------------
 
     def tile_offset(self, code: Code, tile: int) -> Register:
         """The scalar offset of K tile ``loop tile + tile``."""

@@ -6,8 +6,8 @@ fragments of two stages in flight in VGPRs.
 
 from __future__ import annotations
 
+from pipeloom.emit.entry import EmitRequest
 from pipeloom.emit.gemm.double_buffer import DoubleBufferEmitter, double_buffer_tile
-from pipeloom.emit.gemm.request import EmitRequest
 from pipeloom.errors import InternalError
 from pipeloom.kernels import FourWaveKernel
 

@@ -9,8 +9,8 @@ the plan like any other step; only the group that walks them executes them.
 
 from __future__ import annotations
 
+from pipeloom.emit.entry import EmitRequest
 from pipeloom.emit.gemm.double_buffer import DoubleBufferEmitter, double_buffer_tile
-from pipeloom.emit.gemm.request import EmitRequest
 from pipeloom.errors import InternalError
 from pipeloom.kernels import PingPongKernel
 

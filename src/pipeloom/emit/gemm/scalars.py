@@ -5,8 +5,7 @@ The loader fills s[0:1] (argument pointer), s2 and s3 (workgroup ids along N and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pipeloom.emit.entry import Argument
 from pipeloom.emit.isa import sgpr
 
 ARGUMENT_POINTER = sgpr(0, 2)
@@ -36,17 +35,6 @@ ROUND = sgpr(36)
 PACK = sgpr(37)
 USED = 38
 
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One kernel argument."""
-
-    name: str
-    offset: int
-    size: int
-    is_pointer: bool
-
-
 ARGUMENTS = (
     Argument("A", 0, 8, True),
     Argument("B", 8, 8, True),
@@ -58,4 +46,3 @@ ARGUMENTS = (
     Argument("ldb", 40, 4, False),
     Argument("ldc", 44, 4, False),
 )
-ARGUMENT_BYTES = 48

@@ -14,10 +14,10 @@ from __future__ import annotations
 from pipeloom.emit.allocate import Value
 from pipeloom.emit.chips import Chip
 from pipeloom.emit.code import Code
+from pipeloom.emit.entry import EmitRequest
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.emitter import WORDS, GemmEmitter
-from pipeloom.emit.gemm.request import EmitRequest
 from pipeloom.emit.gemm.setup import LDS_WINDOW, SLICE_BYTES
 from pipeloom.emit.gemm.tile import (
     ELEMENT_BYTES,
@@ -98,7 +98,9 @@ class SingleBufferEmitter(GemmEmitter):
             case OpRole.FRAGMENT_LOAD:
                 first = op.subtile * self.reads_per_step
                 reads = range(first, first + self.reads_per_step)
-                for operand, part in zip(self.tile.operands, self._fragment(op.subtile), strict=True):
+                for operand, part in zip(
+                    self.tile.operands, self._fragment(op.subtile), strict=True
+                ):
                     self.read_fragment(code, operand, 0, 0, reads, part)
             case OpRole.COMPUTE:
                 a, b = self._fragment(op.subtile)

@@ -1,81 +1,33 @@
-"""From a schedule entry to instructions: the interface, and the program around it.
+"""The program around the entries: setup, prologue, loop, epilogue, end.
 
-An ``EntryEmitter`` says what the data ops of a kernel are in machine code. Everything else is the
-same for all kernels and lives here: waits, barriers and priorities become one instruction each,
-fences none; the loop is a counter and a branch; steps of one group are branched around.
-
-    class MyEmitter(EntryEmitter):
-        def setup(self, code): ...           # arguments, addresses; not counted by any proof
-        def entry(self, code, step): ...     # the ops of the schedule, one to one
-        def finish(self, code): ...          # store the result
-
-``entry`` may add scalar arithmetic, but no wait, no barrier and no memory access beyond the op
-itself: the proof is about exactly the instructions of the entries.
+  s_cmp_ge_i32 offset, end         no trip at all is legal
+  s_cbranch_scc1 epilogue
+loop:
+  ...                              the schedule's kernel entries
+  s_add_u32 offset, offset, advance
+  s_cmp_lt_i32 offset, end
+  s_cbranch_scc1 loop
+epilogue:
+  ...
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from pipeloom.emit.allocate import Resources
 from pipeloom.emit.code import Code
+from pipeloom.emit.entry import EntryEmitter
 from pipeloom.emit.faults import EmitError
-from pipeloom.emit.isa import Instruction, Provenance, Register, Unit
+from pipeloom.emit.isa import Instruction, Provenance, Unit
 from pipeloom.emit.plan import Plan, PlannedStep
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Counter, Step
 from pipeloom.ops import OpTag
 
-
-@dataclass(frozen=True, slots=True)
-class LoopRegisters:
-    """Scalar registers of the driver: byte offset of the loop's K tile, its end, the wave's group.
-
-    The loop runs while ``offset < end``; each trip adds ``advance``.
-    """
-
-    offset: Register
-    end: Register
-    group: Register
-    advance: int
-
-
-class EntryEmitter(ABC):
-    """What a kernel's ops are in machine code."""
-
-    loop: LoopRegisters
-    resources: Resources
-
-    @abstractmethod
-    def setup(self, code: Code) -> None:
-        """Everything before the first entry; must set the loop's registers."""
-
-    @abstractmethod
-    def entry(self, code: Code, step: PlannedStep) -> None:
-        """The instructions of one data op."""
-
-    @abstractmethod
-    def finish(self, code: Code) -> None:
-        """Everything after the last entry, up to but without ``s_endpgm``."""
-
-    @property
-    def lower_bounds(self) -> frozenset[Counter]:
-        """Counters whose modelled entries may be fewer than the instructions emitted.
-
-        That is safe and only makes waits stricter: wait(n) retires an op if at least n entries
-        were issued after it, and more instructions than modelled make that true earlier.
-        """
-        return frozenset()
-
-
 _COUNTED = {Counter.VM: Unit.VMEM, Counter.LGKM: Unit.LDS}
 
 
-def emit_program(
-    emitter: EntryEmitter, plan: Plan, code: Code, name: str
-) -> None:
+def emit_program(emitter: EntryEmitter, plan: Plan, code: Code, name: str) -> None:
     """The whole kernel, from setup to ``s_endpgm``."""
     emitter.setup(code)
     labels = _Labels(name)
