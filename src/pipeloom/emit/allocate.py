@@ -90,6 +90,16 @@ class Allocation:
     def __getitem__(self, name: str) -> Register:
         return self.places[name]
 
+    def report(self) -> str:
+        """One line per run of registers: its place and the values that share it."""
+        shared: dict[tuple[str, int, int], list[str]] = {}
+        for name, place in self.places.items():
+            shared.setdefault((place.bank.value, place.index, place.count), []).append(name)
+        return "\n".join(
+            f"{Register(Bank(bank), index, count)!s:12} {', '.join(shared[bank, index, count])}"
+            for bank, index, count in sorted(shared)
+        )
+
 
 def allocate(
     values: Sequence[Value], chip: Chip, waves: int, reserved: Mapping[Bank, int] | None = None

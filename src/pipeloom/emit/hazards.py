@@ -161,15 +161,18 @@ _NEAR = 5
 
 
 def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
-    """The lines with the ``s_nop`` they need, along every path; the fewest, placed as late as can.
+    """The lines with the ``s_nop`` they need along every path, each placed as late as it can be.
 
-    Repeats until nothing is missing, because a loop's end is seen from its start.
+    Forward paths come first, where every s_nop is necessary; then, until nothing is missing, what
+    the end of a loop asks of its start.
     """
     result = list(lines)
+    backwards = False
     while True:
-        missing = _missing(result, target == "gfx950")
-        if not missing:
+        missing = _missing(result, target == "gfx950", backwards)
+        if not missing and backwards:
             return result
+        backwards = True
         for at in sorted(missing, reverse=True):
             served = result[at]
             assert isinstance(served, Instruction)
@@ -181,8 +184,11 @@ def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
                 left -= states
 
 
-def _missing(lines: Sequence[Line], gfx950: bool) -> dict[int, int]:
-    """Position -> wait states lacking before it, counting what earlier positions will get."""
+def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, int]:
+    """Position -> wait states lacking before it, counting what earlier positions will get.
+
+    Branches back are followed only if ``backwards``.
+    """
     sources: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
         if isinstance(line, Instruction):
@@ -210,6 +216,8 @@ def _missing(lines: Sequence[Line], gfx950: bool) -> dict[int, int]:
         while todo:
             place, distance = todo.pop()
             for before in _predecessors(lines, place, sources):
+                if before > place and not backwards:
+                    continue
                 if seen.get(before, MAX_WAIT_STATES) <= distance:
                     continue
                 seen[before] = distance

@@ -24,14 +24,14 @@ from pipeloom.emit.entry import EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.tile import check_out_dtype
+from pipeloom.emit.gemm.tile import ELEMENT_BYTES, check_out_dtype
 from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
 from pipeloom.emit.plan import plan_kernel
 from pipeloom.emit.program import emit_program
 from pipeloom.emit.text import kernel_text
-from pipeloom.geometry import WAVE_LANES, KernelGeometry
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.verify import Status, verify
 
@@ -82,8 +82,20 @@ class EmittedKernel:
             )
         return -(-N // self.geometry.BN), -(-M // self.geometry.BM), 1
 
-    def check_problem(self, M: int, N: int, K: int) -> None:
-        """Raise ``EmitError`` for a size that this kernel cannot compute."""
+    def check_problem(
+        self,
+        M: int,
+        N: int,
+        K: int,
+        *,
+        lda: int | None = None,
+        ldb: int | None = None,
+        ldc: int | None = None,
+    ) -> None:
+        """Raise ``EmitError`` for a size that this kernel cannot compute.
+
+        Leading dimensions count elements and are K, K and N where left out.
+        """
         for name, value in (("M", M), ("N", N)):
             if value < 1:
                 raise EmitError(f"{name} is {value}", hint="it must be at least 1", field=name)
@@ -93,6 +105,21 @@ class EmittedKernel:
                 hint=f"choose K = {self.k_min} + n * {self.k_step}, or pad K with zeros",
                 field="K",
             )
+        size = ELEMENT_BYTES[self.dtype]
+        for name, given, least in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
+            if given is not None and given < least:
+                raise EmitError(
+                    f"{name} is {given}, shorter than a row of {least}",
+                    hint="leading dimensions are in elements",
+                    field=name,
+                )
+            if given is not None and name != "ldc" and given * size % LOAD_BYTES:
+                raise EmitError(
+                    f"{name} is {given} elements of {size} bytes: rows of {name[2].upper()} are "
+                    "not 16-byte aligned",
+                    hint=f"pad it to a multiple of {LOAD_BYTES // size}",
+                    field=name,
+                )
 
 
 def emit_kernel(
