@@ -13,7 +13,7 @@ from pipeloom.emit.faults import (
     RegisterLimitError,
 )
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.single_buffer import single_buffer_geometry
+from pipeloom.emit.gemm.single_buffer import single_buffer_costs, single_buffer_geometry
 from pipeloom.emit.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.kernel import EmittedKernel, SourceLine, emit_kernel
@@ -54,5 +54,6 @@ __all__ = [
     "layout_for",
     "plan_kernel",
     "require_no_hazards",
+    "single_buffer_costs",
     "single_buffer_geometry",
 ]

@@ -148,8 +148,8 @@ def single_buffer_geometry(
 ) -> KernelGeometry:
     """A tile shape for the single-buffer kernel, with the deepest matrix instruction of the chip.
 
-    The counter costs are those of A and B separately; BK is 128 bytes by default (256 for the
-    deep fp8 instructions).
+    BK is 128 bytes by default (256 for the deep fp8 instructions). The vmcnt costs are those of A
+    and of B; ``single_buffer_costs`` has what a schedule counts.
     """
     if dtype not in ELEMENT_BYTES:
         raise EmitError(
@@ -177,6 +177,20 @@ def single_buffer_geometry(
         lgkm_per_load_a=0,
         lgkm_per_load_b=0,
     )
+
+
+def single_buffer_costs(geometry: KernelGeometry, k_steps: int) -> dict[str, int]:
+    """What one load and one fragment of this tile count, for ``TargetProfile.with_pipeline``.
+
+    A schedule compiled with these has the loosest waits that are right; one compiled without
+    counts fewer entries than there are, and waits for more than it must.
+    """
+    rows = (geometry.BM + geometry.BN) // GRID // geometry.MMA_M
+    reads = geometry.BK * geometry.elem_bytes * geometry.MMA_M // (LOAD_BYTES * WAVE_LANES)
+    return {
+        "vm_per_load_a": geometry.vm_per_load_a + geometry.vm_per_load_b,
+        "lgkm_per_load_a": rows * reads // k_steps,
+    }
 
 
 def single_buffer_emitter(request: EmitRequest) -> SingleBufferEmitter:
