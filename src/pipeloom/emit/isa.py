@@ -163,7 +163,7 @@ def _table() -> dict[str, Opcode]:
     valu = Unit.VALU
     add(valu, "v_mov_b32", "=v1", "svi1")
     binary = (
-        "v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
+        "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
         "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32"
     )
     add(valu, binary, "=v1", "svi1", "svi1")

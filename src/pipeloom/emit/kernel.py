@@ -24,7 +24,7 @@ from pipeloom.emit.entry import EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.tile import ELEMENT_BYTES, check_out_dtype
+from pipeloom.emit.gemm.tile import check_out_dtype
 from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
@@ -74,13 +74,17 @@ class EmittedKernel:
 
     def grid(self, M: int, N: int) -> tuple[int, int, int]:
         """Workgroups for an M x N result: along N, then along M."""
+        shape = self._shape()
+        return -(-N // shape.BN), -(-M // shape.BM), 1
+
+    def _shape(self) -> KernelGeometry:
         if self.geometry is None:
             raise EmitError(
-                f"kernel {self.name} has no tile shape to derive a grid from",
-                hint="a kernel of your own knows its grid itself",
+                f"kernel {self.name} has no tile shape to derive its launch from",
+                hint="a kernel of your own knows its grid and sizes itself",
                 field="geometry",
             )
-        return -(-N // self.geometry.BN), -(-M // self.geometry.BM), 1
+        return self.geometry
 
     def check_problem(
         self,
@@ -105,7 +109,7 @@ class EmittedKernel:
                 hint=f"choose K = {self.k_min} + n * {self.k_step}, or pad K with zeros",
                 field="K",
             )
-        size = ELEMENT_BYTES[self.dtype]
+        size = self._shape().elem_bytes
         for name, given, least in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
             if given is not None and given < least:
                 raise EmitError(
