@@ -8,8 +8,8 @@ and writes, so neither is written down twice.
     str(load)        # ds_read_b128 v[8:11], v2 offset:1024
     load.writes      # (v[8:11],)
 
-Opcodes are named as LLVM 22 spells them. The table holds what the emitters use and no more; a
-kernel of your own may add an ``Opcode`` and pass it to ``instruction``.
+Opcodes are named as LLVM 22 spells them. The table holds what the emitters use and their nearest
+relatives; a kernel of your own may make an ``Opcode`` and pass it to ``instruction``.
 """
 
 from __future__ import annotations

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from pipeloom import ScheduleConfig, SchedulingStrategy, compile_schedule
+from pipeloom.emit import CHIPS, assemble, count_conflicts, emit_kernel
 from pipeloom.emulate import Timing
+from pipeloom.emulate.lds import LocalMemory
+from pipeloom.schedules.ping_pong import PingPongSpec
+from pipeloom.schedules.spec_parts import GeometrySpec
+from pipeloom.synchronize import synchronize
 from pipeloom.trial import Data, Launchable, run_gemm
 
 Built = Callable[..., Launchable]
@@ -93,4 +102,62 @@ def test_several_workgroups_under_each_timing(built: Built, name: str, timing: T
 def test_a_result_of_one_element(built: Built) -> None:
     ready = built("single_buffer", "bf16", (64, 64, 64, 16, 0))
     trial = run_gemm(ready.emitted, ready, M=1, N=1, K=128, seed=2)
+    assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "target"),
+    [
+        ("ping_pong", (128, 128, 64, 16, 32), "gfx950"),
+        ("four_wave", (256, 256, 64, 32, 16), "gfx950"),
+        ("single_buffer", (64, 64, 64, 16, 0), "gfx942"),
+        ("single_buffer", (64, 64, 64, 32, 0), "gfx950"),
+    ],
+)
+def test_lds_accesses_of_a_run_never_conflict(
+    built: Built,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    shape: tuple[int, int, int, int, int],
+    target: str,
+) -> None:
+    """Not the layout on paper: the addresses that the machine code computes."""
+    seen: list[int] = []
+    load, store = LocalMemory.load, LocalMemory.store
+
+    def watch(addresses: npt.NDArray[np.int64]) -> None:
+        seen.append(count_conflicts(addresses.tolist(), CHIPS[target]))
+
+    def watched_load(self: LocalMemory, addresses: Any, size: int) -> Any:
+        watch(addresses)
+        return load(self, addresses, size)
+
+    def watched_store(self: LocalMemory, addresses: Any, values: Any) -> None:
+        watch(addresses)
+        store(self, addresses, values)
+
+    monkeypatch.setattr(LocalMemory, "load", watched_load)
+    monkeypatch.setattr(LocalMemory, "store", watched_store)
+    ready = built(name, "bf16", shape, target)
+    trial = run_gemm(ready.emitted, ready, M=shape[0], N=shape[1], K=2 * shape[2], seed=1)
+    assert trial.ok, trial.summary()
+    assert len(seen) >= 64
+    assert sum(seen) == 0
+
+
+KNOBS: list[dict[str, Any]] = [
+    {"scheduling": SchedulingStrategy.IDENTITY},
+    {"scheduling": SchedulingStrategy.GREEDY},
+    {"global_before_frag": True},
+    {"barrier_before_pre_ops": True, "lgkm_after_last": True},
+]
+
+
+@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+def test_other_orders_of_the_same_ops(knobs: dict[str, Any]) -> None:
+    """The emitter follows whatever order a strategy found, not one it knows."""
+    tile = GeometrySpec(BM=128, BN=128, BK=64, MMA_K=32, elem_bytes=2)
+    spec = PingPongSpec(geometry=tile, schedule_config=ScheduleConfig(**knobs))
+    emitted = emit_kernel(synchronize(compile_schedule(spec.build()), reorder=True))
+    trial = run_gemm(emitted, assemble(emitted), M=128, N=128, K=384, seed=4)
     assert trial.ok, trial.summary()

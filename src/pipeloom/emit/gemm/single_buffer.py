@@ -11,7 +11,7 @@ instructions emitted may be more, which only makes waits stricter (see ``lower_b
 
 from __future__ import annotations
 
-from pipeloom.emit.allocate import Value
+from pipeloom.emit.allocate import SETUP, Value
 from pipeloom.emit.chips import Chip
 from pipeloom.emit.code import Code
 from pipeloom.emit.entry import EmitRequest
@@ -76,7 +76,7 @@ class SingleBufferEmitter(GemmEmitter):
 
     def more_values(self, steps: frozenset[int]) -> list[Value]:
         """Where the thread writes in LDS; the thread number times 16 fits one register."""
-        live = steps | {-1}
+        live = steps | {SETUP}
         return [Value(f"write {w}", Bank.VECTOR, 1, live, 1) for w in range(self._write_windows())]
 
     def more_setup(self, code: Code, thread: Register) -> None:
