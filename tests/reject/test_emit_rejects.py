@@ -18,6 +18,7 @@ from pipeloom.emit import (
     assemble,
     assemble_text,
     chip_for,
+    default_geometry,
     emit_kernel,
     layout_for,
     single_buffer_geometry,
@@ -146,6 +147,13 @@ def test_a_schedule_without_shape_or_with_another(proved: CompiledSchedule) -> N
         emit_kernel(proved, geometry=wrong)
 
 
+def test_shallow_instructions_in_a_double_buffered_kernel() -> None:
+    tile = GeometrySpec(BM=128, BN=128, BK=64, MMA_K=16, elem_bytes=2)
+    compiled = synchronize(compile_schedule(PingPongSpec(geometry=tile).build()))
+    with pytest.raises(EmitError, match=r"takes 8 bytes per lane(.|\n)*16x16x32, 32x32x16"):
+        emit_kernel(compiled)
+
+
 def test_waves_with_nothing_to_load() -> None:
     tile = GeometrySpec(BM=128, BN=128, BK=32, MMA_K=32, elem_bytes=2)
     compiled = synchronize(compile_schedule(PingPongSpec(geometry=tile).build()))
@@ -228,3 +236,11 @@ def test_operands_that_do_not_fit_are_our_fault() -> None:
         instruction("ds_read_b128", vgpr(0, 2), vgpr(4))
     with pytest.raises(InternalError, match="ds_read_b128 takes"):
         instruction("ds_read_b128", vgpr(1, 4), vgpr(8))
+
+
+def test_default_tiles_of_unknown_things() -> None:
+    with pytest.raises(EmitError, match="no tile is known for schedule 'ping_pang'"):
+        default_geometry("ping_pang", "gfx950", "bf16")
+    for schedule in ("four_wave", "single_buffer"):
+        with pytest.raises(EmitError, match="dtype 'f64' is not known"):
+            default_geometry(schedule, "gfx950", "f64")

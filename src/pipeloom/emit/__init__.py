@@ -12,7 +12,7 @@ from pipeloom.emit.faults import (
     HazardError,
     RegisterLimitError,
 )
-from pipeloom.emit.gemm import EMITTERS
+from pipeloom.emit.gemm import EMITTERS, default_geometry
 from pipeloom.emit.gemm.single_buffer import single_buffer_costs, single_buffer_geometry
 from pipeloom.emit.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
@@ -48,6 +48,7 @@ __all__ = [
     "check_hazards",
     "chip_for",
     "count_conflicts",
+    "default_geometry",
     "emit_kernel",
     "insert_wait_states",
     "layout_conflicts",

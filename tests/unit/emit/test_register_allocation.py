@@ -7,7 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit import CHIPS, RegisterLimitError, Resources, plan_kernel
+from pipeloom.emit import (
+    CHIPS,
+    RegisterLimitError,
+    Resources,
+    default_geometry,
+    plan_kernel,
+    single_buffer_costs,
+)
 from pipeloom.emit.allocate import Value, allocate
 from pipeloom.emit.isa import Bank
 from pipeloom.emit.plan import register_lifetimes
@@ -87,3 +94,35 @@ def test_report(built: Callable[..., Launchable]) -> None:
 def test_waves_per_simd(vgprs: int, agprs: int, lds: int, waves: int, expected: int) -> None:
     made = Resources(vgprs, agprs, 40, lds, waves, "gfx950", 160 * 1024)
     assert made.waves_per_simd == expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "target", "dtype", "tile"),
+    [
+        ("ping_pong", "gfx950", "bf16", (256, 256, 64, 32)),
+        ("four_wave", "gfx950", "fp8", (256, 256, 128, 128)),
+        ("single_buffer", "gfx942", "fp16", (128, 128, 64, 16)),
+        ("single_buffer", "gfx942", "fp8", (128, 128, 128, 32)),
+    ],
+)
+def test_default_tiles(
+    schedule: str, target: str, dtype: str, tile: tuple[int, int, int, int]
+) -> None:
+    made = default_geometry(schedule, target, dtype)
+    assert tile == (made.BM, made.BN, made.BK, made.MMA_K)
+
+
+def test_single_buffer_costs_are_what_is_emitted(built: Callable[..., Launchable]) -> None:
+    emitted = built("single_buffer", "bf16", (128, 128, 64, 16, 0)).emitted
+    assert emitted.geometry is not None
+    costs = single_buffer_costs(emitted.geometry, k_steps=2)
+    for family, what, cost in (
+        ("buffer_load", "prologue[0]", "vm_per_load_a"),
+        ("ds_read", "FRAGMENT_LOAD", "lgkm_per_load_a"),
+    ):
+        served = [
+            source.entry
+            for source in emitted.line_map.values()
+            if source.entry and what in source.entry and source.text.startswith(family)
+        ]
+        assert served.count(served[0]) == costs[cost]

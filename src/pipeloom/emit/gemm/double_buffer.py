@@ -20,7 +20,7 @@ from pipeloom.emit.gemm.tile import GemmTile, OperandShape, matrix_shape, tile_l
 from pipeloom.emit.isa import LDS_DMA, M0
 from pipeloom.emit.plan import PlannedStep
 from pipeloom.errors import InternalError
-from pipeloom.geometry import KernelGeometry
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Counter
 from pipeloom.kernels.double_buffer import (
@@ -114,6 +114,19 @@ def double_buffer_tile(
             field="target",
         )
     matrix = matrix_shape(chip, dtype, geometry)
+    fragment = matrix.side * matrix.depth * geometry.elem_bytes // WAVE_LANES
+    if fragment < LOAD_BYTES:
+        deep = [
+            f"{m}x{n}x{k}"
+            for kind, m, n, k in chip.matrix
+            if kind == dtype and m * k * geometry.elem_bytes >= WAVE_LANES * LOAD_BYTES
+        ]
+        raise EmitError(
+            f"a {matrix.side}x{matrix.side}x{matrix.depth} matrix instruction takes {fragment} bytes "
+            f"per lane, but the {kernel.name} kernel reads fragments 16 bytes at a time",
+            hint=f"use one of: {', '.join(deep)}",
+            field="KernelGeometry.MMA_K",
+        )
     row_bytes = geometry.BK * geometry.elem_bytes
     a = _operand_shape(kernel, "A", geometry.BM, 0)
     b = _operand_shape(kernel, "B", geometry.BN, STAGES * geometry.BM * row_bytes)
