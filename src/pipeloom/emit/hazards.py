@@ -24,6 +24,7 @@ from pipeloom.emit.isa import (
     M0,
     VCC,
     Bank,
+    Comment,
     Instruction,
     Label,
     Line,
@@ -187,58 +188,62 @@ def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
 def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, int]:
     """Position -> wait states lacking before it, counting what earlier positions will get.
 
-    Branches back are followed only if ``backwards``.
+    Branches back are followed only if ``backwards``, and then nothing else is looked at again.
     """
-    sources: dict[str, list[int]] = {}
-    for at, line in enumerate(lines):
-        if isinstance(line, Instruction):
-            for operand in line.operands:
-                if isinstance(operand, str):
-                    sources.setdefault(operand, []).append(at)
-    facts = [_Facts.of(line) if isinstance(line, Instruction) else None for line in lines]
+    kept = [at for at, line in enumerate(lines) if not isinstance(line, Comment)]
+    program = [lines[at] for at in kept]
+    facts = [_Facts.of(line) if isinstance(line, Instruction) else None for line in program]
+    before = _predecessors(program)
     missing: dict[int, int] = {}
-    number = far = 0
+    far = behind_loop = -1
     for at, second in enumerate(facts):
         if second is None:
             # Behind a label the path may come from anywhere.
-            far = number + MAX_WAIT_STATES if isinstance(lines[at], Label) else far
+            far = at + MAX_WAIT_STATES
+            behind_loop = far if any(p > at for p in before[at]) else behind_loop
             continue
-        number += 1
         rules = _BY_PAIR[second.unit]
-        reach = MAX_WAIT_STATES if number <= far else _NEAR
+        reach = MAX_WAIT_STATES if at <= far else _NEAR
         if second.unit is Unit.MFMA:
-            far = number + MAX_WAIT_STATES
-        if not rules:
+            far = at + MAX_WAIT_STATES
+        if not rules or (backwards and at > behind_loop):
             continue
         lacking = 0
         seen: dict[int, int] = {}
         todo = [(at, 0)]
         while todo:
             place, distance = todo.pop()
-            for before in _predecessors(lines, place, sources):
-                if before > place and not backwards:
+            for other in before[place]:
+                if other > place and not backwards:
                     continue
-                if seen.get(before, MAX_WAIT_STATES) <= distance:
+                if seen.get(other, MAX_WAIT_STATES) <= distance:
                     continue
-                seen[before] = distance
-                first, between = facts[before], distance
+                seen[other] = distance
+                first, between = facts[other], distance
                 if first is not None:
                     for rule in rules.get(first.unit, ()):
                         lacking = max(lacking, rule.needed(first, second, gfx950) - distance)
-                    between += first.item.wait_states + missing.get(before, 0)
+                    between += first.item.wait_states + missing.get(other, 0)
                 if between < reach:
-                    todo.append((before, between))
+                    todo.append((other, between))
         if lacking > 0:
             missing[at] = lacking
-    return missing
+    return {kept[at]: states for at, states in missing.items()}
 
 
-def _predecessors(lines: Sequence[Line], at: int, sources: dict[str, list[int]]) -> list[int]:
-    line = lines[at]
-    found = list(sources.get(line.name, ())) if isinstance(line, Label) else []
-    if at > 0:
-        before = lines[at - 1]
-        ends = isinstance(before, Instruction) and before.opcode.name in ("s_branch", "s_endpgm")
-        if not ends:
-            found.append(at - 1)
+def _predecessors(program: Sequence[Line]) -> list[list[int]]:
+    """For each line, the lines that control can come from."""
+    sources: dict[str, list[int]] = {}
+    for at, line in enumerate(program):
+        if isinstance(line, Instruction) and line.opcode.unit is Unit.CONTROL:
+            for operand in line.operands:
+                if isinstance(operand, str):
+                    sources.setdefault(operand, []).append(at)
+    found = []
+    falls_through = False
+    for at, line in enumerate(program):
+        here = list(sources.get(line.name, ())) if isinstance(line, Label) else []
+        found.append([*here, at - 1] if falls_through else here)
+        ends = isinstance(line, Instruction) and line.opcode.name in ("s_branch", "s_endpgm")
+        falls_through = not ends
     return found

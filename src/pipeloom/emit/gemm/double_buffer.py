@@ -122,8 +122,8 @@ def double_buffer_tile(
             if kind == dtype and m * k * geometry.elem_bytes >= WAVE_LANES * LOAD_BYTES
         ]
         raise EmitError(
-            f"a {matrix.side}x{matrix.side}x{matrix.depth} matrix instruction takes {fragment} bytes "
-            f"per lane, but the {kernel.name} kernel reads fragments 16 bytes at a time",
+            f"a {matrix.side}x{matrix.side}x{matrix.depth} matrix instruction takes {fragment} "
+            f"bytes per lane, but the {kernel.name} kernel reads fragments 16 bytes at a time",
             hint=f"use one of: {', '.join(deep)}",
             field="KernelGeometry.MMA_K",
         )
