@@ -76,11 +76,13 @@ class Trial:
         what = f"M={m} N={n} K={k} seed {self.seed}"
         if self.ok:
             return f"{what}: correct ({self.executed} instructions)"
-        parts = [f"{len(self.findings)} finding(s), first: {self.findings[0]}"] * bool(
-            self.findings
-        )
-        parts += [f"{self.wrong} of {m * n} elements wrong"] * bool(self.wrong)
-        parts += [f"{self.spoilt} bytes written outside C"] * bool(self.spoilt)
+        parts = []
+        if self.findings:
+            parts.append(f"{len(self.findings)} finding(s), first: {self.findings[0]}")
+        if self.wrong:
+            parts.append(f"{self.wrong} of {m * n} elements wrong")
+        if self.spoilt:
+            parts.append(f"{self.spoilt} bytes written outside C")
         return f"{what}: WRONG: " + "; ".join(parts)
 
 

@@ -13,7 +13,7 @@ epilogue:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from pipeloom.emit.code import Code
 from pipeloom.emit.entry import EntryEmitter
@@ -100,23 +100,31 @@ def _emit_op(emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code) -
         case _:
             start = len(code.lines)
             emitter.entry(code, step)
-            _check_counts(emitter, plan, step, code, start)
+            added = [line for line in code.lines[start:] if isinstance(line, Instruction)]
+            _check_control(step, added)
+            _check_counts(emitter, plan, step, added)
+
+
+def _check_control(step: PlannedStep, added: Sequence[Instruction]) -> None:
+    """A data op neither waits nor branches: the proof knows the schedule's waits only."""
+    for line in added:
+        if line.opcode.unit is Unit.CONTROL and line.opcode.name != "s_nop":
+            raise EmitError(
+                f"the emitter of {describe_op(step.op)} added {str(line)!r}, which is no part of "
+                "the schedule",
+                hint="waits, barriers and priorities are entries of their own",
+                field="emitter",
+            )
 
 
 def _check_counts(
-    emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code, start: int
+    emitter: EntryEmitter, plan: Plan, step: PlannedStep, added: Sequence[Instruction]
 ) -> None:
     """The counters move as the kernel model says, or the schedule's waits mean something else."""
-    emitted: Mapping[Counter, int] = {
-        counter: sum(
-            isinstance(line, Instruction) and line.opcode.unit is unit
-            for line in code.lines[start:]
-        )
-        for counter, unit in _COUNTED.items()
-    }
     placed = Step(0, step.op, step.phase, step.slot, None, 0, step.tile, step.origin)
     effect = plan.kernel.effect(placed, 0)
-    for counter, count in emitted.items():
+    for counter, unit in _COUNTED.items():
+        count = sum(line.opcode.unit is unit for line in added)
         modelled = effect.entries if effect.counter is counter else 0
         if count == modelled or (count > modelled > 0 and counter in emitter.lower_bounds):
             continue

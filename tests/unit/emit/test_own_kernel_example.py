@@ -64,3 +64,35 @@ def test_a_walk_that_is_no_loop_is_refused(example: ModuleType) -> None:
 
     with pytest.raises(EmitError, match="another prologue or epilogue with"):
         plan_kernel(Growing(), compiled)
+
+
+def test_an_entry_may_not_wait_or_load_by_itself(example: ModuleType) -> None:
+    kernel = example.RowSumKernel()
+    compiled = synchronize(example.row_sum_schedule(), kernel)
+
+    class Waiting(example.RowSumEmitter):  # type: ignore[name-defined, misc]
+        def entry(self, code, step):  # type: ignore[no-untyped-def]
+            code.wait(vm=0)
+            super().entry(code, step)
+
+    with pytest.raises(EmitError, match=r"added 's_waitcnt vmcnt\(0\)', which is no part"):
+        emit_kernel(compiled, kernel=kernel, emitter=Waiting)
+
+    class Greedy(example.RowSumEmitter):  # type: ignore[name-defined, misc]
+        def entry(self, code, step):  # type: ignore[no-untyped-def]
+            super().entry(code, step)
+            super().entry(code, step)
+
+    with pytest.raises(EmitError, match=r"takes 2 vmcnt entries .* counts 1"):
+        emit_kernel(compiled, kernel=kernel, emitter=Greedy)
+
+
+def test_a_kernel_whose_loop_always_runs(example: ModuleType) -> None:
+    class AtLeastOnce(example.RowSumKernel):  # type: ignore[name-defined, misc]
+        min_trips = 1
+
+    kernel = AtLeastOnce()
+    compiled = synchronize(example.row_sum_schedule(), kernel)
+    emitted = emit_kernel(compiled, kernel=kernel, emitter=example.RowSumEmitter)
+    assert (emitted.k_min, emitted.k_step) == (4, 2)
+    assert plan_kernel(kernel, compiled).first_tiles == 2
