@@ -27,7 +27,7 @@ Q_K_V = 3
 
 class QkvProjection(pl.PipelineSchedule):
     def config(self) -> pl.PipelineConfig:
-        return replace(pl.mi355x_double_buffer(vm_per_load_a=2, vm_per_load_b=4), n_mmas=Q_K_V)
+        return replace(pl.mi355x_double_buffer(2, 4, max_globals=0), n_mmas=Q_K_V)
 
     def schedule_config(self) -> pl.ScheduleConfig:
         return pl.ScheduleConfig(scheduling=pl.SchedulingStrategy.CSP, auto_drain=True)

@@ -65,9 +65,14 @@ from pipeloom.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.spec import build_schedule, load_spec
 from pipeloom.strategies import Ordering, OrderLimits, Strategy
 from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
-from pipeloom.strategies.csp import optimal_schedule, optimal_schedule_with_halves
+from pipeloom.strategies.csp import (
+    CspStrategy,
+    optimal_schedule,
+    optimal_schedule_with_halves,
+)
 from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.structure import verify_schedule
+from pipeloom.synchronize import synchronize
 from pipeloom.targets.mi355x import (
     MatmulTag,
     SingleBufferTag,
@@ -78,6 +83,7 @@ from pipeloom.targets.mi355x import (
     mi355x_single_buffer_target,
     mi355x_target,
 )
+from pipeloom.verify import Verdict, verify
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
 
 __version__ = "0.1.0"
@@ -89,6 +95,7 @@ __all__ = [
     "Certificate",
     "CompiledSchedule",
     "ConfigError",
+    "CspStrategy",
     "DeclarativeSchedule",
     "DepEdge",
     "DepKind",
@@ -129,6 +136,7 @@ __all__ = [
     "StructureError",
     "TargetCostModel",
     "TargetProfile",
+    "Verdict",
     "WaitStrategy",
     "WarpStaggerRule",
     "annotate_ops",
@@ -164,5 +172,7 @@ __all__ = [
     "simple_greedy",
     "single_buffer_edge_rules",
     "single_buffer_reorder",
+    "synchronize",
+    "verify",
     "verify_schedule",
 ]

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pipeloom.checks import check_int
+from pipeloom.errors import StructureError
 from pipeloom.ops import OpDesc, OpRole
 
 EmittedOp = tuple[OpDesc, bool]
@@ -149,6 +151,16 @@ class PipelineProgram:
     blocks: tuple[MMABlockSpec, ...]
     blocks_per_partition: int
     explicit_blocks: tuple[tuple[OpDesc, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_int("PipelineProgram", "blocks_per_partition", self.blocks_per_partition, 1)
+        if self.explicit_blocks and len(self.explicit_blocks) != len(self.blocks):
+            raise StructureError(
+                f"PipelineProgram.explicit_blocks has {len(self.explicit_blocks)} op lists for "
+                f"{len(self.blocks)} blocks",
+                hint="give one list per block; an empty one keeps the template",
+                field="PipelineProgram.explicit_blocks",
+            )
 
     def halves(self) -> Iterator[tuple[int, tuple[MMABlockSpec, ...]]]:
         """Each partition's number and blocks."""

@@ -5,26 +5,28 @@
     program   build_kernel_program                blocks, waits, structural verification
     phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
     account   every declared op exactly once      or an error, never a silent loss
+    sync      with "proven": new waits, barriers  and a proof, for every trip count
 
-The accounting comes last because a schedule's own hooks (explicit blocks, transform_kernel) run
-after the structural checks; checking anything earlier would check the wrong thing.
+The accounting comes after the phases because a schedule's own hooks (explicit blocks,
+transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal, TypeVar, get_args
 
 from pipeloom.blocks import PipelineProgram
-from pipeloom.checks import check_instance
+from pipeloom.checks import check_instance, nearest
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.declare import PipelineSchedule
-from pipeloom.errors import StructureError
+from pipeloom.errors import ConfigError, StructureError
 from pipeloom.graph import DepEdge, LoopBody, describe_op
 from pipeloom.notes import ineffective_knobs
-from pipeloom.ops import OpDesc, OpRole
+from pipeloom.ops import OpDesc, Phase
 from pipeloom.phases import (
     Phases,
     derive_double_buffer_phases,
@@ -34,56 +36,97 @@ from pipeloom.phases import (
 )
 from pipeloom.program import build_kernel_program
 from pipeloom.strategies import Ordering, OrderLimits, Strategy, strategy_for
+from pipeloom.synchronize import synchronize
+
+T = TypeVar("T")
+
+
+Sync = Literal["reference", "proven"]
+"""Whose waits and barriers: the specification's, or those that follow from the dependences."""
 
 
 def compile_schedule(
-    schedule: PipelineSchedule, *, strategy: Strategy | None = None
+    schedule: PipelineSchedule,
+    *,
+    strategy: Strategy | None = None,
+    sync: Sync = "reference",
+    reorder: bool = False,
 ) -> CompiledSchedule:
     """Derive the software pipeline of ``schedule``.
 
-    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own.
-    Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that
-    keeps every op.
+    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own. With
+    ``sync="proven"`` the waits and barriers are derived from the dependences alone and the result
+    is proved free of races for every trip count; ``reorder`` then lets the fewest ops move where
+    no synchronisation can save the order.
+
+    Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that keeps
+    every op.
     """
     check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
+    if sync not in get_args(Sync):
+        raise ConfigError(
+            f"compile_schedule.sync is {sync!r}, but must be 'reference' or 'proven'",
+            hint=nearest(str(sync), get_args(Sync)),
+            field="compile_schedule.sync",
+        )
     config, knobs = schedule.config(), schedule.schedule_config()
-    body = tuple(schedule.build_body())
-    _check_body(body)
-    edges = tuple(schedule.derive_edges(body))
+    check_instance(schedule.name, "config()", config, PipelineConfig)
+    check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
+    body = _returned("build_body()", schedule.build_body(), OpDesc)
+    if not body:
+        raise StructureError(
+            "build_body() returned no ops", hint="declare at least one MMA", field="body"
+        )
+    edges = _returned("derive_edges()", schedule.derive_edges(body), DepEdge)
     graph = LoopBody(body, edges)
     ordering = _order(graph, config, knobs, strategy)
-    program: PipelineProgram | None
+    program: PipelineProgram | None = None
     if config.depth >= 2:
-        program, phases, deps = _double_buffer(schedule, body, ordering, config, knobs)
+        program, phases = _double_buffer(schedule, body, ordering, config, knobs)
     else:
-        program, phases, deps = _single_buffer(schedule, body, edges, config)
-    _account_for_ops(body, phases.kernel)
-    return CompiledSchedule(
+        phases = derive_single_buffer_phases(body, config)
+    kernel = _transformed(schedule, phases.kernel, body)
+    _account_for_ops(body, kernel)
+    deps = edges
+    if config.depth >= 2:
+        deps = tuple(derive_kernel_deps(kernel, config.num_partitions))
+    compiled = CompiledSchedule(
         schedule=schedule.name,
         config=config,
         schedule_config=knobs,
         body=body,
         edges=edges,
-        order=ordering.order,
+        order=tuple(ordering.order),
         certificate=ordering.certificate,
         program=program,
         prologue=phases.prologue,
-        kernel=phases.kernel,
+        kernel=kernel,
         epilogue=phases.epilogue,
         kernel_deps=deps,
         warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
         geometry=schedule.geometry(),
-        notes=schedule.notes() + ineffective_knobs(config, knobs),
+        notes=(*schedule.notes(), *ineffective_knobs(config, knobs)),
     )
+    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
 
 
-def _check_body(body: Sequence[object]) -> None:
-    if not body:
-        raise StructureError(
-            "build_body() returned no ops", hint="declare at least one MMA", field="body"
+def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:
+    """What a hook of the user's returned, as a tuple; anything else is an error that names it."""
+    if not isinstance(values, Iterable):
+        raise ConfigError(
+            f"{hook} returned {values!r}, but must return a list of {kind.__name__}",
+            hint="end it with a return statement that gives a list",
+            field=hook,
         )
-    for index, op in enumerate(body):
-        check_instance("build_body()", f"[{index}]", op, OpDesc)
+    items = tuple(values)
+    for index, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise ConfigError(
+                f"{hook}[{index}] is {item!r}, but must be a {kind.__name__}",
+                hint=f"return a list of {kind.__name__} values",
+                field=hook,
+            )
+    return items
 
 
 def _order(
@@ -122,39 +165,42 @@ def _double_buffer(
     ordering: Ordering,
     config: PipelineConfig,
     knobs: ScheduleConfig,
-) -> tuple[PipelineProgram, Phases, tuple[DepEdge, ...]]:
+) -> tuple[PipelineProgram, Phases]:
     ordered = [body[i] for i in ordering.order]
     program = build_kernel_program(ordered, config, knobs)
-    explicit = schedule.build_explicit_blocks(body, program)
-    if explicit:
-        if len(explicit) != len(program.blocks):
+    lists = schedule.build_explicit_blocks(body, program)
+    if lists:
+        explicit = tuple(
+            _returned(f"build_explicit_blocks()[{number}]", ops, OpDesc)
+            for number, ops in enumerate(_returned("build_explicit_blocks()", lists, object))
+        )
+        program = replace(program, explicit_blocks=explicit)
+    bootstrap = _returned("bootstrap_frags()", schedule.bootstrap_frags(), OpDesc)
+    return program, derive_double_buffer_phases(program, config, knobs, bootstrap)
+
+
+def _transformed(
+    schedule: PipelineSchedule, kernel: tuple[ScheduleEntry, ...], body: tuple[OpDesc, ...]
+) -> tuple[ScheduleEntry, ...]:
+    """The kernel after the schedule's own last word, which must keep slots and phase in order."""
+    entries = _returned(
+        "transform_kernel()", schedule.transform_kernel(kernel, body), ScheduleEntry
+    )
+    for slot, entry in enumerate(entries):
+        if entry.time_slot != slot or entry.phase is not Phase.KERNEL:
             raise StructureError(
-                f"build_explicit_blocks returned {len(explicit)} op lists for "
-                f"{len(program.blocks)} blocks",
-                hint="return one list per block; an empty one keeps the template",
-                field="build_explicit_blocks",
+                f"transform_kernel()[{slot}] has time_slot {entry.time_slot} and phase "
+                f"{entry.phase!r}",
+                hint="number the entries 0, 1, 2, ... in Phase.KERNEL",
+                field="transform_kernel",
             )
-        program = replace(program, explicit_blocks=tuple(tuple(ops) for ops in explicit))
-    phases = derive_double_buffer_phases(program, config, knobs, schedule.bootstrap_frags())
-    return program, phases, tuple(derive_kernel_deps(phases.kernel, config.num_partitions))
-
-
-def _single_buffer(
-    schedule: PipelineSchedule,
-    body: tuple[OpDesc, ...],
-    edges: tuple[DepEdge, ...],
-    config: PipelineConfig,
-) -> tuple[None, Phases, tuple[DepEdge, ...]]:
-    phases = derive_single_buffer_phases(body, config)
-    kernel = tuple(schedule.transform_kernel(phases.kernel, body))
-    return None, replace(phases, kernel=kernel), edges
+    return entries
 
 
 def _account_for_ops(body: Sequence[OpDesc], kernel: Sequence[ScheduleEntry]) -> None:
-    """Every declared data op is in the kernel exactly as often as it was declared."""
-    framework = (OpRole.SYNC, OpRole.FENCE)
-    declared = Counter(op for op in body if op.role not in framework)
-    emitted = Counter(e.op for e in kernel if e.op.role not in framework)
+    """Every op of the author's is in the kernel exactly as often as it was declared."""
+    declared = Counter(op for op in body if not op.is_framework)
+    emitted = Counter(e.op for e in kernel if not e.op.is_framework)
     for op in [*declared, *emitted]:
         if declared[op] != emitted[op]:
             raise StructureError(

@@ -244,10 +244,18 @@ class PipelineConfig:
         return self.lgkm_per_load_a if channel == 0 else self.lgkm_per_load_b
 
 
+@dataclass(frozen=True, slots=True)
 class _AnyGroup:
     """A group of ``ScheduleConfig`` values that belong to one concern."""
 
-    __slots__ = ()
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for f in fields(self):
+            if f.type == "bool":
+                check_bool(owner, f.name, getattr(self, f.name))
+            else:
+                high = NO_LGKM_FIRST if f.name == "wait_lgkm_first" else None
+                check_int(owner, f.name, getattr(self, f.name), 0, high)
 
     def to_fields(self) -> dict[str, Any]:
         """The group's values under the names that ``ScheduleConfig`` gives them."""
@@ -387,7 +395,13 @@ class ScheduleConfig:
         plain = {k: v for k, v in values.items() if not isinstance(v, _GROUPS)}
         merged: dict[str, Any] = {}
         for group in given:
-            check_instance("ScheduleConfig", "from_strategies", group, _AnyGroup)
+            if not isinstance(group, _GROUPS):
+                raise ConfigError(
+                    f"ScheduleConfig.from_strategies got {group!r}, which is not a strategy group",
+                    hint=f"pass one of {', '.join(g.__name__ for g in _GROUPS)}, or plain values "
+                    "by name",
+                    field="ScheduleConfig.from_strategies",
+                )
             grouped = group.to_fields()
             if grouped.keys() & merged.keys():
                 raise ConfigError(

@@ -44,11 +44,21 @@ class TargetCostModel:
     _by_tag: dict[int, OpCost] = field(init=False, repr=False, compare=False)
 
     def __init__(self, costs: Mapping[int, OpCost], names: Mapping[int, str] | None = None) -> None:
-        known = names or {}
+        known = {} if names is None else names
+        check_instance("TargetCostModel", "costs", costs, Mapping)
+        check_instance("TargetCostModel", "names", known, Mapping)
         for tag, cost in costs.items():
             check_int("TargetCostModel", "tag", tag, 0, MAX_KERNEL_TAG, "kernel tags are 0 to 127")
             check_instance("TargetCostModel", f"costs[{tag}]", cost, OpCost)
-        for tag in known:
+        owner: dict[str, int] = {}
+        for tag, name in known.items():
+            check_instance("TargetCostModel", f"names[{tag}]", name, str)
+            if owner.setdefault(name, tag) != tag:
+                raise ConfigError(
+                    f"TargetCostModel.names calls both tag {owner[name]} and tag {tag} {name!r}",
+                    hint="give every tag a name of its own: latency overrides go by name",
+                    field="TargetCostModel.names",
+                )
             if tag not in costs:
                 raise ConfigError(
                     f"TargetCostModel.names has tag {tag}, which has no cost",

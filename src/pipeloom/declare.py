@@ -53,7 +53,7 @@ class PipelineSchedule(ABC):
     def transform_kernel(
         self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
     ) -> tuple[ScheduleEntry, ...]:
-        """A last word on the kernel's entries (single-buffered loops)."""
+        """A last word on the kernel's entries, numbered from 0; every op must stay in them."""
         return entries
 
     def build_explicit_blocks(

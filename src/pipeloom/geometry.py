@@ -108,6 +108,7 @@ class KernelGeometry:
         wave_grid: tuple[int, int],
         lds_limit: int,
     ) -> KernelGeometry:
+        check_int("KernelGeometry", "lds_limit", lds_limit, 1)
         names = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
         for name, value in zip(names, (*block, *mma, elem_bytes), strict=True):
             check_int("KernelGeometry", name, value, 1)

@@ -61,8 +61,8 @@ def describe_op(op: OpDesc, index: int | None = None) -> str:
 class LoopBody:
     """Ops and their dependences. Construction validates; every derived table is cached.
 
-    Guarantees: every edge joins two different ops of the body, and the edges of distance 0 form
-    no cycle, so ``topological`` orders all ops.
+    Guarantees: every edge joins ops of the body, an op depends on itself only across iterations,
+    and the edges of distance 0 form no cycle, so ``topological`` orders all ops.
     """
 
     ops: tuple[OpDesc, ...]
@@ -71,12 +71,21 @@ class LoopBody:
     def __init__(self, ops: Iterable[OpDesc], edges: Iterable[DepEdge] = ()) -> None:
         object.__setattr__(self, "ops", tuple(ops))
         object.__setattr__(self, "edges", tuple(edges))
+        self._check_kinds()
         self._check_bounds()
         if len(self.topological) < len(self.ops):
             raise self._cycle_error()
 
     def __len__(self) -> int:
         return len(self.ops)
+
+    def _check_kinds(self) -> None:
+        for number, op in enumerate(self.ops):
+            if not isinstance(op, OpDesc):
+                check_instance("LoopBody", f"ops[{number}]", op, OpDesc)
+        for number, edge in enumerate(self.edges):
+            if not isinstance(edge, DepEdge):
+                check_instance("LoopBody", f"edges[{number}]", edge, DepEdge)
 
     def _check_bounds(self) -> None:
         n = len(self.ops)

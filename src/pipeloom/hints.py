@@ -15,6 +15,9 @@ from pipeloom.compiled import ScheduleEntry
 from pipeloom.errors import ConfigError
 from pipeloom.ops import OpDesc, OpRole, Phase
 
+MAX_HINTS = 100_000
+"""More hints than any loop has instructions; only a slip in the counts gets there."""
+
 
 class HintGroup(IntEnum):
     """Instruction groups, as the specification numbers them."""
@@ -43,6 +46,11 @@ class AMDScheduleHints:
         for name in ("a_loads_per_thread", "b_loads_per_thread"):
             check_int("AMDScheduleHints", name, getattr(self, name), 0)
 
+    def pattern_length(self, fragments: int) -> int:
+        """How many hints a body with that many fragment loads gets."""
+        reads = (self.m_mmas + self.n_mmas) * fragments
+        return 2 * reads + 4 * (self.a_loads_per_thread + self.b_loads_per_thread)
+
 
 def append_amd_hints(
     entries: Sequence[ScheduleEntry],
@@ -60,6 +68,13 @@ def append_amd_hints(
             "AMD hints spread MFMAs over LDS reads, but the body has no fragment load",
             hint="use num_k_tiles >= 1",
             field="num_k_tiles",
+        )
+    if hints.pattern_length(len(fragments)) > MAX_HINTS:
+        raise ConfigError(
+            f"AMD hints for {len(fragments)} fragments would append "
+            f"{hints.pattern_length(len(fragments))} entries to the kernel, over {MAX_HINTS}",
+            hint="the counts are per thread and iteration: lower m_mmas, n_mmas or the loads",
+            field="AMDScheduleHints",
         )
     mmas = hints.m_mmas * hints.n_mmas * hints.k_mmas
     stores = hints.a_loads_per_thread + hints.b_loads_per_thread

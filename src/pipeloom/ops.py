@@ -176,17 +176,17 @@ class OpDesc:
     @staticmethod
     def wait_vm(count: int) -> OpDesc:
         """``s_waitcnt vmcnt(count)``."""
-        return _sync(OpTag.WAIT_VM, OpRole.SYNC, 0, count)
+        return _cached_sync(OpTag.WAIT_VM, OpRole.SYNC, 0, count)
 
     @staticmethod
     def wait_lgkm(count: int) -> OpDesc:
         """``s_waitcnt lgkmcnt(count)``."""
-        return _sync(OpTag.WAIT_LGKM, OpRole.SYNC, 0, count)
+        return _cached_sync(OpTag.WAIT_LGKM, OpRole.SYNC, 0, count)
 
     @staticmethod
     def set_prio(priority: int) -> OpDesc:
         """``s_setprio priority``."""
-        return _sync(OpTag.SET_PRIO, OpRole.FENCE, 0, priority)
+        return _cached_sync(OpTag.SET_PRIO, OpRole.FENCE, 0, priority)
 
     @staticmethod
     def schedule_barrier() -> OpDesc:
@@ -196,12 +196,19 @@ class OpDesc:
     @staticmethod
     def sched_group_barrier(mask: int, count: int) -> OpDesc:
         """A compiler hint: ``count`` instructions of the group ``mask`` come next."""
-        return _sync(OpTag.SCHED_GROUP_BARRIER, OpRole.FENCE, mask, count)
+        return _cached_sync(OpTag.SCHED_GROUP_BARRIER, OpRole.FENCE, mask, count)
 
     @staticmethod
     def none() -> OpDesc:
         """The absent op."""
         return _NONE
+
+
+def _cached_sync(tag: OpTag, role: OpRole, subtile: int, wait_value: int) -> OpDesc:
+    """Check first: the cache takes 1, 1.0 and True for the same key, and cannot hash a list."""
+    check_int("OpDesc", "subtile", subtile, 0)
+    check_int("OpDesc", "wait_value", wait_value, 0)
+    return _sync(tag, role, subtile, wait_value)
 
 
 @lru_cache(maxsize=1024)

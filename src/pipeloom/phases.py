@@ -13,7 +13,7 @@ from pipeloom.blocks import EmittedOp, MMABlockSpec, PipelineProgram, is_prefetc
 from pipeloom.compiled import ScheduleEntry
 from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.errors import StructureError
-from pipeloom.graph import DepEdge, DepKind
+from pipeloom.graph import DepEdge, DepKind, describe_op
 from pipeloom.ops import KOffsetKind, OpDesc, OpRole, OpTag, Phase
 
 
@@ -45,6 +45,14 @@ def derive_prologue_from_program(
     own, so that the rest stays in flight into the loop.
     """
     prefetches = [op for block in program.blocks for op in block.loads if is_prefetch_load(op)]
+    for op in prefetches:
+        if op.stage > 1:
+            raise StructureError(
+                f"{describe_op(op)} prefetches into stage {op.stage}, but the prologue fills only "
+                "stages 0 and 1",
+                hint="double-buffered loads alternate between stages 0 and 1",
+                field="body",
+            )
     stages = [
         [_prologue_load(op, config, k) for op in prefetches if op.stage == stage]
         for stage, k in ((0, KOffsetKind.K0), (1, KOffsetKind.K1))
@@ -151,6 +159,15 @@ def derive_single_buffer_phases(body: Sequence[OpDesc], config: PipelineConfig) 
                 f"a single-buffered body needs exactly one {what}, but has {len(ops)}",
                 hint="one load and one store cover the tile; fragment subtile "
                 f"{selector} (loop_carried.selector) is the carried one",
+                field="body",
+            )
+    placed = (OpRole.GLOBAL_LOAD, OpRole.SHARED_STORE, OpRole.FRAGMENT_LOAD, OpRole.COMPUTE)
+    for op in body:
+        if op.role not in placed and not op.is_framework:
+            raise StructureError(
+                f"{describe_op(op)} has role {op.role.name}, which the drain passes would lose",
+                hint="a single-buffered body is made of GLOBAL_LOAD, SHARED_STORE, FRAGMENT_LOAD "
+                "and COMPUTE ops, and barriers",
                 field="body",
             )
     fence, barrier = OpDesc.schedule_barrier(), OpDesc.barrier()

@@ -7,6 +7,7 @@ strings, floats, enums, tuples, optionals and other such dataclasses.
 
 from __future__ import annotations
 
+import reprlib
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -18,6 +19,10 @@ from pipeloom.checks import nearest
 from pipeloom.errors import ScheduleError, SpecError
 
 T = TypeVar("T")
+
+_BRIEF = reprlib.Repr()
+"""A ``repr`` that stops at some depth; the built-in one overflows on deep nesting."""
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def to_plain(value: object) -> Any:
@@ -33,13 +38,17 @@ def to_plain(value: object) -> Any:
     return value
 
 
-def from_plain(cls: type[T], data: object, where: str = "", *, overlay: bool = False) -> T:
+def from_plain(
+    cls: type[T], data: object, where: str = "", *, overlay: bool = False, name: str = ""
+) -> T:
     """Build ``cls`` from plain data; ``where`` is the key path for error messages.
+
+    ``name`` is what messages call the outermost mapping, where the class name would say nothing.
 
     With ``overlay``, a nested mapping only changes the keys it names: the rest keeps the value
     of the field's default. Spec files want that; ``from_dict`` does not.
     """
-    label = where or cls.__name__
+    label = where or name or cls.__name__
     if not isinstance(data, Mapping):
         raise SpecError(
             f"{label} is {_short(data)}, but must be a mapping",
@@ -124,7 +133,7 @@ def _required(cls: Any) -> frozenset[str]:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = _BRIEF.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -138,12 +147,20 @@ def _value(kind: Any, data: object, where: str) -> Any:
         return _value(inner, data, where)
     if origin is tuple:
         if not isinstance(data, list | tuple):
-            raise SpecError(f"{where} is {_short(data)}, but must be a list", field=where)
+            raise SpecError(
+                f"{where} is {_short(data)}, but must be a list",
+                hint="write [...], even for one item",
+                field=where,
+            )
         (inner, _) = get_args(kind)
         return tuple(_value(inner, item, f"{where}[{i}]") for i, item in enumerate(data))
     if origin is Mapping:
         if not isinstance(data, Mapping):
-            raise SpecError(f"{where} is {_short(data)}, but must be a mapping", field=where)
+            raise SpecError(
+                f"{where} is {_short(data)}, but must be a mapping",
+                hint="give names with their values",
+                field=where,
+            )
         inner = get_args(kind)[1]
         return {str(key): _value(inner, item, f"{where}.{key}") for key, item in data.items()}
     if isinstance(kind, type) and is_dataclass(kind):
@@ -158,7 +175,7 @@ def _enum(kind: type[Enum], data: object, where: str) -> Enum:
     by_name = {member.name.lower(): member for member in kind}
     if isinstance(data, str) and data.lower() in by_name:
         return by_name[data.lower()]
-    if not isinstance(data, bool | str):
+    if not isinstance(data, bool | str | float):
         try:
             return kind(data)
         except ValueError:
@@ -176,6 +193,14 @@ def _scalar(kind: Any, data: object, where: str) -> Any:
     if kind in (int, float, str, bool):
         if type(data) is not kind:
             name = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
-            raise SpecError(f"{where} is {_short(data)}, but must be {name[kind]}", field=where)
+            raise SpecError(
+                f"{where} is {_short(data)}, but must be {name[kind]}",
+                hint=f"give {where} as {name[kind]}",
+                field=where,
+            )
         return data
-    raise SpecError(f"{where} cannot be read back: no plain form for {kind}", field=where)
+    raise SpecError(
+        f"{where} cannot be read back: no plain form for {kind}",
+        hint="a field is an int, bool, str, float, enum, tuple, mapping or a dataclass of these",
+        field=where,
+    )

@@ -83,7 +83,7 @@ def _check_slots(number: int, fragments: list[OpDesc], loads: list[OpDesc]) -> N
                 f"block {number} holds {len(ops)} {kind} loads, but has room for {BLOCK_SLOTS}: "
                 f"{', '.join(describe_op(op) for op in ops)}",
                 hint="spread them over more blocks: lower block_sizing.heavy, set max_globals=1, "
-                "or use scheduling CSP",
+                "or compile with strategy=CspStrategy(fit_blocks=True), which fits them",
                 field="PipelineConfig.block_sizing",
             )
 

@@ -7,13 +7,14 @@ buffer aside), and raises rather than lose an op.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pipeloom.config import PipelineConfig
 from pipeloom.edges import derive_edges_from_ops
 from pipeloom.errors import StructureError
 from pipeloom.graph import DepEdge, LoopBody, describe_op
-from pipeloom.ops import OpDesc, OpRole
+from pipeloom.ops import OpDesc, OpRole, OpTag
 from pipeloom.strategies.csp import optimal_schedule
 
 
@@ -100,13 +101,14 @@ def single_buffer_reorder(ops: Sequence[OpDesc], config: PipelineConfig) -> list
     result += [op for op in computes if op.subtile != selector]
     result.append(OpDesc.barrier())
     result += [op for op in of(carried.role) if op.subtile == selector]
-    declared = [op for op in ops if op.role is not OpRole.SYNC]
-    if len(declared) != len(result) - 2:
-        kept = {id(op) for op in result}
-        lost = next((op for op in declared if id(op) not in kept), None)
-        what = describe_op(lost) if lost is not None else "an op is placed twice, so the order"
+    declared = Counter(op for op in ops if op.tag != OpTag.BARRIER)
+    placed = Counter(op for op in result if op.tag != OpTag.BARRIER)
+    for op in [*declared, *placed]:
+        if declared[op] == placed[op]:
+            continue
+        what = "no place" if placed[op] < declared[op] else "two places"
         raise StructureError(
-            f"{what} has no place in a single-buffered loop with loop_carried = "
+            f"{describe_op(op)} has {what} in a single-buffered loop with loop_carried = "
             f"({carried.role.name}, {selector})",
             hint="set loop_carried to LoopCarriedSpec.fragment_zero(), and declare only loads, "
             "stores, fragments and MMAs",

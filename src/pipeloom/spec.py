@@ -14,15 +14,16 @@ errors that name the key and the nearest valid one.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from pipeloom.checks import nearest
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.compiler import compile_schedule
+from pipeloom.compiler import Sync, compile_schedule
 from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import SpecError
 from pipeloom.plain import from_plain, key_paths
@@ -34,17 +35,22 @@ SpecSource = Mapping[str, Any] | str | PathLike[str]
 def load_spec(source: SpecSource) -> PipelineSchedule:
     """The schedule that a mapping, or a ``.json`` or ``.toml`` file, describes."""
     data = dict(read_spec(source))
-    form = SCHEDULES[_schedule_name(data)]
+    name = _schedule_name(data)
     del data["schedule"]
-    return from_plain(form, data, overlay=True).build()
+    return from_plain(SCHEDULES[name], data, overlay=True, name=f"the {name} spec").build()
 
 
 def build_schedule(
-    source: PipelineSchedule | SpecSource, settings: Iterable[str] = ()
+    source: PipelineSchedule | SpecSource,
+    settings: Iterable[str] = (),
+    *,
+    sync: Sync = "reference",
+    reorder: bool = False,
 ) -> CompiledSchedule:
     """Compile a schedule, a spec, or a shipped schedule by name, in one call.
 
-    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them.
+    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them; ``sync`` and
+    ``reorder`` are those of ``compile_schedule``.
     """
     if isinstance(source, PipelineSchedule):
         if list(settings):
@@ -53,15 +59,16 @@ def build_schedule(
                 hint="pass a spec or a schedule's name, or construct the schedule with the values",
                 field="settings",
             )
-        return compile_schedule(source)
-    return compile_schedule(load_spec(apply_settings(find_spec(source), settings)))
+        return compile_schedule(source, sync=sync, reorder=reorder)
+    schedule = load_spec(apply_settings(find_spec(source), settings))
+    return compile_schedule(schedule, sync=sync, reorder=reorder)
 
 
 def find_spec(source: SpecSource) -> Mapping[str, Any]:
     """The spec mapping behind a shipped schedule's name, a file or a mapping."""
     if isinstance(source, str) and source in SCHEDULES:
         return {"schedule": source}
-    if isinstance(source, str) and not Path(source).suffix and not Path(source).exists():
+    if isinstance(source, str) and not Path(source).suffix and not os.path.exists(source):
         raise SpecError(
             f"{source!r} is neither a shipped schedule nor a spec file",
             hint=nearest(source, SCHEDULES),
@@ -74,6 +81,11 @@ def read_spec(source: SpecSource) -> Mapping[str, Any]:
     """The raw mapping of a spec, from a file if need be."""
     if isinstance(source, Mapping):
         return source
+    if not isinstance(source, str | PathLike):
+        raise SpecError(
+            f"a spec is a mapping or a path, not {source!r}",
+            hint="pass a dict, or the path of a .json or .toml file",
+        )
     path = Path(source)
     readers = {".json": json.loads, ".toml": tomllib.loads}
     if path.suffix not in readers:
@@ -86,10 +98,16 @@ def read_spec(source: SpecSource) -> Mapping[str, Any]:
         data = readers[path.suffix](path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
-    except ValueError as error:
-        raise SpecError(f"{path} is not valid {path.suffix[1:].upper()}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(
+            f"{path} is not valid {path.suffix[1:].upper()}: {error}",
+            hint="correct the file at that place",
+        ) from error
     if not isinstance(data, Mapping):
-        raise SpecError(f"{path} holds a {type(data).__name__}, but a spec is a mapping")
+        raise SpecError(
+            f"{path} holds a {type(data).__name__}, but a spec is a mapping",
+            hint='write it as an object: {"schedule": "ping_pong", ...}',
+        )
     return data
 
 
@@ -101,13 +119,13 @@ def _schedule_name(data: Mapping[str, Any]) -> str:
             hint=f"add schedule = one of {', '.join(SCHEDULES)}",
             field="schedule",
         )
-    if name not in SCHEDULES:
+    if not isinstance(name, str) or name not in SCHEDULES:
         raise SpecError(
             f"schedule is {name!r}, which is not a shipped schedule",
             hint=nearest(str(name), SCHEDULES),
             field="schedule",
         )
-    return str(name)
+    return name
 
 
 def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
@@ -116,22 +134,33 @@ def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str
     A key is a dotted path (``schedule_config.scheduling``) or, where unique, its last part
     (``scheduling``). Values are JSON; anything else is taken as a string.
     """
-    result = _deep_copy(data)
+    result = dict(data)
     paths = list(key_paths(SCHEDULES[_schedule_name(data)]))
     for setting in settings:
-        key, separator, text = setting.partition("=")
+        key, separator, text = str(setting).partition("=")
         if not separator:
-            raise SpecError(f"{setting!r} is not of the form key=value", field=key)
+            raise SpecError(
+                f"{setting!r} is not of the form key=value",
+                hint="write for example scheduling=greedy",
+                field=key,
+            )
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         *parents, leaf = _resolve(key.strip(), paths).split(".")
         node = result
         for parent in parents:
-            node = node.setdefault(parent, {})
-            if not isinstance(node, dict):
-                raise SpecError(f"{key}: {parent} is not a mapping in this spec", field=key)
+            inner = node.get(parent, {})
+            if not isinstance(inner, Mapping):
+                raise SpecError(
+                    f"{key}: {parent} is not a mapping in this spec",
+                    hint=f"remove {parent} from the spec, or give it as a mapping",
+                    field=key,
+                )
+            child = dict(inner)
+            node[parent] = child
+            node = child
         node[leaf] = value
     return result
 
@@ -149,11 +178,3 @@ def _resolve(key: str, paths: list[str]) -> str:
     by_leaf = {p.rsplit(".", 1)[-1]: p for p in reversed(paths)}
     options = paths if "." in key else list(by_leaf)
     raise SpecError(f"the spec has no key {key!r}", hint=nearest(key, options), field=key)
-
-
-def _deep_copy(data: Mapping[str, Any]) -> dict[str, Any]:
-    def copy(items: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        for key, value in items.items():
-            yield str(key), dict(copy(value)) if isinstance(value, Mapping) else value
-
-    return dict(copy(data))

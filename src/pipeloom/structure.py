@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pipeloom.blocks import MMABlockSpec, PipelineProgram, is_prefetch_load
 from pipeloom.config import PipelineConfig, ScheduleConfig
-from pipeloom.errors import InternalError, StructureError
+from pipeloom.errors import StructureError
 from pipeloom.graph import describe_op
-from pipeloom.ops import OpRole
+from pipeloom.ops import OpRole, OpTag
 
 
 def verify_schedule(
@@ -33,10 +33,19 @@ def verify_schedule(
 
 def _check_blocks(program: PipelineProgram, config: PipelineConfig) -> None:
     if len(program.blocks) != config.total_blocks:
-        raise InternalError(f"{len(program.blocks)} blocks, expected {config.total_blocks}")
+        raise StructureError(
+            f"the program has {len(program.blocks)} blocks, but the configuration asks for "
+            f"{config.total_blocks}",
+            hint="one block per MMA: num_partitions * m_mmas * n_mmas",
+            field="program.blocks",
+        )
     for number, block in enumerate(program.blocks):
         if block.mma.role is not OpRole.COMPUTE:
-            raise InternalError(f"block {number} is built around {describe_op(block.mma)}")
+            raise StructureError(
+                f"block {number} is built around {describe_op(block.mma)}, not a COMPUTE",
+                hint="every block has exactly one MMA",
+                field=f"program.blocks[{number}].mma",
+            )
 
 
 def _check_first_wait(program: PipelineProgram, knobs: ScheduleConfig) -> None:
@@ -49,7 +58,9 @@ def _check_first_wait(program: PipelineProgram, knobs: ScheduleConfig) -> None:
             for op in members[0].loads
         )
         wait = members[0].entry_wait_lgkm or members[0].pre_sync
-        if wait is not None and cost and wait.wait_value > cost:
+        if wait is None or wait.tag != OpTag.WAIT_LGKM:  # a half of one block ends in its vm wait
+            continue
+        if cost and wait.wait_value > cost:
             raise StructureError(
                 f"half {half} waits for lgkmcnt {wait.wait_value} before its first MMA, but its "
                 f"first block issues only {cost} entries",

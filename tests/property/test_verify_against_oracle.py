@@ -22,6 +22,7 @@ import pytest
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
 from pipeloom.kernels import Accumulator, Counter, Effect, Kernel, Region, Register, kernel_for
 from pipeloom.ops import OpTag
+from pipeloom.synchronize import synchronize
 from pipeloom.verify import Replay, Status, verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
@@ -215,9 +216,7 @@ def mutate(compiled: CompiledSchedule, rng: random.Random) -> CompiledSchedule:
     phase = rng.choice(list(Phase))
     entries = phases[phase]
     kind = rng.choice(("drop", "loosen", "tighten", "move", "swap", "stagger"))
-    waits = [
-        i for i, e in enumerate(entries) if e.op.tag in (OpTag.WAIT_VM, OpTag.WAIT_LGKM)
-    ]
+    waits = [i for i, e in enumerate(entries) if e.op.tag in (OpTag.WAIT_VM, OpTag.WAIT_LGKM)]
     syncs = waits + [i for i, e in enumerate(entries) if e.op.tag == OpTag.BARRIER]
     stagger = compiled.warp_stagger_index
     if kind == "stagger":
@@ -262,11 +261,28 @@ def judge(compiled: CompiledSchedule, seed: int) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", ["ping_pong", "four_wave", "single_buffer"])
+KINDS = ["ping_pong", "four_wave", "single_buffer"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_canonical_schedules_and_mutants(kind: str) -> None:
+    """Reference schedules: most mutants are wrong, and every finding must replay."""
     rng = random.Random(20260801)
     originals = _canonical(kind)
-    for number in range(12):
+    for number in range(8):
         original = rng.choice(originals)
         mutant = original if number == 0 else mutate(original, rng)
         assert judge(mutant, number) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_synchronised_schedules_and_mutants(kind: str) -> None:
+    """Proved schedules: a mutant is either still right or found out."""
+    rng = random.Random(20260802)
+    original = synchronize(rng.choice(_canonical(kind)), reorder=True)
+    proved = 0
+    for number in range(8):
+        mutant = original if number == 0 else mutate(original, rng)
+        assert judge(mutant, number) == ""
+        proved += verify(mutant).proved
+    assert 1 <= proved < 8

@@ -8,31 +8,39 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pipeloom.compiled import CompiledSchedule
+from pipeloom.compiler import Sync
 from pipeloom.errors import SpecError
+from pipeloom.schedules import DEFAULT_TILES
 from pipeloom.spec import build_schedule, find_spec
+from pipeloom.synchronize import synchronize
 
 Commands = Any
 """argparse's sub-parser registry; its class is private."""
 
 
-def add_source(parser: argparse.ArgumentParser, *, settings: bool = True) -> None:
-    """``NAME|SPEC`` and ``--set``."""
+def add_source(
+    parser: argparse.ArgumentParser, *, compiled: bool = False, required: bool = True
+) -> None:
+    """``NAME|SPEC`` and ``--set``; with ``compiled`` also what ``pipeloom compile`` wrote."""
+    text = "a shipped schedule, or a .json or .toml spec file"
     parser.add_argument(
-        "source", metavar="NAME|SPEC", help="a shipped schedule, or a .json or .toml spec file"
+        "source",
+        metavar="NAME|SPEC|COMPILED.json" if compiled else "NAME|SPEC",
+        nargs=None if required else "?",
+        help=f"{text}, or a compiled schedule" if compiled else text,
     )
-    if settings:
-        parser.add_argument(
-            "--set",
-            dest="settings",
-            metavar="KEY=VALUE",
-            action="append",
-            default=[],
-            help="change one key of the spec, by path or by its last part if unique (repeatable): "
-            "--set scheduling=csp --set target.latency.MMA=32",
-        )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one key of the spec, by path or by its last part if unique (repeatable): "
+        "--set scheduling=csp --set target.latency.MMA=32",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +48,42 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
 
 
-def load_compiled(arguments: argparse.Namespace) -> CompiledSchedule:
-    """The schedule that the command's source and settings ask for."""
-    return build_schedule(find_spec(arguments.source), arguments.settings)
+def add_sync(parser: argparse.ArgumentParser) -> None:
+    """``--sync`` and ``--reorder``."""
+    parser.add_argument(
+        "--sync",
+        choices=get_args(Sync),
+        default="reference",
+        help="whose waits and barriers: the specification's (reference, the default), or those "
+        "that follow from the dependences alone, proved free of races (proven)",
+    )
+    parser.add_argument(
+        "--reorder",
+        action="store_true",
+        help="with --sync proven: move the fewest ops where no synchronisation can save the order",
+    )
+
+
+def load_compiled(arguments: argparse.Namespace, *, tiled: bool = False) -> CompiledSchedule:
+    """The schedule that the command's source, settings and ``--sync`` ask for.
+
+    A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled, with
+    ``tiled`` for the default tile shape where it names none.
+    """
+    data = find_spec(arguments.source)
+    sync: Sync = getattr(arguments, "sync", "reference")
+    reorder: bool = getattr(arguments, "reorder", False)
+    if "prologue" not in data:
+        tile = DEFAULT_TILES.get(str(data.get("schedule"))) if tiled else None
+        spec = data if tile is None else {"geometry": dict(tile), **data}
+        return build_schedule(spec, arguments.settings, sync=sync, reorder=reorder)
+    if arguments.settings:
+        raise SpecError(
+            f"{arguments.source} is a compiled schedule, which --set cannot change",
+            hint="apply --set to its spec, or edit the file",
+        )
+    compiled = CompiledSchedule.from_dict(data)
+    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
 
 
 def print_json(data: Any) -> None:
@@ -52,10 +93,17 @@ def print_json(data: Any) -> None:
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write the whole file or leave the old one: a temporary file beside it, then a rename."""
+    """Write the whole file or leave the old one: a temporary file beside it, then a rename.
+
+    A device or pipe (``/dev/stdout``, ``/dev/null``) is written in place: renaming over it would
+    put a plain file where the device was.
+    """
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)
+            return
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise SpecError(
@@ -71,5 +119,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     except BaseException as error:
         os.unlink(temporary)
         if isinstance(error, OSError):
-            raise SpecError(f"cannot write {target}: {error.strerror}") from error
+            raise SpecError(
+                f"cannot write {target}: {error.strerror}", hint="give the path of a file"
+            ) from error
         raise

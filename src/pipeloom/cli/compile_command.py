@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import Commands, add_source, load_compiled, write_file
+from pipeloom.cli.common import Commands, add_source, add_sync, load_compiled, write_file
 from pipeloom.ops import Phase
 
 
@@ -18,6 +18,7 @@ def add_parser(commands: Commands) -> None:
         "line of summary; with --json or -o the whole compiled schedule, byte-stable.",
     )
     add_source(parser)
+    add_sync(parser)
     parser.add_argument("--json", action="store_true", help="the compiled schedule on stdout")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the compiled schedule here")
     parser.set_defaults(run=run)

@@ -49,12 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    from rich.console import Console
-
+    from pipeloom.report.console import TerminalConsole
     from pipeloom.report.terminal import graph_dot, render_graph
 
     if arguments.dot:
         sys.stdout.write(graph_dot(body, labels))
     else:
-        Console(highlight=False).print(render_graph(body, labels))
+        TerminalConsole().print(render_graph(body, labels))
     return 0

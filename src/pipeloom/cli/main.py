@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from pipeloom import __version__
-from pipeloom.cli import compile_command, graph, list_command, show
+from pipeloom.cli import compile_command, fix, graph, list_command, show, simulate, verify
 from pipeloom.errors import ScheduleError
 
-_COMMANDS = (list_command, show, compile_command, graph)
+_COMMANDS = (list_command, show, compile_command, graph, verify, fix, simulate)
 
 _EPILOG = """\
 Start with
@@ -56,8 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 0
+    except OSError as error:
+        _silence_stdout()
+        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _silence_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter's last flush cannot fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

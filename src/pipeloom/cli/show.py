@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
 from pipeloom.report.labels import Labels
@@ -22,6 +22,7 @@ def add_parser(commands: Commands) -> None:
         "load from LDS to registers.",
     )
     add_source(parser)
+    add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -32,11 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_as_data(compiled))
         return 0
-    from rich.console import Console
-
+    from pipeloom.report.console import TerminalConsole
     from pipeloom.report.terminal import render_schedule
 
-    Console(highlight=False).print(render_schedule(compiled))
+    TerminalConsole().print(render_schedule(compiled))
     return 0
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.memory import Addresses
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.emulate.registers import LANES, VGPR, register_bits
+from pipeloom.emulate.registers import VGPR, register_bits
 from pipeloom.emulate.salu import signed
 from pipeloom.emulate.wave import Wave
 
@@ -23,8 +23,6 @@ LaneList = npt.NDArray[np.intp]
 
 OFF = 0x7F
 """The scalar address field's code for "none"."""
-
-_EVERY_LANE = np.arange(LANES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +72,6 @@ class Target:
 Locate = Callable[[Wave], Target]
 
 
-def active_lanes(wave: Wave) -> LaneList:
-    """The numbers of the active lanes."""
-    return _EVERY_LANE if wave.full else np.flatnonzero(wave.active)
-
-
 def global_address(instruction: Instruction) -> tuple[Locate, int]:
     """64-bit vector address, or scalar base plus 32-bit vector offset; and the registers read."""
     fields = instruction.fields
@@ -86,7 +79,7 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
     if base == OFF:
 
         def locate(wave: Wave) -> Target:
-            lanes = active_lanes(wave)
+            lanes = wave.lane_numbers()
             low = wave.v[row, lanes].astype(np.int64)
             high = wave.v[row + 1, lanes].astype(np.int64)
             return Target(lanes, (high << 32 | low) + offset, lanes)
@@ -95,8 +88,8 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
     read_base = scalar_reader(base, 2, instruction)
 
     def locate_from(wave: Wave) -> Target:
-        lanes = active_lanes(wave)
-        start = read_base(wave) + offset
+        lanes = wave.lane_numbers()
+        start = signed(read_base(wave) + offset & 0xFFFFFFFFFFFFFFFF, 64)
         return Target(lanes, wave.v[row, lanes].astype(np.int64) + start, lanes)
 
     return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
@@ -121,7 +114,7 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
         if s[resource + 1] >> 31 or s[resource + 3] >> 23 & 1:
             raise unsupported(instruction, "swizzled or add-tid buffer descriptor")
         soffset = read_soffset(wave)
-        lanes = active_lanes(wave)
+        lanes = wave.lane_numbers()
         if offen:
             within = wave.v[row + idxen, lanes].astype(np.int64) + offset
         else:

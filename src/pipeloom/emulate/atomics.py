@@ -18,9 +18,9 @@ from pipeloom.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.emulate.memory import Extent
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, VGPR, WORD, each_register
+from pipeloom.emulate.registers import AGPR, VGPR, WORD
 from pipeloom.emulate.salu import signed
-from pipeloom.emulate.screening import check_sources, settle_writes
+from pipeloom.emulate.screening import screen_load
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave
 
@@ -96,11 +96,7 @@ def build_atomic(instruction: Instruction) -> Step:
         lanes = wave.exec_mask if returns else 0
         group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes))
 
-    def screen(wave: Wave, step: Step) -> None:
-        check_sources(wave, step, each_register(step.reads & wave.dirty))
-        settle_writes(wave, step, loading=Counter.VM)
-
-    return Step(instruction, run, reads | 1 << (VGPR + data), written, screen)
+    return Step(instruction, run, reads | 1 << (VGPR + data), written, screen_load(Counter.VM))
 
 
 def _apply(

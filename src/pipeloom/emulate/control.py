@@ -11,9 +11,8 @@ from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.memory import load_words
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import EXEC, SCC, VCC, each_register, register_bits
+from pipeloom.emulate.registers import EXEC, SCC, VCC, register_bits
 from pipeloom.emulate.salu import signed
-from pipeloom.emulate.screening import check_sources, settle_writes
 from pipeloom.emulate.step import Run, Step
 from pipeloom.emulate.wave import Wave, WaveState
 
@@ -136,7 +135,8 @@ def _scalar_load(instruction: Instruction) -> Step:
     written = register_bits(target, words)
 
     def run(wave: Wave) -> None:
-        address = read_base(wave) + offset + (read_offset(wave) if read_offset else 0) & ~3
+        moved = read_base(wave) + offset + (read_offset(wave) if read_offset else 0)
+        address = signed(moved & 0xFFFFFFFFFFFFFFFC, 64)
         group = wave.group
         extents, outside = group.memory.split(np.array([address], np.int64), 4 * words)
         if outside.size:
@@ -148,9 +148,5 @@ def _scalar_load(instruction: Instruction) -> Step:
 
         group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1))
 
-    def screen(wave: Wave, step: Step) -> None:
-        check_sources(wave, step, each_register(step.reads & wave.dirty))
-        settle_writes(wave, step)
-
     reads = register_bits(base, 2) | (0 if register is None else scalar_bits(register))
-    return Step(instruction, run, reads, written, screen)
+    return Step(instruction, run, reads, written)

@@ -17,9 +17,9 @@ from pipeloom.emulate.lds import Index
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
-from pipeloom.emulate.screening import check_in_flight, check_sources, settle_writes
+from pipeloom.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import Wave, lanes_of
+from pipeloom.emulate.wave import POISON_WORD, Wave, lanes_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -91,10 +91,6 @@ def _row(instruction: Instruction, field: str) -> int:
     return instruction.fields[field] + offset
 
 
-def _lanes(wave: Wave) -> Index:
-    return _EVERY_LANE if wave.full else np.flatnonzero(wave.active)
-
-
 def _in_bounds(
     wave: Wave, instruction: Instruction, addresses: Index, lanes: Index, size: int, verb: str
 ) -> tuple[Index, Index]:
@@ -116,11 +112,6 @@ def _in_bounds(
     return addresses[~outside], lanes[~outside]
 
 
-def _screen_load(wave: Wave, step: Step) -> None:
-    check_sources(wave, step, each_register(step.reads & wave.dirty))
-    settle_writes(wave, step, loading=Counter.LGKM)
-
-
 def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) -> None:
     """Poison a register in some lanes, keeping what was poisoned before."""
     mask = 0
@@ -134,8 +125,7 @@ def _read(instruction: Instruction) -> Step:
     name, size = instruction.name, form.size
     address_row, target = instruction.fields["addr"], _row(instruction, "vdst")
     words_each = max(size // 4, 1)
-    if "d16" in name:
-        raise unsupported(instruction)
+    half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
     sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
     written = register_bits(VGPR + target, form.words)
 
@@ -143,7 +133,7 @@ def _read(instruction: Instruction) -> Step:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        lanes = _lanes(wave)
+        lanes = wave.lane_numbers()
         base = wave.v[address_row, lanes].astype(np.int64)
         pieces: list[tuple[Index, Index, str]] = []
         for offset in form.offsets:
@@ -151,8 +141,8 @@ def _read(instruction: Instruction) -> Step:
             racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, size))
             cause = _race_cause(wave, writer) if racing.size else ""
             pieces.append((addresses, kept, cause))
-        for i in range(form.words):
-            wave.write_vector(target + i, np.uint32(0xFFFFFFFF))  # type: ignore[arg-type]
+        if not half:
+            wave.v[target : target + form.words, lanes] = POISON_WORD
 
         def land() -> None:
             for place, (addresses, kept, cause) in enumerate(pieces):
@@ -170,6 +160,10 @@ def _read(instruction: Instruction) -> Step:
                         value |= lds.octets[addresses + 1].astype(np.uint32) << 8
                     if sign_bits:
                         value = ((value << sign_bits).view(np.int32) >> sign_bits).view(np.uint32)
+                    if half == "low":
+                        value = wave.v[first, kept] & 0xFFFF0000 | value & 0xFFFF
+                    elif half == "high":
+                        value = wave.v[first, kept] & 0xFFFF | value << 16
                     wave.v[first, kept] = value
                 if lds.poison_left:
                     _carry_poison(wave, first, words_each, addresses, kept, size)
@@ -179,7 +173,7 @@ def _read(instruction: Instruction) -> Step:
 
         group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
 
-    return Step(instruction, run, 1 << (VGPR + address_row), written, _screen_load)
+    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
 
 
 def _race_cause(wave: Wave, writer: int) -> str:
@@ -226,7 +220,7 @@ def _write(instruction: Instruction) -> Step:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        lanes = _lanes(wave)
+        lanes = wave.lane_numbers()
         base = wave.v[address_row, lanes].astype(np.int64)
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
@@ -319,7 +313,7 @@ def _transposed_read(instruction: Instruction) -> Step:
         addresses, kept = _in_bounds(wave, instruction, wanted, _EVERY_LANE, 8, "reads")
         racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, 8))
         cause = _race_cause(wave, writer) if racing.size else ""
-        wave.v[target : target + 2] = 0xFFFFFFFF
+        wave.v[target : target + 2] = POISON_WORD
 
         def land() -> None:
             data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
@@ -340,4 +334,4 @@ def _transposed_read(instruction: Instruction) -> Step:
 
         group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
 
-    return Step(instruction, run, 1 << (VGPR + address_row), written, _screen_load)
+    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.ds import is_sub_dword
-from pipeloom.emulate.faults import LaunchError
+from pipeloom.emulate.faults import EmulateError, LaunchError
 from pipeloom.emulate.findings import Finding, LineMap
 from pipeloom.emulate.lds import LocalMemory
 from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument
@@ -33,7 +33,7 @@ from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave
 from pipeloom.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
 
-Argument: TypeAlias = "npt.NDArray[Any] | int | float | bytes | None"
+Argument: TypeAlias = "npt.NDArray[Any] | np.generic | int | float | bytes | None"
 Dim3: TypeAlias = tuple[int, int, int]
 
 LDS_BYTES = {"gfx942": 64 * 1024, "gfx950": 160 * 1024}
@@ -57,11 +57,16 @@ _KERNARG_POINTER = 3
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run found and did. ``complete`` is False when ``max_findings`` ended it early."""
+    """What a run found and did. ``stopped`` says why it ended early, if it did."""
 
     findings: tuple[Finding, ...]
     instructions: Mapping[str, int]
-    complete: bool
+    stopped: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Every wave of every workgroup reached its end."""
+        return self.stopped is None
 
     @property
     def ok(self) -> bool:
@@ -118,7 +123,7 @@ def run_kernel(
     segment = memory.allocate("the kernarg segment", kernarg)
     ledger = Ledger(line_map or {}, max_findings)
     counts: Tally[str] = Tally()
-    complete = True
+    stopped: str | None = None
     granule = 1 if any(is_sub_dword(step.instruction.name) for step in program) else 4
     waves = -(-work_items // LANES)
     try:
@@ -142,10 +147,15 @@ def run_kernel(
                 _start_waves(group, kernel, program, items, segment.base, kernarg)
                 group.run(counts)
     except EnoughFindingsError:
-        complete = False
+        stopped = f"max_findings={max_findings} reached"
+    except EmulateError as error:
+        # After a defect the kernel may do anything, such as loop on garbage: keep what was found.
+        if not ledger.findings:
+            raise
+        stopped = error.message
     _copy_back(args, memory)
     return RunResult(
-        tuple(ledger.findings), MappingProxyType(dict(sorted(counts.items()))), complete
+        tuple(ledger.findings), MappingProxyType(dict(sorted(counts.items()))), stopped
     )
 
 

@@ -8,7 +8,7 @@ one where the operand is the same for all lanes; NumPy broadcasts the two togeth
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,14 @@ def scalar_bits(code: int, words: int = 1) -> int:
 def source_bits(code: int, words: int = 1) -> int:
     """The registers that a vector instruction's source reads."""
     return register_bits(code, words) if code >= VGPR else scalar_bits(code, words)
+
+
+def all_source_bits(codes: Iterable[int]) -> int:
+    """The registers that several 32-bit sources read."""
+    bits = 0
+    for code in codes:
+        bits |= source_bits(code)
+    return bits
 
 
 def scalar_reader(code: int, words: int, instruction: Instruction) -> ScalarReader:

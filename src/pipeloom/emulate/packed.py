@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.formats import bf16_to_f32
-from pipeloom.emulate.operands import constant, scalar_reader, source_bits, unsupported, word_reader
+from pipeloom.emulate.operands import (
+    all_source_bits,
+    constant,
+    source_bits,
+    unsupported,
+    word_reader,
+)
 from pipeloom.emulate.registers import AGPR, VGPR, register_bits
 from pipeloom.emulate.screening import screen_copy
 from pipeloom.emulate.step import Step
@@ -129,10 +135,7 @@ def _halves(
         bits = low.astype(dtype).view(np.uint16).astype(np.uint32)
         wave.write_vector(row, bits | high.astype(dtype).view(np.uint16).astype(np.uint32) << 16)
 
-    reads = 0
-    for code in codes:
-        reads |= source_bits(code)
-    return Step(instruction, run, reads, 1 << (VGPR + row))
+    return Step(instruction, run, all_source_bits(codes), 1 << (VGPR + row))
 
 
 def _half(
@@ -191,19 +194,14 @@ def _pairs(instruction: Instruction, count: int, function: Callable[..., Values]
 
 def _one_of_pair(instruction: Instruction, code: int, upper: bool, negate: bool) -> HalfReader:
     """One f32 of a register pair; a constant fills both halves."""
-    if constant(code, "f32", instruction) is not None:
-        whole = word_reader(code, "f32", instruction)
-        read: HalfReader = lambda wave: whole(wave).view(np.float32)  # noqa: E731
-    elif code >= VGPR:
-        row = code - VGPR + upper
-        read = lambda wave: wave.v[row].view(np.float32)  # noqa: E731
-    else:
-        scalar = scalar_reader(code + upper, 1, instruction)
-        read = lambda wave: np.array([scalar(wave)], np.uint32).view(np.float32)  # noqa: E731
-    if negate:
-        plain = read
-        read = lambda wave: -plain(wave)  # noqa: E731
-    return read
+    is_constant = constant(code, "f32", instruction) is not None
+    words = word_reader(code if is_constant else code + upper, "f32", instruction)
+
+    def one(wave: Wave) -> Values:
+        value = words(wave).view(np.float32)
+        return -value if negate else value
+
+    return one
 
 
 def _dot(instruction: Instruction, *, bf16: bool) -> Step:
@@ -238,12 +236,11 @@ def _mixed(instruction: Instruction) -> Step:
     for position, code in enumerate(codes):
         half_precision = _selects(instruction, position)[1]
         upper = bool(fields["opsel"] >> position & 1)
-        words = word_reader(code, "f16" if half_precision else "f32", instruction)
-        read: HalfReader
         if half_precision:
-            read = _half(words, upper, False, np.float16)
+            halves = word_reader(code, "f16", instruction)
+            read = _half(halves, upper, False, np.float16)
         else:
-            read = lambda wave, words=words: words(wave).view(np.float32)  # type: ignore[misc]  # noqa: E731
+            read = _one_of_pair(instruction, code, False, False)
         readers.append(_mixed_signs(instruction, position, read))
     row, name = fields["vdst"], instruction.name
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from pipeloom.emulate import compare, control, ds, ds_permute, mfma, packed, salu, vmem
 from pipeloom.emulate.decode import Instruction, decode_kernel
+from pipeloom.emulate.faults import EmulateError
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import build_op
@@ -13,6 +14,7 @@ from pipeloom.emulate.valu_convert import CONVERT_OPS, float8_ops
 from pipeloom.emulate.valu_float import FLOAT_OPS
 from pipeloom.emulate.valu_integer import INTEGER_OPS
 from pipeloom.emulate.valu_special import build_special
+from pipeloom.emulate.wave import Wave
 
 VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS}
 _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
@@ -27,7 +29,20 @@ def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     """
     instructions = decode_kernel(code)
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
-    return tuple(_build(instruction, arch, places) for instruction in instructions)
+    steps = [_build(instruction, arch, places) for instruction in instructions]
+    return (*steps, _past_the_end(len(code)))
+
+
+def _past_the_end(pc: int) -> Step:
+    """A step behind the last one, so that falling off the kernel is an error of the kernel."""
+
+    def run(wave: Wave) -> None:
+        raise EmulateError(
+            f"wave {wave.index} runs past the kernel's last instruction at pc {pc:#x}",
+            hint="end every path in s_endpgm",
+        )
+
+    return Step(Instruction(pc, 4, "end of kernel", "", "", {}), run)
 
 
 def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:

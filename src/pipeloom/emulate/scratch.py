@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.emulate.addressing import OFF, LaneList, Transfer, active_lanes
+from pipeloom.emulate.addressing import OFF, LaneList, Transfer
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import AGPR, VGPR, each_register, register_bits
 from pipeloom.emulate.salu import signed
-from pipeloom.emulate.screening import check_in_flight, check_sources, settle_writes
+from pipeloom.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave, lanes_of
 
@@ -55,7 +55,7 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
         return place >> 2
 
     def run_store(wave: Wave) -> None:
-        lanes = active_lanes(wave)
+        lanes = wave.lane_numbers()
         where = slots(wave, lanes)
         data = wave.v[row : row + words, lanes].copy()
         poison = [wave.poison.get(VGPR + row + i, 0) for i in range(words)]
@@ -70,7 +70,7 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
         wave.group.issue(wave, Pending(instruction, Counter.VM, land))
 
     def run_load(wave: Wave) -> None:
-        lanes = active_lanes(wave)
+        lanes = wave.lane_numbers()
         where = slots(wave, lanes)
 
         def land() -> None:
@@ -88,10 +88,6 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
 
         wave.group.issue(wave, Pending(instruction, Counter.VM, land, data_bits, wave.exec_mask))
 
-    def screen_load(wave: Wave, step: Step) -> None:
-        check_sources(wave, step, each_register(step.reads & wave.dirty))
-        settle_writes(wave, step, loading=Counter.VM)
-
     def screen_store(wave: Wave, step: Step) -> None:
         check_sources(wave, step, each_register(address_bits & wave.dirty))
         for register in each_register(data_bits & wave.in_flight):
@@ -99,4 +95,4 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
 
     if is_store:
         return Step(instruction, run_store, address_bits | data_bits, 0, screen_store)
-    return Step(instruction, run_load, address_bits, data_bits, screen_load)
+    return Step(instruction, run_load, address_bits, data_bits, screen_load(Counter.VM))

@@ -14,6 +14,7 @@ The policy, in one place:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeloom.emulate.findings import FindingKind
@@ -36,6 +37,16 @@ def screen_reads(wave: Wave, step: Step) -> None:
     """The default: sources must be clean, destinations become clean."""
     check_sources(wave, step, each_register(step.reads & wave.dirty))
     settle_writes(wave, step)
+
+
+def screen_load(counter: Counter) -> Callable[[Wave, Step], None]:
+    """A load on ``counter``: it may follow another load into the same register."""
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, each_register(step.reads & wave.dirty))
+        settle_writes(wave, step, loading=counter)
+
+    return screen
 
 
 def screen_copy(wave: Wave, step: Step) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
-from pipeloom.emulate.lane_select import dpp_selection
+from pipeloom.emulate.lane_select import DppSelection, dpp_selection
 from pipeloom.emulate.operands import (
     long_reader,
     source_bits,
@@ -105,8 +105,7 @@ def source_reader(instruction: Instruction, position: int, code: int, kind: str)
         read = _sdwa_source(read, select, extend)
     elif instruction.variant == "DPP16" and position == 0:
         selection = dpp_selection(instruction)
-        plain = read
-        read = lambda wave: selection.gather(wave, plain(wave))  # noqa: E731
+        read = _gathered(read, selection)
     dtype = _DTYPES[kind]
     if kind.endswith("16"):
         upper = bool(fields.get("opsel", 0) >> position & 1)
@@ -117,11 +116,17 @@ def source_reader(instruction: Instruction, position: int, code: int, kind: str)
             return (words >> 16 if upper else words).astype(np.uint16).view(dtype)
 
         typed: Reader = half
-    elif kind == "u32":
-        typed = read
     else:
-        typed = lambda wave: read(wave).view(dtype)  # noqa: E731
+        typed = read if kind == "u32" else _viewed(read, dtype)
     return _signs(typed, negate, absolute, kind, instruction)
+
+
+def _gathered(read: Reader, selection: DppSelection) -> Reader:
+    return lambda wave: selection.gather(wave, read(wave))
+
+
+def _viewed(read: Reader, dtype: type[np.generic]) -> Reader:
+    return lambda wave: read(wave).view(dtype)
 
 
 def modifiers(instruction: Instruction, position: int) -> tuple[bool, bool]:
@@ -306,13 +311,8 @@ def build_op(instruction: Instruction, op: Op) -> Step:
     screen: Screen = screen_copy if op.copies else screen_reads
     if instruction.variant == "DPP16":
         screen = dpp_selection(instruction).screen(codes[0], copies=op.copies)
-    run: Callable[[Wave], None]
-    if len(readers) == 1:
-        (only,) = readers
-        run = lambda wave: write(wave, function(only(wave)))  # noqa: E731
-    elif len(readers) == 2:
-        first, second = readers
-        run = lambda wave: write(wave, function(first(wave), second(wave)))  # noqa: E731
-    else:
-        run = lambda wave: write(wave, function(*[read(wave) for read in readers]))  # noqa: E731
+
+    def run(wave: Wave) -> None:
+        write(wave, function(*[read(wave) for read in readers]))
+
     return Step(instruction, run, reads, writes, screen)

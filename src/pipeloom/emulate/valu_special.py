@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.operands import (
+    all_source_bits,
     long_reader,
     scalar_bits,
     scalar_reader,
@@ -323,10 +324,8 @@ def _division_scale(instruction: Instruction) -> Step:
         wave.write_vector(target - VGPR, value.view(np.uint32))
         wave.write_mask(flags, mask_of(np.broadcast_to(flag, (LANES,))) & wave.exec_mask)
 
-    reads = 0
-    for code in codes:
-        reads |= source_bits(code)
-    return Step(instruction, run, reads, 1 << target | register_bits(flags, 2))
+    writes = 1 << target | register_bits(flags, 2)
+    return Step(instruction, run, all_source_bits(codes), writes)
 
 
 def _division_fused(instruction: Instruction) -> Step:
@@ -338,9 +337,7 @@ def _division_fused(instruction: Instruction) -> Step:
         a, b, c = (read(wave) for read in readers)
         write(wave, division_fused(a, b, c, lanes_of(wave.read_mask(VCC))))
 
-    reads = register_bits(VCC, 2)
-    for code in codes:
-        reads |= source_bits(code)
+    reads = register_bits(VCC, 2) | all_source_bits(codes)
     return Step(instruction, run, reads, 1 << _target(instruction))
 
 
@@ -364,10 +361,7 @@ def _truth_table(instruction: Instruction) -> Step:
                 result |= term
         wave.write_vector(row, result)
 
-    reads = 0
-    for code in codes:
-        reads |= source_bits(code)
-    return Step(instruction, run, reads, 1 << _target(instruction))
+    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction))
 
 
 def _mask_count(instruction: Instruction, *, upper: bool) -> Step:

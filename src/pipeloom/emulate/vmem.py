@@ -7,6 +7,7 @@ issue; the data moves when the operation lands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -32,12 +33,12 @@ from pipeloom.emulate.memory import (
 )
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
+from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, register_bits
 from pipeloom.emulate.salu import signed
 from pipeloom.emulate.scratch import build_scratch
-from pipeloom.emulate.screening import check_sources, settle_writes
+from pipeloom.emulate.screening import screen_load
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import Wave
+from pipeloom.emulate.wave import POISON_WORD, Wave
 
 Words = npt.NDArray[np.uint32]
 
@@ -94,11 +95,6 @@ def _report_outside(
         instruction,
         f"{verb} {size} bytes at {where} in {outside.size} lanes",
     )
-
-
-def _screen_load(wave: Wave, step: Step) -> None:
-    check_sources(wave, step, each_register(step.reads & wave.dirty))
-    settle_writes(wave, step, loading=Counter.VM)
 
 
 def _fetch(
@@ -161,8 +157,7 @@ def _load(
         fetch = _fetch(wave, instruction, transfer, target)
         lanes, active = target.lanes, target.active
         if not half:
-            for i in range(words):
-                wave.v[row + i, active] = 0xFFFFFFFF
+            wave.v[row : row + words, active] = POISON_WORD
 
         def land() -> None:
             if lanes.size != active.size:
@@ -184,7 +179,7 @@ def _load(
 
         wave.group.issue(wave, Pending(instruction, Counter.VM, land, written, wave.exec_mask))
 
-    return Step(instruction, run, reads, written, _screen_load)
+    return Step(instruction, run, reads, written, screen_load(Counter.VM))
 
 
 def _merge(old: Words, half: str) -> Words:
@@ -215,16 +210,16 @@ def _store(
                 extents, outside = group.memory.split(addresses[inside] + 4 * i, 4)
                 if outside.size:
                     _report_outside(wave, instruction, outside, 4, "writes")
-                writes.append(lambda e=extents, c=column: store_words(e, c))  # type: ignore[misc]
+                writes.append(partial(store_words, extents, column))
         else:
             extents, outside = group.memory.split(addresses, size)
             if outside.size:
                 _report_outside(wave, instruction, outside, size, "writes")
             if size >= 4:
-                writes.append(lambda: store_words(extents, data))
+                writes.append(partial(store_words, extents, data))
             else:
                 value = data[:, 0] >> np.uint32(16 if upper else 0)
-                writes.append(lambda: store_octets(extents, value, size))
+                writes.append(partial(store_octets, extents, value, size))
 
         def land() -> None:
             for write in writes:

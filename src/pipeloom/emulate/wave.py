@@ -39,6 +39,7 @@ POISON_WORD = WORD
 """What poison looks like: a NaN in every float format but FNUZ, and an address out of bounds."""
 
 NEVER_WRITTEN = "never written"
+_EVERY_LANE = np.arange(LANES)
 
 
 class WaveState(Enum):
@@ -140,6 +141,10 @@ class Wave:
             self.s[register] = mask & WORD
             self.s[register + 1] = mask >> 32
 
+    def lane_numbers(self) -> npt.NDArray[np.intp]:
+        """The active lanes, ascending."""
+        return _EVERY_LANE if self.full else np.flatnonzero(self.active)
+
     def write_vector(self, row: int, values: npt.NDArray[np.generic]) -> None:
         """Write one vector register in the active lanes."""
         if self.full:
@@ -166,7 +171,9 @@ class Wave:
         for register in registers:
             old = self.poison.get(register, 0)
             if old & lanes:
-                self.set_poison(register, old & ~lanes, self.poison_cause.get(register, NEVER_WRITTEN))
+                self.set_poison(
+                    register, old & ~lanes, self.poison_cause.get(register, NEVER_WRITTEN)
+                )
 
     # --- operations in flight -----------------------------------------------------------------
 

@@ -32,6 +32,14 @@ SCHEDULES: Mapping[str, type[SpecForm]] = MappingProxyType(
     }
 )
 
+DEFAULT_TILES: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {"ping_pong": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2})}
+)
+"""The tile (bf16, 256x256x64) that a schedule is simulated and emitted for where none is named.
+
+Compiling alone needs no tile: the counter costs of the specification's profile stand in for it.
+"""
+
 
 def summary(name: str) -> str:
     """The first line of the module docstring of a shipped schedule's spec form."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeloom.blocks import PipelineProgram, emit_minimal_barrier_block
+from pipeloom.checks import check_instance
 from pipeloom.config import (
     PipelineConfig,
     ScheduleConfig,
@@ -54,9 +55,13 @@ class Pipeline4Wave(PipelineSchedule):
         target: TargetProfile | None = None,
     ) -> None:
         self._given = DEFAULT_CONFIG if config is None else config
+        given_target = mi355x_target() if target is None else target
+        check_instance("Pipeline4Wave", "geometry", geometry, KernelGeometry)
+        check_instance("Pipeline4Wave", "config", self._given, ScheduleConfig)
+        check_instance("Pipeline4Wave", "target", given_target, TargetProfile)
         self._knobs = replace(self._given, **_FORCED)
         self._geometry = geometry
-        self._target = (mi355x_target() if target is None else target).with_pipeline(
+        self._target = given_target.with_pipeline(
             warp_stagger=WarpStaggerRule.none(),
             lgkm_per_load_a=geometry.lgkm_per_load_a,
             lgkm_per_load_b=geometry.lgkm_per_load_b,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.config import (
     PipelineConfig,
     ScheduleConfig,
@@ -56,10 +57,17 @@ class DeclarativeSchedule(PipelineSchedule):
                 hint="pass target=mi355x_target(...), or hw_config=... and cost_model=...",
                 field="DeclarativeSchedule.target",
             )
+        base = DEFAULT_CONFIG if config is None else config
+        check_bool("DeclarativeSchedule", "is_fp8", is_fp8)
+        check_int("DeclarativeSchedule", "lgkm_a", lgkm_a, 0)
+        check_int("DeclarativeSchedule", "lgkm_b", lgkm_b, 0)
+        check_instance("DeclarativeSchedule", "config", base, ScheduleConfig)
+        check_instance("DeclarativeSchedule", "target", target, TargetProfile)
+        if geometry is not None:
+            check_instance("DeclarativeSchedule", "geometry", geometry, KernelGeometry)
         self.is_fp8 = is_fp8
         self._target = target
         self._geometry = geometry
-        base = DEFAULT_CONFIG if config is None else config
         self._knobs = replace(base, lgkm_per_load_a=lgkm_a, lgkm_per_load_b=lgkm_b)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeloom.checks import check_int
+from pipeloom.checks import check_instance, check_int
 from pipeloom.compiled import ScheduleEntry
 from pipeloom.config import PipelineConfig, TargetProfile
 from pipeloom.costs import annotate_ops
@@ -19,6 +19,9 @@ from pipeloom.ops import OpDesc, PipelineBody
 from pipeloom.reorder import optimize_within_barriers, single_buffer_reorder
 from pipeloom.schedules.spec_parts import SingleBufferTargetSpec
 from pipeloom.targets.mi355x import SingleBufferTag, mi355x_single_buffer_target
+
+MAX_K_TILES = 256
+"""Far beyond what fits in LDS; keeps a slip from becoming a body of millions of ops."""
 
 
 class SingleBufferSchedule(PipelineSchedule):
@@ -30,10 +33,12 @@ class SingleBufferSchedule(PipelineSchedule):
         hints: AMDScheduleHints | None = None,
         target: TargetProfile | None = None,
     ) -> None:
-        check_int("SingleBufferSchedule", "num_k_tiles", num_k_tiles, 1)
+        check_int("SingleBufferSchedule", "num_k_tiles", num_k_tiles, 1, MAX_K_TILES)
         self.num_k_tiles = num_k_tiles
         self.hints = AMDScheduleHints() if hints is None else hints
         self._target = mi355x_single_buffer_target() if target is None else target
+        check_instance("SingleBufferSchedule", "hints", self.hints, AMDScheduleHints)
+        check_instance("SingleBufferSchedule", "target", self._target, TargetProfile)
 
     @property
     def name(self) -> str:

@@ -17,6 +17,10 @@ class OrderLimits:
     ``halves``: ops below n//2 fill the first n//2 positions, and the order must become blocks
     (at most two fragment loads and two global loads between COMPUTEs, each half ending in one).
     ``max_globals`` > 0 caps the global loads since the last COMPUTE of the half.
+
+    ``node_limit`` and ``time_limit`` (seconds) bound the effort of a strategy that searches.
+    With neither, the strategy applies a node limit of its own, so that every call ends and the
+    same input always gives the same answer; a time limit alone trades that for wall time.
     """
 
     halves: bool = False
@@ -25,6 +29,7 @@ class OrderLimits:
     lds_contention_penalty: int = 0
     mma_serial: bool = True
     time_limit: float | None = None
+    node_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

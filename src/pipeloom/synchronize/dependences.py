@@ -192,7 +192,7 @@ def precedences(run: Run) -> Iterator[tuple[Access, Access]]:
             tile = _meant_tile(read)
             for region in read.regions:
                 for write in kind.writes.get(region, ()):
-                    if write.tile <= tile:
+                    if write.tile is None or write.tile <= tile:
                         yield write.access, read.access
                     else:
                         yield read.access, write.access

@@ -145,10 +145,11 @@ def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisati
         places = tuple(_numbered(run))
         walks = tuple(
             GroupWalk(
-                tuple(a.step for a in timeline.accesses),
-                tuple(model.effect(a.step, members[0]) for a in timeline.accesses),
+                [a.step for a in timeline.accesses],
+                [model.effect(a.step, members[0]) for a in timeline.accesses],
                 places,
-                tuple(a.issue_epoch for a in timeline.accesses),
+                [a.issue_epoch for a in timeline.accesses],
+                skeleton.gaps(Phase.PROLOGUE) - 1,
             )
             for timeline, members in zip(run.timelines, model.groups, strict=True)
         )

@@ -12,7 +12,7 @@ the test that each of them is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.kernels.interface import Counter, Effect, Step
@@ -21,19 +21,58 @@ from pipeloom.synchronize.dependences import Ordering
 from pipeloom.synchronize.skeleton import Gap, Slot, Synchronisation
 from pipeloom.verify.model import Access, CounterQueue
 
+NO_WAITS: Mapping[Counter, int] = {}
+
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A gap as a wave passes it: its wait slots, and the kernel's own barriers in it."""
+
+    gap: Gap
+    before: Slot
+    after: Slot
+    own_barriers: int
+
+
 class GroupWalk:
     """The data ops of one wave group in one run, without synchronisation.
 
-    ``places`` gives the phase and number of each op; ``own`` the number of the kernel's own
-    barriers before each gap's barriers: entry n counts those before op n, the last those in all.
+    ``places`` gives the phase and number of each op, ``passages`` the gaps before it; the last gap
+    of the prologue is passed on the way to the first op behind it.
     """
 
-    steps: tuple[Step, ...]
-    effects: tuple[Effect, ...]
-    places: tuple[Gap, ...]
-    own: tuple[int, ...]
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        effects: Sequence[Effect],
+        places: tuple[Gap, ...],
+        own: Sequence[int],
+        prologue_end: int,
+    ) -> None:
+        """``own`` counts the kernel's own barriers before each op."""
+        self.steps = tuple(steps)
+        self.effects = tuple(effects)
+        self.places = places
+        self.passages: list[list[Passage]] = []
+        self.prologue_ops = sum(place[0] is Phase.PROLOGUE for place in places)
+        self._issued: dict[Counter, list[int]] = {counter: [0] for counter in Counter}
+        for number, (effect, gap) in enumerate(zip(effects, places, strict=True)):
+            gaps = [gap]
+            if number and number == self.prologue_ops:
+                gaps = [(Phase.PROLOGUE, prologue_end), gap]
+            barriers = own[number] - (own[number - 1] if number else 0)
+            self.passages.append(
+                [
+                    Passage(g, (*g, True), (*g, False), 0 if n else barriers)
+                    for n, g in enumerate(gaps)
+                ]
+            )
+            for counter, totals in self._issued.items():
+                totals.append(totals[-1] + (effect.entries if counter is effect.counter else 0))
+
+    def issued_between(self, counter: Counter, op: int, upto: int) -> int:
+        """Counter entries issued after ``op`` and before op ``upto``."""
+        return self._issued[counter][upto] - self._issued[counter][op + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +109,7 @@ class Bench:
 
     def holds(self, sync: Synchronisation) -> bool:
         """Whether every ordering is met."""
-        for run in self.runs:
+        for run in reversed(self.runs):  # the longest run is the likeliest to object
             replays = self.replay(run, sync)
             if any(_check(ordering, replays) is not None for ordering in run.orderings):
                 return False
@@ -78,7 +117,7 @@ class Bench:
 
     def replay(self, run: RunDemands, sync: Synchronisation) -> list[Replay]:
         """Every group's accesses under ``sync``."""
-        return [Replay(walk, sync, self._prologue_end) for walk in run.walks]
+        return [Replay(walk, sync) for walk in run.walks]
 
     def tighten(self, sync: Synchronisation, first: Phase, second: Phase) -> None:
         """Add and tighten waits until what is due between two phases has retired.
@@ -104,7 +143,7 @@ class Bench:
                 slot, allowed = late.slot, late.allowed
                 if first is Phase.PROLOGUE and slot[0] is Phase.KERNEL:
                     slot = (Phase.PROLOGUE, self._prologue_end, True)
-                    walk = replays[ordering.first_group]
+                    walk = run.walks[ordering.first_group]
                     allowed = walk.issued_between(late.counter, ordering.first, walk.prologue_ops)
                 unmet.append((slot, late.counter, allowed))
         return unmet
@@ -126,65 +165,37 @@ def _check(ordering: Ordering, replays: list[Replay]) -> Unmet | None:
             return Unmet(None, Counter.VM, 0)
         slot, upto = barrier
     assert access.counter is not None
-    return Unmet(slot, access.counter, first.issued_between(access.counter, ordering.first, upto))
+    return Unmet(
+        slot, access.counter, first.walk.issued_between(access.counter, ordering.first, upto)
+    )
 
 
 class Replay:
-    """One group's timeline, on data ops only: positions are four times the op number."""
+    """One group's timeline under a synchronisation; positions are four times the op number."""
 
-    def __init__(self, walk: GroupWalk, sync: Synchronisation, prologue_end: int) -> None:
+    def __init__(self, walk: GroupWalk, sync: Synchronisation) -> None:
         self.walk = walk
         self.accesses: list[Access] = []
-        self._issued: dict[Counter, list[int]] = {c: [0] for c in Counter}
         self._barriers: list[tuple[Slot, int]] = []
-        self._queues = {counter: CounterQueue(counter) for counter in Counter}
-        self._sync = sync
-        own = 0
-        in_prologue = False
-        for number, (step, effect) in enumerate(zip(walk.steps, walk.effects, strict=True)):
-            gap = walk.places[number]
-            if gap[0] is not Phase.PROLOGUE and in_prologue:
-                own = self._gap((Phase.PROLOGUE, prologue_end), number, own, walk.own[number])
-            own = self._gap(gap, number, own, walk.own[number])
-            self._issue(step, effect, number)
-            in_prologue = gap[0] is Phase.PROLOGUE
-
-    @property
-    def epoch(self) -> int:
-        """How many barriers the wave has executed so far."""
-        return len(self._barriers)
-
-    @property
-    def prologue_ops(self) -> int:
-        """How many data ops the prologue has."""
-        return sum(place[0] is Phase.PROLOGUE for place in self.walk.places)
-
-    def issued_between(self, counter: Counter, op: int, upto: int) -> int:
-        """Counter entries issued after ``op`` and before op ``upto``."""
-        return self._issued[counter][upto] - self._issued[counter][op + 1]
+        queues = {counter: CounterQueue(counter) for counter in Counter}
+        waits, barriers, passed = sync.waits, sync.barriers, self._barriers
+        for number, effect in enumerate(walk.effects):
+            for passage in walk.passages[number]:
+                for counter, allowed in waits.get(passage.before, NO_WAITS).items():
+                    queues[counter].drain(allowed, 4 * number - 2, len(passed))
+                here = passage.own_barriers + barriers.get(passage.gap, 0)
+                if here:
+                    passed.extend([(passage.before, number)] * here)
+                for counter, allowed in waits.get(passage.after, NO_WAITS).items():
+                    queues[counter].drain(allowed, 4 * number - 2, len(passed))
+            position, epoch = 4 * number, len(passed)
+            access = Access(walk.steps[number], effect.entries, effect.counter, position, epoch)
+            if effect.counter is None:
+                access.retire, access.retire_epoch = position, epoch
+            else:
+                queues[effect.counter].issue(access)
+            self.accesses.append(access)
 
     def barrier(self, number: int) -> tuple[Slot, int] | None:
         """Where a wait must stand to be over before the ``number``-th barrier; the op after it."""
         return self._barriers[number - 1] if 1 <= number <= len(self._barriers) else None
-
-    def _gap(self, gap: Gap, number: int, own: int, own_after: int) -> int:
-        position = 4 * number - 2
-        self._drain((*gap, True), position)
-        for _ in range(own_after - own + self._sync.barriers.get(gap, 0)):
-            self._barriers.append(((*gap, True), number))
-        self._drain((*gap, False), position)
-        return own_after
-
-    def _drain(self, slot: Slot, position: int) -> None:
-        for counter, allowed in self._sync.waits.get(slot, {}).items():
-            self._queues[counter].drain(allowed, position, self.epoch)
-
-    def _issue(self, step: Step, effect: Effect, number: int) -> None:
-        access = Access(step, effect.entries, effect.counter, 4 * number, self.epoch)
-        for counter, totals in self._issued.items():
-            totals.append(totals[-1] + (effect.entries if counter is effect.counter else 0))
-        if effect.counter is None:
-            access.retire, access.retire_epoch = access.issue, access.issue_epoch
-        else:
-            self._queues[effect.counter].issue(access)
-        self.accesses.append(access)

@@ -35,8 +35,11 @@ from pipeloom.verify.obligations import Hazard, Outcome, check_run
 from pipeloom.verify.run import Run, build_run
 from pipeloom.verify.timing import NominalTiming
 
-MAX_TRIPS = 12
-"""Trip counts examined at most; only a wrong schedule needs more than a handful."""
+MAX_TRIPS = 80
+"""Trip counts examined at most beyond the least one."""
+
+ENOUGH_TRIPS = 3
+"""A schedule known to be wrong is left after so many trip counts that show nothing new."""
 
 
 def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
@@ -65,6 +68,8 @@ def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
         ledger.add_run(run, outcome)
         repeat = _extend_states(run, outcome, states)
         if repeat is not None or trips >= model.min_trips + MAX_TRIPS:
+            break
+        if ledger.runs_without_news > ENOUGH_TRIPS:
             break
         trips += 1
     coverage = Coverage(
@@ -111,6 +116,8 @@ class _Ledger:
         self._cases: dict[Hashable, _Case] = {}
         self._extra: list[Finding] = []
         self._work: dict[tuple[Phase, int], tuple[str, str, int, int]] = {}
+        self.runs_without_news = 0
+        """Trip counts since the last new or worse hazard; 0 while none is known."""
 
     def add_finding(self, finding: Finding) -> None:
         """Record a finding that is complete as it is."""
@@ -122,16 +129,19 @@ class _Ledger:
         if not outcome.hazards:
             return
         timing = NominalTiming(run)
+        self.runs_without_news += 1
         for hazard in outcome.hazards:
             status, margin = _classify(hazard, timing)
             key = (hazard.kind, _entry(hazard.first), _entry(hazard.second), hazard.is_output)
             case = self._cases.get(key)
             if case is None:
                 self._cases[key] = _Case(run, hazard, status, margin)
+                self.runs_without_news = 0
                 continue
             case.instances += 1
             if (-status.rank, margin or 0) < (-case.status.rank, case.margin or 0):
                 case.run, case.hazard, case.status, case.margin = run, hazard, status, margin
+                self.runs_without_news = 0
 
     def findings(self) -> list[Finding]:
         """One finding per case, worst first, then in program order."""

@@ -19,11 +19,11 @@ from pipeloom.verify.model import Access, Timeline, build_timeline
 
 @dataclass(slots=True, eq=False)
 class Write:
-    """A wave's slice of a region, filled with K tile ``tile``."""
+    """A wave's slice of a region, filled with K tile ``tile`` (``None``: with undefined data)."""
 
     access: Access
     region: Region
-    tile: int
+    tile: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -135,15 +135,9 @@ def _fill(kind: WaveClass, timeline: Timeline, effects: Sequence[Effect]) -> Non
             for _, read in operands:
                 if read is not None:
                     read.uses.append(use)
-                    tile = read.tile if effect.lds_writes else tile
         if effect.lds_writes:
             if tile is None:
-                raise ConfigError(
-                    f"kernel model: {describe_op(access.step.op)} writes LDS, but its data is not "
-                    "a K tile of global memory",
-                    hint="a store must follow a global load into the registers that it stores",
-                    field="Effect.register_reads",
-                )
+                tile = _stored_tile(access, effect, held)
             for region in effect.lds_writes:
                 kind.writes.setdefault(region, []).append(Write(access, region, tile))
         if effect.register_writes:
@@ -152,3 +146,17 @@ def _fill(kind: WaveClass, timeline: Timeline, effects: Sequence[Effect]) -> Non
             kind.reads.append(read)
             for register in effect.register_writes:
                 held[register] = read
+
+
+def _stored_tile(access: Access, effect: Effect, held: dict[Register, Read]) -> int | None:
+    """The K tile in the registers that a store copies to LDS; ``None`` if nothing loaded them."""
+    sources = [held.get(register) for register in effect.register_reads]
+    if not sources or any(read is not None and read.regions for read in sources):
+        raise ConfigError(
+            f"kernel model: {describe_op(access.step.op)} writes LDS, but its data is not a K tile "
+            "of global memory",
+            hint="a store must copy registers that a global load fills",
+            field="Effect.register_reads",
+        )
+    tiles = {None if read is None else read.tile for read in sources}
+    return tiles.pop() if len(tiles) == 1 else None

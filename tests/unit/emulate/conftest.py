@@ -108,8 +108,14 @@ class Bench:
     def text(self, body: str, arch: str = "gfx950", **options: int) -> str:
         return kernel_text(body, arch, **options)
 
+    def assemble(self, text: str, arch: str) -> bytes:
+        return assemble(text, arch)
+
+    def binary(self, body: str, arch: str = "gfx950", **options: int) -> bytes:
+        return assemble(kernel_text(body, arch, **options), arch)
+
     def code(self, body: str, arch: str = "gfx950", **options: int) -> CodeObject:
-        return load_code_object(assemble(kernel_text(body, arch, **options), arch))
+        return load_code_object(self.binary(body, arch, **options))
 
     def launch(
         self,

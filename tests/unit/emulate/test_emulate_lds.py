@@ -72,6 +72,23 @@ def test_bytes_and_shorts(bench: Any) -> None:
     np.testing.assert_array_equal(rows[4], (values | values << 16) >> 16)
 
 
+def test_halves_of_registers(bench: Any, lanes: Words) -> None:
+    body = """
+      v_lshlrev_b32 v20, 2, v0
+      ds_write_b32 v20, v8
+      v_mov_b32 v24, 0
+      v_mov_b32 v25, -1
+      ds_read_u16_d16 v24, v20
+      ds_read_u16_d16_hi v24, v20 offset:2
+      ds_read_i8_d16_hi v25, v20 offset:3
+      s_waitcnt lgkmcnt(0)"""
+    values = lanes * 0x01030507 + 0x80
+    rows = bench.run(body, [values], ["v24", "v25"], lds=256)
+    np.testing.assert_array_equal(rows[0], values)
+    top = (values >> 24).astype(np.uint8).view(np.int8).astype(np.int32).view(np.uint32)
+    np.testing.assert_array_equal(rows[1], top << 16 | 0xFFFF)
+
+
 def test_unaligned_access(bench: Any, lanes: Words) -> None:
     body = """
       v_lshlrev_b32 v20, 3, v0

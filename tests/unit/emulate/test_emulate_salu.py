@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+
+from pipeloom.emulate import run_kernel
 
 WORD = 0xFFFFFFFF
 LONG = 0xFFFFFFFFFFFFFFFF
@@ -106,10 +109,6 @@ def test_loops_and_conditional_branches(bench: Any, count: int) -> None:
 
 def test_workgroup_and_workitem_ids(bench: Any) -> None:
     """Ids arrive in s2, s3 after the kernarg pointer, and in v0, ten bits each."""
-    import numpy as np
-
-    from pipeloom.emulate import run_kernel
-
     body = """
       s_load_dwordx2 s[4:5], s[0:1], 0x0
       s_waitcnt lgkmcnt(0)

@@ -295,6 +295,51 @@ class TestPoison:
         assert len(run.findings) == 1
 
 
+class TestHostileKernels:
+    """Whatever a kernel does, the run ends in findings or one of our errors."""
+
+    def test_garbage_pointers(self, bench: Any) -> None:
+        body = """
+          s_load_dwordx2 s[4:5], s[60:61], 0x10
+          s_waitcnt lgkmcnt(0)
+          global_load_dword v4, v[70:71], off offset:-8
+          global_load_dword v5, v0, s[62:63]
+          global_store_dword v[72:73], v0, off
+          ds_read_b32 v7, v75
+          ds_write_b32 v76, v0
+          s_mov_b32 m0, s71
+          global_load_lds_dword v77, s[62:63]
+          s_waitcnt vmcnt(0) lgkmcnt(0)
+          buffer_load_dword v6, v74, s[64:67], s70 offen
+          s_endpgm"""
+        run = bench.launch(body, [np.zeros(1, np.uint32)], lds=256, max_findings=100)
+        assert "swizzled or add-tid buffer descriptor" in run.stopped
+        assert {FindingKind.POISON_READ, FindingKind.OUT_OF_BOUNDS} <= set(kinds(run))
+
+    def test_no_active_lanes(self, bench: Any) -> None:
+        body = f"""{POINTERS}
+          s_mov_b32 m0, 0
+          s_mov_b64 exec, 0
+          global_load_dwordx4 v[8:11], v1, s[4:5]
+          global_store_dwordx2 v1, v[8:9], s[6:7]
+          global_atomic_add v1, v0, s[6:7]
+          global_load_lds_dwordx4 v1, s[4:5]
+          ds_read_b128 v[12:15], v1
+          ds_write_b64 v1, v[12:13]
+          ds_bpermute_b32 v16, v1, v0
+          v_add_u32 v17, v99, v99
+          v_cmp_eq_u32 vcc, v99, v98
+          s_waitcnt vmcnt(0) lgkmcnt(0)
+          s_cbranch_vccnz broken
+          s_endpgm
+        broken:
+          s_trap 2"""
+        data, out = np.zeros(64, np.uint32), np.full(64, 3, np.uint32)
+        run = bench.launch(body, [data, out], lds=256)
+        assert run.ok, [str(f) for f in run.findings]
+        assert (out == 3).all()
+
+
 class TestBarriers:
     def test_staggered_waves_meet_at_the_nth_barrier(self, bench: Any) -> None:
         """Wave 1 takes one more barrier early, wave 0 one more late: counts agree."""
@@ -345,6 +390,7 @@ class TestRuns:
         body = "v_add_u32 v20, v70, v0\nv_add_u32 v20, v71, v0\nv_add_u32 v20, v72, v0"
         _, run = bench.registers(body, [], [], max_findings=2)
         assert len(run.findings) == 2
+        assert run.stopped == "max_findings=2 reached"
         assert not run.complete
         assert not run.ok
 

@@ -1,0 +1,56 @@
+"""How long proving and synchronising take, warm: medians, with the machine named.
+
+Targets: verify() of the default ping-pong in 500 ms, of the four-wave in 300 ms.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+from pipeloom import build_schedule
+from pipeloom.synchronize import synchronize
+from pipeloom.verify import verify
+
+RUNS = 10
+TARGETS_MS = {"ping_pong": 500.0, "four_wave": 300.0}
+
+
+def median_ms(work: Callable[[], object], runs: int = RUNS) -> float:
+    """The median wall time of ``work`` in milliseconds, after one warm-up."""
+    work()
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def main() -> None:
+    """Print the table."""
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    )
+    print(f"{'what':<40}{'median ms':>10}{'target':>10}")
+    for name in ("ping_pong", "four_wave", "single_buffer"):
+        compiled = build_schedule(name)
+        fixed = synchronize(compiled, reorder=True)
+        rows: list[tuple[str, Callable[[], object]]] = [
+            (f"verify {name}, reference", partial(verify, compiled)),
+            (f"verify {name}, synchronised", partial(verify, fixed)),
+            (f"synchronize {name}", partial(synchronize, compiled, reorder=True)),
+        ]
+        for label, work in rows:
+            target = TARGETS_MS.get(name) if label.startswith("verify") else None
+            wanted = "" if target is None else f"{target:.0f}"
+            print(f"{label:<40}{median_ms(work):>10.1f}{wanted:>10}")
+
+
+if __name__ == "__main__":
+    main()

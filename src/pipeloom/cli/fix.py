@@ -1,0 +1,107 @@
+"""``pipeloom fix``: the same data ops in the same order, with proved waits and barriers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from pipeloom.cli.common import (
+    Commands,
+    add_json,
+    add_source,
+    load_compiled,
+    print_json,
+    write_file,
+)
+from pipeloom.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
+from pipeloom.ops import OpRole, Phase
+from pipeloom.report.labels import Labels
+from pipeloom.synchronize import synchronize
+from pipeloom.verify import verify
+
+
+def add_parser(commands: Commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "fix",
+        help="synchronise a schedule so that it is proved, and show what changed",
+        description="Keep the data ops in their order; derive every wait and barrier anew from the "
+        "dependences: each wait as loose as soundness permits, no barrier that is not needed. "
+        "Prints what changed and what it costs.",
+    )
+    add_source(parser, compiled=True)
+    parser.add_argument(
+        "--reorder",
+        action="store_true",
+        help="where no synchronisation can save the order, move the fewest ops",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Synchronise, write, and report."""
+    before = load_compiled(argparse.Namespace(source=arguments.source, settings=arguments.settings))
+    after = synchronize(before, reorder=arguments.reorder)
+    if arguments.output:
+        write_file(arguments.output, after.to_json())
+    if arguments.json:
+        print_json(
+            {
+                "before": {p.name.lower(): asdict(before.counts(p)) for p in Phase},
+                "after": {p.name.lower(): asdict(after.counts(p)) for p in Phase},
+                "verdict_before": verify(before).status.name,
+                "verdict_after": verify(after).status.name,
+                "changes": list(_changes(before, after)),
+                "notes": after.notes,
+            }
+        )
+        return 0
+    print(f"before: {verify(before).summary()}")
+    print(f"after:  {verify(after).summary()}\n")
+    for phase in Phase:
+        print(_cost_line(phase, before.counts(phase), after.counts(phase)))
+    print()
+    for line in _changes(before, after):
+        print(line)
+    for note in after.notes[len(before.notes) :]:
+        print(f"note: {note}")
+    if arguments.output:
+        print(f"wrote {arguments.output}")
+    return 0
+
+
+def _cost_line(phase: Phase, old: PhaseCounts, new: PhaseCounts) -> str:
+    waits = f"waits {old.wait_vm + old.wait_lgkm} -> {new.wait_vm + new.wait_lgkm}"
+    return f"{phase.name.lower():<9} {waits:<18} barriers {old.barriers} -> {new.barriers}"
+
+
+def _changes(before: CompiledSchedule, after: CompiledSchedule) -> Iterator[str]:
+    """The waits and barriers in front of each data op, where they differ, phase by phase."""
+    labels = Labels(before)
+    for phase in Phase:
+        old, new = _gaps(before.phase(phase), labels), _gaps(after.phase(phase), labels)
+        name = phase.name.lower()
+        if [op for op, _ in old] != [op for op, _ in new]:
+            yield f"{name}: ops moved, now {', '.join(op for op, _ in new)}"
+            continue
+        for (op, was), (_, now) in zip(old, new, strict=True):
+            if was != now:
+                yield f"{name}, before {op}: {' '.join(was) or 'nothing'} -> " + (
+                    " ".join(now) or "nothing"
+                )
+
+
+def _gaps(entries: Sequence[ScheduleEntry], labels: Labels) -> list[tuple[str, list[str]]]:
+    """Each data op with the waits and barriers since the one before it; the end closes the last."""
+    gaps: list[tuple[str, list[str]]] = []
+    pending: list[str] = []
+    for entry in entries:
+        if entry.op.role is OpRole.SYNC:
+            pending.append(labels.of(entry.op))
+        elif entry.op.role is not OpRole.FENCE:
+            gaps.append((labels.of(entry.op), pending))
+            pending = []
+    return [*gaps, ("the end", pending)]

@@ -1,0 +1,178 @@
+"""A trace in the terminal: who issues what, two iterations side by side with the units.
+
+Time runs to the right, one character per bucket of cycles. A wave's row shows what it spent most
+of the bucket on; a unit's row shows which wave holds it, or how full it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipeloom.simulate import costs
+from pipeloom.simulate.instruction import Kind
+from pipeloom.simulate.trace import Cause, Event, StallRow, Trace
+
+TIMELINE_ITERATIONS = 2
+_MARGIN = 15
+
+_ISSUE = {
+    Kind.MFMA: ("M", "green"),
+    Kind.VALU: ("v", "green"),
+    Kind.TRANS: ("x", "green"),
+    Kind.PACKED: ("p", "green"),
+    Kind.LDS_READ: ("R", "cyan"),
+    Kind.LDS_WRITE: ("W", "blue"),
+    Kind.GLOBAL_TO_LDS: ("G", "magenta"),
+    Kind.GLOBAL_TO_VGPR: ("G", "magenta"),
+    Kind.GLOBAL_STORE: ("S", "magenta"),
+    Kind.BARRIER: ("|", "red"),
+    Kind.WAIT: ("w", "yellow"),
+}
+_STALL = {
+    Cause.OTHER_WAVE: ("|", "red"),
+    Cause.LOADS: ("g", "yellow"),
+    Cause.LDS_DATA: ("r", "yellow"),
+    Cause.MATRIX_UNIT: ("m", "bright_black"),
+}
+_OTHER_STALL = ("-", "bright_black")
+_LEGEND = (
+    "M R G W: issues MFMA, LDS read, load, LDS write.  m g r: waits for matrix unit, loads, LDS.  "
+    "|: barrier.  -: other."
+)
+
+Cell = tuple[str, str]
+Span = tuple[int, int, Cell]
+
+
+def render_trace(trace: Trace, *, width: int = 118, stalls: int = 12) -> RenderableType:
+    """The figures, the timeline of two steady iterations, and the worst stalls."""
+    return Group(
+        _headline(trace), Text(), _timeline(trace, width), Text(), stall_table(trace, stalls)
+    )
+
+
+def _headline(trace: Trace) -> Text:
+    efficiency = max(trace.steady_matrix_efficiency(), default=0.0)
+    text = Text()
+    text.append(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration", style="bold")
+    text.append(f", matrix unit {efficiency:.1%} busy, limited by {trace.limiting_unit()}\n")
+    text.append(
+        f"{trace.machine.arch}, {len(trace.programs)} waves, {trace.iterations} iterations: "
+        f"{trace.total_cycles} cycles (prologue {trace.prologue_cycles}, epilogue "
+        f"{trace.epilogue_cycles})"
+    )
+    return text
+
+
+def stall_table(trace: Trace, most: int) -> Table:
+    """Where the waves stood longest; cycles per iteration for loop points."""
+    table = Table(title="stalls", title_justify="left", title_style="bold", box=None)
+    table.add_column("where")
+    for name in ("mean", "worst wave"):
+        table.add_column(name, justify="right")
+    table.add_column("waits for", overflow="fold")
+    for row in [r for r in trace.stall_table() if r.mean > 0][:most]:
+        table.add_row(
+            f"{row.phase.value}[{row.position}] {row.label}",
+            f"{row.mean:.0f}",
+            f"{max(row.cycles):.0f}",
+            _waited_for(row),
+        )
+    return table
+
+
+def _waited_for(row: StallRow) -> str:
+    return f"{row.cause.text}: {row.waited_for}" if row.waited_for else row.cause.text
+
+
+def _timeline(trace: Trace, width: int) -> Text:
+    first, _ = trace.steady_window
+    last = min(first + TIMELINE_ITERATIONS, trace.iterations)
+    begin, end = trace.marks[0][first], trace.marks[0][last]
+    columns = max(width - _MARGIN, 20)
+    step = max((end - begin) / columns, 1.0)
+    waves = [w for w, p in enumerate(trace.programs) if p.simd == trace.programs[0].simd]
+    text = Text(f"cycles {begin} to {end}, {step:.0f} per character, waves of one SIMD\n", "bold")
+    for wave in waves:
+        events = [e for e in trace.events if e.wave == wave]
+        text.append(f"{f'wave {wave}':>{_MARGIN - 2}}  ", "bright_black")
+        _append(text, _dominant(_wave_spans(trace, events), begin, end, step))
+    for name, cells in _unit_rows(trace, waves, begin, end, step):
+        text.append(f"{name:>{_MARGIN - 2}}  ", "bright_black")
+        _append(text, cells)
+    text.append(_LEGEND, "bright_black")
+    return text
+
+
+def _append(text: Text, cells: Iterable[Cell]) -> None:
+    for character, style in cells:
+        text.append(character, style)
+    text.append("\n")
+
+
+def _wave_spans(trace: Trace, events: Sequence[Event]) -> list[Span]:
+    spans: list[Span] = []
+    for event in events:
+        if event.start > event.ready:
+            spans.append((event.ready, event.start, _STALL.get(event.cause, _OTHER_STALL)))
+        cell = _ISSUE.get(trace.instruction(event).kind)
+        if cell is not None:
+            spans.append((event.start, event.free, cell))
+    return spans
+
+
+def _dominant(spans: Sequence[Span], begin: int, end: int, step: float) -> list[Cell]:
+    """For each bucket the cell that covers most of it; a dot where nothing does."""
+    buckets: list[dict[Cell, float]] = [{} for _ in range(round((end - begin) / step))]
+    for start, stop, cell in spans:
+        low, high = max(start, begin), min(stop, end)
+        if low >= high:
+            continue
+        for index in range(int((low - begin) / step), len(buckets)):
+            left = begin + index * step
+            if left >= high:
+                break
+            covered = min(high, left + step) - max(low, left)
+            buckets[index][cell] = buckets[index].get(cell, 0.0) + covered
+    empty: Cell = (".", "bright_black")
+    return [max(b, key=lambda cell: b[cell]) if b else empty for b in buckets]
+
+
+def _unit_rows(
+    trace: Trace, waves: Sequence[int], begin: int, end: int, step: float
+) -> Iterable[tuple[str, list[Cell]]]:
+    matrix: list[Span] = []
+    for event in trace.events:
+        instruction = trace.instruction(event)
+        if event.wave in waves and instruction.kind is Kind.MFMA:
+            busy = costs.matrix_cycles(instruction)
+            colour = ("green", "bright_cyan")[trace.programs[event.wave].group % 2]
+            matrix.append((event.start, event.start + busy, (str(event.wave % 10), colour)))
+    yield "matrix unit", _dominant(matrix, begin, end, step)
+    loads = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
+    reads = (Kind.LDS_READ, Kind.LDS_WRITE)
+    yield "LDS depth", _depth(trace, reads, begin, end, step, "cyan")
+    yield "loads flying", _depth(trace, loads, begin, end, step, "magenta")
+
+
+def _depth(
+    trace: Trace, kinds: tuple[Kind, ...], begin: int, end: int, step: float, style: str
+) -> list[Cell]:
+    """How many of the CU's operations are under way, on a scale of nine."""
+    count = round((end - begin) / step)
+    depth = [0.0] * count
+    for event in trace.events:
+        if trace.instruction(event).kind not in kinds:
+            continue
+        low, high = max(event.start, begin), min(event.done, end)
+        for index in range(int((low - begin) / step), count):
+            left = begin + index * step
+            if left >= high:
+                break
+            depth[index] += (min(high, left + step) - max(low, left)) / step
+    top = max(depth, default=0.0) or 1.0
+    return [(" 123456789"[min(round(9 * d / top), 9)] if d else ".", style) for d in depth]

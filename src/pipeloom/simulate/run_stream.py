@@ -1,0 +1,128 @@
+"""Simulate a loop given as text. See stream.py for the notation.
+
+>>> trace = simulate_stream("R4 wl0 M8 branch", arch="gfx950", mfma="16x16x32_f16")
+>>> round(trace.steady_cycles_per_iteration)
+249
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pipeloom.errors import ConfigError
+from pipeloom.simulate.engine import simulate_programs
+from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.simulate.stream import StreamOptions, parse_stream
+from pipeloom.simulate.trace import Trace
+from pipeloom.targets.chips import machine_for
+from pipeloom.targets.machine import Fact, FactKind, Machine, MatrixOp
+
+MAX_WAVES_PER_SIMD = 8
+
+MfmaName = str | int | Mapping[str, object] | MatrixOp | None
+
+
+def simulate_stream(
+    stream: str,
+    *,
+    arch: str | Machine = "gfx950",
+    mfma: MfmaName = None,
+    waves_per_simd: int = 1,
+    stagger: bool = False,
+    iterations: int = 24,
+    simds: int | None = None,
+    lds_conflict: float = 1.0,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run a loop body on every wave of a workgroup and return its trace.
+
+    ``mfma`` says what ``M`` is: a name (``16x16x32_f16``), a number of cycles, or the ``mfma``
+    object of a measured record. ``waves_per_simd`` waves run on each of the ``simds`` SIMDs (all of
+    them unless told). With ``stagger`` the waves form two groups, the later wave slots being group
+    B, and group B starts one barrier later: it executes one more barrier before its loop, and group
+    A one more after. ``lds_conflict`` is the bank conflict of every LDS operation.
+    """
+    machine = arch if isinstance(arch, Machine) else machine_for(arch)
+    options = StreamOptions(_matrix_op(mfma, machine), lds_conflict)
+    body = parse_stream(stream, machine, options)
+    programs = stream_programs(
+        body, machine, waves_per_simd=waves_per_simd, stagger=stagger, simds=simds
+    )
+    return simulate_programs(programs, machine, iterations, jitter=jitter, seed=seed)
+
+
+def stream_programs(
+    body: tuple[Instruction, ...],
+    machine: Machine,
+    *,
+    waves_per_simd: int,
+    stagger: bool,
+    simds: int | None = None,
+) -> tuple[WaveProgram, ...]:
+    """One program per wave; wave w runs on SIMD ``w % simds``, the upper half is group B."""
+    count = machine.simds.value if simds is None else simds
+    if not 1 <= count <= machine.simds.value:
+        raise ConfigError(f"simds = {simds}", hint=f"use 1 to {machine.simds.value}", field="simds")
+    if not 1 <= waves_per_simd <= MAX_WAVES_PER_SIMD:
+        raise ConfigError(
+            f"waves_per_simd = {waves_per_simd}",
+            hint=f"use 1 to {MAX_WAVES_PER_SIMD}",
+            field="waves_per_simd",
+        )
+    if stagger and waves_per_simd % 2:
+        raise ConfigError(
+            f"stagger needs two wave groups of equal size, not {waves_per_simd} waves per SIMD",
+            hint="use an even waves_per_simd, or stagger=False",
+            field="stagger",
+        )
+    if stagger and not any(instruction.kind is Kind.BARRIER for instruction in body):
+        raise ConfigError(
+            "stagger starts group B one barrier later, but the stream has no barrier",
+            hint="add a B to the stream, or use stagger=False",
+            field="stagger",
+        )
+    extra = (Instruction.barrier(label="stagger"),)
+    programs = []
+    for wave in range(count * waves_per_simd):
+        group = int(stagger and wave >= count * waves_per_simd // 2)
+        program = WaveProgram(simd=wave % count, loop=body, group=group)
+        if stagger and group == 0:
+            program = replace(program, epilogue=extra)
+        elif stagger:
+            program = replace(program, prologue=extra)
+        programs.append(program)
+    return tuple(programs)
+
+
+def _matrix_op(mfma: MfmaName, machine: Machine) -> MatrixOp:
+    """The MFMA meant by a name, a cycle count or a measured record's object."""
+    if isinstance(mfma, MatrixOp):
+        return mfma
+    if mfma is None:
+        return machine.matrix_ops[0]
+    if isinstance(mfma, Mapping):
+        cycles, shape = mfma.get("cycles"), mfma.get("shape")
+        if isinstance(shape, str):
+            try:
+                op = machine.matrix_op(shape)
+            except ConfigError:
+                if cycles is None:
+                    raise
+            else:
+                if isinstance(cycles, int) and cycles != op.cycles.value:
+                    return replace(op, cycles=_of_cycles(cycles).cycles)
+                return op
+        mfma = cycles if isinstance(cycles, int) else str(shape)
+    if isinstance(mfma, int):
+        return _of_cycles(mfma)
+    return machine.matrix_op(mfma)
+
+
+def _of_cycles(cycles: int) -> MatrixOp:
+    if not 4 <= cycles <= 1024:
+        raise ConfigError(
+            f"mfma = {cycles} cycles", hint="use 4 to 1024, or an MFMA's name", field="mfma"
+        )
+    return MatrixOp(0, 0, 0, "any", Fact(cycles, "cycles", FactKind.ASSUMED, "the caller"))

@@ -1,0 +1,206 @@
+"""Hand-written loops as text: one letter per instruction.
+
+    M mfma      R ds_read_b128    T ds_read_b64_tr    W ds_write_b128
+    V VALU      X v_exp           P packed f32 VALU   S SALU
+    G buffer_load_dwordx4 (to LDS on gfx950, to registers on gfx942)
+    N s_nop 0   N(3) s_nop 3      B s_barrier         prio(1) s_setprio 1
+    wv16 or wv(16) s_waitcnt vmcnt(16)    wl0 or wl(0) s_waitcnt lgkmcnt(0)    wv16+wl0 both
+    branch      the branch back
+
+A trailing number is a run length (``M12``), ``( ... )x5`` repeats, and groups nest. For example
+``wv4 B R8 (M4 G)x4 wl0 M16 branch`` is one iteration of a loop.
+
+Two courtesies to texts copied from measurements: everything up to a ``||`` is a legend and is
+skipped, and so is a parenthesis that holds a ``=``. A bare ``w`` is a wait whose counts the source
+does not give; it is taken to wait for all that its successor needs: LDS operations before a barrier
+or an MFMA, loads before a ds_write, everything otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pipeloom.errors import SpecError
+from pipeloom.simulate.instruction import Instruction, Kind
+from pipeloom.targets.machine import Machine, MatrixOp
+
+
+class StreamError(SpecError):
+    """A stream that cannot be read; ``position`` counts characters from 0."""
+
+    def __init__(self, message: str, text: str, position: int, *, hint: str) -> None:
+        self.position = position
+        start = max(0, position - 30)
+        excerpt = text[start : position + 30].replace("\n", " ")
+        pointer = " " * (position - start) + "^"
+        super().__init__(
+            f"stream, character {position}: {message}\n  {excerpt}\n  {pointer}", hint=hint
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What the letters leave open: which MFMA ``M`` is, and the bank conflicts of R, T and W."""
+
+    matrix_op: MatrixOp
+    lds_conflict: float = 1.0
+
+
+_RUNS = "MRTWGVXPSN"
+_LEGAL = (
+    "instructions are M R T W G V X P S N B, wv(n), wl(n), prio(n) and branch, each with an"
+    " optional run length; ( ... )xN repeats"
+)
+MAX_INSTRUCTIONS = 1_000_000
+
+_TOKEN = re.compile(
+    r"\s+|,"
+    r"|(?P<comment>\([^()]*=[^()]*\))"
+    r"|(?P<open>\()"
+    r"|(?P<close>\)\s*(?:[x*](?P<times>\d+))?)"
+    r"|(?P<branch>branch\b)"
+    r"|(?P<prio>prio\(?(?P<priority>\d+)\)?)"
+    r"|(?P<wait>w[vl]\(?\d+\)?(?:\+w?[vl]\(?\d+\)?)*)"
+    r"|(?P<bare>w(?![a-z0-9(]))"
+    r"|(?P<nop>N\((?P<count>\d+)\))"
+    r"|(?P<barrier>B(?P<barriers>\d*))(?![A-Za-z])"
+    r"|(?P<letter>[MRTWGVXPSN])(?P<run>\d*)(?![A-Za-z(])"
+)
+
+
+@dataclass(slots=True)
+class _Group:
+    opened_at: int
+    items: list[Instruction | None]  # None stands for a bare wait
+
+
+def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[Instruction, ...]:
+    """The instructions of a stream, in order. Raises ``StreamError`` with the position."""
+    position = text.rfind("||") + 2 if "||" in text else 0
+    stack = [_Group(position, [])]
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            word = text[position:].split()[0]
+            raise StreamError(f"unknown instruction {word!r}", text, position, hint=_LEGAL)
+        items = stack[-1].items
+        if match["open"]:
+            stack.append(_Group(position, []))
+        elif match["close"]:
+            _close(stack, text, position, match["times"])
+        elif match["branch"]:
+            items.append(Instruction.branch())
+        elif match["prio"]:
+            items.append(Instruction.set_prio(int(match["priority"])))
+        elif match["wait"]:
+            items.append(_wait(match["wait"], text, position))
+        elif match["bare"]:
+            items.append(None)
+        elif match["nop"]:
+            items.append(Instruction.nop(int(match["count"])))
+        elif match["barrier"]:
+            items.extend([Instruction.barrier()] * _run(match["barriers"], text, position))
+        elif match["letter"]:
+            one = _instruction(match["letter"], machine, options)
+            items.extend([one] * _run(match["run"], text, position))
+        if len(stack[-1].items) > MAX_INSTRUCTIONS:
+            raise _too_long(text, position)
+        position = match.end()
+    if len(stack) > 1:
+        raise StreamError(
+            "this ( is never closed", text, stack[-1].opened_at, hint="end the group with )xN"
+        )
+    return _resolve_bare_waits(stack[0].items, text)
+
+
+def _close(stack: list[_Group], text: str, position: int, times: str | None) -> None:
+    if len(stack) == 1:
+        raise StreamError("this ) closes nothing", text, position, hint="remove it or open a group")
+    if times is None:
+        raise StreamError(
+            "a group needs a repeat count", text, position, hint="write ( ... )x4 for four times"
+        )
+    group = stack.pop()
+    if not group.items:
+        raise StreamError("an empty group", text, group.opened_at, hint="put instructions in it")
+    if len(group.items) * int(times) > MAX_INSTRUCTIONS:
+        raise _too_long(text, position)
+    stack[-1].items.extend(group.items * int(times))
+
+
+def _too_long(text: str, position: int) -> StreamError:
+    return StreamError(
+        f"the stream is longer than {MAX_INSTRUCTIONS} instructions",
+        text,
+        position,
+        hint="give one iteration of the loop and let iterations= repeat it",
+    )
+
+
+def _run(digits: str, text: str, position: int) -> int:
+    if digits == "":
+        return 1
+    if int(digits) > MAX_INSTRUCTIONS:
+        raise _too_long(text, position)
+    return int(digits)
+
+
+def _wait(token: str, text: str, position: int) -> Instruction:
+    counts: dict[str, int] = {}
+    for name, digits in re.findall(r"([vl])\(?(\d+)\)?", token):
+        if name in counts:
+            raise StreamError(
+                f"the wait {token!r} names w{name} twice",
+                text,
+                position,
+                hint="write one count for each of wv and wl",
+            )
+        counts[name] = int(digits)
+    return Instruction.wait(vm=counts.get("v"), lgkm=counts.get("l"))
+
+
+def _instruction(letter: str, machine: Machine, options: StreamOptions) -> Instruction:
+    match letter:
+        case "M":
+            return Instruction.mfma(options.matrix_op)
+        case "R":
+            return Instruction.lds_read(16, conflict=options.lds_conflict, label="ds_read_b128")
+        case "T":
+            return Instruction.lds_read(8, conflict=options.lds_conflict, label="ds_read_b64_tr")
+        case "W":
+            return Instruction.lds_write(16, conflict=options.lds_conflict, label="ds_write_b128")
+        case "G":
+            to_lds = machine.dma_max_bytes_per_lane.value >= 16
+            return Instruction.global_load(16, to_lds=to_lds, label="buffer_load_dwordx4")
+        case "V":
+            return Instruction.valu()
+        case "X":
+            return Instruction.valu(Kind.TRANS, label="v_exp")
+        case "P":
+            return Instruction.valu(Kind.PACKED, label="packed")
+        case "S":
+            return Instruction.salu()
+        case _:
+            return Instruction.nop()
+
+
+def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Instruction, ...]:
+    """Give each bare ``w`` the counts its successor needs; the loop closes on itself."""
+    if not any(item is not None for item in items):
+        raise StreamError(
+            "the stream has no instruction", text, len(text), hint="for example: R4 wl0 M8 branch"
+        )
+    resolved: list[Instruction] = []
+    for index, item in enumerate(items):
+        if item is not None:
+            resolved.append(item)
+            continue
+        after = next(other for other in items[index + 1 :] + items[:index] if other is not None)
+        if after.kind in (Kind.BARRIER, Kind.MFMA):
+            resolved.append(Instruction.wait(lgkm=0))
+        elif after.kind is Kind.LDS_WRITE:
+            resolved.append(Instruction.wait(vm=0))
+        else:
+            resolved.append(Instruction.wait(vm=0, lgkm=0))
+    return tuple(resolved)

@@ -1,0 +1,118 @@
+"""What the simulator refuses, and what it says then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeloom.errors import ConfigError, InternalError, ScheduleError
+from pipeloom.simulate import (
+    Instruction,
+    Kind,
+    StreamError,
+    WaveProgram,
+    simulate_programs,
+    simulate_stream,
+)
+from pipeloom.simulate.calibration_report import replace_generated
+from pipeloom.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
+from pipeloom.targets.chips import machine_for
+from pipeloom.targets.gfx942 import GFX942
+from pipeloom.targets.gfx950 import GFX950
+
+LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
+
+
+@pytest.mark.parametrize(
+    ("stream", "message", "position"),
+    [
+        ("M4 Q2", "unknown instruction 'Q2'", 3),
+        ("M4 mfma", "unknown instruction 'mfma'", 3),
+        ("M4 wx3", "unknown instruction 'wx3'", 3),
+        ("MR", "unknown instruction 'MR'", 0),
+        ("M4 -3", "unknown instruction '-3'", 3),
+        ("(M V", "never closed", 0),
+        ("M (V (R )x2", "never closed", 2),
+        ("M V)x3", "closes nothing", 3),
+        ("(M V) B", "needs a repeat count", 4),
+        ("()x3", "an empty group", 0),
+        ("wv1+wv2", "names wv twice", 0),
+        ("", "has no instruction", 0),
+        ("legend ||  ", "has no instruction", 11),
+        ("w", "has no instruction", 1),
+        ("M99999999", "longer than 1000000 instructions", 0),
+        ("(M1000)x99999", "longer than 1000000 instructions", 6),
+    ],
+)
+def test_a_bad_stream_is_refused_with_its_position(
+    stream: str, message: str, position: int
+) -> None:
+    with pytest.raises(StreamError, match=rf"character {position}: .*{message}") as caught:
+        simulate_stream(stream)
+    assert caught.value.position == position
+    assert caught.value.hint
+
+
+def test_the_excerpt_points_at_the_fault() -> None:
+    with pytest.raises(StreamError) as caught:
+        simulate_stream("M4 " * 20 + "Z " + "V " * 20)
+    _, excerpt, pointer, *_ = str(caught.value).split("\n")
+    assert excerpt[pointer.index("^")] == "Z"
+
+
+CALLS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: simulate_stream("M", arch="gfx90a"), "unknown architecture 'gfx90a'"),
+    (lambda: simulate_stream("M", mfma="4x4x4"), "gfx950 has no MFMA '4x4x4'"),
+    (lambda: simulate_stream("M", mfma="16x16x32_fp4"), "gfx950 has no MFMA '16x16x32_fp4'"),
+    (lambda: simulate_stream("M", mfma="fast"), "gfx950 has no MFMA 'fast'"),
+    (lambda: simulate_stream("M", mfma={"shape": "1x1x1"}), "gfx950 has no MFMA '1x1x1'"),
+    (lambda: simulate_stream("M", mfma=2), "mfma = 2 cycles"),
+    (lambda: simulate_stream("M", waves_per_simd=0), "waves_per_simd = 0"),
+    (lambda: simulate_stream("M", waves_per_simd=9), "waves_per_simd = 9"),
+    (lambda: simulate_stream("M", stagger=True), "stagger needs two wave groups"),
+    (lambda: simulate_stream("M", stagger=True, waves_per_simd=2), "the stream has no barrier"),
+    (lambda: simulate_stream("M", simds=5), "simds = 5"),
+    (lambda: simulate_stream("M", simds=0), "simds = 0"),
+    (lambda: simulate_stream("M", iterations=-1), "iterations = -1 is negative"),
+    (lambda: simulate_stream("M100", iterations=10**6), "are more than the 20000000"),
+    (lambda: simulate_stream("M", jitter=-0.1), "jitter = -0.1 is out of range"),
+    (lambda: simulate_stream("R", lds_conflict=0.5), "conflict 0.5 is below 1"),
+    (lambda: simulate_programs([], GFX950, 1), "no waves to simulate"),
+    (lambda: simulate_programs([WaveProgram(4, LOOP.loop)], GFX950, 1), "wave 0 is on SIMD 4"),
+    (lambda: simulate_programs([LOOP, WaveProgram(0, ())], GFX950, 1), "wave 1 has no instr"),
+    (lambda: simulate_programs([WaveProgram(0, (Instruction(Kind.MFMA),))], GFX950, 1),
+     "an MFMA without its matrix_op"),
+    (lambda: Instruction.wait(), "names neither vm nor lgkm"),
+    (lambda: Instruction.wait(vm=-1), "vm = -1 is negative"),
+    (lambda: Instruction.nop(-1), "amount = -1 is negative"),
+    (lambda: Instruction.lds_read(5), "5 bytes per lane"),
+    (lambda: Instruction.valu(Kind.SALU), "SALU is not a vector instruction"),
+    (lambda: machine_for("H100"), "unknown architecture 'H100'"),
+    (lambda: GFX942.matrix_op("16x16x32_f16"), "gfx942 has no MFMA '16x16x32_f16'"),
+    (lambda: GFX950.with_value("warp_size", 32, "x"), "no machine constant 'warp_size'"),
+    (lambda: GFX950.with_value("lds_latency", -1, "x"), "lds_latency = -1 is negative"),
+    (lambda: GemmProblem(0, 1, 1), "GemmProblem.m = 0"),
+    (lambda: TileTiming(256, 256, 64, 0.0), "TileTiming.cycles_per_iteration = 0.0"),
+    (lambda: estimate_gemm(GFX950, GemmProblem(1, 1, 1), TileTiming(1, 1, 1, 1.0), clock_ghz=99),
+     "clock_ghz = 99"),
+    (lambda: estimate_gemm(GFX950, GemmProblem(1, 1, 1), TileTiming(1, 1, 1, 1.0),
+                           workgroups_per_cu=0), "workgroups_per_cu = 0"),
+    (lambda: estimate_gemm(GFX950, GemmProblem(1, 1, 64),
+                           TileTiming(1, 1, 1, 1.0, k_outside_loop=128)), "K = 64 is less than"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), CALLS, ids=[message for _, message in CALLS])
+def test_bad_values_are_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert message in str(caught.value)
+    assert caught.value.hint, "every refusal says what would be legal"
+    assert isinstance(caught.value, ScheduleError)
+
+
+def test_a_page_without_markers_is_our_fault() -> None:
+    with pytest.raises(InternalError, match="lacks its generated-part markers"):
+        replace_generated("no markers", "text")

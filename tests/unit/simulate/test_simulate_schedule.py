@@ -1,0 +1,74 @@
+"""Compiled schedules on the machine: instruction counts, stagger, and what must not happen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pipeloom import ConfigError, build_schedule
+from pipeloom.kernels import kernel_for
+from pipeloom.simulate import Kind, simulate
+from pipeloom.simulate.schedule import schedule_programs, trips_for
+from pipeloom.targets.chips import machine_for
+
+BF16 = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+FP8 = {"BK": 128, "MMA_K": 128, "elem_bytes": 1}
+
+
+def _spec(schedule: str, geometry: dict[str, int]) -> dict[str, Any]:
+    return {"schedule": schedule, "geometry": geometry}
+
+
+@pytest.mark.parametrize("schedule", ["ping_pong", "four_wave"])
+@pytest.mark.parametrize("geometry", [BF16, FP8], ids=["bf16", "fp8"])
+def test_a_loop_iteration_issues_the_instructions_of_two_k_tiles(
+    schedule: str, geometry: dict[str, int]
+) -> None:
+    compiled = build_schedule(_spec(schedule, geometry))
+    kernel = kernel_for(compiled)
+    programs = schedule_programs(compiled, machine_for("gfx950"), kernel)
+    issued = Counter(i.kind for program in programs for i in program.loop)
+    tile_mmas = 16 * 16 * (geometry["BK"] // geometry["MMA_K"])
+    tile_bytes = (256 + 256) * geometry["BK"] * geometry["elem_bytes"]
+    assert issued[Kind.MFMA] == 2 * tile_mmas
+    assert issued[Kind.GLOBAL_TO_LDS] == 2 * tile_bytes // (64 * 16)
+    assert compiled.geometry is not None
+    per_wave = 4 * (compiled.geometry.lgkm_per_load_a + compiled.geometry.lgkm_per_load_b)
+    assert issued[Kind.LDS_READ] == kernel.waves * per_wave
+
+
+def test_only_the_lagging_group_starts_with_the_extra_barrier() -> None:
+    compiled = build_schedule(_spec("ping_pong", BF16))
+    programs = schedule_programs(compiled, machine_for("gfx950"), kernel_for(compiled))
+    barriers = [sum(i.kind is Kind.BARRIER for i in p.prologue) for p in programs]
+    assert barriers == [2] * 4 + [3] * 4
+    assert [p.simd for p in programs] == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_matrix_time_is_never_beaten() -> None:
+    trace = simulate(build_schedule(_spec("ping_pong", BF16)), k_tiles=16)
+    assert trace.iterations == 7
+    assert max(trace.steady_matrix_efficiency()) <= 1.0
+    assert trace.steady_cycles_per_iteration >= 2 * 16 * 16 * 2 * 16 / 4
+
+
+def test_the_same_input_gives_the_same_trace() -> None:
+    compiled = build_schedule(_spec("four_wave", FP8))
+    first = simulate(compiled, k_tiles=6, jitter=0.3, seed=4)
+    assert first.events == simulate(compiled, k_tiles=6, jitter=0.3, seed=4).events
+    assert first.events != simulate(compiled, k_tiles=6, jitter=0.3, seed=5).events
+
+
+def test_a_schedule_without_a_shape_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ping_pong has no tile shape"):
+        simulate(build_schedule("ping_pong"))
+
+
+@pytest.mark.parametrize("k_tiles", [0, 1, 3, -2])
+def test_k_tiles_that_the_kernel_cannot_sum_are_refused(k_tiles: int) -> None:
+    compiled = build_schedule(_spec("ping_pong", BF16))
+    with pytest.raises(ConfigError, match=f"cannot sum {k_tiles} K tiles") as caught:
+        trips_for(kernel_for(compiled), k_tiles)
+    assert caught.value.hint == "use 2, 4, 6, ..."

@@ -1,0 +1,114 @@
+"""The text notation: what each word means, and the streams of the measured records."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from pipeloom.simulate.calibration import measured_records
+from pipeloom.simulate.instruction import Instruction, Kind
+from pipeloom.simulate.stream import StreamOptions, parse_stream
+from pipeloom.targets.gfx942 import GFX942
+from pipeloom.targets.gfx950 import GFX950
+from pipeloom.targets.machine import Machine
+
+
+def parse(
+    text: str, machine: Machine = GFX950, lds_conflict: float = 1.0
+) -> tuple[Instruction, ...]:
+    return parse_stream(text, machine, StreamOptions(machine.matrix_ops[0], lds_conflict))
+
+
+def kinds(text: str, machine: Machine = GFX950) -> list[Kind]:
+    return [instruction.kind for instruction in parse(text, machine)]
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("M", Kind.MFMA),
+        ("R", Kind.LDS_READ),
+        ("T", Kind.LDS_READ),
+        ("W", Kind.LDS_WRITE),
+        ("G", Kind.GLOBAL_TO_LDS),
+        ("V", Kind.VALU),
+        ("X", Kind.TRANS),
+        ("P", Kind.PACKED),
+        ("S", Kind.SALU),
+        ("N", Kind.NOP),
+        ("N(3)", Kind.NOP),
+        ("B", Kind.BARRIER),
+        ("wv4", Kind.WAIT),
+        ("wl(0)", Kind.WAIT),
+        ("prio(2)", Kind.SET_PRIO),
+        ("branch", Kind.BRANCH),
+    ],
+)
+def test_each_word_is_one_instruction(word: str, kind: Kind) -> None:
+    assert kinds(word) == [kind]
+
+
+def test_widths_and_operands() -> None:
+    read, transposed, write = parse("R T W", lds_conflict=2.0)
+    assert (read.bytes_per_lane, transposed.bytes_per_lane, write.bytes_per_lane) == (16, 8, 16)
+    assert {read.conflict, transposed.conflict, write.conflict} == {2.0}
+    assert parse("N(3)")[0].amount == 3
+    assert parse("prio(2)")[0].amount == 2
+
+
+def test_a_load_goes_where_the_chip_can_send_it() -> None:
+    assert kinds("G", GFX950) == [Kind.GLOBAL_TO_LDS]
+    assert kinds("G", GFX942) == [Kind.GLOBAL_TO_VGPR]
+
+
+def test_runs_and_groups() -> None:
+    assert kinds("M3 V") == [Kind.MFMA] * 3 + [Kind.VALU]
+    assert kinds("(S V G)x2") == [Kind.SALU, Kind.VALU, Kind.GLOBAL_TO_LDS] * 2
+    nested = kinds("( (M V)x2 B )x3")
+    assert nested == ([Kind.MFMA, Kind.VALU] * 2 + [Kind.BARRIER]) * 3
+    assert kinds("M0 V") == [Kind.VALU]
+
+
+@pytest.mark.parametrize("text", ["wv16+wl0", "wv(16)+wl(0)", "wl0+wv16", "wv16+l0"])
+def test_a_combined_wait_is_one_instruction(text: str) -> None:
+    (wait,) = parse(text)
+    assert (wait.vm, wait.lgkm) == (16, 0)
+
+
+def test_a_single_wait_leaves_the_other_counter_alone() -> None:
+    vm, lgkm = parse("wv7 wl3")
+    assert (vm.vm, vm.lgkm) == (7, None)
+    assert (lgkm.vm, lgkm.lgkm) == (None, 3)
+
+
+def test_legends_are_skipped() -> None:
+    assert kinds("M=mfma R=ds_read; a number is a run || M2 B") == [Kind.MFMA] * 2 + [Kind.BARRIER]
+    assert kinds("M B (w = s_waitcnt)") == [Kind.MFMA, Kind.BARRIER]
+
+
+@pytest.mark.parametrize(
+    ("text", "vm", "lgkm"),
+    [("w B M", None, 0), ("w M B", None, 0), ("w W M", 0, None), ("w R M", 0, 0)],
+)
+def test_a_bare_wait_waits_for_what_follows(text: str, vm: int | None, lgkm: int | None) -> None:
+    wait = parse(text, GFX942)[0]
+    assert (wait.kind, wait.vm, wait.lgkm) == (Kind.WAIT, vm, lgkm)
+
+
+def test_a_bare_wait_at_the_end_looks_at_the_loop_head() -> None:
+    assert parse("W M w", GFX942)[-1].vm == 0
+    assert parse("B M w", GFX942)[-1].lgkm == 0
+
+
+def test_given_streams_have_the_counts_their_records_state() -> None:
+    given = [record for record in measured_records() if "stream" in record]
+    assert len(given) == 3
+    for record in given:
+        machine = {"gfx950": GFX950, "gfx942": GFX942}[record["arch"]]
+        found = Counter(kinds(record["stream"], machine))
+        assert found[Kind.MFMA] == record["mfma"]["count"]
+        assert found[Kind.LDS_READ] == sum(read["count"] for read in record["ds_read"])
+        assert found[Kind.LDS_WRITE] == sum(write["count"] for write in record["ds_write"])
+        assert found[Kind.GLOBAL_TO_LDS] + found[Kind.GLOBAL_TO_VGPR] == record["g2l"]["count"]
+        assert found[Kind.BARRIER] == record["barriers"]

@@ -1,0 +1,74 @@
+"""The whole-GPU estimate: its arithmetic, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom.simulate import simulate_stream
+from pipeloom.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
+from pipeloom.targets.gfx950 import GFX950
+
+TIMING = TileTiming(256, 256, k_per_iteration=64, cycles_per_iteration=2000.0)
+CUBE = GemmProblem(4096, 4096, 4096)
+
+
+def test_cycles_per_tile_and_rounds() -> None:
+    result = estimate_gemm(GFX950, CUBE, TIMING, clock_ghz=2.0)
+    store = 256 * 256 * 2 / GFX950.store_bytes_per_clk.value
+    assert result.workgroups == 256
+    assert result.rounds == 1
+    assert result.last_round_share == 1.0
+    assert result.tile_cycles == 64 * 2000 + store
+    assert result.microseconds == pytest.approx(result.tile_cycles / 2.0e3)
+    assert result.tflops == pytest.approx(CUBE.flops / result.microseconds / 1e6)
+    assert result.bound == "compute unit"
+
+
+def test_one_workgroup_too_many_costs_a_round() -> None:
+    full = estimate_gemm(GFX950, CUBE, TIMING)
+    more = estimate_gemm(GFX950, GemmProblem(4096, 4097, 4096), TIMING)
+    assert more.workgroups == 272
+    assert more.rounds == 2
+    assert more.last_round_share == pytest.approx(16 / 256)
+    assert more.compute_cycles == 2 * full.compute_cycles
+    assert more.tflops < full.tflops
+
+
+def test_k_outside_the_loop_shortens_it() -> None:
+    timing = TileTiming(256, 256, 128, 4000.0, 500.0, 900.0, k_outside_loop=128)
+    result = estimate_gemm(GFX950, CUBE, timing)
+    store = 256 * 256 * 2 / GFX950.store_bytes_per_clk.value
+    assert result.tile_cycles == 500 + 31 * 4000 + 900 + store
+
+
+def test_a_thin_problem_is_bound_by_hbm() -> None:
+    thin = GemmProblem(65536, 256, 64)
+    fast = TileTiming(256, 256, 64, 10.0)
+    machine = GFX950.with_value("store_bytes_per_clk", 1e6, "test")
+    result = estimate_gemm(machine, thin, fast, clock_ghz=2.0)
+    moved = (65536 + 256) * 64 * 2 + 65536 * 256 * 2
+    assert result.bound == "HBM"
+    assert result.microseconds == pytest.approx(moved / 8000e9 * 1e6)
+
+
+def test_operands_beyond_the_last_level_cache_are_read_again() -> None:
+    big = GemmProblem(32768, 32768, 8192)
+    result = estimate_gemm(GFX950, big, TIMING)
+    assert any("exceed the last-level cache" in text for text in result.assumptions)
+    once = (big.m + big.n) * big.k * 2 + big.m * big.n * 2
+    assert result.hbm_cycles > once / (8000 / result.clock_ghz)
+
+
+def test_the_clock_is_stated_and_can_be_given() -> None:
+    sustained = estimate_gemm(GFX950, CUBE, TIMING)
+    given = estimate_gemm(GFX950, CUBE, TIMING, clock_ghz=2.4)
+    assert sustained.clock_ghz == GFX950.clock_sustained_ghz.value
+    assert given.tflops == pytest.approx(sustained.tflops_at_peak_clock)
+    assert "(given)" in given.assumptions[0]
+
+
+def test_timing_comes_from_a_trace() -> None:
+    trace = simulate_stream("M128 branch", iterations=12)
+    timing = TileTiming.from_trace(trace, tile_m=256, tile_n=256, k_per_iteration=64)
+    assert timing.cycles_per_iteration == trace.steady_cycles_per_iteration
+    assert timing.epilogue_cycles == trace.epilogue_cycles

@@ -1,0 +1,80 @@
+"""Messages read alike: the field, the value, and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom import (
+    ConfigError,
+    GraphError,
+    InternalError,
+    OpRole,
+    OrderError,
+    ScheduleError,
+    SpecError,
+    StructureError,
+)
+from pipeloom.checks import check_bool, check_instance, check_int, nearest
+
+
+def test_a_message_is_followed_by_its_hint() -> None:
+    error = ScheduleError("what is wrong", hint="what to do", field="a.b")
+    assert str(error) == "what is wrong\n\nhint: what to do"
+    assert (error.message, error.hint, error.field) == ("what is wrong", "what to do", "a.b")
+    assert str(ScheduleError("alone")) == "alone"
+
+
+def test_kinds() -> None:
+    for kind in (ConfigError, SpecError, GraphError, OrderError, StructureError):
+        assert issubclass(kind, ScheduleError)
+    assert not issubclass(InternalError, ScheduleError)
+
+
+@pytest.mark.parametrize("value", [1, 5, 10, OpRole.COMPUTE])
+def test_check_int_accepts_the_range(value: int) -> None:
+    check_int("T", "f", value, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "message"),
+    [
+        (0, 1, None, r"T\.f is 0, but must be at least 1"),
+        (11, 1, 10, r"T\.f is 11, but must be between 1 and 10"),
+        (True, 0, None, r"T\.f is True, but must be an integer"),
+        (1.0, 0, None, r"T\.f is 1\.0, but must be an integer"),
+        ("1", 0, None, r"T\.f is '1', but must be an integer"),
+        (None, 0, None, r"T\.f is None, but must be an integer"),
+    ],
+)
+def test_check_int_names_field_value_and_remedy(
+    value: object, low: int, high: int | None, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        check_int("T", "f", value, low, high)
+    assert caught.value.field == "T.f"
+    assert caught.value.hint
+
+
+def test_check_int_takes_a_hint_of_its_own() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_int("T", "f", -1, 0, hint="count from zero")
+    assert caught.value.hint == "count from zero"
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", None])
+def test_check_bool_takes_no_substitutes(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"T\.f is .*, but must be True or False"):
+        check_bool("T", "f", value)
+    check_bool("T", "f", True)
+
+
+def test_check_instance_lists_the_members_of_an_enum() -> None:
+    with pytest.raises(ConfigError, match=r"T\.f is 3, but must be a OpRole") as caught:
+        check_instance("T", "f", 3, OpRole)
+    assert "OpRole.COMPUTE" in (caught.value.hint or "")
+    check_instance("T", "f", OpRole.COMPUTE, OpRole)
+
+
+def test_nearest_comes_first_and_all_are_listed() -> None:
+    assert nearest("alpah", ["alpha", "beta"]) == "did you mean 'alpha'? Valid: alpha, beta"
+    assert nearest("zzz", ["alpha", "beta"]) == "valid: alpha, beta"
