@@ -1,0 +1,60 @@
+"""Machine code from schedules. See docs/emitting.md."""
+
+from pipeloom.emit.allocate import Allocation, Resources
+from pipeloom.emit.assemble import CodeObject, assemble, assemble_text
+from pipeloom.emit.chips import CHIPS, Chip, chip_for
+from pipeloom.emit.code import Code
+from pipeloom.emit.entry import Argument, EmitRequest, EntryEmitter, LoopRegisters
+from pipeloom.emit.faults import (
+    AssemblyError,
+    EmitError,
+    GateError,
+    HazardError,
+    RegisterLimitError,
+)
+from pipeloom.emit.gemm import EMITTERS, default_geometry
+from pipeloom.emit.gemm.single_buffer import single_buffer_costs, single_buffer_geometry
+from pipeloom.emit.hazard_check import HazardFinding, check_hazards, require_no_hazards
+from pipeloom.emit.hazards import insert_wait_states
+from pipeloom.emit.kernel import EmittedKernel, SourceLine, emit_kernel
+from pipeloom.emit.layout import TileLayout, count_conflicts, layout_conflicts, layout_for
+from pipeloom.emit.plan import Plan, PlannedStep, plan_kernel
+
+__all__ = [
+    "CHIPS",
+    "EMITTERS",
+    "Allocation",
+    "Argument",
+    "AssemblyError",
+    "Chip",
+    "Code",
+    "CodeObject",
+    "EmitError",
+    "EmitRequest",
+    "EmittedKernel",
+    "EntryEmitter",
+    "GateError",
+    "HazardError",
+    "HazardFinding",
+    "LoopRegisters",
+    "Plan",
+    "PlannedStep",
+    "RegisterLimitError",
+    "Resources",
+    "SourceLine",
+    "TileLayout",
+    "assemble",
+    "assemble_text",
+    "check_hazards",
+    "chip_for",
+    "count_conflicts",
+    "default_geometry",
+    "emit_kernel",
+    "insert_wait_states",
+    "layout_conflicts",
+    "layout_for",
+    "plan_kernel",
+    "require_no_hazards",
+    "single_buffer_costs",
+    "single_buffer_geometry",
+]

@@ -1,0 +1,53 @@
+"""GEMM emitters, one file per kernel: C[M, N] = A[M, K] B[N, K]^T."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pipeloom.checks import nearest
+from pipeloom.emit.chips import chip_for
+from pipeloom.emit.entry import MakeEmitter
+from pipeloom.emit.faults import EmitError
+from pipeloom.emit.gemm.four_wave import four_wave_emitter
+from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
+from pipeloom.emit.gemm.single_buffer import single_buffer_emitter, single_buffer_geometry
+from pipeloom.emit.gemm.tile import ELEMENT_BYTES
+from pipeloom.geometry import KernelGeometry
+
+EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(
+    {
+        "ping_pong": ping_pong_emitter,
+        "four_wave": four_wave_emitter,
+        "single_buffer": single_buffer_emitter,
+    }
+)
+"""Schedule name -> its emitter."""
+
+
+def default_geometry(schedule: str, target: str, dtype: str) -> KernelGeometry:
+    """A tile that suits a shipped kernel: 256 x 256 with 128 bytes of K, or single buffer's own.
+
+    For compiling a schedule by name; its counter costs are those that the emitter will find.
+    """
+    chip = chip_for(target)
+    if schedule == "single_buffer":
+        return single_buffer_geometry(chip, dtype)
+    derive = {"ping_pong": KernelGeometry.ping_pong, "four_wave": KernelGeometry.four_wave}
+    if schedule not in derive:
+        raise EmitError(
+            f"no tile is known for schedule {schedule!r}",
+            hint=nearest(schedule, EMITTERS),
+            field="geometry",
+        )
+    if dtype not in ELEMENT_BYTES:
+        raise EmitError(
+            f"dtype {dtype!r} is not known to the emitter",
+            hint=f"one of: {', '.join(ELEMENT_BYTES)}",
+            field="dtype",
+        )
+    size = ELEMENT_BYTES[dtype]
+    depth = max(k for kind, side, _, k in chip.matrix if kind == dtype and side == 16)
+    return derive[schedule](
+        BM=256, BN=256, BK=128 // size, MMA_M=16, MMA_N=16, MMA_K=depth, elem_bytes=size
+    )

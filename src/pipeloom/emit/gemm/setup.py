@@ -1,0 +1,182 @@
+"""What a GEMM kernel computes once, before the first entry of its schedule.
+
+Buffer descriptors start at the block's first row, and ``num_records`` ends after the matrix's last
+row: rows past M or N read as zero, and the hardware does the masking. The row of a load stands in
+its vector offset and the K tile in its scalar offset, so a row past the end is out of range
+whether or not the chip counts the scalar offset in its check.
+
+Addresses of the loop are complete here: inside it only scalar adds remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.emit.code import Code
+from pipeloom.emit.gemm import scalars as s
+from pipeloom.emit.gemm.tile import GemmTile, OperandShape, bit_weights
+from pipeloom.emit.isa import Register
+from pipeloom.emit.layout import Swizzle
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
+
+RAW_BUFFER = 0x00027000
+"""Descriptor word 3 of an untyped buffer on gfx9 (LLVM AMDGPU; data format 32)."""
+SLICE_BYTES = WAVE_LANES * LOAD_BYTES
+"""What one load instruction of one wave brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupScratch:
+    """Vector registers that only the setup uses."""
+
+    row: Register
+    place: Register
+    swizzled: Register
+    base: Register
+
+
+def load_arguments(code: Code, tile: GemmTile, thread: Register, scratch: Register) -> None:
+    """Arguments to scalar registers; thread and wave number meanwhile."""
+    code.comment("arguments: " + ", ".join(a.name for a in s.ARGUMENTS))
+    for name in ("A", "B", "C"):
+        offset = next(a.offset for a in s.ARGUMENTS if a.name == name)
+        code("s_load_dwordx2", s.BUFFER[name].part(0, 2), s.ARGUMENT_POINTER, offset)
+    code("s_load_dwordx4", s.SIZES, s.ARGUMENT_POINTER, 24)
+    code("s_load_dwordx2", s.LAST_STRIDES, s.ARGUMENT_POINTER, 40)
+    code("v_and_b32", thread, 0x3FF, thread)
+    code("v_lshrrev_b32", scratch, 6, thread)
+    code("v_readfirstlane_b32", s.WAVE, scratch)
+    code.wait(lgkm=0)
+    for name, size in (("A", tile.elem_bytes), ("B", tile.elem_bytes), ("C", tile.out_bytes)):
+        if size > 1:
+            code("s_lshl_b32", s.STRIDE[name], s.STRIDE[name], _log2(size))
+
+
+def describe_buffers(code: Code, tile: GemmTile) -> None:
+    """Descriptors of A, B and C for this block."""
+    for operand, group, size in ((tile.a, s.GROUP_M, s.M), (tile.b, s.GROUP_N, s.N)):
+        name, buffer = operand.name, s.BUFFER[operand.name]
+        code.comment(f"buffer {name}: from this block's first row to the last of the matrix")
+        code("s_mul_i32", s.SCRATCH, group, operand.rows)
+        code("s_sub_u32", s.LEFT[name], size, s.SCRATCH)
+        _advance(code, buffer, s.SCRATCH, s.STRIDE[name])
+        code("s_min_u32", s.SCRATCH, s.LEFT[name], operand.rows)
+        code("s_mul_i32", buffer.part(2), s.SCRATCH, s.STRIDE[name])
+        code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+    buffer = s.BUFFER["C"]
+    code.comment("buffer C: this block, up to the last element of the matrix")
+    code("s_mul_i32", s.SCRATCH, s.GROUP_M, tile.a.rows)
+    _advance(code, buffer, s.SCRATCH, s.STRIDE["C"])
+    code("s_mul_i32", s.SCRATCH, s.GROUP_N, tile.b.rows * tile.out_bytes)
+    code("s_add_u32", buffer.part(0), buffer.part(0), s.SCRATCH)
+    code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
+    code("s_min_u32", s.SCRATCH, s.LEFT["A"], tile.a.rows)
+    code("s_sub_u32", s.SCRATCH, s.SCRATCH, 1)
+    code("s_mul_i32", buffer.part(2), s.SCRATCH, s.STRIDE["C"])
+    code("s_min_u32", s.SCRATCH, s.LEFT["B"], tile.b.rows)
+    code("s_mul_i32", s.SCRATCH, s.SCRATCH, tile.out_bytes)
+    code("s_add_u32", buffer.part(2), buffer.part(2), s.SCRATCH)
+    code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+
+def _advance(code: Code, buffer: Register, rows: Register, stride: Register) -> None:
+    """Move a buffer's 48-bit base by rows * stride."""
+    low, high = s.WIDE_SCRATCH.part(0), s.WIDE_SCRATCH.part(1)
+    code("s_mul_i32", low, rows, stride)
+    code("s_mul_hi_u32", high, rows, stride)
+    code("s_add_u32", buffer.part(0), buffer.part(0), low)
+    code("s_addc_u32", buffer.part(1), buffer.part(1), high)
+    code("s_and_b32", buffer.part(1), buffer.part(1), 0xFFFF)
+
+
+def start_loop(code: Code, tile: GemmTile, first_tiles: int, groups: tuple[int, ...]) -> None:
+    """Loop bounds in bytes of K, and where this wave stands; ``groups`` is the group by wave."""
+    code.comment("the loop, in bytes along K, and this wave's place in the block")
+    code("s_mov_b32", s.LOOP_OFFSET, 0)
+    code("s_mul_i32", s.LOOP_END, s.K, tile.elem_bytes)
+    code("s_sub_u32", s.LOOP_END, s.LOOP_END, first_tiles * tile.row_bytes)
+    code("s_mul_i32", s.LDS_SLICE, s.WAVE, SLICE_BYTES)
+    sum_over_bits(code, s.WAVE_GROUP, groups, "wave group")
+    for operand in tile.operands:
+        sum_over_bits(code, s.FIRST_ROW[operand.name], operand.wave_rows, "first row")
+
+
+def sum_over_bits(code: Code, result: Register, values: tuple[int, ...], what: str) -> None:
+    """``result`` = values[wave], where that is a sum over the bits of the wave number."""
+    code("s_mov_b32", result, 0)
+    for bit, weight in enumerate(bit_weights(values, what)):
+        if weight:
+            code("s_bfe_u32", s.SCRATCH, s.WAVE, bit | 1 << 16)
+            code("s_mul_i32", s.SCRATCH, s.SCRATCH, weight)
+            code("s_add_u32", result, result, s.SCRATCH)
+
+
+def load_offsets(
+    code: Code,
+    tile: GemmTile,
+    operand: OperandShape,
+    thread: Register,
+    results: list[Register],
+    scratch: SetupScratch,
+) -> None:
+    """Byte offset in global memory of what this lane brings with the i-th load of the block.
+
+    Thread t fills position t of a run of rows; the layout says which chunk belongs there.
+    """
+    code.comment(f"global offsets of {operand.name}: row * stride + 16 * swizzled chunk")
+    chunks, stride = tile.layout.chunks, s.STRIDE[operand.name]
+    code("v_lshrrev_b32", scratch.row, _log2(chunks), thread)
+    code("v_and_b32", scratch.place, chunks - 1, thread)
+    row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
+    code("v_xor_b32", scratch.place, scratch.place, scratch.swizzled)
+    code("v_mul_lo_u32", scratch.base, scratch.row, stride)
+    code("v_lshl_add_u32", results[0], scratch.place, 4, scratch.base)
+    for number, result in enumerate(results[1:], start=1):
+        code("s_mul_i32", s.SCRATCH, stride, number * tile.rows_at_once)
+        code("v_add_u32", result, s.SCRATCH, results[0])
+
+
+def read_addresses(
+    code: Code,
+    tile: GemmTile,
+    operand: OperandShape,
+    thread: Register,
+    results: list[list[Register]],
+    scratch: SetupScratch,
+) -> None:
+    """LDS address of this lane for the r-th read of a row; ``results`` by window, then by read."""
+    code.comment(f"LDS addresses of {operand.name} fragments")
+    side, blocks = tile.matrix.side, tile.matrix.lane_blocks
+    code("v_and_b32", scratch.row, side - 1, thread)
+    row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
+    code("v_bfe_u32", scratch.place, thread, _log2(side), _log2(blocks))
+    code("v_xor_b32", scratch.swizzled, scratch.swizzled, scratch.place)
+    code("s_mul_i32", s.SCRATCH, s.FIRST_ROW[operand.name], tile.row_bytes)
+    code("s_add_u32", s.SCRATCH, s.SCRATCH, operand.lds_base)
+    code("v_lshlrev_b32", scratch.base, _log2(tile.row_bytes), scratch.row)
+    code("v_add_u32", scratch.base, s.SCRATCH, scratch.base)
+    for read, result in enumerate(results[0]):
+        code("v_xor_b32", scratch.place, read * blocks, scratch.swizzled)
+        code("v_lshl_add_u32", result, scratch.place, 4, scratch.base)
+    for window, others in enumerate(results[1:], start=1):
+        for first, result in zip(results[0], others, strict=True):
+            code("v_add_u32", result, window * LDS_WINDOW, first)
+
+
+LDS_WINDOW = 1 << 16
+"""How far the offset of a ds instruction reaches."""
+
+
+def row_swizzle(
+    code: Code, result: Register, row: Register, swizzle: Swizzle, scratch: Register
+) -> None:
+    """``result`` = f(row) of the layout."""
+    code("v_lshrrev_b32", result, swizzle.row_shift, row)
+    if swizzle.gray:
+        code("v_lshlrev_b32", scratch, 1, result)
+        code("v_xor_b32", result, result, scratch)
+    code("v_and_b32", result, swizzle.mask, result)
+
+
+def _log2(value: int) -> int:
+    return value.bit_length() - 1

@@ -1,0 +1,249 @@
+"""Wait states that no interlock provides: which pairs need them, and where s_nop goes.
+
+CDNA's pipes are not fully interlocked. After an MFMA, say, its result may be read by a VALU only
+some instructions later; in between something must issue, and if there is nothing, an ``s_nop``.
+Each instruction is one wait state, ``s_nop n`` is n + 1.
+
+    v_mfma_f32_16x16x32_bf16 a[0:3], ...
+    s_nop 7                                  <- inserted: gfx950 wants 8 before the read
+    v_accvgpr_read_b32 v0, a0
+
+Rules and numbers: LLVM GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards,
+checkVALUHazards, checkVMEMHazards, checkReadM0Hazards), after the CDNA3/CDNA4 ISA's "Manually
+Inserted Wait States". Only what our instructions can do is here. ``hazard_check`` judges
+the result from a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pipeloom.emit.isa import (
+    EXEC,
+    M0,
+    VCC,
+    Bank,
+    Comment,
+    Instruction,
+    Label,
+    Line,
+    Register,
+    Unit,
+    instruction,
+)
+
+MAX_WAIT_STATES = 20
+MAX_NOP = 8
+"""Wait states per s_nop; the field could hold 16 on gfx9, LLVM stays at 8."""
+
+_MEMORY = (Unit.VMEM, Unit.LDS)
+_PLAIN_VECTOR = (Unit.VALU, *_MEMORY)
+_SRC_C = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """An instruction with what the rules ask about it, worked out once."""
+
+    item: Instruction
+    unit: Unit
+    reads: tuple[Register, ...]
+    writes: tuple[Register, ...]
+    vectors: tuple[Register, ...]
+    """Those of ``writes`` that are held per lane."""
+    scalars: tuple[Register, ...]
+
+    @classmethod
+    def of(cls, item: Instruction) -> _Facts:
+        writes = item.writes
+        vectors = tuple(r for r in writes if r.is_vector)
+        scalars = tuple(r for r in writes if r.bank is Bank.SCALAR or r == VCC)
+        return cls(item, item.opcode.unit, item.reads, writes, vectors, scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``needed(first, second, gfx950)`` wait states between two instructions; 0 for none."""
+
+    name: str
+    first: tuple[Unit, ...]
+    second: tuple[Unit, ...]
+    needed: Callable[[_Facts, _Facts, bool], int]
+
+
+def _meet(left: Sequence[Register], right: Sequence[Register]) -> bool:
+    return any(a.overlaps(b) for a in left for b in right)
+
+
+def _valu_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 2 if _meet(first.vectors, second.reads) else 0
+
+
+def _exec_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 4 if EXEC in first.writes else 0
+
+
+def _mfma_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """As A or B like any other read; as C nothing if exactly the same registers, else less."""
+    passes, result = first.item.opcode.passes, first.writes[0]
+    operands = second.item.operands
+    factors = [r for r in operands[1:_SRC_C] if isinstance(r, Register)]
+    if _meet([result], factors):
+        return passes + 3 + gfx950
+    addend = operands[_SRC_C]
+    if isinstance(addend, Register) and addend != result and addend.overlaps(result):
+        return passes + 1 + gfx950
+    return 0
+
+
+def _mfma_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """Result read by VALU or memory, or overwritten by either."""
+    touched = second.reads + second.writes
+    return first.item.opcode.passes + 3 + gfx950 if _meet(first.writes, touched) else 0
+
+
+def _mfma_addend_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    addend = first.item.operands[_SRC_C]
+    if isinstance(addend, Register) and _meet([addend], second.writes):
+        return first.item.opcode.passes - 1
+    return 0
+
+
+def _m0_then_lds_dma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 1 if M0 in first.writes and M0 in second.reads else 0
+
+
+def _valu_scalar_then_vmem(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 5 if _meet(first.scalars, second.reads) else 0
+
+
+def _valu_scalar_then_valu(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 2 if _meet(first.scalars, second.reads) else 0
+
+
+def _valu_then_readlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    if not second.item.opcode.name.startswith("v_readfirstlane"):
+        return 0
+    return 1 if _meet(first.vectors, second.reads) else 0
+
+
+def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """The data of a store of more than 8 bytes without an soffset register."""
+    if not first.item.opcode.name.startswith("buffer_store_dwordx4"):
+        return 0
+    if isinstance(first.item.operands[-1], Register):
+        return 0
+    return 2 if _meet(first.reads[:1], second.writes) else 0
+
+
+RULES = (
+    Rule("VALU result to MFMA", (Unit.VALU,), (Unit.MFMA,), _valu_then_mfma),
+    Rule("VALU write of EXEC to MFMA", (Unit.VALU,), (Unit.MFMA,), _exec_then_mfma),
+    Rule("MFMA result to MFMA", (Unit.MFMA,), (Unit.MFMA,), _mfma_then_mfma),
+    Rule("MFMA result to VALU or memory", (Unit.MFMA,), _PLAIN_VECTOR, _mfma_then_vector),
+    Rule("MFMA addend overwritten", (Unit.MFMA,), _PLAIN_VECTOR, _mfma_addend_then_write),
+    Rule("m0 to LDS-DMA", (Unit.SALU,), (Unit.VMEM,), _m0_then_lds_dma),
+    Rule("VALU scalar result to memory", (Unit.VALU,), (Unit.VMEM,), _valu_scalar_then_vmem),
+    Rule("VALU scalar result to VALU", (Unit.VALU,), (Unit.VALU,), _valu_scalar_then_valu),
+    Rule("VALU result to readfirstlane", (Unit.VALU,), (Unit.VALU,), _valu_then_readlane),
+    Rule("store data overwritten", (Unit.VMEM,), (Unit.VALU,), _wide_store_then_write),
+)
+_BY_PAIR = {
+    second: {
+        first: rules
+        for first in Unit
+        if (rules := tuple(r for r in RULES if first in r.first and second in r.second))
+    }
+    for second in Unit
+}
+_NEAR = 5
+"""No rule but those of the matrix unit reaches further back."""
+
+
+def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
+    """The lines with the ``s_nop`` they need along every path, each placed as late as it can be.
+
+    Forward paths come first, where every s_nop is necessary; then, until nothing is missing, what
+    the end of a loop asks of its start.
+    """
+    result = list(lines)
+    backwards = False
+    while True:
+        missing = _missing(result, target == "gfx950", backwards)
+        if not missing and backwards:
+            return result
+        backwards = True
+        for at in sorted(missing, reverse=True):
+            served = result[at]
+            assert isinstance(served, Instruction)
+            left = missing[at]
+            while left > 0:
+                states = min(left, MAX_NOP)
+                nop = instruction("s_nop", states - 1, provenance=served.provenance)
+                result.insert(at, nop)
+                left -= states
+
+
+def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, int]:
+    """Position -> wait states lacking before it, counting what earlier positions will get.
+
+    Branches back are followed only if ``backwards``, and then nothing else is looked at again.
+    """
+    kept = [at for at, line in enumerate(lines) if not isinstance(line, Comment)]
+    program = [lines[at] for at in kept]
+    facts = [_Facts.of(line) if isinstance(line, Instruction) else None for line in program]
+    before = _predecessors(program)
+    missing: dict[int, int] = {}
+    far = behind_loop = -1
+    for at, second in enumerate(facts):
+        if second is None:
+            # Behind a label the path may come from anywhere.
+            far = at + MAX_WAIT_STATES
+            behind_loop = far if any(p > at for p in before[at]) else behind_loop
+            continue
+        rules = _BY_PAIR[second.unit]
+        reach = MAX_WAIT_STATES if at <= far else _NEAR
+        if second.unit is Unit.MFMA:
+            far = at + MAX_WAIT_STATES
+        if not rules or (backwards and at > behind_loop):
+            continue
+        lacking = 0
+        seen: dict[int, int] = {}
+        todo = [(at, 0)]
+        while todo:
+            place, distance = todo.pop()
+            for other in before[place]:
+                if other > place and not backwards:
+                    continue
+                if seen.get(other, MAX_WAIT_STATES) <= distance:
+                    continue
+                seen[other] = distance
+                first, between = facts[other], distance
+                if first is not None:
+                    for rule in rules.get(first.unit, ()):
+                        lacking = max(lacking, rule.needed(first, second, gfx950) - distance)
+                    between += first.item.wait_states + missing.get(other, 0)
+                if between < reach:
+                    todo.append((other, between))
+        if lacking > 0:
+            missing[at] = lacking
+    return {kept[at]: states for at, states in missing.items()}
+
+
+def _predecessors(program: Sequence[Line]) -> list[list[int]]:
+    """For each line, the lines that control can come from."""
+    sources: dict[str, list[int]] = {}
+    for at, line in enumerate(program):
+        if isinstance(line, Instruction) and line.opcode.unit is Unit.CONTROL:
+            for operand in line.operands:
+                if isinstance(operand, str):
+                    sources.setdefault(operand, []).append(at)
+    found = []
+    falls_through = False
+    for at, line in enumerate(program):
+        here = list(sources.get(line.name, ())) if isinstance(line, Label) else []
+        found.append([*here, at - 1] if falls_through else here)
+        ends = isinstance(line, Instruction) and line.opcode.name in ("s_branch", "s_endpgm")
+        falls_through = not ends
+    return found

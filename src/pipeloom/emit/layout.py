@@ -1,0 +1,129 @@
+"""Where a tile lies in LDS, so that fragment reads never collide in a bank.
+
+A tile is rows of K; a row is ``row_bytes`` long and is cut into chunks of 16 bytes. The chunk
+c of row r lies at position c ^ f(r) of its row. LDS-DMA writes 64 lanes x 16 bytes in a run, so
+the positions are not ours to choose there: instead each lane *fetches* the chunk that belongs to
+the position it will fill. A ``ds_write`` does the same, so that it too writes a run.
+
+Example, 64 bf16 of K per row (8 chunks) on gfx950 (64 banks, 256 bytes a cycle): two rows fill a
+cycle's worth of banks, so f(r) = (r >> 1) & 7 sends the same chunk of rows 0, 2, 4, ... to
+different banks:
+
+    row 0   0 1 2 3 4 5 6 7        row 4   2 3 0 1 6 7 4 5
+    row 2   1 0 3 2 5 4 7 6        row 6   3 2 1 0 7 6 5 4
+
+Which f is free of conflicts depends on which lanes access LDS together; ``swizzle_for`` tries a
+few and counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.emit.chips import Chip
+from pipeloom.emit.faults import EmitError
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
+
+BANK_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """f(r) = (q ^ (q << 1 if gray)) & mask, with q = r >> row_shift."""
+
+    row_shift: int
+    mask: int
+    gray: bool = False
+
+    def of_row(self, row: int) -> int:
+        """What a row's chunk numbers are xor-ed with."""
+        q = row >> self.row_shift
+        return (q ^ (q << 1 if self.gray else 0)) & self.mask
+
+    @property
+    def period(self) -> int:
+        """f repeats after this many rows."""
+        return (self.mask + 1) << self.row_shift
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """Rows of ``row_bytes``, swizzled."""
+
+    row_bytes: int
+    swizzle: Swizzle
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of 16 bytes in a row."""
+        return self.row_bytes // LOAD_BYTES
+
+    def address(self, row: int, chunk: int) -> int:
+        """Byte offset of a chunk from the tile's start."""
+        return row * self.row_bytes + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
+
+    def source(self, position: int) -> tuple[int, int]:
+        """(row, chunk) that belongs at the ``position``-th run of 16 bytes."""
+        row, place = divmod(position, self.chunks)
+        return row, place ^ self.swizzle.of_row(row)
+
+    def fragment_addresses(self, side: int, first_row: int, read: int) -> tuple[int, ...]:
+        """Addresses of the 64 lanes of the ``read``-th 16-byte read of a fragment."""
+        blocks = WAVE_LANES // side
+        return tuple(
+            self.address(first_row + lane % side, read * blocks + lane // side)
+            for lane in range(WAVE_LANES)
+        )
+
+
+def count_conflicts(addresses: Sequence[int], chip: Chip, size: int = LOAD_BYTES) -> int:
+    """Extra LDS cycles that a 16-byte access of 64 lanes takes because lanes share a bank.
+
+    In each phase (lanes that access together) every bank serves one distinct dword per cycle;
+    the phase takes as many cycles as its busiest bank has dwords.
+    """
+    extra = 0
+    for lanes in chip.b128_phases:
+        words = {(addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)}
+        load = Counter(word % chip.lds_banks for word in words)
+        extra += max(load.values()) - 1
+    return extra
+
+
+def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
+    """The layout whose fragment reads for n x n matrix instructions are free of conflicts."""
+    chunks = row_bytes // LOAD_BYTES
+    blocks = WAVE_LANES // side
+    if row_bytes % LOAD_BYTES or chunks & (chunks - 1) or chunks < blocks:
+        raise EmitError(
+            f"a row of the tile is {row_bytes} bytes of K; the LDS layout needs a power of two of "
+            f"at least {blocks * LOAD_BYTES}",
+            hint="choose BK so that BK * elem_bytes is 64, 128 or 256",
+            field="KernelGeometry.BK",
+        )
+    bank_row = chip.lds_banks * BANK_BYTES
+    shift = max(bank_row // row_bytes, 1).bit_length() - 1
+    mask = min(chunks, bank_row // LOAD_BYTES) - 1
+    for swizzle in (Swizzle(shift, mask), Swizzle(shift, mask, gray=True)):
+        layout = TileLayout(row_bytes, swizzle)
+        if layout_conflicts(layout, chip, side) == 0:
+            return layout
+    raise EmitError(
+        f"no known swizzle makes {side}x{side} fragment reads of {row_bytes}-byte rows free of "
+        f"bank conflicts on {chip.name}",
+        hint="choose another BK",
+        field="KernelGeometry.BK",
+    )
+
+
+def layout_conflicts(layout: TileLayout, chip: Chip, side: int) -> int:
+    """Conflicts over all reads of one period of rows."""
+    reads = layout.row_bytes * side // (LOAD_BYTES * WAVE_LANES)
+    span = max(layout.swizzle.period, side)
+    return sum(
+        count_conflicts(layout.fragment_addresses(side, row, read), chip)
+        for row in range(0, span, side)
+        for read in range(reads)
+    )

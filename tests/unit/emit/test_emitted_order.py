@@ -1,0 +1,132 @@
+"""The machine code, read back from its bytes, is the schedule one to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.emit import assemble, emit_kernel, plan_kernel
+from pipeloom.emulate import Instruction, decode_kernel
+from pipeloom.kernels import Counter, Step, kernel_for
+from pipeloom.ops import OpDesc, OpRole, OpTag
+from pipeloom.trial import Launchable
+
+Item = tuple[str, int]
+NO_VM, NO_LGKM = Counter.VM.limit, Counter.LGKM.limit
+
+
+def decoded_item(instruction: Instruction) -> Item | None:
+    """What counts for the schedule, of one decoded instruction."""
+    name, fields = instruction.name, instruction.fields
+    if name in ("s_barrier", "s_setprio"):
+        return name, fields["simm16"]
+    if name == "s_waitcnt":
+        bits = fields["simm16"]
+        vm, lgkm = bits & 15 | bits >> 14 << 4, bits >> 8 & 15
+        if vm == lgkm == 0:
+            return "wait all", 0
+        assert vm == NO_VM or lgkm == NO_LGKM, "a schedule's wait is for one counter"
+        return ("wait vm", vm) if vm != NO_VM else ("wait lgkm", lgkm)
+    if name.startswith("buffer_load"):
+        return ("lds-dma" if fields["lds"] else "load"), 1
+    for family in ("ds_read", "ds_write", "v_mfma", "buffer_store"):
+        if name.startswith(family):
+            return family, 1
+    assert name.startswith(("s_", "v_")), f"{name} is memory traffic that no entry asked for"
+    return None
+
+
+def expected_items(op: OpDesc, counts: dict[OpRole, tuple[str, int]]) -> list[Item]:
+    """The instructions that an entry stands for."""
+    match op.tag:
+        case OpTag.BARRIER:
+            return [("s_barrier", 0)]
+        case OpTag.WAIT_VM:
+            return [("wait vm", op.wait_value)]
+        case OpTag.WAIT_LGKM:
+            return [("wait lgkm", op.wait_value)]
+        case OpTag.SET_PRIO:
+            return [("s_setprio", op.wait_value)]
+        case OpTag.SCHEDULE_BARRIER | OpTag.SCHED_GROUP_BARRIER:
+            return []
+    family, count = counts[op.role]
+    return [(family, 1)] * count
+
+
+CASES = [
+    # A half of 64 rows is one load of 8 waves; 4 rows of tiles by 2 reads; 2*1 tiles, 2 deep.
+    ("ping_pong", "bf16", (128, 128, 64, 16, 32)),
+    ("four_wave", "fp8", (256, 256, 128, 16, 128)),
+    ("single_buffer", "bf16", (128, 128, 64, 16, 0)),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "shape"), CASES, ids=str)
+def test_bytes_are_the_schedule(
+    proved: Callable[..., CompiledSchedule],
+    built: Callable[..., Launchable],
+    name: str,
+    dtype: str,
+    shape: tuple[int, int, int, int, int],
+) -> None:
+    compiled, ready = proved(name, dtype, shape), built(name, dtype, shape)
+    kernel = kernel_for(compiled)
+    geometry = ready.emitted.geometry
+    assert geometry is not None
+    expected: list[Item] = [("wait lgkm", 0)]  # the arguments have arrived
+    for step in plan_kernel(kernel, compiled).steps():
+        op = step.op
+        if op.is_framework:
+            expected += expected_items(op, {})
+            continue
+        if name == "single_buffer":
+            counts = {
+                OpRole.GLOBAL_LOAD: ("load", 8),
+                OpRole.SHARED_STORE: ("ds_write", 8),
+                OpRole.FRAGMENT_LOAD: ("ds_read", 8),
+                OpRole.COMPUTE: ("v_mfma", 16),
+            }
+        else:
+            placed = Step(0, op, step.phase, step.slot, None, 0, step.tile)
+            effect = kernel.effect(placed, 0)
+            rows, columns = (2, 4) if name == "ping_pong" else (2, 2)
+            mmas = (
+                geometry.BM
+                // rows
+                // 2
+                // geometry.MMA_M
+                * (geometry.BN // columns // 2 // geometry.MMA_N)
+                * geometry.k_mmas
+            )
+            counts = {
+                OpRole.GLOBAL_LOAD: ("lds-dma", effect.entries),
+                OpRole.FRAGMENT_LOAD: ("ds_read", effect.entries),
+                OpRole.COMPUTE: ("v_mfma", mmas),
+            }
+        expected += expected_items(op, counts)
+    expected.append(("wait all", 0))
+    items = [item for i in decode_kernel(ready.kernel.code) if (item := decoded_item(i))]
+    stores = items.index(("buffer_store", 1))
+    assert items[:stores] == expected
+    assert set(items[stores:]) == {("buffer_store", 1)}
+
+
+def test_line_map_names_every_instruction(built: Callable[..., Launchable]) -> None:
+    ready = built("ping_pong", "bf16", (128, 128, 64, 16, 32))
+    instructions = decode_kernel(ready.kernel.code)
+    for instruction in instructions:
+        source = ready.line_map[instruction.pc]
+        assert source.text.split()[0] == instruction.name
+        assert ready.emitted.text.splitlines()[source.line - 1].strip() == source.text
+    entries = {source.entry for source in ready.line_map.values() if source.entry}
+    assert any(entry.startswith("kernel[") for entry in entries)
+    assert "prologue barrier (stagger)" in entries
+
+
+def test_emission_is_deterministic(proved: Callable[..., CompiledSchedule]) -> None:
+    compiled = proved("ping_pong", "bf16", (128, 128, 64, 16, 32))
+    first, second = emit_kernel(compiled), emit_kernel(compiled)
+    assert first.text == second.text
+    assert assemble(first).data == assemble(second).data

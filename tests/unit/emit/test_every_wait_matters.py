@@ -1,0 +1,85 @@
+"""A sample of weakened kernels: what the verifier calls unsafe, the emulator notices.
+
+All weakenings of the shipped kernels: ``benchmarks/emit_evidence.py mutants``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.emit import assemble, emit_kernel, single_buffer_geometry
+from pipeloom.emit.chips import chip_for
+from pipeloom.kernels import Kernel
+from pipeloom.ops import OpTag
+from pipeloom.trial import Launchable, run_gemm
+from pipeloom.verify import Status, verify
+from pipeloom.weaken import weakenings
+
+SEEDS = 4
+
+
+@dataclass
+class Waved:
+    status: Status = Status.PROVED
+    findings: Sequence[object] = ()
+
+
+def wave_through(compiled: CompiledSchedule, kernel: Kernel) -> Waved:
+    return Waved()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "every", "first"),
+    [
+        ("ping_pong", (256, 256, 64, 32, 16), 9, 1),
+        ("four_wave", (128, 128, 64, 16, 32), 6, 2),
+        ("single_buffer", (64, 64, 64, 16, 0), 4, 3),
+    ],
+)
+def test_sampled_weakenings_are_noticed(
+    proved: Callable[..., CompiledSchedule],
+    name: str,
+    shape: tuple[int, int, int, int, int],
+    every: int,
+    first: int,
+) -> None:
+    bm, bn, bk, side, _ = shape
+    geometry = None
+    if name == "single_buffer":
+        geometry = single_buffer_geometry(chip_for("gfx950"), "bf16", BM=bm, BN=bn, side=side)
+    sample = list(weakenings(proved(name, "bf16", shape)))[first::every]
+    assert len(sample) >= 4
+    for weakened in sample:
+        assert verify(weakened.compiled).status is not Status.PROVED, weakened.what
+        emitted = emit_kernel(weakened.compiled, geometry=geometry, judge=wave_through)  # type: ignore[arg-type]
+        ready = Launchable.load(emitted, assemble(emitted))
+        trials = (
+            run_gemm(emitted, ready, M=bm, N=bn, K=bk * (4, 2, 6, 4)[seed], seed=seed)
+            for seed in range(SEEDS)
+        )
+        noticed = next((trial for trial in trials if not trial.ok), None)
+        assert noticed is not None, weakened.what
+        assert noticed.findings, "a defect is reported, not only a wrong result"
+
+
+def test_weakenings_change_one_entry(proved: Callable[..., CompiledSchedule]) -> None:
+    compiled = proved("ping_pong", "bf16", (128, 128, 64, 16, 32))
+
+    def sizes(schedule: CompiledSchedule) -> int:
+        return len(schedule.prologue) + len(schedule.kernel) + len(schedule.epilogue)
+
+    made = list(weakenings(compiled))
+    entries = [*compiled.prologue, *compiled.kernel, *compiled.epilogue]
+    waits = sum(entry.op.tag in (OpTag.WAIT_VM, OpTag.WAIT_LGKM) for entry in entries)
+    barriers = sum(entry.op.tag == OpTag.BARRIER for entry in entries)
+    assert len(made) == 2 * waits + barriers
+    assert len({w.what for w in made}) == len(made)
+    for weakened in made:
+        gone = "deleted" in weakened.what
+        assert sizes(compiled) - sizes(weakened.compiled) == gone
+        for phase in (weakened.compiled.prologue, weakened.compiled.kernel):
+            assert [entry.time_slot for entry in phase] == list(range(len(phase)))
