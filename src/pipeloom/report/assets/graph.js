@@ -24,7 +24,7 @@ function makeGraph(host, onSelect) {
       if (e[D.consumer] === chosen) near.add(e[D.producer]);
       if (e[D.producer] === chosen) near.add(e[D.consumer]);
     }
-    const width = Math.min(76, Math.max(40, (1.6 * (host.clientWidth - 130)) / page.ops.length));
+    const width = Math.min(76, Math.max(36, (host.clientWidth - 130) / (page.ops.length + 1) - 3));
     return page.ops.map((op, i) => ({
       value: [op[O.place], rowOf(op)], name: String(i), symbol: "roundRect", symbolSize: [width, 30],
       itemStyle: { color: fade(colourOf(op), chosen < 0 || near.has(i) ? 0.92 : 0.25), borderColor: i === chosen ? c.ink : page.critical.includes(i) ? c.race : "transparent", borderWidth: i === chosen || page.critical.includes(i) ? 2 : 0 },
@@ -41,7 +41,7 @@ function makeGraph(host, onSelect) {
       const span = page.ops[e[D.consumer]][O.place] - page.ops[e[D.producer]][O.place];
       const flat = rowOf(page.ops[e[D.consumer]]) === rowOf(page.ops[e[D.producer]]);
       return { source: String(e[D.producer]), target: String(e[D.consumer]),
-        lineStyle: { color: needs ? c.needs : feeds ? c.feeds : c.quiet, width: needs || feeds ? 2 : 1, opacity, type: e[D.kind] === 0 ? "solid" : "dashed", curveness: flat ? (span > 0 ? -0.25 : 0.25) : carried ? 0.12 : 0.04 } };
+        lineStyle: { color: needs ? c.needs : feeds ? c.feeds : c.quiet, width: needs || feeds ? 2 : 1, opacity, type: e[D.kind] === 0 ? "solid" : "dashed", curveness: flat ? (span > 0 ? 0.2 : -0.2) : carried ? 0.12 : 0.04 } };
     });
   }
 

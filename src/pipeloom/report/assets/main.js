@@ -54,7 +54,7 @@ if (timeline) {
   /** @type {HTMLElement} */ (document.querySelector("#run h2")).textContent = "Schedule";
 }
 fillDetails(nothing, timeline, select);
-fillVerdict(timeline ? () => { byId("run").scrollIntoView(); timeline.showExample(); } : null);
+fillVerdict(timeline ? () => { byId("run").scrollIntoView(); timeline.showExample(); fillExampleDetails(); } : null);
 fillStalls((next) => { byId("run").scrollIntoView(); select(next); });
 fillKnobs();
 

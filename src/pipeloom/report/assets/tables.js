@@ -110,17 +110,26 @@ function fillDetails(now, timeline, onSelect) {
   }
 }
 
-/** @param {() => void} showExample  null where there is no timeline */
+/** The steps of the counterexample beside the timeline that marks them. */
+function fillExampleDetails() {
+  const example = page.verdict.example;
+  byId("details").replaceChildren(
+    el("h3", "", `Counterexample: ${example.title}`),
+    ...example.steps.map(([wave, text], n) => el("div", "step", el("span", "pin", n + 1), el("span", "", `wave ${wave} `, text))),
+  );
+}
+
+/** @param {(() => void)|null} showExample  null where there is no timeline */
 function fillVerdict(showExample) {
   const v = page.verdict;
   const host = byId("verdict-body");
   byId("verdict-note").textContent = v.coverage;
   host.append(el("p", "", el("b", v.status.toLowerCase(), v.status), " ", v.meaning));
   if (v.findings.length) {
-    const rows = v.findings.slice(0, 12).map((f) => el("tr", "", el("td", f[F.status].toLowerCase(), `${f[F.status]} ${f[F.kind]}`), el("td", "", el("b", "", f[F.where]), el("div", "quiet", f[F.why])), el("td", "", f[F.first] ? el("div", "", f[F.first][P.text]) : null, el("div", "", f[F.second][P.text])), el("td", "num", f[F.margin] === null ? "" : num(f[F.margin]))));
-    const shown = el("div", "findings", table(["finding", "where and why", "first should be over before second begins", ">apart, cycles"], rows));
-    host.append(el("div", "spaced"), shown);
-    if (v.findings.length > 12) host.append(el("p", "quiet", `and ${v.findings.length - 12} more: pipeloom verify --json lists all`));
+    const rows = v.findings.map((f) => el("tr", "", el("td", f[F.status].toLowerCase(), `${f[F.status]} ${f[F.kind]}`), el("td", "", el("b", "", f[F.where]), el("div", "quiet", f[F.why])), el("td", "", f[F.first] ? el("div", "", f[F.first][P.text]) : null, el("div", "", f[F.second][P.text])), el("td", "num", f[F.margin] === null ? "" : num(f[F.margin]))));
+    const columns = ["finding", "where and why", "first should be over before second begins", ">apart, cycles"];
+    host.append(el("div", "findings spaced", table(columns, rows.slice(0, 6))));
+    if (rows.length > 6) host.append(el("details", "", el("summary", "", `${rows.length - 6} more`), el("div", "findings", table(columns, rows.slice(6)))));
   }
   if (v.example) {
     const head = el("div", "spaced", el("h2", "", `Shortest counterexample: ${v.example.title}, ${v.example.trips} trip${v.example.trips === 1 ? "" : "s"} of the loop`));
@@ -131,7 +140,7 @@ function fillVerdict(showExample) {
     }
     const rows = v.example.steps.map(([wave, text], n) => el("tr", n === v.example.steps.length - 1 ? "bad" : "", el("td", "", el("span", "pin", n + 1)), ...v.example.waves.map((w) => el("td", "", w === wave ? text : ""))));
     host.append(head, el("div", "diagram", table(["", ...v.example.waves.map((w) => `wave ${w}`)], rows)));
-    host.append(el("p", "quiet hint", "Read from the top: an order of events that the schedule permits and that gives a wrong number. The simulated run above is another order; the numbers there mark the same entries."));
+    host.append(el("p", "quiet hint", `Read from the top: an order of events that the schedule permits and that gives a wrong number.${showExample ? " The simulated run above is another order; the numbers there mark the same entries." : ""}`));
   }
   if (v.dead.length) host.append(el("details", "spaced", el("summary", "", `Work whose result nothing reads: ${v.dead.length} entries`), el("ul", "", ...v.dead.map((d) => el("li", "", d)))));
 }
@@ -143,14 +152,14 @@ function fillStalls(onSelect) {
     byId("stalls-note").textContent = page.unsimulated;
     return;
   }
-  byId("stalls-note").textContent = "cycles a wave was ready but could not issue; per steady iteration in the kernel, in all elsewhere";
+  byId("stalls-note").textContent = "cycles a wave was ready but could not issue, per steady iteration in the kernel, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
   const byPhase = (kernel) => page.stalls.filter((s) => s[T.where].startsWith("kernel") === kernel && s[T.mean] >= 1);
-  const rows = (list) => list.slice(0, 14).map((s) => {
+  const rows = (list) => list.slice(0, 12).map((s) => {
     const name = s[T.entry] < 0 ? el("span", "", `${s[T.where]} ${s[T.label]}`) : el("button", { className: "link", type: "button" }, `${s[T.where]} ${s[T.label]}`);
     if (s[T.entry] >= 0) name.addEventListener("click", () => onSelect({ entry: s[T.entry], op: page.entries[s[T.entry]][E.op], segment: -1 }));
     return el("tr", "", el("td", "", name), el("td", "num", num(s[T.mean])), el("td", "num", num(s[T.worst])), el("td", "quiet", s[T.cause] + (s[T.waitedFor] ? `: ${s[T.waitedFor]}` : "")));
   });
-  const columns = ["where", ">mean", ">worst wave", "on what"];
+  const columns = ["where", ">mean", ">worst", "on what"];
   host.append(el("div", "", el("h3", "", "Kernel, per iteration"), table(columns, rows(byPhase(true)))));
   host.append(el("div", "", el("h3", "", "Prologue and epilogue"), table(columns, rows(byPhase(false)))));
   const shares = page.utilisation.map(([unit, share]) => {

@@ -45,11 +45,11 @@ function makeTimeline(host, onSelect) {
   const lanes = lanesOf(run);
   const height = lanes.names.length * LANE;
   const plot = { left: 118, right: 10, top: 20, height };
-  host.style.height = `${height + plot.top + 66}px`;
+  host.style.height = `${height + plot.top + 56}px`;
   const chart = echarts.init(host, null, { renderer: "canvas" });
   /** @type {Selection} */
   let selected = { entry: -1, op: -1, segment: -1 };
-  let pins = false;
+  const pins = Boolean(page.verdict.example);
   let c = palette();
 
   /** Visible part of [from, to] in a lane, in pixels; null if outside. */
@@ -63,10 +63,10 @@ function makeTimeline(host, onSelect) {
     return { x: left, y: a[1] - LANE / 2 + inset, width: Math.max(right - left, 0.6), height: LANE - 2 * inset, scale: (b[0] - a[0]) / Math.max(to - from, 1), origin: a[0] };
   }
 
-  /** Text that fits a box, or nothing. */
-  function caption(b, text, fill) {
-    const room = Math.floor((b.width - 4) / 5.4);
-    if (room < text.length) return null;
+  /** The first of the texts that fits a box, or nothing. */
+  function caption(b, texts, fill) {
+    const text = texts.find((t) => t.length * 5.4 + 4 <= b.width);
+    if (!text) return null;
     return { type: "text", silent: true, style: { text, x: b.x + b.width / 2, y: b.y + b.height / 2, align: "center", verticalAlign: "middle", fill, font: FONT } };
   }
 
@@ -80,9 +80,13 @@ function makeTimeline(host, onSelect) {
     const colour = c.kinds[s[S.colour]];
     const children = [rect(b, { fill: fade(colour, 0.22) })];
     const area = params.coordSys;
-    if (b.scale * (s[S.free] - s[S.ready]) / s[S.pulses].length < 1.5) {
+    const single = s[S.pulses].length === 2;
+    const duty = 1 - s[S.stall] / Math.max(s[S.free] - s[S.ready], 1);
+    const striped = !single && b.scale * (s[S.free] - s[S.ready]) / s[S.pulses].length >= 3;
+    if (!striped) {
       const solid = box(params, api, s[S.start], s[S.free], lane, 2);
-      if (solid) children.push(rect(solid, { fill: colour }));
+      const strength = single || s[S.colour] === 0 ? 1 : Math.max(0.45, duty);
+      if (solid) children.push(rect(solid, { fill: fade(colour, strength) }));
     } else {
       let at = s[S.ready];
       for (let i = 0; i < s[S.pulses].length; i += 2) {
@@ -93,8 +97,10 @@ function makeTimeline(host, onSelect) {
         if (right > left) children.push(rect({ x: left, y: b.y, width: Math.max(right - left - 0.5, 0.6), height: b.height }, { fill: colour }));
       }
     }
-    const dense = (s[S.free] - s[S.ready] - s[S.stall]) * 2 >= s[S.free] - s[S.ready];
-    const text = caption(b, s[S.colour] === 0 ? s[S.label].replace("mma ", "") : s[S.label], dense && s[S.colour] < 3 ? c["on-fill"] : c.ink);
+    const short = s[S.label].replace(/^(mma|frag|load) /, "");
+    const onFill = !single && (s[S.colour] === 0 || duty > 0.6);
+    const text = caption(b, [s[S.label], short], onFill && !striped ? c["on-fill"] : c.ink);
+    if (text && striped) Object.assign(text.style, { stroke: c.card, lineWidth: 3 });
     if (text) children.push(text);
     return { type: "group", children };
   }
@@ -106,7 +112,7 @@ function makeTimeline(host, onSelect) {
     const wave = run.segments[row[M.segment]][S.wave];
     const group = run.waves[wave][1];
     const children = [rect(b, { fill: fade(c.mma, group ? 0.55 : 0.9) })];
-    const text = caption(b, `wave ${wave}`, group ? c.ink : c["on-fill"]);
+    const text = caption(b, [`wave ${wave}`, String(wave)], group ? c.ink : c["on-fill"]);
     if (text) children.push(text);
     return { type: "group", children };
   }
@@ -145,13 +151,13 @@ function makeTimeline(host, onSelect) {
 
   function drawBuffer(params, api) {
     const row = run.buffers[api.value(3)];
-    const b = box(params, api, row[U.from], row[U.to], api.value(2), 2);
+    const b = box(params, api, row[U.from], row[U.to], api.value(2), 1);
     if (!b) return null;
     const half = { ...b, height: b.height / 2 - 0.5, y: row[U.use] ? b.y + b.height / 2 + 0.5 : b.y };
     const colour = row[U.use] ? c.lds : c.global;
     const children = [rect(half, { fill: fade(colour, 0.8) })];
-    const text = caption(half, `${row[U.use] ? "read" : "write"} K${row[U.tile]}`, c["on-fill"]);
-    if (text) { text.style.font = FONT.replace("10px", "8.5px"); children.push(text); }
+    const text = caption(half, [`${row[U.use] ? "read" : "write"} K${row[U.tile]}`, `K${row[U.tile]}`], c["on-fill"]);
+    if (text) { text.style.font = FONT.replace("10px", "9px"); children.push(text); }
     return { type: "group", children };
   }
 
@@ -168,6 +174,13 @@ function makeTimeline(host, onSelect) {
     const name = frames[params.dataIndex][2];
     if (right - left > name.length * 6) children.push({ type: "text", style: { text: name, x: left + 4, y: area.y - 13, fill: c.quiet, font: FONT.replace("10px", "11px") } });
     return children.length ? { type: "group", silent: true, children } : null;
+  }
+
+  /** The line under a group of lanes. */
+  function drawGroup(params, api) {
+    const area = params.coordSys;
+    const y = api.coord([0, api.value(2)])[1] + LANE / 2;
+    return { type: "line", silent: true, shape: { x1: area.x - 110, y1: y, x2: area.x + area.width, y2: y }, style: { stroke: c.quiet, lineWidth: 1, opacity: 0.45 } };
   }
 
   const marks = run.marks[0];
@@ -196,7 +209,7 @@ function makeTimeline(host, onSelect) {
     const s = run.segments[index];
     /** @type {Array<[number, string]>} */
     const found = s[S.retires].map((i) => [i, "waited"]);
-    if (s[S.source] >= 0 && !s[S.retires].includes(s[S.source])) found.push([s[S.source], "waited"]);
+    if (s[S.source] >= 0 && s[S.source] !== index && !s[S.retires].includes(s[S.source])) found.push([s[S.source], "waited"]);
     if (s[S.entry] < 0 || page.entries[s[S.entry]][E.op] < 0) return found;
     const phase = page.entries[s[S.entry]][E.phase];
     for (const edge of page.edges) {
@@ -321,7 +334,6 @@ function makeTimeline(host, onSelect) {
 
   function option(range) {
     const series = (id, renderItem, data, extra = {}) => ({ id, type: "custom", renderItem, data, encode: { x: [0, 1], y: 2 }, clip: true, animation: false, progressive: 0, ...extra });
-    const bands = lanes.groupEnds.slice(0, -1).map((end) => ({ yAxis: end - 0.5 }));
     return {
       animation: false,
       grid: plot,
@@ -335,14 +347,14 @@ function makeTimeline(host, onSelect) {
           borderColor: c.line, fillerColor: fade(c.accent, 0.18), backgroundColor: c.band, handleStyle: { color: c.accent, borderColor: c.accent }, moveHandleStyle: { color: c.accent }, emphasis: { moveHandleStyle: { color: c.accent } }, textStyle: { color: c.quiet, fontSize: 11 }, labelFormatter: (v) => num(v) },
       ],
       series: [
-        series("frames", drawFrame, frames.map(([a, b], i) => [a, b, 0, i]), { silent: true, clip: false, z: 1,
-          markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: c.quiet, type: "solid", opacity: 0.5, width: 1 }, data: bands } }),
+        series("frames", drawFrame, frames.map(([a, b], i) => [a, b, 0, i]), { silent: true, clip: false, z: 1 }),
+        series("groups", drawGroup, lanes.groupEnds.slice(0, -1).map((end) => [0, run.total, end - 1, 0]), { silent: true, clip: false, z: 1 }),
         series("depth", drawDepth, [[0, run.total, lanes.lds, 0], [0, run.total, lanes.loads, 1]]),
         series("issue", drawSegment, rows(run.segments, S.ready, S.free, (s) => lanes.wave[s[S.wave]])),
         series("matrix", drawMatrix, rows(run.matrix, M.from, M.to, (m) => lanes.matrix[m[M.simd]])),
         series("barriers", drawBarrier, rows(run.barriers, R.from, R.to, () => lanes.barrier)),
         series("buffers", drawBuffer, rows(run.buffers, U.from, U.to, (u) => lanes.region[u[U.region]])),
-        series("overlay", drawOverlay, overlay, { silent: true, z: 10 }),
+        series("overlay", drawOverlay, overlay, { silent: true, clip: false, z: 10 }),
       ],
     };
   }
@@ -365,6 +377,7 @@ function makeTimeline(host, onSelect) {
   const last = run.iterations;
   const first = Math.max(0, last - 1);
   chart.setOption(option([marks[first], marks[last]]));
+  refresh();
   chart.on("click", (params) => {
     const i = /** @type {any} */ (params).value[3];
     let segment = -1;
@@ -397,8 +410,6 @@ function makeTimeline(host, onSelect) {
     },
     /** Draw the counterexample's steps where they stand in this run, and zoom there. */
     showExample() {
-      pins = true;
-      refresh();
       const found = page.verdict.example.steps.map((step) => placeSegment(step[2])).filter((i) => i >= 0);
       if (!found.length) return;
       const from = Math.min(...found.map((i) => run.segments[i][S.ready]));
@@ -407,10 +418,10 @@ function makeTimeline(host, onSelect) {
       show(from - margin, to + margin);
     },
     ranges: [
-      ["Whole run", 0, run.total],
+      ["All", 0, run.total],
       ["Prologue", 0, frames[0][1]],
-      ["One iteration", marks[first], marks[last]],
-      ...(last > 1 ? [["Two iterations", marks[last - 2], marks[last]]] : []),
+      ["1 iteration", marks[first], marks[last]],
+      ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],
     ],
     recolour() {
