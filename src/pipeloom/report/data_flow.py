@@ -38,8 +38,8 @@ def touches(
             continue
         effect = kernel.effect(step, wave)
         tile = _tile(step, effect, held)
-        for place in (*effect.lds_writes, *effect.register_writes):
-            held[place] = tile
+        held.update(dict.fromkeys(effect.lds_writes, tile))
+        held.update(dict.fromkeys(effect.register_writes, tile))
         found[step.phase, step.slot, step.iteration] = Touch(
             tile, effect.lds_writes, tuple(read.region for read in effect.lds_reads)
         )

@@ -92,9 +92,7 @@ def page_data(
     }
 
 
-def _short_run(
-    compiled: CompiledSchedule, kernel: Kernel, trace: Trace, iterations: int
-) -> Trace:
+def _short_run(compiled: CompiledSchedule, kernel: Kernel, trace: Trace, iterations: int) -> Trace:
     if trace.iterations <= iterations:
         return trace
     return simulate(compiled, trace.machine, kernel, k_tiles=kernel.tiles(iterations))
@@ -133,9 +131,7 @@ def _meta(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None) -> 
     }
 
 
-def _headline(
-    compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None
-) -> list[list[str]]:
+def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None) -> list[list[str]]:
     """Value, name, explanation: the figures at the top."""
     counts = compiled.counts(Phase.KERNEL)
     certificate = compiled.certificate
@@ -210,7 +206,7 @@ def _entries(
         if row.entry is not None:
             at = first_entry[_PHASE_OF[row.phase]] + row.entry
             lost[at] = lost.get(at, 0.0) + row.mean
-    rows = []
+    rows: list[list[Any]] = []
     for phase in Phase:
         for slot, entry in enumerate(compiled.phase(phase)):
             stall = round(lost.get(len(rows), 0.0), 1)

@@ -132,7 +132,7 @@ def _matrix_rows(trace: Trace, found: Sequence[Segment]) -> list[list[int]]:
 
 
 def _barrier_rows(trace: Trace) -> list[list[int]]:
-    """First arrival, release, last wave to arrive: the n-th barrier of every wave is one barrier."""
+    """First arrival, release, last wave: the n-th barriers of all waves are one barrier."""
     arrivals: dict[int, list[tuple[int, int, int]]] = {}
     count: Counter[int] = Counter()
     for event in trace.events:
