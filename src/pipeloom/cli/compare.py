@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     from pipeloom.report.console import TerminalConsole
 
-    TerminalConsole().print(render_comparison(rows))
+    console = TerminalConsole()
+    console.print(render_comparison(rows, width=console.width))
     return 0
 
 

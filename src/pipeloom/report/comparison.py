@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
 from pipeloom.report.segments import stalls_by_entry
-from pipeloom.simulate.trace import Cause, Trace
 from pipeloom.simulate.trace import Phase as TracePhase
+from pipeloom.simulate.trace import Trace
 from pipeloom.verify.findings import Verdict
 
+WIDE = 120
 _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 
 
@@ -45,11 +47,7 @@ class Comparison:
 def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdict) -> Comparison:
     """The row of one variant."""
     counts = compiled.counts(Phase.KERNEL)
-    stalls = [
-        row
-        for row in stalls_by_entry(trace)
-        if row.phase is TracePhase.LOOP and row.cause is not Cause.MATRIX_UNIT
-    ]
+    stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
     top = "none"
     if stalls:
         worst = stalls[0]
@@ -69,15 +67,20 @@ def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdic
     )
 
 
-def render_comparison(rows: Sequence[Comparison]) -> Table:
-    """The table; the verdict comes second so that a fast racing schedule is seen for what it is."""
+def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> RenderableType:
+    """The table; where it would not fit, causes go below it, one line per variant.
+
+    The verdict comes second so that a fast racing schedule is seen for what it is.
+    """
     table = Table(box=None, padding=(0, 1))
     table.add_column("variant", overflow="fold")
     table.add_column("verdict", no_wrap=True)
-    for name in ("cycles / iter", "MFMA", "waits", "barriers", "stalled"):
-        table.add_column(name, justify="right")
-    table.add_column("limited by", overflow="fold")
-    table.add_column("top stall, cycles", overflow="fold")
+    for name in ("cycles", "MFMA", "waits", "barriers", "stalled"):
+        table.add_column(name, justify="right", no_wrap=True)
+    wide = width >= WIDE
+    if wide:
+        table.add_column("limited by", overflow="fold")
+        table.add_column("top stall, cycles", overflow="fold")
     best = min((row.cycles_per_iteration for row in rows), default=0.0)
     for row in rows:
         is_best = row.cycles_per_iteration == best
@@ -89,7 +92,11 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
             str(row.waits),
             str(row.barriers),
             f"{row.stall_cycles:.0f}",
-            row.limiting_unit,
-            row.top_stall,
+            *((row.limiting_unit, row.top_stall) if wide else ()),
         )
-    return table
+    text = Text("\nper iteration of the steady loop; stalled: mean of the waves", "bright_black")
+    if not wide:
+        for row in rows:
+            text.append(f"\n{row.name}", "default")
+            text.append(f": limited by {row.limiting_unit}; most stalled at {row.top_stall}")
+    return Group(table, text)

@@ -24,8 +24,8 @@ from pipeloom.report.page_timeline import timeline_data
 from pipeloom.report.segments import EntryStall, stalls_by_entry
 from pipeloom.simulate.estimate import Estimate
 from pipeloom.simulate.schedule import simulate
-from pipeloom.simulate.trace import Cause, Trace
 from pipeloom.simulate.trace import Phase as TracePhase
+from pipeloom.simulate.trace import Trace
 from pipeloom.verify.findings import Finding, Place, Status, Verdict
 
 TIMELINE_ITERATIONS = 4
@@ -67,7 +67,7 @@ def page_data(
             field="timeline_iterations",
         )
     first_entry = _first_entries(compiled)
-    stalls = () if trace is None else _lost(trace)
+    stalls = () if trace is None else stalls_by_entry(trace)
     op_of = body_ops_of_entries(compiled)
     timeline = None
     if trace is not None:
@@ -96,11 +96,6 @@ def _short_run(compiled: CompiledSchedule, kernel: Kernel, trace: Trace, iterati
     if trace.iterations <= iterations:
         return trace
     return simulate(compiled, trace.machine, kernel, k_tiles=kernel.tiles(iterations))
-
-
-def _lost(trace: Trace) -> tuple[EntryStall, ...]:
-    """The stalls that are lost time: an MFMA behind another in the matrix unit is work."""
-    return tuple(s for s in stalls_by_entry(trace) if s.cause is not Cause.MATRIX_UNIT)
 
 
 def _first_entries(compiled: CompiledSchedule) -> dict[Phase, int]:

@@ -156,14 +156,17 @@ class EntryStall:
 
 
 def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
-    """Where the waves lost time, worst first; entries that cost nothing are left out."""
+    """Where the waves lost time, worst first; entries that cost nothing are left out.
+
+    An MFMA behind another in the matrix unit is work, not lost time, and does not count.
+    """
     first, last = trace.steady_window
     spent: dict[tuple[Phase, int | None, str], dict[int, float]] = {}
     causes: dict[tuple[Phase, int | None, str], dict[tuple[Cause, str], int]] = {}
     for event in trace.events:
         phase = trace.phase(event)
         outside = phase is Phase.LOOP and not first <= event.iteration < last
-        if outside or not event.stall:
+        if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
             continue
         instruction = trace.instruction(event)
         label = instruction.label if instruction.entry is not None else _own_label(instruction)

@@ -110,13 +110,9 @@ def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
 
 
 def _kernel_first(rows: Sequence[EntryStall]) -> list[EntryStall]:
-    """Lost time of the kernel before that of prologue and epilogue, of which only the worst.
-
-    An MFMA behind another in the matrix unit is work, not lost time.
-    """
-    lost = [row for row in rows if row.cause is not Cause.MATRIX_UNIT]
-    outside = [row for row in lost if row.phase is not Phase.LOOP]
-    return [*[row for row in lost if row.phase is Phase.LOOP][:OUTSIDE_FROM], *outside]
+    """Lost time of the kernel before that of prologue and epilogue, of which only the worst."""
+    outside = [row for row in rows if row.phase is not Phase.LOOP]
+    return [*[row for row in rows if row.phase is Phase.LOOP][:OUTSIDE_FROM], *outside]
 
 
 def _waited_for(row: StallRow | EntryStall) -> str:
