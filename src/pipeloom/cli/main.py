@@ -13,16 +13,40 @@ import sys
 from collections.abc import Sequence
 
 from pipeloom import __version__
-from pipeloom.cli import compile_command, fix, graph, list_command, show, simulate, verify
+from pipeloom.cli import (
+    compare,
+    compile_command,
+    fix,
+    graph,
+    list_command,
+    report,
+    show,
+    simulate,
+    trace,
+    verify,
+)
 from pipeloom.errors import ScheduleError
 
-_COMMANDS = (list_command, show, compile_command, graph, verify, fix, simulate)
+_COMMANDS = (
+    list_command,
+    show,
+    compile_command,
+    graph,
+    verify,
+    fix,
+    simulate,
+    compare,
+    report,
+    trace,
+)
 
 _EPILOG = """\
 Start with
   pipeloom list                          what is shipped
   pipeloom show ping_pong                a schedule, block by block
   pipeloom compile ping_pong --set scheduling=greedy -o out.json
+  pipeloom compare ping_pong ping_pong:sync=proven
+  pipeloom report ping_pong -o report.html
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
 """
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
-from pipeloom.errors import SpecError
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.errors import InternalError, SpecError
+from pipeloom.kernels import kernel_for
 from pipeloom.simulate import Trace, simulate, simulate_stream
+from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.targets.chips import MACHINES, machine_for
 
 
@@ -24,6 +28,7 @@ def add_parser(commands: Commands) -> None:
     add_source(parser, compiled=True, required=False)
     add_sync(parser)
     add_machine(parser)
+    add_problem(parser)
     parser.add_argument("--stream", metavar="TEXT", help="simulate this loop instead of a schedule")
     parser.add_argument("--mfma", default="16x16x32_f16", help="what M is in a stream")
     parser.add_argument("--waves-per-simd", type=int, default=1, help="for a stream")
@@ -44,25 +49,45 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the jitter (0)")
 
 
+def add_problem(parser: argparse.ArgumentParser) -> None:
+    """The problem for the whole-GPU estimate."""
+    for name in ("m", "n", "k"):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            metavar=name.upper(),
+            help=f"{name.upper()} of a whole problem: with --m, --n and --k a model of its TFLOPS",
+        )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Simulate and print."""
-    trace = _trace(arguments)
+    compiled, trace = _trace(arguments)
+    estimate = None if compiled is None else estimate_of(arguments, compiled, trace)
     if arguments.json:
-        print_json(trace_data(trace))
+        extra = {} if estimate is None else {"estimate": asdict(estimate)}
+        print_json({**trace_data(trace), **extra})
         return 0
     from pipeloom.report.console import TerminalConsole
-    from pipeloom.report.timeline import render_trace
+    from pipeloom.report.timeline import render_estimate, render_trace
 
     console = TerminalConsole()
     console.print(render_trace(trace, width=min(console.width, 120)))
+    if estimate is not None:
+        console.print(render_estimate(estimate))
     return 0
 
 
-def _trace(arguments: argparse.Namespace) -> Trace:
+def _trace(arguments: argparse.Namespace) -> tuple[CompiledSchedule | None, Trace]:
     if arguments.stream is not None and arguments.source is not None:
         raise SpecError("give a schedule or --stream, not both", hint="drop one of the two")
     if arguments.stream is not None:
-        return simulate_stream(
+        if any(getattr(arguments, name) is not None for name in ("m", "n", "k")):
+            raise SpecError(
+                "a stream has no tile shape, so there is no whole problem to estimate",
+                hint="drop --m, --n and --k, or simulate a schedule",
+            )
+        return None, simulate_stream(
             arguments.stream,
             arch=arguments.arch,
             mfma=arguments.mfma,
@@ -74,18 +99,43 @@ def _trace(arguments: argparse.Namespace) -> Trace:
         )
     if arguments.source is None:
         raise SpecError("nothing to simulate", hint="name a schedule or a spec, or give --stream")
-    return trace_of(arguments)
+    compiled = load_compiled(arguments, tiled=True)
+    return compiled, trace_of(arguments, compiled)
 
 
-def trace_of(arguments: argparse.Namespace) -> Trace:
-    """The trace of the schedule that the arguments name."""
+def trace_of(arguments: argparse.Namespace, compiled: CompiledSchedule | None = None) -> Trace:
+    """The trace of ``compiled``, by default the schedule that the arguments name."""
     return simulate(
-        load_compiled(arguments, tiled=True),
+        load_compiled(arguments, tiled=True) if compiled is None else compiled,
         machine_for(arguments.arch),
         k_tiles=arguments.k_tiles,
         jitter=arguments.jitter,
         seed=arguments.seed,
     )
+
+
+def estimate_of(
+    arguments: argparse.Namespace, compiled: CompiledSchedule, trace: Trace
+) -> Estimate | None:
+    """The whole-GPU model for ``--m --n --k``; ``None`` where none of the three is given."""
+    given = [getattr(arguments, name) for name in ("m", "n", "k")]
+    if all(size is None for size in given):
+        return None
+    if any(size is None for size in given):
+        raise SpecError("the whole-GPU estimate needs all of --m, --n and --k", hint="give three")
+    shape = compiled.geometry
+    if shape is None:
+        raise InternalError("a simulated schedule has a tile shape")
+    kernel = kernel_for(compiled)
+    timing = TileTiming.from_trace(
+        trace,
+        tile_m=shape.BM,
+        tile_n=shape.BN,
+        k_per_iteration=kernel.tiles_per_iteration * shape.BK,
+        k_outside_loop=kernel.tiles(0) * shape.BK,
+    )
+    problem = GemmProblem(given[0], given[1], given[2], input_bytes=shape.elem_bytes)
+    return estimate_gemm(trace.machine, problem, timing)
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:

@@ -12,11 +12,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipeloom.report.segments import EntryStall, stalls_by_entry
 from pipeloom.simulate import costs
+from pipeloom.simulate.estimate import Estimate
 from pipeloom.simulate.instruction import Kind
-from pipeloom.simulate.trace import Cause, Event, StallRow, Trace
+from pipeloom.simulate.trace import Cause, Event, Phase, StallRow, Trace
 
 TIMELINE_ITERATIONS = 2
+OUTSIDE_FROM = 8
+"""Of twelve rows of stalls, this many may be the kernel's."""
 _MARGIN = 15
 
 _ISSUE = {
@@ -38,6 +42,7 @@ _STALL = {
     Cause.LDS_DATA: ("r", "yellow"),
     Cause.MATRIX_UNIT: ("m", "bright_black"),
 }
+_PHASES = {Phase.PROLOGUE: "prologue", Phase.LOOP: "kernel", Phase.EPILOGUE: "epilogue"}
 _OTHER_STALL = ("-", "bright_black")
 _LEGEND = (
     "M R G W: issues MFMA, LDS read, load, LDS write.  m g r: waits for matrix unit, loads, LDS.  "
@@ -75,18 +80,58 @@ def stall_table(trace: Trace, most: int) -> Table:
     for name in ("mean", "worst wave"):
         table.add_column(name, justify="right")
     table.add_column("waits for", overflow="fold")
-    for row in [r for r in trace.stall_table() if r.mean > 0][:most]:
-        table.add_row(
-            f"{row.phase.value}[{row.position}] {row.label}",
-            f"{row.mean:.0f}",
-            f"{max(row.cycles):.0f}",
-            _waited_for(row),
-        )
+    for where, mean, worst, waited_for in _rows(trace)[:most]:
+        table.add_row(where, f"{mean:.0f}", f"{worst:.0f}", waited_for)
     return table
 
 
-def _waited_for(row: StallRow) -> str:
+def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
+    """Where, mean, worst wave, on what: by schedule entry, or by position in a stream."""
+    if not any(i.entry is not None for i in trace.programs[0].loop):
+        return [
+            (
+                f"{row.phase.value}[{row.position}] {row.label}",
+                row.mean,
+                max(row.cycles),
+                _waited_for(row),
+            )
+            for row in trace.stall_table()
+            if row.mean > 0
+        ]
+    return [
+        (
+            f"{_PHASES[row.phase]}{'' if row.entry is None else f'[{row.entry}]'} {row.label}",
+            row.mean,
+            row.worst,
+            _waited_for(row),
+        )
+        for row in _kernel_first(stalls_by_entry(trace))
+    ]
+
+
+def _kernel_first(rows: Sequence[EntryStall]) -> list[EntryStall]:
+    """Lost time of the kernel before that of prologue and epilogue, of which only the worst."""
+    outside = [row for row in rows if row.phase is not Phase.LOOP]
+    return [*[row for row in rows if row.phase is Phase.LOOP][:OUTSIDE_FROM], *outside]
+
+
+def _waited_for(row: StallRow | EntryStall) -> str:
     return f"{row.cause.text}: {row.waited_for}" if row.waited_for else row.cause.text
+
+
+def render_estimate(estimate: Estimate) -> Text:
+    """The whole-GPU model with its assumptions."""
+    text = Text("\nwhole GPU, a model: ", style="bold")
+    text.append(f"{estimate.tflops:.0f} TFLOPS", style="bold green")
+    text.append(
+        f" at {estimate.clock_ghz:g} GHz ({estimate.tflops_at_peak_clock:.0f} at the peak clock), "
+        f"{estimate.microseconds:.0f} us, bound by the {estimate.bound}; "
+        f"{estimate.workgroups} workgroups in {estimate.rounds} rounds, the last "
+        f"{estimate.last_round_share:.0%} full"
+    )
+    for assumption in estimate.assumptions:
+        text.append(f"\n  assumes {assumption}", style="bright_black")
+    return text
 
 
 def _timeline(trace: Trace, width: int) -> Text:

@@ -1,0 +1,38 @@
+// @ts-check
+// Colours come from the style sheet, so that charts follow light and dark with the rest.
+
+const KIND_NAMES = ["MMA", "LDS read", "global load", "wait", "barrier", "scalar"];
+const KIND_VARIABLES = ["--mma", "--lds", "--global", "--wait", "--barrier", "--scalar"];
+/** @type {Record<string, string>} */
+const ROLE_VARIABLES = { compute: "--mma", valu_compute: "--mma", fragment_load: "--lds", shared_store: "--lds",
+  global_load: "--global", sync: "--wait", barrier: "--barrier" };
+
+/** @param {string} name */
+function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function palette() {
+  const names = ["ink", "quiet", "line", "card", "band", "accent", "needs", "feeds", "race", "on-fill", "mma", "lds", "global"];
+  /** @type {Record<string, string>} */
+  const colours = {};
+  for (const name of names) colours[name] = cssColour(`--${name}`);
+  return { ...colours, kinds: KIND_VARIABLES.map(cssColour) };
+}
+
+/** @param {string} role */
+function roleColour(role) {
+  return `var(${ROLE_VARIABLES[role] || "--scalar"})`;
+}
+
+/** @param {string} hex @param {number} alpha */
+function fade(hex, alpha) {
+  const value = parseInt(hex.slice(1), 16);
+  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${alpha})`;
+}
+
+/** What every tooltip looks like. @param {any} c  the palette */
+function tooltipStyle(c) {
+  return { backgroundColor: c.card, borderColor: c.line, textStyle: { color: c.ink, fontSize: 12 },
+    confine: true, transitionDuration: 0, extraCssText: "max-width:440px;white-space:normal;z-index:5" };
+}

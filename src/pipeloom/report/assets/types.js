@@ -1,0 +1,65 @@
+// @ts-check
+// The columns of the rows that report/page_data.py and report/page_timeline.py write.
+
+/** Segment columns: what one wave issued for one schedule entry. */
+const S = { wave: 0, entry: 1, label: 2, colour: 3, iteration: 4, ready: 5, start: 6, free: 7, done: 8,
+  stall: 9, cause: 10, source: 11, tile: 12, pulses: 13, retires: 14 };
+/** Matrix unit: a run of MFMAs without a gap. */
+const M = { simd: 0, from: 1, to: 2, segment: 3 };
+/** Barrier: first arrival to release. */
+const R = { from: 0, to: 1, last: 2 };
+/** LDS buffer: a span in which a region is written (0) or read (1). */
+const U = { region: 0, use: 1, tile: 2, from: 3, to: 4, segment: 5 };
+/** Schedule entry. */
+const E = { phase: 0, slot: 1, label: 2, role: 3, op: 4, stall: 5 };
+/** Op of the body. */
+const O = { label: 0, role: 1, latency: 2, asap: 3, slack: 4, place: 5 };
+/** Dependence. */
+const D = { producer: 0, consumer: 1, kind: 2, distance: 3 };
+/** Finding. */
+const F = { status: 0, kind: 1, where: 2, why: 3, margin: 4, trips: 5, instances: 6, first: 7, second: 8 };
+/** Place of a step. */
+const P = { wave: 0, entry: 1, iteration: 2, text: 3 };
+/** Stall row. */
+const T = { entry: 0, where: 1, label: 2, mean: 3, worst: 4, cause: 5, waitedFor: 6 };
+
+const PHASES = ["prologue", "kernel", "epilogue"];
+const DEP_KINDS = ["flow", "anti", "output"];
+
+/**
+ * @typedef {Array<any>} Row
+ * @typedef {object} Timeline
+ * @property {number} iterations
+ * @property {number} total
+ * @property {number[][]} marks  per wave: when it was ready for each iteration
+ * @property {Array<[number, number]>} waves  SIMD and group
+ * @property {string[]} causes
+ * @property {Row[]} segments
+ * @property {Row[]} matrix
+ * @property {Row[]} barriers
+ * @property {{step: number, lds: number[], loads: number[]}} depth
+ * @property {string[]} regions
+ * @property {Row[]} buffers
+ *
+ * @typedef {object} Page
+ * @property {Record<string, any>} meta
+ * @property {Array<[string, string, string]>} headline
+ * @property {string} unsimulated
+ * @property {Row[]} entries
+ * @property {Row[]} ops
+ * @property {Row[]} edges
+ * @property {number[]} critical
+ * @property {Timeline|null} timeline
+ * @property {Record<string, any>} verdict
+ * @property {Row[]} stalls
+ * @property {Array<[string, number]>} utilisation
+ * @property {Record<string, any>|null} estimate
+ * @property {Array<[string, Row[]]>} knobs
+ * @property {string[]} notes
+ *
+ * What is selected: an entry of the schedule, perhaps one segment of it. -1 is none.
+ * @typedef {{entry: number, op: number, segment: number}} Selection
+ */
+
+/** @type {Page} */
+const page = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");

@@ -1,0 +1,102 @@
+"""Schedules side by side: one row per variant, the best of each column in bold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.ops import Phase
+from pipeloom.report.segments import stalls_by_entry
+from pipeloom.simulate.trace import Phase as TracePhase
+from pipeloom.simulate.trace import Trace
+from pipeloom.verify.findings import Verdict
+
+WIDE = 120
+_STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One variant: figures of the steady loop, of one wave's kernel entries, and the verdict.
+
+    ``top_stall`` is where the waves lose most time per iteration, waits for the matrix unit apart.
+    """
+
+    name: str
+    cycles_per_iteration: float
+    matrix_efficiency: float
+    limiting_unit: str
+    total_cycles: int
+    waits: int
+    barriers: int
+    stall_cycles: float
+    top_stall: str
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the field names."""
+        return asdict(self)
+
+
+def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdict) -> Comparison:
+    """The row of one variant."""
+    counts = compiled.counts(Phase.KERNEL)
+    stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
+    top = "none"
+    if stalls:
+        worst = stalls[0]
+        slot = "" if worst.entry is None else f"[{worst.entry}]"
+        top = f"kernel{slot} {worst.label}, {worst.mean:.0f}: {worst.cause.text}"
+    return Comparison(
+        name=name,
+        cycles_per_iteration=round(trace.steady_cycles_per_iteration, 2),
+        matrix_efficiency=round(max(trace.steady_matrix_efficiency(), default=0.0), 4),
+        limiting_unit=trace.limiting_unit(),
+        total_cycles=trace.total_cycles,
+        waits=counts.coalesced_waits,
+        barriers=counts.barriers,
+        stall_cycles=round(sum(row.mean for row in stalls), 1),
+        top_stall=top,
+        verdict=verdict.status.name,
+    )
+
+
+def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> RenderableType:
+    """The table; where it would not fit, causes go below it, one line per variant.
+
+    The verdict comes second so that a fast racing schedule is seen for what it is.
+    """
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("variant", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    for name in ("cycles", "MFMA", "waits", "barriers", "stalled"):
+        table.add_column(name, justify="right", no_wrap=True)
+    wide = width >= WIDE
+    if wide:
+        table.add_column("limited by", overflow="fold")
+        table.add_column("top stall, cycles", overflow="fold")
+    best = min((row.cycles_per_iteration for row in rows), default=0.0)
+    for row in rows:
+        is_best = row.cycles_per_iteration == best
+        table.add_row(
+            row.name,
+            Text(row.verdict, style=_STYLES[row.verdict]),
+            Text(f"{row.cycles_per_iteration:.0f}", style="bold" if is_best else ""),
+            f"{row.matrix_efficiency:.1%}",
+            str(row.waits),
+            str(row.barriers),
+            f"{row.stall_cycles:.0f}",
+            *((row.limiting_unit, row.top_stall) if wide else ()),
+        )
+    text = Text("\nper iteration of the steady loop; stalled: mean of the waves", "bright_black")
+    if not wide:
+        for row in rows:
+            text.append(f"\n{row.name}", "default")
+            text.append(f": limited by {row.limiting_unit}; most stalled at {row.top_stall}")
+    return Group(table, text)

@@ -1,0 +1,329 @@
+"""The report page in a real browser: it loads from a file, offline, and answers to the mouse."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from pipeloom.cli.main import main
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="needs chromium and chromedriver (Debian: apt install chromium chromium-driver)",
+)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--window-size=1366,768",
+)
+NOW = "{ behavior: 'instant', block: 'start' }"
+SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name in ("ping_pong", "single_buffer"):
+        found[name] = folder / f"{name}.html"
+        assert main(["report", name, "--k-tiles", "16", "-o", str(found[name])]) == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = Options()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.set_page_load_timeout(60)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: webdriver.Chrome, pages: dict[str, Path]) -> webdriver.Chrome:
+    """The ping-pong's page as it opens; loading it once and resetting it saves half the time."""
+    if browser.current_url != pages["ping_pong"].as_uri():
+        return opened(browser, pages["ping_pong"])
+    browser.execute_script(
+        "pipeloom.select({ entry: -1, op: -1, segment: -1 });"
+        "const [, a, b] = pipeloom.timeline.ranges.find((r) => r[0] === '1 iteration');"
+        "pipeloom.timeline.show(a, b);"
+        f"document.getElementById('run').scrollIntoView({NOW});"
+    )
+    return browser
+
+
+def opened(browser: webdriver.Chrome, path: Path) -> webdriver.Chrome:
+    """Load a page afresh and wait until its charts are drawn."""
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(path.as_uri())
+    wait_for(lambda: browser.execute_script("return Boolean(window.pipeloom)"))
+    browser.execute_script(f"document.getElementById('run').scrollIntoView({NOW})")
+    return browser
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """What ``condition`` returns once it is true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if result := condition():
+            return result
+        time.sleep(0.05)
+    raise AssertionError("the page did not get there in time")
+
+
+def visible(browser: webdriver.Chrome) -> tuple[float, float]:
+    low, high = browser.execute_script("return pipeloom.timeline.visible()")
+    return float(low), float(high)
+
+
+def timeline(browser: webdriver.Chrome) -> WebElement:
+    return browser.find_element(By.ID, "timeline")
+
+
+def find_segment(browser: webdriver.Chrome, condition: str) -> tuple[int, float, float]:
+    """The first visible segment that meets a condition on ``s``: its number and its pixel."""
+    script = (
+        SEGMENT
+        + "const i = run.segments.findIndex((s) => s[6] > a && s[7] < b && "
+        + f"({condition}));"
+        + "if (i < 0) return null; const s = run.segments[i];"
+        + "const p = pipeloom.timeline.chart.convertToPixel({ gridIndex: 0 },"
+        + " [(s[6] + s[7]) / 2, pipeloom.timeline.laneOf(s[0])]);"
+        + "return [i, p[0], p[1]];"
+    )
+    found = browser.execute_script(script)
+    assert found is not None, condition
+    return int(found[0]), float(found[1]), float(found[2])
+
+
+class Mouse:
+    """The mouse at pixels of an element, wherever on the screen that is."""
+
+    def __init__(self, browser: webdriver.Chrome, element: str) -> None:
+        box = browser.execute_script(
+            f"const b = document.getElementById('{element}').getBoundingClientRect();"
+            "return [b.left, b.top]"
+        )
+        self._left, self._top = float(box[0]), float(box[1])
+        self._builder = ActionBuilder(browser, duration=50)
+
+    def move(self, x: float, y: float) -> Mouse:
+        self._builder.pointer_action.move_to_location(round(self._left + x), round(self._top + y))
+        return self
+
+    def press(self) -> Mouse:
+        self._builder.pointer_action.pointer_down()
+        return self
+
+    def release(self) -> Mouse:
+        self._builder.pointer_action.pointer_up()
+        return self
+
+    def perform(self) -> None:
+        self._builder.perform()
+
+
+def test_the_page_loads_offline_without_a_console_message(
+    browser: webdriver.Chrome, pages: dict[str, Path]
+) -> None:
+    page = opened(browser, pages["ping_pong"])
+    assert page.title == "ping_pong - pipeloom report"
+    assert page.find_element(By.ID, "title").text == "ping_pong on MI355X (gfx950)"
+    assert page.get_log("browser") == []
+    requested = [row["message"] for row in page.get_log("performance")]
+    sent = [m for m in requested if "Network.requestWillBeSent" in m and '"url":"http' in m]
+    assert sent == []
+    assert len(page.find_elements(By.CSS_SELECTOR, "canvas")) == 2
+
+
+def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -> None:
+    for part in ("figures", "schedule", "verdict-body", "stalls-body", "knobs-body", "details"):
+        assert page.find_element(By.ID, part).text.strip(), part
+    width, window = page.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert width <= window
+    assert "TIMING" in page.find_element(By.ID, "verdict").text
+
+
+def test_the_wheel_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
+    low, high = visible(page)
+    origin = ScrollOrigin.from_element(timeline(page))
+    ActionChains(page, duration=50).scroll_from_origin(origin, 0, -240).perform()
+    closer = wait_for(lambda: visible(page)[1] - visible(page)[0] < high - low and visible(page))
+    assert low <= closer[0] < closer[1] <= high
+    buttons = page.find_elements(By.CSS_SELECTOR, "#ranges button")
+    next(b for b in buttons if b.text == "All").click()
+    total = page.execute_script("return pipeloom.page.timeline.total")
+    assert wait_for(lambda: visible(page) == (0, total))
+
+
+def test_the_zoom_buttons_halve_and_double(page: webdriver.Chrome) -> None:
+    low, high = visible(page)
+    page.find_element(By.CSS_SELECTOR, "#ranges button[title='Zoom in']").click()
+    near = visible(page)
+    assert near[1] - near[0] == pytest.approx((high - low) / 2, rel=0.02)
+    page.find_element(By.CSS_SELECTOR, "#ranges button[title='Zoom out']").click()
+    assert visible(page) == pytest.approx((low, high), rel=0.02)
+
+
+def test_dragging_moves_the_range(page: webdriver.Chrome) -> None:
+    low, high = visible(page)
+    size = timeline(page).size
+    mouse = Mouse(page, "timeline").move(size["width"] * 0.6, 60).press()
+    for step in range(1, 7):
+        mouse.move(size["width"] * 0.6 + 20 * step, 60)
+    mouse.release().perform()
+    moved = wait_for(lambda: visible(page)[0] < low and visible(page))
+    assert moved[1] - moved[0] == pytest.approx(high - low, rel=0.02)
+
+
+def test_hovering_says_op_tile_cycles_and_cause(page: webdriver.Chrome) -> None:
+    number, x, y = find_segment(page, "s[3] === 1 && s[9] > 40 && s[7] - s[6] > 60")
+    Mouse(page, "timeline").move(x, y).perform()
+    shown = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".tip"))[0]
+    text = wait_for(lambda: shown.text)
+    label, tile = page.execute_script(
+        f"const s = pipeloom.page.timeline.segments[{number}]; return [s[2], s[12]]"
+    )
+    assert f"{label}, K tile {tile}" in text
+    assert "issued" in text
+    assert "LDS queue is full" in text
+
+
+def test_clicking_an_instruction_leads_to_its_entry_and_dependences(
+    page: webdriver.Chrome,
+) -> None:
+    number, x, y = find_segment(page, "s[3] === 0 && s[0] === 0")
+    Mouse(page, "timeline").move(x, y).press().release().perform()
+    chosen = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen"))
+    assert len(chosen) == 1
+    entry, label = page.execute_script(
+        f"const s = pipeloom.page.timeline.segments[{number}]; return [s[1], s[2]]"
+    )
+    assert chosen[0].get_attribute("data-entry") == str(entry)
+    assert label in chosen[0].text
+    in_sight = page.execute_script(
+        "const box = document.getElementById('schedule').getBoundingClientRect();"
+        "const row = document.querySelector('#schedule tr.chosen').getBoundingClientRect();"
+        "return row.top >= box.top && row.bottom <= box.bottom"
+    )
+    assert in_sight
+    details = page.find_element(By.ID, "details")
+    assert "Depends on" in details.text
+    assert "frag A" in details.text
+    assert page.find_elements(By.CSS_SELECTOR, "#schedule tr.needs")
+    links = details.find_elements(By.CSS_SELECTOR, "button.link")
+    target = links[0].text.split(" (")[0].split(",")[0]
+    links[0].click()
+    now = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen"))
+    assert target.split()[0] in now[0].text
+
+
+def test_clicking_a_wait_names_the_loads_it_is_for(page: webdriver.Chrome) -> None:
+    page.execute_script(
+        SEGMENT
+        + "const i = run.segments.findIndex((s) => s[2].startsWith('lgkmcnt') && s[14].length);"
+        "const e = run.segments[i][1];"
+        "pipeloom.select({ entry: e, op: pipeloom.page.entries[e][4], segment: i });"
+    )
+    text = page.find_element(By.ID, "details").text
+    assert "Waited for, in this run" in text
+    assert "frag" in text
+
+
+def test_clicking_a_schedule_row_selects_its_op(page: webdriver.Chrome) -> None:
+    rows = page.find_elements(By.CSS_SELECTOR, "#schedule tr.entry")
+    row = next(r for r in rows if "mma (0,1)" in (r.get_attribute("textContent") or ""))
+    page.execute_script("arguments[0].click()", row)
+    selection = page.execute_script("return pipeloom.selection()")
+    assert selection["op"] >= 0
+    assert str(selection["entry"]) == row.get_attribute("data-entry")
+    ActionChains(page).send_keys("\ue00c").perform()
+    assert page.execute_script("return pipeloom.selection().entry") == -1
+
+
+def test_clicking_an_op_of_the_graph_selects_its_entry(page: webdriver.Chrome) -> None:
+    page.execute_script(f"document.getElementById('graph').scrollIntoView({NOW})")
+    x, y = page.execute_script(
+        "return pipeloom.graph.chart.convertToPixel({ gridIndex: 0 },"
+        " [pipeloom.page.ops[3][5], 2]);"
+    )
+    Mouse(page, "graph").move(x, y).press().release().perform()
+    selection = page.execute_script("return pipeloom.selection()")
+    assert selection["op"] == 3
+    assert page.execute_script(f"return pipeloom.page.entries[{selection['entry']}][4]") == 3
+
+
+def test_the_counterexample_is_marked_on_the_timeline(page: webdriver.Chrome) -> None:
+    before = visible(page)
+    page.execute_script("document.getElementById('show-example').click()")
+    wait_for(lambda: visible(page) != before)
+    low, high = visible(page)
+    places = page.execute_script(
+        "return pipeloom.page.verdict.example.steps"
+        ".map((s) => pipeloom.timeline.placeSegment(s[2])).filter((i) => i >= 0)"
+        ".map((i) => pipeloom.page.timeline.segments[i].slice(5, 8))"
+    )
+    assert places
+    assert all(low <= ready and free <= high for ready, _, free in places)
+    assert "Counterexample" in page.find_element(By.ID, "details").text
+    assert page.get_log("browser") == []
+
+
+def test_dark_is_dark_and_light_is_light(page: webdriver.Chrome) -> None:
+    def brightness() -> float:
+        text = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in text.strip("rgb()").split(",")) / 3
+
+    assert brightness() > 200
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        assert brightness() < 60
+        colour = page.execute_script("return pipeloom.timeline.chart.getOption().tooltip[0]")
+        assert colour["backgroundColor"] == "#1a2028"
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert page.get_log("browser") == []
+
+
+def test_a_schedule_that_cannot_be_simulated_still_has_its_page(
+    browser: webdriver.Chrome, pages: dict[str, Path]
+) -> None:
+    page = opened(browser, pages["single_buffer"])
+    assert page.get_log("browser") == []
+    assert "no tile shape" in page.find_element(By.ID, "run-note").text
+    assert not timeline(page).is_displayed()
+    assert "RACE" in page.find_element(By.ID, "verdict").text
+    rows = page.find_elements(By.CSS_SELECTOR, "#schedule tr.entry")
+    rows[0].click()
+    assert "chosen" in (rows[0].get_attribute("class") or "")
