@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -48,14 +49,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
 
 
-def add_sync(parser: argparse.ArgumentParser) -> None:
+def add_sync(parser: argparse.ArgumentParser, *, default: Sync = "reference") -> None:
     """``--sync`` and ``--reorder``."""
     parser.add_argument(
         "--sync",
         choices=get_args(Sync),
-        default="reference",
-        help="whose waits and barriers: the specification's (reference, the default), or those "
-        "that follow from the dependences alone, proved free of races (proven)",
+        default=default,
+        help="whose waits and barriers: the specification's (reference), or those that follow from "
+        f"the dependences alone, proved free of races (proven); default {default}",
     )
     parser.add_argument(
         "--reorder",
@@ -64,19 +65,21 @@ def add_sync(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_compiled(arguments: argparse.Namespace, *, tiled: bool = False) -> CompiledSchedule:
+def load_compiled(
+    arguments: argparse.Namespace, *, tiled: bool = False, spec: Mapping[str, Any] | None = None
+) -> CompiledSchedule:
     """The schedule that the command's source, settings and ``--sync`` ask for.
 
     A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled, with
-    ``tiled`` for the default tile shape where it names none.
+    ``tiled`` for the default tile shape where it names none. ``spec`` stands in for the source.
     """
-    data = find_spec(arguments.source)
+    data = find_spec(arguments.source) if spec is None else spec
     sync: Sync = getattr(arguments, "sync", "reference")
     reorder: bool = getattr(arguments, "reorder", False)
     if "prologue" not in data:
         tile = DEFAULT_TILES.get(str(data.get("schedule"))) if tiled else None
-        spec = data if tile is None else {"geometry": dict(tile), **data}
-        return build_schedule(spec, arguments.settings, sync=sync, reorder=reorder)
+        tiled_data = data if tile is None else {"geometry": dict(tile), **data}
+        return build_schedule(tiled_data, arguments.settings, sync=sync, reorder=reorder)
     if arguments.settings:
         raise SpecError(
             f"{arguments.source} is a compiled schedule, which --set cannot change",

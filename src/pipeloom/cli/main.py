@@ -16,10 +16,12 @@ from pipeloom import __version__
 from pipeloom.cli import (
     compare,
     compile_command,
+    emit,
     fix,
     graph,
     list_command,
     report,
+    run,
     show,
     simulate,
     trace,
@@ -38,6 +40,8 @@ _COMMANDS = (
     compare,
     report,
     trace,
+    emit,
+    run,
 )
 
 _EPILOG = """\
