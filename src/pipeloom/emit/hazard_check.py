@@ -270,9 +270,9 @@ def _started(one: _Parsed, extra: int) -> Iterator[tuple[Danger, int]]:
             else:
                 yield (SCALAR_TO_MEMORY, register, ()), 5
                 yield (SCALAR_TO_VALU, register, ()), 2
-    elif name.startswith("buffer_store_dwordx4") and not one.operands[-1]:
+    elif name.startswith("buffer_store_dwordx4"):
         for register in one.operands[0]:
-            yield (STORE_DATA, register, ()), 2
+            yield (STORE_DATA, register, ()), 1 if one.operands[-1] else 2
     elif name.startswith("s_") and ("m0", 0) in results:
         yield (M0_TO_DMA, ("m0", 0), ()), 1
 

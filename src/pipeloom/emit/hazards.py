@@ -129,12 +129,15 @@ def _valu_then_readlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
 
 
 def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    """The data of a store of more than 8 bytes without an soffset register."""
+    """The data of a store of more than 8 bytes, less long with an soffset register.
+
+    With the register: LLVM pull request 197267, found on gfx950.
+    """
     if not first.item.opcode.name.startswith("buffer_store_dwordx4"):
         return 0
-    if isinstance(first.item.operands[-1], Register):
+    if not _meet(first.reads[:1], second.writes):
         return 0
-    return 2 if _meet(first.reads[:1], second.writes) else 0
+    return 1 if isinstance(first.item.operands[-1], Register) else 2
 
 
 RULES = (

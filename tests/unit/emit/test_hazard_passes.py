@@ -82,6 +82,11 @@ def store_data_overwritten(code: Code) -> None:
     code("v_mov_b32", vgpr(5), 0)
 
 
+def store_data_overwritten_with_scalar_offset(code: Code) -> None:
+    code("buffer_store_dwordx4", vgpr(4, 4), vgpr(1), sgpr(4, 4), sgpr(9), modifiers=["offen"])
+    code("v_mov_b32", vgpr(5), 0)
+
+
 CASES: list[tuple[Callable[[Code], None], int, int]] = [
     # sequence, wait states on gfx942, on gfx950 (LLVM GCNHazardRecognizer)
     (result_then_read, 7, 8),
@@ -96,6 +101,7 @@ CASES: list[tuple[Callable[[Code], None], int, int]] = [
     (lane_then_buffer, 5, 5),
     (valu_then_readlane, 1, 1),
     (store_data_overwritten, 2, 2),
+    (store_data_overwritten_with_scalar_offset, 1, 1),
 ]
 
 
