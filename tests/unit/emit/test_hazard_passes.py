@@ -41,6 +41,11 @@ def result_as_shifted_addend(code: Code) -> None:
     mfma(code, 2, c=2)
 
 
+def result_as_addend_of_another_kind(code: Code) -> None:
+    mfma(code, 0)
+    code("v_mfma_f32_16x16x16_bf16", agpr(0, 4), vgpr(0, 2), vgpr(8, 2), agpr(0, 4))
+
+
 def result_as_factor(code: Code) -> None:
     code("v_mfma_f32_16x16x32_bf16", vgpr(4, 4), vgpr(12, 4), vgpr(16, 4), vgpr(4, 4))
     code("v_mfma_f32_16x16x32_bf16", vgpr(20, 4), vgpr(4, 4), vgpr(16, 4), vgpr(20, 4))
@@ -93,6 +98,7 @@ CASES: list[tuple[Callable[[Code], None], int, int]] = [
     (result_then_store, 7, 8),
     (result_overwritten, 7, 8),
     (result_as_shifted_addend, 5, 6),
+    (result_as_addend_of_another_kind, 5, 6),
     (result_as_factor, 7, 8),
     (wide_result_then_read, 19, 20),
     (valu_then_factor, 2, 2),
