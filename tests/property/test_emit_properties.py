@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeloom.emit import CHIPS, Code, check_hazards, insert_wait_states
 from pipeloom.emit.allocate import Value, allocate
 from pipeloom.emit.faults import RegisterLimitError
-from pipeloom.emit.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, agpr, sgpr, vgpr
+from pipeloom.emit.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, Operand, agpr, sgpr, vgpr
 
 
 def random_program(seed: int, length: int, loop: bool) -> Code:
@@ -34,6 +34,8 @@ def random_program(seed: int, length: int, loop: bool) -> Code:
             code("v_mfma_f32_32x32x16_f16", wide, vgpr(four(), 4), vgpr(four(), 4), wide)
         elif kind == 2:
             code("v_mov_b32", vgpr(rng.randrange(12)), rng.randrange(64))
+        elif kind == 3 and rng.random() < 0.3:
+            code("v_accvgpr_write_b32", agpr(rng.randrange(12)), 0)
         elif kind == 3:
             code("v_accvgpr_read_b32", vgpr(rng.randrange(12)), agpr(rng.randrange(12)))
         elif kind == 4:
@@ -46,7 +48,9 @@ def random_program(seed: int, length: int, loop: bool) -> Code:
             code("v_cndmask_b32", vgpr(rng.randrange(4)), vgpr(1), vgpr(2), VCC)
         else:
             at = vgpr(rng.randrange(12))
-            code("buffer_store_dwordx4", agpr(four(), 4), at, sgpr(4, 4), 0, modifiers=["offen"])
+            offset: Operand = 0 if rng.random() < 0.5 else sgpr(8)
+            data = agpr(four(), 4)
+            code("buffer_store_dwordx4", data, at, sgpr(4, 4), offset, modifiers=["offen"])
 
     code.label(".Lback")
     for at in range(length):

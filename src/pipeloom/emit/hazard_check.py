@@ -22,8 +22,8 @@ from pipeloom.emit.faults import HazardError
 
 Name = tuple[str, int]
 """A register: file letter and number; vcc is ("vcc", 0), m0 ("m0", 0), exec ("exec", 0)."""
-Danger = tuple[str, Name, tuple[Name, ...]]
-"""What is running on a register; the last part is the whole result it belongs to, or empty."""
+Danger = tuple[str, Name, tuple[object, ...]]
+"""What is running on a register; the last part is the MFMA and its whole result, or empty."""
 State = dict[Danger, int]
 
 _OPERAND = re.compile(r"\b([vas])(\d+)\b|\b([vas])\[(\d+):(\d+)\]|\b(vcc|m0|exec)\b")
@@ -36,7 +36,7 @@ _PASSES = {
     (32, "fp8"): {16: 8, 64: 16},
 }
 RESULT = "the result of an MFMA is not there yet"
-ADDEND = "the result of an MFMA is taken as another MFMA's addend, shifted"
+ADDEND = "the result of an MFMA is the addend of another kind of MFMA, or is taken shifted"
 SOURCE_C = "an MFMA still reads its addend"
 VALU_TO_MFMA = "a VALU result is not yet visible to the matrix unit"
 EXEC_TO_MFMA = "a VALU write of exec is not yet visible to the matrix unit"
@@ -232,7 +232,7 @@ def _runs_into(one: _Parsed, danger: Danger) -> bool:
         vector = _is_valu(name) or _is_memory(name)
         return vector and any(register in operand for operand in one.operands)
     if reason == ADDEND:
-        return _is_mfma(name) and register in one.operands[3] and one.operands[3] != whole
+        return _is_mfma(name) and register in one.operands[3] and (name, one.operands[3]) != whole
     if reason == SOURCE_C:
         return (_is_valu(name) or _is_memory(name)) and register in _results(one)
     if reason == VALU_TO_MFMA:
@@ -257,7 +257,7 @@ def _started(one: _Parsed, extra: int) -> Iterator[tuple[Danger, int]]:
         passes = _passes(name)
         for register in results:
             yield (RESULT, register, ()), passes + 3 + extra
-            yield (ADDEND, register, results), passes + 1 + extra
+            yield (ADDEND, register, (name, results)), passes + 1 + extra
         for register in one.operands[3] if len(one.operands) > 3 else ():
             yield (SOURCE_C, register, ()), passes - 1
     elif _is_valu(name):
@@ -270,9 +270,9 @@ def _started(one: _Parsed, extra: int) -> Iterator[tuple[Danger, int]]:
             else:
                 yield (SCALAR_TO_MEMORY, register, ()), 5
                 yield (SCALAR_TO_VALU, register, ()), 2
-    elif name.startswith("buffer_store_dwordx4") and not one.operands[-1]:
+    elif name.startswith("buffer_store_dwordx4"):
         for register in one.operands[0]:
-            yield (STORE_DATA, register, ()), 2
+            yield (STORE_DATA, register, ()), 1 if one.operands[-1] else 2
     elif name.startswith("s_") and ("m0", 0) in results:
         yield (M0_TO_DMA, ("m0", 0), ()), 1
 

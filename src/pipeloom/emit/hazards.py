@@ -85,16 +85,21 @@ def _exec_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
 
 
 def _mfma_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    """As A or B like any other read; as C nothing if exactly the same registers, else less."""
+    """As A or B like any other read; as C less, and nothing along a chain of the same MFMA.
+
+    The chain must be of one opcode and of exactly the same registers: only then is the result
+    forwarded (LLVM pull request 218363).
+    """
     passes, result = first.item.opcode.passes, first.writes[0]
     operands = second.item.operands
     factors = [r for r in operands[1:_SRC_C] if isinstance(r, Register)]
     if _meet([result], factors):
         return passes + 3 + gfx950
     addend = operands[_SRC_C]
-    if isinstance(addend, Register) and addend != result and addend.overlaps(result):
-        return passes + 1 + gfx950
-    return 0
+    if not isinstance(addend, Register) or not addend.overlaps(result):
+        return 0
+    chained = addend == result and first.item.opcode is second.item.opcode
+    return 0 if chained else passes + 1 + gfx950
 
 
 def _mfma_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
@@ -129,12 +134,15 @@ def _valu_then_readlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
 
 
 def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    """The data of a store of more than 8 bytes without an soffset register."""
+    """The data of a store of more than 8 bytes, less long with an soffset register.
+
+    With the register: LLVM pull request 197267, found on gfx950.
+    """
     if not first.item.opcode.name.startswith("buffer_store_dwordx4"):
         return 0
-    if isinstance(first.item.operands[-1], Register):
+    if not _meet(first.reads[:1], second.writes):
         return 0
-    return 2 if _meet(first.reads[:1], second.writes) else 0
+    return 1 if isinstance(first.item.operands[-1], Register) else 2
 
 
 RULES = (

@@ -41,6 +41,11 @@ def result_as_shifted_addend(code: Code) -> None:
     mfma(code, 2, c=2)
 
 
+def result_as_addend_of_another_kind(code: Code) -> None:
+    mfma(code, 0)
+    code("v_mfma_f32_16x16x16_bf16", agpr(0, 4), vgpr(0, 2), vgpr(8, 2), agpr(0, 4))
+
+
 def result_as_factor(code: Code) -> None:
     code("v_mfma_f32_16x16x32_bf16", vgpr(4, 4), vgpr(12, 4), vgpr(16, 4), vgpr(4, 4))
     code("v_mfma_f32_16x16x32_bf16", vgpr(20, 4), vgpr(4, 4), vgpr(16, 4), vgpr(20, 4))
@@ -82,12 +87,18 @@ def store_data_overwritten(code: Code) -> None:
     code("v_mov_b32", vgpr(5), 0)
 
 
+def store_data_overwritten_with_scalar_offset(code: Code) -> None:
+    code("buffer_store_dwordx4", vgpr(4, 4), vgpr(1), sgpr(4, 4), sgpr(9), modifiers=["offen"])
+    code("v_mov_b32", vgpr(5), 0)
+
+
 CASES: list[tuple[Callable[[Code], None], int, int]] = [
     # sequence, wait states on gfx942, on gfx950 (LLVM GCNHazardRecognizer)
     (result_then_read, 7, 8),
     (result_then_store, 7, 8),
     (result_overwritten, 7, 8),
     (result_as_shifted_addend, 5, 6),
+    (result_as_addend_of_another_kind, 5, 6),
     (result_as_factor, 7, 8),
     (wide_result_then_read, 19, 20),
     (valu_then_factor, 2, 2),
@@ -96,6 +107,7 @@ CASES: list[tuple[Callable[[Code], None], int, int]] = [
     (lane_then_buffer, 5, 5),
     (valu_then_readlane, 1, 1),
     (store_data_overwritten, 2, 2),
+    (store_data_overwritten_with_scalar_offset, 1, 1),
 ]
 
 
