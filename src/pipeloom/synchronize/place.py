@@ -25,6 +25,18 @@ def place_synchronisation(skeleton: Skeleton, bench: Bench) -> Synchronisation:
     return sync
 
 
+def place_waits(bench: Bench) -> Synchronisation:
+    """The loosest waits for barriers that stand already; nothing of them can be spared."""
+    sync = Synchronisation()
+    for first in (Phase.KERNEL, Phase.EPILOGUE, Phase.PROLOGUE):
+        for second in Phase:
+            bench.tighten(sync, first, second)
+    if not bench.holds(sync):
+        raise InternalError("the derived waits do not meet the demands")
+    _loosen_waits(bench, sync)
+    return sync
+
+
 def _place_in_loop(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
     size = skeleton.gaps(Phase.KERNEL)
     demanded: dict[Distance, None] = {}

@@ -1,0 +1,170 @@
+"""Waits for barriers that stay.
+
+In the ping-pong the barriers do two things: they order accesses, and they make the two wave groups
+take turns at memory and MMA. ``synchronize`` on its own derives the fewest barriers and loses the
+turns. Here the barriers are given, and each demand (X in wave v is over before Y in wave w) is met
+by a wait in v directly before the last barrier of v that Y comes after:
+
+    v    X   ...   wait   barrier n                   the wait as late, and as loose, as possible
+    w                     barrier n   ...   Y
+
+That needs a barrier between the two. Where there is none, X is issued too late or Y too early, and
+no wait can help: that is an ``OrderError``, or (``reorder``) a load moves (``resettle``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.errors import OrderError
+from pipeloom.graph import describe_op
+from pipeloom.kernels import Kernel
+from pipeloom.ops import Phase
+from pipeloom.synchronize.dependences import Demands, demands
+from pipeloom.synchronize.frame import Frame, assemble_frame
+from pipeloom.synchronize.place import place_waits
+from pipeloom.synchronize.resettle import Places
+from pipeloom.synchronize.samples import sample_runs
+from pipeloom.synchronize.skeleton import Gap, Synchronisation
+from pipeloom.synchronize.stations import Stations, stations
+from pipeloom.synchronize.waits import Bench, GroupWalk, RunDemands
+from pipeloom.verify.findings import describe_data_op
+from pipeloom.verify.model import Access
+from pipeloom.verify.run import Run
+
+
+def derive_waits(
+    model: Kernel, compiled: CompiledSchedule, reorder: bool
+) -> tuple[CompiledSchedule, list[str]]:
+    """``compiled`` with its barriers and new waits, and notes on what was done."""
+    study = _Study.of(model, Frame.of(compiled))
+    notes: list[str] = []
+    trouble = study.trouble()
+    if trouble is not None:
+        moves = _moves(study, trouble)
+        told = "; ".join(_describe_move(study.frame, load, to) for load, to in moves.items())
+        if not reorder:
+            raise _unsavable(trouble, f"nearest legal order: {told}. reorder=True applies it")
+        study = _Study.of(model, study.frame.with_moves(moves))
+        trouble = study.trouble()
+        if trouble is not None:
+            raise _unsavable(trouble, f"even with {told}. {WITHOUT}")
+        notes.append("reordered: " + told)
+    sync = place_waits(study.bench(model))
+    notes.append("waits derived from dependences, barriers kept")
+    return assemble_frame(study.frame, sync).compiled, notes
+
+
+WITHOUT = "Let the barriers be derived too (keep_barriers=False, sync='proven')"
+
+
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """A frame and what its runs demand."""
+
+    frame: Frame
+    runs: list[Run]
+    stations: list[list[Stations]]
+    demanded: list[Demands]
+
+    @classmethod
+    def of(cls, model: Kernel, frame: Frame) -> _Study:
+        bare = assemble_frame(frame, Synchronisation())
+        runs = sample_runs(model, bare.compiled)
+        walks = [[stations(frame, bare, t.steps) for t in run.timelines] for run in runs]
+        return cls(frame, runs, walks, [demands(run) for run in runs])
+
+    def trouble(self) -> str | None:
+        """Two ops that no wait can order, and why; ``None`` if all is well."""
+        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+            for conflict in found.conflicts:
+                early = self._words(run, walks, conflict.early)
+                late = self._words(run, walks, conflict.late)
+                return f"{early} comes before {late}: {conflict.what}"
+        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+            for ordering in found.orderings:
+                if ordering.apart > 0:
+                    first = run.timelines[ordering.first_group].accesses[ordering.first]
+                    second = run.timelines[ordering.second_group].accesses[ordering.second]
+                    return (
+                        f"{self._words(run, walks, first)} in wave group {ordering.first_group} "
+                        f"must be over before {self._words(run, walks, second)} in wave group "
+                        f"{ordering.second_group}, but no barrier comes between the two"
+                    )
+        return None
+
+    def _words(self, run: Run, walks: list[Stations], access: Access) -> str:
+        group = next(n for n, t in enumerate(run.timelines) if any(a is access for a in t.accesses))
+        number = next(n for n, a in enumerate(run.timelines[group].accesses) if a is access)
+        phase, stop = walks[group].places[number]
+        return f"{_slot(self.frame, (phase, stop))} {describe_data_op(access.step)}"
+
+    def bench(self, model: Kernel) -> Bench:
+        """The replay of these runs' counters, for finding waits."""
+        table = []
+        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+            groups = zip(run.timelines, walks, model.groups, strict=True)
+            table.append(
+                RunDemands(
+                    run.trips,
+                    tuple(
+                        GroupWalk(
+                            [a.step for a in timeline.accesses],
+                            [model.effect(a.step, members[0]) for a in timeline.accesses],
+                            walk.places,
+                            walk.passages,
+                        )
+                        for timeline, walk, members in groups
+                    ),
+                    found.orderings,
+                )
+            )
+        return Bench(table, self.frame.end(Phase.PROLOGUE))
+
+
+def _moves(study: _Study, trouble: str) -> dict[Gap, int]:
+    """Where the loads that cannot stay should go."""
+    places = Places(study.frame, list(zip(study.runs, study.stations, strict=True)))
+    moves: dict[Gap, int] = {}
+    for load in places.misplaced():
+        to = places.settle(load)
+        if to is None:
+            name = f"{_slot(study.frame, load)} {_name(study.frame, load)}"
+            phase = load[0].name.lower()
+            raise _unsavable(trouble, f"no place in the {phase} suits {name}. {WITHOUT}")
+        moves[load] = to
+    if not moves:
+        raise _unsavable(trouble, f"no load can be moved to mend it. {WITHOUT}")
+    return moves
+
+
+def _describe_move(frame: Frame, load: Gap, to: int) -> str:
+    phase = load[0]
+    before = next((n for n in reversed(range(to)) if frame.stops[phase][n].entry is not None), None)
+    where = "to the front" if before is None else f"after {_tell(frame, (phase, before))}"
+    return f"{phase.name.lower()}: {_tell(frame, load)} moves {where}"
+
+
+def _tell(frame: Frame, gap: Gap) -> str:
+    entry = frame.stops[gap[0]][gap[1]].entry
+    assert entry is not None
+    return f"[{entry.time_slot}] {describe_op(entry.op)}"
+
+
+def _slot(frame: Frame, gap: Gap) -> str:
+    entry = frame.stops[gap[0]][gap[1]].entry
+    return f"{gap[0].name.lower()}[{'' if entry is None else entry.time_slot}]"
+
+
+def _name(frame: Frame, gap: Gap) -> str:
+    entry = frame.stops[gap[0]][gap[1]].entry
+    return "" if entry is None else describe_op(entry.op)
+
+
+def _unsavable(trouble: str, offer: str) -> OrderError:
+    return OrderError(
+        f"waits alone cannot save this order with its barriers: {trouble}",
+        hint=offer,
+        field="order",
+    )
