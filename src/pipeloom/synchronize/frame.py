@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.ops import OpRole, OpTag, Phase
+from pipeloom.ops import OpDesc, OpRole, OpTag, Phase
 from pipeloom.synchronize.skeleton import Gap, Listing, Synchronisation, listed, waits_at
 
 WAIT_TAGS = frozenset({int(OpTag.WAIT_VM), int(OpTag.WAIT_LGKM)})
@@ -64,6 +64,17 @@ class Frame:
     def end(self, phase: Phase) -> int:
         """The number of the stop that ends a phase."""
         return len(self.stops[phase]) - 1
+
+    def with_barrier(self, gap: Gap) -> Frame:
+        """One more barrier, directly before a stop; that stop's fences stay with it."""
+        phase, number = gap
+        row = self.stops[phase]
+        barrier = Stop(ScheduleEntry(OpDesc.barrier(), -1, phase))
+        stagger = self.stagger
+        if phase is Phase.PROLOGUE and stagger is not None and number <= stagger:
+            stagger += 1
+        stops = {**self.stops, phase: (*row[:number], barrier, *row[number:])}
+        return Frame(self.compiled, stops, stagger)
 
     def with_moves(self, moves: dict[Gap, int]) -> Frame:
         """Data ops put before other stops of their phase; the fences around them stay behind."""

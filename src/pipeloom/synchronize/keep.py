@@ -9,11 +9,14 @@ by a wait in v directly before the last barrier of v that Y comes after:
     w                     barrier n   ...   Y
 
 That needs a barrier between the two. Where there is none, X is issued too late or Y too early, and
-no wait can help: that is an ``OrderError``, or (``reorder``) a load moves (``resettle``).
+no wait can help: that is an ``OrderError``. With ``reorder`` the fewest loads move (``resettle``),
+and where prologue or epilogue, which run once, lack a barrier, they get one, also if else a wait
+of the loop would have to be tightened for the epilogue's sake. The loop's barriers never change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeloom.compiled import CompiledSchedule
@@ -23,7 +26,7 @@ from pipeloom.kernels import Kernel
 from pipeloom.ops import Phase
 from pipeloom.synchronize.dependences import Demands, demands
 from pipeloom.synchronize.frame import Frame, assemble_frame
-from pipeloom.synchronize.place import place_waits
+from pipeloom.synchronize.place import epilogue_burdens, place_waits
 from pipeloom.synchronize.resettle import Places
 from pipeloom.synchronize.samples import sample_runs
 from pipeloom.synchronize.skeleton import Gap, Synchronisation
@@ -41,16 +44,12 @@ def derive_waits(
     study = _Study.of(model, Frame.of(compiled))
     notes: list[str] = []
     trouble = study.trouble()
-    if trouble is not None:
-        moves = _moves(study, trouble)
-        told = "; ".join(_describe_move(study.frame, load, to) for load, to in moves.items())
-        if not reorder:
+    if reorder or trouble is not None:
+        study, changes = _mend(model, study, trouble)
+        told = "; ".join(changes)
+        if trouble is not None and not reorder:
             raise _unsavable(trouble, f"nearest legal order: {told}. reorder=True applies it")
-        study = _Study.of(model, study.frame.with_moves(moves))
-        trouble = study.trouble()
-        if trouble is not None:
-            raise _unsavable(trouble, f"even with {told}. {WITHOUT}")
-        notes.append("reordered: " + told)
+        notes.extend([f"reordered: {told}"] if changes else [])
     sync = place_waits(study.bench(model))
     notes.append("waits derived from dependences, barriers kept")
     return assemble_frame(study.frame, sync).compiled, notes
@@ -77,12 +76,12 @@ class _Study:
 
     def trouble(self) -> str | None:
         """Two ops that no wait can order, and why; ``None`` if all is well."""
-        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+        for run, walks, found in self._tables():
             for conflict in found.conflicts:
                 early = self._words(run, walks, conflict.early)
                 late = self._words(run, walks, conflict.late)
                 return f"{early} comes before {late}: {conflict.what}"
-        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+        for run, walks, found in self._tables():
             for ordering in found.orderings:
                 if ordering.apart > 0:
                     first = run.timelines[ordering.first_group].accesses[ordering.first]
@@ -94,16 +93,40 @@ class _Study:
                     )
         return None
 
+    def missing_barrier(self, model: Kernel) -> Gap | None:
+        """Where prologue or epilogue lack a barrier: the first such place, as late as possible."""
+        lacking: set[Gap] = set()
+        for _, walks, found in self._tables():
+            for ordering in found.orderings:
+                if ordering.apart > 0:
+                    first = walks[ordering.first_group].places[ordering.first]
+                    second = walks[ordering.second_group].places[ordering.second]
+                    if second[0] is not Phase.KERNEL:
+                        lacking.add(second)
+                    elif first[0] is Phase.PROLOGUE:
+                        lacking.add((Phase.PROLOGUE, self.frame.end(Phase.PROLOGUE)))
+        return min(lacking or epilogue_burdens(self.bench(model)), default=None)
+
+    def _tables(self) -> Iterator[tuple[Run, list[Stations], Demands]]:
+        yield from zip(self.runs, self.stations, self.demanded, strict=True)
+
     def _words(self, run: Run, walks: list[Stations], access: Access) -> str:
-        group = next(n for n, t in enumerate(run.timelines) if any(a is access for a in t.accesses))
-        number = next(n for n, a in enumerate(run.timelines[group].accesses) if a is access)
+        """An op by its place in the schedule that was given, and in words."""
+        group, number = next(
+            (group, number)
+            for group, timeline in enumerate(run.timelines)
+            for number, other in enumerate(timeline.accesses)
+            if other is access
+        )
         phase, stop = walks[group].places[number]
-        return f"{_slot(self.frame, (phase, stop))} {describe_data_op(access.step)}"
+        entry = self.frame.stops[phase][stop].entry
+        assert entry is not None
+        return f"{phase.name.lower()}[{entry.time_slot}] {describe_data_op(access.step)}"
 
     def bench(self, model: Kernel) -> Bench:
         """The replay of these runs' counters, for finding waits."""
         table = []
-        for run, walks, found in zip(self.runs, self.stations, self.demanded, strict=True):
+        for run, walks, found in self._tables():
             groups = zip(run.timelines, walks, model.groups, strict=True)
             table.append(
                 RunDemands(
@@ -123,19 +146,39 @@ class _Study:
         return Bench(table, self.frame.end(Phase.PROLOGUE))
 
 
+def _mend(model: Kernel, study: _Study, trouble: str | None) -> tuple[_Study, list[str]]:
+    """The nearest schedule whose barriers can order everything, and what was changed."""
+    changes: list[str] = []
+    if trouble is not None:
+        moves = _moves(study, trouble)
+        changes = [_describe_move(study.frame, load, to) for load, to in moves.items()]
+        study = _Study.of(model, study.frame.with_moves(moves))
+    while (gap := study.missing_barrier(model)) is not None:
+        changes.append(f"{gap[0].name.lower()}: a barrier is added {_before(study.frame, gap)}")
+        study = _Study.of(model, study.frame.with_barrier(gap))
+    still = study.trouble()
+    if still is not None:
+        raise _unsavable(still, f"even with {'; '.join(changes) or 'its loads moved'}. {WITHOUT}")
+    return study, changes
+
+
 def _moves(study: _Study, trouble: str) -> dict[Gap, int]:
     """Where the loads that cannot stay should go."""
-    places = Places(study.frame, list(zip(study.runs, study.stations, strict=True)))
+    tables = list(zip(study.runs, study.stations, strict=True))
+    everywhere = Places(study.frame, tables)
     moves: dict[Gap, int] = {}
-    for load in places.misplaced():
-        to = places.settle(load)
+    for load in everywhere.misplaced():
+        to = everywhere.settle(load)
         if to is None:
-            name = f"{_slot(study.frame, load)} {_name(study.frame, load)}"
+            in_loop = Places(study.frame, tables, loop_only=True)
+            if load not in in_loop.misplaced():
+                continue
+            to = in_loop.settle(load)
+        if to is None:
             phase = load[0].name.lower()
+            name = _tell(study.frame, load)
             raise _unsavable(trouble, f"no place in the {phase} suits {name}. {WITHOUT}")
         moves[load] = to
-    if not moves:
-        raise _unsavable(trouble, f"no load can be moved to mend it. {WITHOUT}")
     return moves
 
 
@@ -146,20 +189,15 @@ def _describe_move(frame: Frame, load: Gap, to: int) -> str:
     return f"{phase.name.lower()}: {_tell(frame, load)} moves {where}"
 
 
+def _before(frame: Frame, gap: Gap) -> str:
+    stop = frame.stops[gap[0]][gap[1]]
+    return "at the end" if stop.entry is None else f"before {_tell(frame, gap)}"
+
+
 def _tell(frame: Frame, gap: Gap) -> str:
     entry = frame.stops[gap[0]][gap[1]].entry
     assert entry is not None
     return f"[{entry.time_slot}] {describe_op(entry.op)}"
-
-
-def _slot(frame: Frame, gap: Gap) -> str:
-    entry = frame.stops[gap[0]][gap[1]].entry
-    return f"{gap[0].name.lower()}[{'' if entry is None else entry.time_slot}]"
-
-
-def _name(frame: Frame, gap: Gap) -> str:
-    entry = frame.stops[gap[0]][gap[1]].entry
-    return "" if entry is None else describe_op(entry.op)
 
 
 def _unsavable(trouble: str, offer: str) -> OrderError:

@@ -37,6 +37,18 @@ def place_waits(bench: Bench) -> Synchronisation:
     return sync
 
 
+def epilogue_burdens(bench: Bench) -> set[Gap]:
+    """The epilogue's ops for whose sake a wait of the loop must be tighter than the loop needs."""
+    sync = Synchronisation()
+    bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
+    return {
+        run.walks[0].places[ordering.second]
+        for run in bench.runs
+        for ordering, slot in bench.late(run, sync, Phase.KERNEL, Phase.EPILOGUE)
+        if slot[0] is Phase.KERNEL
+    }
+
+
 def _place_in_loop(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
     size = skeleton.gaps(Phase.KERNEL)
     demanded: dict[Distance, None] = {}

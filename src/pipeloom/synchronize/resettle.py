@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeloom.ops import OpRole
+from pipeloom.ops import OpRole, Phase
 from pipeloom.synchronize.dependences import meant_tile
 from pipeloom.synchronize.frame import Frame, Stop
 from pipeloom.synchronize.skeleton import Gap
 from pipeloom.synchronize.stations import Stations
-from pipeloom.verify.run import Run
+from pipeloom.verify.run import Read, Run, WaveClass, Write
 
 Spot = tuple[int, int]
 """A stop on a walk: the number of the pass through a phase, and of the stop in it."""
@@ -37,6 +37,20 @@ class _Bounds:
     after_epoch: int = -1
     before_epoch: int = 1 << 30
 
+    def come_before(self, spot: Spot | None, epoch: int | None) -> None:
+        """Be over before a read at ``spot`` of the same wave, in ``epoch`` of another."""
+        if spot is not None:
+            self.before_spot = min(self.before_spot, spot)
+        if epoch is not None:
+            self.before_epoch = min(self.before_epoch, epoch)
+
+    def come_after(self, spot: Spot | None, epoch: int | None) -> None:
+        """Be issued after such a read."""
+        if spot is not None:
+            self.after_spot = max(self.after_spot, spot)
+        if epoch is not None:
+            self.after_epoch = max(self.after_epoch, epoch)
+
     def admits(self, spot: Spot, epoch: int) -> bool:
         """Whether the load may be put before the stop at ``spot``."""
         return (
@@ -46,13 +60,19 @@ class _Bounds:
 
 
 class Places:
-    """The legal places of every load, from the runs that matter."""
+    """The legal places of every load, from the runs that matter.
 
-    def __init__(self, frame: Frame, tables: list[tuple[Run, list[Stations]]]) -> None:
+    With ``loop_only`` barriers count only where both ops are in the loop: prologue and epilogue can
+    be given more.
+    """
+
+    def __init__(
+        self, frame: Frame, tables: list[tuple[Run, list[Stations]]], loop_only: bool = False
+    ) -> None:
         self._frame = frame
         self._bounds: dict[Gap, list[tuple[Stations, int, _Bounds]]] = {}
         for run, stations in tables:
-            for (group, number), bounds in sorted(_bounds(run, stations).items()):
+            for (group, number), bounds in sorted(_bounds(run, stations, loop_only).items()):
                 walk = stations[group]
                 phase, stop = walk.places[number]
                 lap = walk.spots[number][0]
@@ -102,34 +122,34 @@ def _reads(stop: Stop) -> bool:
     return stop.role is OpRole.FRAGMENT_LOAD
 
 
-def _bounds(run: Run, stations: list[Stations]) -> dict[tuple[int, int], _Bounds]:
+def _bounds(
+    run: Run, stations: list[Stations], loop_only: bool
+) -> dict[tuple[int, int], _Bounds]:
     """By group and number in its walk: what each load into LDS must come after and before."""
     number = {id(a): n for t in run.timelines for n, a in enumerate(t.accesses)}
     found: dict[tuple[int, int], _Bounds] = {}
-    for kind in run.classes:
-        for read in kind.reads:
-            if not read.regions or read.is_dead:
-                continue
-            tile = meant_tile(read)
-            at = stations[kind.group].spots[number[id(read.access)]]
-            for owner in run.classes:
-                alone = owner is kind and len(kind.waves) == 1
-                for region in read.regions:
-                    for write in owner.writes.get(region, ()):
-                        if write.access.step.op.role is not OpRole.GLOBAL_LOAD:
-                            continue
-                        key = owner.group, number[id(write.access)]
-                        bounds = found.setdefault(key, _Bounds())
-                        epoch = read.access.issue_epoch
-                        if write.tile is None or write.tile <= tile:
-                            if owner is kind:
-                                bounds.before_spot = min(bounds.before_spot, at)
-                            if not alone:
-                                bounds.before_epoch = min(bounds.before_epoch, epoch)
-                        else:
-                            if owner is kind:
-                                bounds.after_spot = max(bounds.after_spot, at)
-                            if not alone:
-                                bounds.after_epoch = max(bounds.after_epoch, epoch)
+    for kind, read, owner, write in _rivals(run):
+        bounds = found.setdefault((owner.group, number[id(write.access)]), _Bounds())
+        spot = stations[kind.group].spots[number[id(read.access)]] if owner is kind else None
+        phases = {read.access.step.phase, write.access.step.phase}
+        epoch: int | None = read.access.issue_epoch
+        if (owner is kind and len(kind.waves) == 1) or (loop_only and phases != {Phase.KERNEL}):
+            epoch = None
+        if write.tile is None or write.tile <= meant_tile(read):
+            bounds.come_before(spot, epoch)
+        else:
+            bounds.come_after(spot, epoch)
     return found
 
+
+def _rivals(run: Run) -> Iterator[tuple[WaveClass, Read, WaveClass, Write]]:
+    """Every live read of LDS and every load of the same region, by any kind of wave."""
+    for kind in run.classes:
+        for read in kind.reads:
+            if read.is_dead:
+                continue
+            for owner in run.classes:
+                for region in read.regions:
+                    for write in owner.writes.get(region, ()):
+                        if write.access.step.op.role is OpRole.GLOBAL_LOAD:
+                            yield kind, read, owner, write

@@ -127,6 +127,16 @@ class Bench:
         """Every group's accesses under ``sync``."""
         return [Replay(walk, sync) for walk in run.walks]
 
+    def late(
+        self, run: RunDemands, sync: Synchronisation, first: Phase, second: Phase
+    ) -> Iterator[tuple[Ordering, Slot]]:
+        """The orderings between two phases that ``sync`` misses, and where a wait would help."""
+        replays = self.replay(run, sync)
+        for ordering in run.between(first, second):
+            missed = _check(ordering, replays)
+            if missed is not None and missed.slot is not None:
+                yield ordering, missed.slot
+
     def tighten(self, sync: Synchronisation, first: Phase, second: Phase) -> None:
         """Add and tighten waits until what is due between two phases has retired.
 
