@@ -54,13 +54,15 @@ def add_sync(parser: argparse.ArgumentParser) -> None:
         "--sync",
         choices=get_args(Sync),
         default="reference",
-        help="whose waits and barriers: the specification's (reference, the default), or those "
-        "that follow from the dependences alone, proved free of races (proven)",
+        help="whose waits and barriers: the specification's (reference, the default); those that "
+        "follow from the dependences alone (proven); or its barriers, with waits that follow "
+        "(repaired). The last two are proved free of races",
     )
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help="with --sync proven: move the fewest ops where no synchronisation can save the order",
+        help="with --sync proven or repaired: move the fewest ops where no synchronisation can "
+        "save the order",
     )
 
 
@@ -83,7 +85,9 @@ def load_compiled(arguments: argparse.Namespace, *, tiled: bool = False) -> Comp
             hint="apply --set to its spec, or edit the file",
         )
     compiled = CompiledSchedule.from_dict(data)
-    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
+    if sync == "reference":
+        return compiled
+    return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
 
 
 def print_json(data: Any) -> None:

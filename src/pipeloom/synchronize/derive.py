@@ -6,7 +6,8 @@
 The order of the data ops stays. From it follow the demands (``dependences``), from those the fewest
 barriers (``barriers``), from those the loosest waits (``waits``); what turns out to be covered by
 others is dropped again. In the result no barrier can be removed and no wait loosened by one entry
-without losing the proof.
+without losing the proof. With ``keep_barriers`` the given barriers take the place of derived ones
+(``keep``).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from pipeloom.synchronize.dependences import OrderConflict, demands, precedences
 from pipeloom.synchronize.keep import derive_waits
 from pipeloom.synchronize.place import place_synchronisation
 from pipeloom.synchronize.reorder import nearest_order
-from pipeloom.synchronize.skeleton import Gap, Skeleton, Synchronisation, assemble
 from pipeloom.synchronize.samples import sample_runs
+from pipeloom.synchronize.skeleton import Gap, Skeleton, Synchronisation, assemble
 from pipeloom.synchronize.waits import Bench, GroupWalk, RunDemands, free_passages
 from pipeloom.verify import FindingKind, verify
 from pipeloom.verify.run import Run
+
 
 def synchronize(
     compiled: CompiledSchedule,

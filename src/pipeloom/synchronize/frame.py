@@ -52,14 +52,13 @@ class Frame:
     @classmethod
     def of(cls, compiled: CompiledSchedule) -> Frame:
         """Strip the waits."""
-        at: int | None = compiled.warp_stagger_index
-        if at is None or at > len(compiled.prologue):
-            at = None
-        stops = {phase: _stops(compiled.phase(phase)) for phase in (Phase.KERNEL, Phase.EPILOGUE)}
-        if at is None:
-            return cls(compiled, {Phase.PROLOGUE: _stops(compiled.prologue), **stops}, None)
+        stops = {phase: _stops(compiled.phase(phase)) for phase in Phase}
+        at = compiled.warp_stagger_index
+        if at > len(compiled.prologue):
+            return cls(compiled, stops, None)
         head, tail = _stops(compiled.prologue[:at]), _stops(compiled.prologue[at:])
-        return cls(compiled, {Phase.PROLOGUE: head + tail, **stops}, len(head) - 1)
+        stops[Phase.PROLOGUE] = head + tail
+        return cls(compiled, stops, len(head) - 1)
 
     def end(self, phase: Phase) -> int:
         """The number of the stop that ends a phase."""
@@ -82,10 +81,10 @@ class Frame:
         stagger = self.stagger
         for phase in Phase:
             arriving: dict[int, list[ScheduleEntry | None]] = {}
-            leaving = [stop for where, stop in sorted(moves) if where is phase]
-            for stop in leaving:
-                entry = self.stops[phase][stop].entry
-                arriving.setdefault(moves[phase, stop], []).append(entry)
+            leaving = [number for where, number in sorted(moves) if where is phase]
+            for number in leaving:
+                entry = self.stops[phase][number].entry
+                arriving.setdefault(moves[phase, number], []).append(entry)
             row: list[Stop] = []
             left: tuple[ScheduleEntry, ...] = ()
             for number, stop in enumerate(self.stops[phase]):
@@ -146,7 +145,8 @@ def assemble_frame(frame: Frame, sync: Synchronisation) -> Framed:
     stop_of: dict[Phase, tuple[int, ...]] = {}
     stagger_at = None
     for phase in Phase:
-        out, numbers = listings[phase], []
+        out = listings[phase]
+        numbers: list[int] = []
         for number, stop in enumerate(frame.stops[phase]):
             out.extend(stop.ahead)
             for before_barrier in (True, False):

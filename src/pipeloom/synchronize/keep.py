@@ -74,21 +74,32 @@ class _Study:
         walks = [[stations(frame, bare, t.steps) for t in run.timelines] for run in runs]
         return cls(frame, runs, walks, [demands(run) for run in runs])
 
-    def trouble(self) -> str | None:
-        """Two ops that no wait can order, and why; ``None`` if all is well."""
+    def trouble(self, about: Gap | None = None) -> str | None:
+        """Two ops that no wait can order, and why; ``None`` if all is well.
+
+        With ``about``, one of them is the op at that stop.
+        """
         for run, walks, found in self._tables():
             for conflict in found.conflicts:
+                pair = {self._place(run, walks, a) for a in (conflict.early, conflict.late)}
+                if about is not None and about not in pair:
+                    continue
                 early = self._words(run, walks, conflict.early)
                 late = self._words(run, walks, conflict.late)
                 return f"{early} comes before {late}: {conflict.what}"
         for run, walks, found in self._tables():
             for ordering in found.orderings:
-                if ordering.apart > 0:
+                places = (
+                    walks[ordering.first_group].places[ordering.first],
+                    walks[ordering.second_group].places[ordering.second],
+                )
+                if ordering.apart > 0 and (about is None or about in places):
                     first = run.timelines[ordering.first_group].accesses[ordering.first]
                     second = run.timelines[ordering.second_group].accesses[ordering.second]
                     return (
-                        f"{self._words(run, walks, first)} in wave group {ordering.first_group} "
-                        f"must be over before {self._words(run, walks, second)} in wave group "
+                        f"{self._words(run, walks, first)} of a wave of group "
+                        f"{ordering.first_group} must be over before "
+                        f"{self._words(run, walks, second)} of another, of group "
                         f"{ordering.second_group}, but no barrier comes between the two"
                     )
         return None
@@ -112,16 +123,20 @@ class _Study:
 
     def _words(self, run: Run, walks: list[Stations], access: Access) -> str:
         """An op by its place in the schedule that was given, and in words."""
+        phase, stop = self._place(run, walks, access)
+        entry = self.frame.stops[phase][stop].entry
+        assert entry is not None
+        return f"{phase.name.lower()}[{entry.time_slot}] {describe_data_op(access.step)}"
+
+    @staticmethod
+    def _place(run: Run, walks: list[Stations], access: Access) -> Gap:
         group, number = next(
             (group, number)
             for group, timeline in enumerate(run.timelines)
             for number, other in enumerate(timeline.accesses)
             if other is access
         )
-        phase, stop = walks[group].places[number]
-        entry = self.frame.stops[phase][stop].entry
-        assert entry is not None
-        return f"{phase.name.lower()}[{entry.time_slot}] {describe_data_op(access.step)}"
+        return walks[group].places[number]
 
     def bench(self, model: Kernel) -> Bench:
         """The replay of these runs' counters, for finding waits."""
@@ -175,9 +190,8 @@ def _moves(study: _Study, trouble: str) -> dict[Gap, int]:
                 continue
             to = in_loop.settle(load)
         if to is None:
-            phase = load[0].name.lower()
-            name = _tell(study.frame, load)
-            raise _unsavable(trouble, f"no place in the {phase} suits {name}. {WITHOUT}")
+            where = f"no place in the {load[0].name.lower()} suits {_tell(study.frame, load)}"
+            raise _unsavable(study.trouble(load) or trouble, f"{where}. {WITHOUT}")
         moves[load] = to
     return moves
 

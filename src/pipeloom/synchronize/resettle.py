@@ -122,9 +122,7 @@ def _reads(stop: Stop) -> bool:
     return stop.role is OpRole.FRAGMENT_LOAD
 
 
-def _bounds(
-    run: Run, stations: list[Stations], loop_only: bool
-) -> dict[tuple[int, int], _Bounds]:
+def _bounds(run: Run, stations: list[Stations], loop_only: bool) -> dict[tuple[int, int], _Bounds]:
     """By group and number in its walk: what each load into LDS must come after and before."""
     number = {id(a): n for t in run.timelines for n, a in enumerate(t.accesses)}
     found: dict[tuple[int, int], _Bounds] = {}
