@@ -5,7 +5,7 @@
     program   build_kernel_program                blocks, waits, structural verification
     phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
     account   every declared op exactly once      or an error, never a silent loss
-    sync      with "proven": new waits, barriers  and a proof, for every trip count
+    sync      "proven": waits, barriers derived   "repaired": waits derived; both with a proof
 
 The accounting comes after the phases because a schedule's own hooks (explicit blocks,
 transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
@@ -41,8 +41,9 @@ from pipeloom.synchronize import synchronize
 T = TypeVar("T")
 
 
-Sync = Literal["reference", "proven"]
-"""Whose waits and barriers: the specification's, or those that follow from the dependences."""
+Sync = Literal["reference", "proven", "repaired"]
+"""Whose waits and barriers: the specification's (``reference``), those that follow from the
+dependences (``proven``), or the specification's barriers with waits that follow (``repaired``)."""
 
 
 def compile_schedule(
@@ -56,8 +57,9 @@ def compile_schedule(
 
     ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own. With
     ``sync="proven"`` the waits and barriers are derived from the dependences alone and the result
-    is proved free of races for every trip count; ``reorder`` then lets the fewest ops move where
-    no synchronisation can save the order.
+    is proved free of races for every trip count; ``sync="repaired"`` keeps the barriers, which in
+    a ping-pong also set the pace, derives the waits only, and is proved as well. ``reorder`` then
+    lets the fewest ops move where no such synchronisation can save the order.
 
     Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that keeps
     every op.
@@ -65,7 +67,7 @@ def compile_schedule(
     check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
     if sync not in get_args(Sync):
         raise ConfigError(
-            f"compile_schedule.sync is {sync!r}, but must be 'reference' or 'proven'",
+            f"compile_schedule.sync is {sync!r}, but must be one of {', '.join(get_args(Sync))}",
             hint=nearest(str(sync), get_args(Sync)),
             field="compile_schedule.sync",
         )
@@ -107,7 +109,9 @@ def compile_schedule(
         geometry=schedule.geometry(),
         notes=(*schedule.notes(), *ineffective_knobs(config, knobs)),
     )
-    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
+    if sync == "reference":
+        return compiled
+    return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
 
 
 def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:

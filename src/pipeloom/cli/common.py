@@ -55,13 +55,15 @@ def add_sync(parser: argparse.ArgumentParser, *, default: Sync = "reference") ->
         "--sync",
         choices=get_args(Sync),
         default=default,
-        help="whose waits and barriers: the specification's (reference), or those that follow from "
-        f"the dependences alone, proved free of races (proven); default {default}",
+        help="whose waits and barriers: the specification's (reference); those that follow from "
+        "the dependences alone (proven); or the specification's barriers with waits that follow "
+        f"(repaired). The last two are proved free of races. Default: {default}",
     )
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help="with --sync proven: move the fewest ops where no synchronisation can save the order",
+        help="with --sync proven or repaired: move the fewest ops where no synchronisation can "
+        "save the order",
     )
 
 
@@ -86,7 +88,9 @@ def load_compiled(
             hint="apply --set to its spec, or edit the file",
         )
     compiled = CompiledSchedule.from_dict(data)
-    return compiled if sync == "reference" else synchronize(compiled, reorder=reorder)
+    if sync == "reference":
+        return compiled
+    return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
 
 
 def print_json(data: Any) -> None:

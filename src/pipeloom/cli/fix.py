@@ -28,13 +28,20 @@ def add_parser(commands: Commands) -> None:
         help="synchronise a schedule so that it is proved, and show what changed",
         description="Keep the data ops in their order; derive every wait and barrier anew from the "
         "dependences: each wait as loose as soundness permits, no barrier that is not needed. "
-        "Prints what changed and what it costs.",
+        "With --keep-barriers the barriers stay, and only the waits are derived. Prints what "
+        "changed and what it costs.",
     )
     add_source(parser, compiled=True)
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help="where no synchronisation can save the order, move the fewest ops",
+        help="where no synchronisation can save the order, move the fewest ops (with "
+        "--keep-barriers also: add barriers to prologue or epilogue, never to the loop)",
+    )
+    parser.add_argument(
+        "--keep-barriers",
+        action="store_true",
+        help="keep the barriers where they are, for a schedule whose barriers also set the pace",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
     add_json(parser)
@@ -44,7 +51,7 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Synchronise, write, and report."""
     before = load_compiled(argparse.Namespace(source=arguments.source, settings=arguments.settings))
-    after = synchronize(before, reorder=arguments.reorder)
+    after = synchronize(before, reorder=arguments.reorder, keep_barriers=arguments.keep_barriers)
     if arguments.output:
         write_file(arguments.output, after.to_json())
     if arguments.json:

@@ -99,7 +99,7 @@ class _Collector:
 
     def memory(self, kind: WaveClass, read: Read) -> None:
         """The load of the read's own generation, and the next one, in every slice."""
-        tile = _meant_tile(read)
+        tile = meant_tile(read)
         for region in read.regions:
             owners = [owner for owner in self._run.classes if region in owner.writes]
             if not owners:
@@ -164,7 +164,8 @@ class _Collector:
         self.orderings.setdefault(ordering)
 
 
-def _meant_tile(read: Read) -> int:
+def meant_tile(read: Read) -> int:
+    """The K tile that a live read is for: that of the MMAs that use it."""
     turns = {use.ordinal for use in read.uses if use.accumulator is not None}
     if len(turns) == 1:
         return turns.pop()
@@ -189,7 +190,7 @@ def precedences(run: Run) -> Iterator[tuple[Access, Access]]:
         for read in kind.reads:
             if not read.regions or read.is_dead:
                 continue
-            tile = _meant_tile(read)
+            tile = meant_tile(read)
             for region in read.regions:
                 for write in kind.writes.get(region, ()):
                     if write.tile is None or write.tile <= tile:

@@ -6,7 +6,8 @@
 The order of the data ops stays. From it follow the demands (``dependences``), from those the fewest
 barriers (``barriers``), from those the loosest waits (``waits``); what turns out to be covered by
 others is dropped again. In the result no barrier can be removed and no wait loosened by one entry
-without losing the proof.
+without losing the proof. With ``keep_barriers`` the given barriers take the place of derived ones
+(``keep``).
 """
 
 from __future__ import annotations
@@ -14,46 +15,39 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.errors import InternalError, OrderError
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import Phase
 from pipeloom.synchronize.dependences import OrderConflict, demands, precedences
+from pipeloom.synchronize.keep import derive_waits
 from pipeloom.synchronize.place import place_synchronisation
 from pipeloom.synchronize.reorder import nearest_order
+from pipeloom.synchronize.samples import sample_runs
 from pipeloom.synchronize.skeleton import Gap, Skeleton, Synchronisation, assemble
-from pipeloom.synchronize.waits import Bench, GroupWalk, RunDemands
+from pipeloom.synchronize.waits import Bench, GroupWalk, RunDemands, free_passages
 from pipeloom.verify import FindingKind, verify
-from pipeloom.verify.run import Run, build_run
-
-TRIPS = 4
-"""Trip counts 0 to 3 hold every kind of neighbourhood; ``verify`` proves the rest."""
+from pipeloom.verify.run import Run
 
 
 def synchronize(
-    compiled: CompiledSchedule, kernel: Kernel | None = None, reorder: bool = False
+    compiled: CompiledSchedule,
+    kernel: Kernel | None = None,
+    reorder: bool = False,
+    keep_barriers: bool = False,
 ) -> CompiledSchedule:
     """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
 
-    An order that no synchronisation can save raises ``OrderError``; with ``reorder`` the fewest
-    data ops move instead, and a note on the result says which. Compiler fences and priorities stay
-    where they are among the data ops.
+    With ``keep_barriers`` the barriers stay where they are among the data ops, and only the waits
+    are new: for schedules whose barriers also set the pace, like the ping-pong's.
+
+    An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
+    with ``reorder`` the fewest data ops move instead, and a note on the result says which. Compiler
+    fences and priorities stay where they are among the data ops.
     """
     model = kernel_for(compiled) if kernel is None else kernel
-    skeleton = Skeleton.of(compiled)
-    runs = _stripped_runs(model, skeleton)
-    conflicts = [c for run in runs for c in demands(run).conflicts]
-    notes: list[str] = []
-    if conflicts:
-        skeleton, moves = _nearest(skeleton, runs, conflicts, reorder)
-        runs = _stripped_runs(model, skeleton)
-        notes.append("reordered: " + "; ".join(moves))
-        still = [c for run in runs for c in demands(run).conflicts]
-        if still:
-            raise _unsavable(still[0], "no order within an iteration is legal either")
-    sync = _derive(model, skeleton, runs)
-    notes.append("waits and barriers derived from dependences")
-    result = assemble(skeleton, sync)
+    derive = derive_waits if keep_barriers else _derive_all
+    result, notes = derive(model, compiled, reorder)
     result = replace(result, notes=(*compiled.notes, *notes))
     verdict = verify(result, model)
     if not verdict.proved:
@@ -68,19 +62,28 @@ def synchronize(
     return result
 
 
+def _derive_all(
+    model: Kernel, compiled: CompiledSchedule, reorder: bool
+) -> tuple[CompiledSchedule, list[str]]:
+    """New waits and barriers, and notes on what was done."""
+    skeleton = Skeleton.of(compiled)
+    runs = _stripped_runs(model, skeleton)
+    conflicts = [c for run in runs for c in demands(run).conflicts]
+    notes: list[str] = []
+    if conflicts:
+        skeleton, moves = _nearest(skeleton, runs, conflicts, reorder)
+        runs = _stripped_runs(model, skeleton)
+        notes.append("reordered: " + "; ".join(moves))
+        still = [c for run in runs for c in demands(run).conflicts]
+        if still:
+            raise _unsavable(still[0], "no order within an iteration is legal either")
+    sync = _derive(model, skeleton, runs)
+    notes.append("waits and barriers derived from dependences")
+    return assemble(skeleton, sync), notes
+
+
 def _stripped_runs(model: Kernel, skeleton: Skeleton) -> list[Run]:
-    bare = assemble(skeleton, Synchronisation())
-    first = model.min_trips
-    runs = [build_run(model, bare, trips) for trips in range(first, first + TRIPS)]
-    for run in runs:
-        walks = [[a.step.op for a in t.accesses] for t in run.timelines]
-        if any(walk != walks[0] for walk in walks):
-            raise ConfigError(
-                f"kernel {model.name}: its wave groups execute different data ops",
-                hint="synchronize needs one program for all waves",
-                field="kernel",
-            )
-    return runs
+    return sample_runs(model, assemble(skeleton, Synchronisation()))
 
 
 def _numbered(run: Run) -> list[Gap]:
@@ -141,6 +144,7 @@ def _unsavable(conflict: OrderConflict, offer: str) -> OrderError:
 
 def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisation:
     table = []
+    prologue_end = skeleton.gaps(Phase.PROLOGUE) - 1
     for run in runs:
         places = tuple(_numbered(run))
         walks = tuple(
@@ -148,10 +152,9 @@ def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisati
                 [a.step for a in timeline.accesses],
                 [model.effect(a.step, members[0]) for a in timeline.accesses],
                 places,
-                [a.issue_epoch for a in timeline.accesses],
-                skeleton.gaps(Phase.PROLOGUE) - 1,
+                free_passages(places, [a.issue_epoch for a in timeline.accesses], prologue_end),
             )
             for timeline, members in zip(run.timelines, model.groups, strict=True)
         )
         table.append(RunDemands(run.trips, walks, demands(run).orderings))
-    return place_synchronisation(skeleton, Bench(table, skeleton.gaps(Phase.PROLOGUE) - 1))
+    return place_synchronisation(skeleton, Bench(table, prologue_end))

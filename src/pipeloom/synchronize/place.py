@@ -25,6 +25,30 @@ def place_synchronisation(skeleton: Skeleton, bench: Bench) -> Synchronisation:
     return sync
 
 
+def place_waits(bench: Bench) -> Synchronisation:
+    """The loosest waits for barriers that stand already; nothing of them can be spared."""
+    sync = Synchronisation()
+    for first in (Phase.KERNEL, Phase.EPILOGUE, Phase.PROLOGUE):
+        for second in Phase:
+            bench.tighten(sync, first, second)
+    if not bench.holds(sync):
+        raise InternalError("the derived waits do not meet the demands")
+    _loosen_waits(bench, sync)
+    return sync
+
+
+def epilogue_burdens(bench: Bench) -> set[Gap]:
+    """The epilogue's ops for whose sake a wait of the loop must be tighter than the loop needs."""
+    sync = Synchronisation()
+    bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
+    return {
+        run.walks[0].places[ordering.second]
+        for run in bench.runs
+        for ordering, slot in bench.late(run, sync, Phase.KERNEL, Phase.EPILOGUE)
+        if slot[0] is Phase.KERNEL
+    }
+
+
 def _place_in_loop(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
     size = skeleton.gaps(Phase.KERNEL)
     demanded: dict[Distance, None] = {}

@@ -12,6 +12,7 @@ gap that had synchronisation before, the new one takes the place of the old.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
@@ -24,6 +25,9 @@ Slot = tuple[Phase, int, bool]
 """Where a wait may stand: phase, gap, and whether before the barrier (True) or after it."""
 
 Gap = tuple[Phase, int]
+
+Listing = list[OpDesc | ScheduleEntry]
+"""A phase in the making: old entries and new ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +111,31 @@ def assemble(skeleton: Skeleton, sync: Synchronisation) -> CompiledSchedule:
 
     ``program`` and ``kernel_deps`` describe the entries of the original and would be wrong here.
     """
-    phases: dict[Phase, list[OpDesc | ScheduleEntry]] = {phase: [] for phase in Phase}
+    phases: dict[Phase, Listing] = {phase: [] for phase in Phase}
     stagger_at = None
     for phase in Phase:
         out = phases[phase]
         for gap, fences in enumerate(skeleton.fences[phase]):
             out.extend(fences.before)
-            out.extend(_waits(sync, (phase, gap, True)))
+            out.extend(waits_at(sync, (phase, gap, True)))
             if phase is Phase.PROLOGUE and gap == skeleton.stagger_gap:
                 stagger_at = len(out)
             out.extend([OpDesc.barrier()] * sync.barriers.get((phase, gap), 0))
-            out.extend(_waits(sync, (phase, gap, False)))
+            out.extend(waits_at(sync, (phase, gap, False)))
             out.extend(fences.after)
             if gap < len(skeleton.data[phase]):
                 out.append(skeleton.data[phase][gap])
+    return listed(skeleton.compiled, phases, stagger_at)
+
+
+def listed(
+    compiled: CompiledSchedule, phases: Mapping[Phase, Listing], stagger_at: int | None
+) -> CompiledSchedule:
+    """``compiled`` with other entries, numbered; without a stagger if ``stagger_at`` is None."""
     entries = {phase: _number(out, phase) for phase, out in phases.items()}
     prologue = entries[Phase.PROLOGUE]
     return replace(
-        skeleton.compiled,
+        compiled,
         prologue=prologue,
         kernel=entries[Phase.KERNEL],
         epilogue=entries[Phase.EPILOGUE],
@@ -134,13 +145,14 @@ def assemble(skeleton: Skeleton, sync: Synchronisation) -> CompiledSchedule:
     )
 
 
-def _waits(sync: Synchronisation, slot: Slot) -> list[OpDesc]:
+def waits_at(sync: Synchronisation, slot: Slot) -> list[OpDesc]:
+    """The waits of one slot as ops, vm first."""
     found = sync.waits.get(slot, {})
     make = {Counter.VM: OpDesc.wait_vm, Counter.LGKM: OpDesc.wait_lgkm}
     return [make[counter](found[counter]) for counter in Counter if counter in found]
 
 
-def _number(out: list[OpDesc | ScheduleEntry], phase: Phase) -> tuple[ScheduleEntry, ...]:
+def _number(out: Listing, phase: Phase) -> tuple[ScheduleEntry, ...]:
     return tuple(
         ScheduleEntry(item, slot, phase)
         if isinstance(item, OpDesc)

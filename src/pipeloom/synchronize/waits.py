@@ -34,39 +34,47 @@ class Passage:
     own_barriers: int
 
 
-class GroupWalk:
-    """The data ops of one wave group in one run, without synchronisation.
+def free_passages(
+    places: Sequence[Gap], own: Sequence[int], prologue_end: int
+) -> list[list[Passage]]:
+    """The gaps before each op of a walk whose barriers are still to be placed.
 
-    ``places`` gives the phase and number of each op, ``passages`` the gaps before it; the last gap
-    of the prologue is passed on the way to the first op behind it.
+    ``own`` counts the kernel's own barriers before each op. The last gap of the prologue is passed
+    on the way to the first op behind it.
+    """
+    passages = []
+    prologue_ops = sum(place[0] is Phase.PROLOGUE for place in places)
+    for number, gap in enumerate(places):
+        gaps = [gap]
+        if number and number == prologue_ops:
+            gaps = [(Phase.PROLOGUE, prologue_end), gap]
+        barriers = own[number] - (own[number - 1] if number else 0)
+        passages.append(
+            [Passage(g, (*g, True), (*g, False), 0 if n else barriers) for n, g in enumerate(gaps)]
+        )
+    return passages
+
+
+class GroupWalk:
+    """The data ops of one wave group in one run, without waits.
+
+    ``places`` gives the phase of each op and its number there, ``passages`` the gaps before it.
     """
 
     def __init__(
         self,
         steps: Sequence[Step],
         effects: Sequence[Effect],
-        places: tuple[Gap, ...],
-        own: Sequence[int],
-        prologue_end: int,
+        places: Sequence[Gap],
+        passages: list[list[Passage]],
     ) -> None:
-        """``own`` counts the kernel's own barriers before each op."""
         self.steps = tuple(steps)
         self.effects = tuple(effects)
-        self.places = places
-        self.passages: list[list[Passage]] = []
+        self.places = tuple(places)
+        self.passages = passages
         self.prologue_ops = sum(place[0] is Phase.PROLOGUE for place in places)
         self._issued: dict[Counter, list[int]] = {counter: [0] for counter in Counter}
-        for number, (effect, gap) in enumerate(zip(effects, places, strict=True)):
-            gaps = [gap]
-            if number and number == self.prologue_ops:
-                gaps = [(Phase.PROLOGUE, prologue_end), gap]
-            barriers = own[number] - (own[number - 1] if number else 0)
-            self.passages.append(
-                [
-                    Passage(g, (*g, True), (*g, False), 0 if n else barriers)
-                    for n, g in enumerate(gaps)
-                ]
-            )
+        for effect in effects:
             for counter, totals in self._issued.items():
                 totals.append(totals[-1] + (effect.entries if counter is effect.counter else 0))
 
@@ -118,6 +126,16 @@ class Bench:
     def replay(self, run: RunDemands, sync: Synchronisation) -> list[Replay]:
         """Every group's accesses under ``sync``."""
         return [Replay(walk, sync) for walk in run.walks]
+
+    def late(
+        self, run: RunDemands, sync: Synchronisation, first: Phase, second: Phase
+    ) -> Iterator[tuple[Ordering, Slot]]:
+        """The orderings between two phases that ``sync`` misses, and where a wait would help."""
+        replays = self.replay(run, sync)
+        for ordering in run.between(first, second):
+            missed = _check(ordering, replays)
+            if missed is not None and missed.slot is not None:
+                yield ordering, missed.slot
 
     def tighten(self, sync: Synchronisation, first: Phase, second: Phase) -> None:
         """Add and tighten waits until what is due between two phases has retired.
