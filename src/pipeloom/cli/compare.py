@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import get_args
 
 from pipeloom.cli.common import Commands, add_json, load_compiled, print_json
 from pipeloom.cli.simulate import add_machine
+from pipeloom.compiler import Sync
 from pipeloom.errors import SpecError
 from pipeloom.simulate import simulate
 from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
-SYNCS = ("reference", "proven")
+SYNCS = get_args(Sync)
 
 
 def add_parser(commands: Commands) -> None:
@@ -24,7 +26,7 @@ def add_parser(commands: Commands) -> None:
         "compiled schedule, and after a colon its settings: "
         "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
         "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
-        "sync=reference|proven and reorder=true as the options of compile.",
+        "sync=reference|proven|repaired and reorder=true as the options of compile.",
     )
     parser.add_argument("variants", metavar="VARIANT", nargs="+", help="NAME|SPEC[:KEY=VALUE,...]")
     add_machine(parser)
