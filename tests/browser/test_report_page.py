@@ -81,12 +81,17 @@ def page(browser: webdriver.Chrome, pages: dict[str, Path]) -> webdriver.Chrome:
 
 def opened(browser: webdriver.Chrome, path: Path) -> webdriver.Chrome:
     """Load a page afresh and wait until its charts are drawn."""
-    browser.get_log("browser")
-    browser.get_log("performance")
+    logged(browser)
+    logged(browser, "performance")
     browser.get(path.as_uri())
     wait_for(lambda: browser.execute_script("return Boolean(window.pipeloom)"))
     browser.execute_script(f"document.getElementById('run').scrollIntoView({NOW})")
     return browser
+
+
+def logged(browser: Any, kind: str = "browser") -> list[dict[str, Any]]:
+    """What the browser has logged since the last call; selenium leaves this untyped."""
+    return list(browser.get_log(kind))
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
@@ -134,17 +139,18 @@ class Mouse:
         )
         self._left, self._top = float(box[0]), float(box[1])
         self._builder = ActionBuilder(browser, duration=50)
+        self._pointer: Any = self._builder.pointer_action
 
     def move(self, x: float, y: float) -> Mouse:
-        self._builder.pointer_action.move_to_location(round(self._left + x), round(self._top + y))
+        self._pointer.move_to_location(round(self._left + x), round(self._top + y))
         return self
 
     def press(self) -> Mouse:
-        self._builder.pointer_action.pointer_down()
+        self._pointer.pointer_down()
         return self
 
     def release(self) -> Mouse:
-        self._builder.pointer_action.pointer_up()
+        self._pointer.pointer_up()
         return self
 
     def perform(self) -> None:
@@ -157,8 +163,8 @@ def test_the_page_loads_offline_without_a_console_message(
     page = opened(browser, pages["ping_pong"])
     assert page.title == "ping_pong - pipeloom report"
     assert page.find_element(By.ID, "title").text == "ping_pong on MI355X (gfx950)"
-    assert page.get_log("browser") == []
-    requested = [row["message"] for row in page.get_log("performance")]
+    assert logged(page) == []
+    requested = [row["message"] for row in logged(page, "performance")]
     sent = [m for m in requested if "Network.requestWillBeSent" in m and '"url":"http' in m]
     assert sent == []
     assert len(page.find_elements(By.CSS_SELECTOR, "canvas")) == 2
@@ -296,7 +302,7 @@ def test_the_counterexample_is_marked_on_the_timeline(page: webdriver.Chrome) ->
     assert places
     assert all(low <= ready and free <= high for ready, _, free in places)
     assert "Counterexample" in page.find_element(By.ID, "details").text
-    assert page.get_log("browser") == []
+    assert logged(page) == []
 
 
 def test_dark_is_dark_and_light_is_light(page: webdriver.Chrome) -> None:
@@ -313,14 +319,14 @@ def test_dark_is_dark_and_light_is_light(page: webdriver.Chrome) -> None:
         assert colour["backgroundColor"] == "#1a2028"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert page.get_log("browser") == []
+    assert logged(page) == []
 
 
 def test_a_schedule_that_cannot_be_simulated_still_has_its_page(
     browser: webdriver.Chrome, pages: dict[str, Path]
 ) -> None:
     page = opened(browser, pages["single_buffer"])
-    assert page.get_log("browser") == []
+    assert logged(page) == []
     assert "no tile shape" in page.find_element(By.ID, "run-note").text
     assert not timeline(page).is_displayed()
     assert "RACE" in page.find_element(By.ID, "verdict").text

@@ -13,7 +13,16 @@ from typing import Any
 
 from pipeloom.errors import InternalError
 
-SCRIPTS = ("types.js", "dom.js", "theme.js", "timeline.js", "graph.js", "tables.js", "main.js")
+SCRIPTS = (
+    "types.js",
+    "dom.js",
+    "theme.js",
+    "timeline_draw.js",
+    "timeline.js",
+    "graph.js",
+    "tables.js",
+    "main.js",
+)
 """In order: each may use what stands before it."""
 
 

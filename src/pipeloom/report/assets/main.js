@@ -2,11 +2,11 @@
 // Puts the parts together: one selection, shown in the timeline, the graph and the schedule.
 
 fillHead();
-/** @type {Selection} */
+/** @type {Choice} */
 const nothing = { entry: -1, op: -1, segment: -1 };
 let current = nothing;
 
-/** @param {Selection} next */
+/** @param {Choice} next */
 function select(next) {
   current = next;
   schedule.select(next);
@@ -19,11 +19,15 @@ const timeline = page.timeline ? makeTimeline(byId("timeline"), select) : null;
 const graph = makeGraph(byId("graph"), select);
 const schedule = makeSchedule(select);
 
-byId("graph-note").textContent = `${page.ops.length} ops left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Red outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
+byId("graph-note").textContent =
+  `${page.ops.length} ops left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Red outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
 if (timeline) {
   const m = page.meta;
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
-  byId("run-note").textContent = iterations < m.iterations ? `prologue, ${iterations} iterations and epilogue of a shorter run of the same programs; figures and stalls are from ${m.iterations} iterations` : "the whole run";
+  byId("run-note").textContent =
+    iterations < m.iterations
+      ? `prologue, ${iterations} iterations and epilogue of a shorter run of the same programs; figures and stalls are from ${m.iterations} iterations`
+      : "the whole run";
   for (const [name, from, to] of timeline.ranges) {
     const button = el("button", { type: "button" }, name);
     button.addEventListener("click", () => timeline.show(from, to));
@@ -34,7 +38,10 @@ if (timeline) {
     const [middle, half] = [(a + b) / 2, ((b - a) / 2) * factor];
     timeline.show(middle - half, middle + half);
   };
-  for (const [name, label, factor] of /** @type {Array<[string, string, number]>} */ ([["+", "Zoom in", 0.5], ["−", "Zoom out", 2]])) {
+  for (const [name, label, factor] of /** @type {Array<[string, string, number]>} */ ([
+    ["+", "Zoom in", 0.5],
+    ["−", "Zoom out", 2],
+  ])) {
     const button = el("button", { type: "button", title: label, ariaLabel: label }, name);
     button.addEventListener("click", () => zoom(factor));
     byId("ranges").append(button);
@@ -54,15 +61,28 @@ if (timeline) {
   /** @type {HTMLElement} */ (document.querySelector("#run h2")).textContent = "Schedule";
 }
 fillDetails(nothing, timeline, select);
-fillVerdict(timeline ? () => { byId("run").scrollIntoView(); timeline.showExample(); fillExampleDetails(); } : null);
-fillStalls((next) => { byId("run").scrollIntoView(); select(next); });
+fillVerdict(
+  timeline
+    ? () => {
+        byId("run").scrollIntoView();
+        timeline.showExample();
+        fillExampleDetails();
+      }
+    : null,
+);
+fillStalls((next) => {
+  byId("run").scrollIntoView();
+  select(next);
+});
 fillKnobs();
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (timeline) timeline.recolour();
   graph.recolour();
 });
-addEventListener("keydown", (event) => { if (event.key === "Escape") select(nothing); });
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape") select(nothing);
+});
 
 // For tests and for the curious in the console.
 Object.assign(window, { pipeloom: { page, timeline, graph, select, selection: () => current } });

@@ -12,17 +12,33 @@ function fillHead() {
   byId("title").textContent = m.machine ? `${m.schedule} on ${m.machine}` : m.schedule;
   const parts = [`${m.strategy} order`];
   if (m.tile) parts.unshift(m.tile);
-  if (m.waves) parts.push(`${m.waves} waves`, `simulated for ${m.iterations} iterations: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`);
+  if (m.waves)
+    parts.push(
+      `${m.waves} waves`,
+      `simulated for ${m.iterations} iterations: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
+    );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
     const status = ["PROVED", "TIMING", "RACE"].includes(value) ? value.toLowerCase() : "";
-    byId("figures").append(el("div", { className: "figure", title: why }, el("b", value.length > 12 ? `long ${status}` : status, value), el("span", "", name)));
+    byId("figures").append(
+      el(
+        "div",
+        { className: "figure", title: why },
+        el("b", value.length > 12 ? `long ${status}` : status, value),
+        el("span", "", name),
+      ),
+    );
   }
 }
 
-/** @param {(selection: Selection) => void} onSelect */
+/** @param {(choice: Choice) => void} onSelect */
 function makeSchedule(onSelect) {
-  const suspects = new Set(page.verdict.findings.flatMap((f) => [f[F.first], f[F.second]]).filter(Boolean).map((p) => p[P.entry]));
+  const suspects = new Set(
+    page.verdict.findings
+      .flatMap((f) => [f[F.first], f[F.second]])
+      .filter(Boolean)
+      .map((p) => p[P.entry]),
+  );
   const withStalls = page.timeline !== null;
   /** @type {HTMLElement[]} */
   const rows = [];
@@ -37,11 +53,20 @@ function makeSchedule(onSelect) {
     }
     const next = page.entries[i + 1];
     const ends = e[E.role] === "compute" || (rows.length && e[E.role] === "barrier");
-    const closes = ends && next && next[E.phase] === phase && !["barrier", "fence", "compute"].includes(next[E.role]);
+    const closes =
+      ends && next && next[E.phase] === phase && !["barrier", "fence", "compute"].includes(next[E.role]);
     const dot = el("i", "dot");
     dot.style.background = roleColour(e[E.role]);
-    const mark = suspects.has(i) ? el("span", { className: "flag", title: "part of a finding of the verdict" }, "!") : null;
-    const row = el("tr", `entry${closes ? " blockend" : ""}`, el("td", "num quiet", e[E.slot]), el("td", "", dot, e[E.label], mark), el("td", "num quiet", withStalls && e[E.stall] >= 1 ? num(e[E.stall]) : ""));
+    const mark = suspects.has(i)
+      ? el("span", { className: "flag", title: "part of a finding of the verdict" }, "!")
+      : null;
+    const row = el(
+      "tr",
+      `entry${closes ? " blockend" : ""}`,
+      el("td", "num quiet", e[E.slot]),
+      el("td", "", dot, e[E.label], mark),
+      el("td", "num quiet", withStalls && e[E.stall] >= 1 ? num(e[E.stall]) : ""),
+    );
     row.dataset.entry = String(i);
     row.addEventListener("click", () => onSelect({ entry: i, op: e[E.op], segment: -1 }));
     rows.push(row);
@@ -50,7 +75,7 @@ function makeSchedule(onSelect) {
   const host = byId("schedule");
   host.append(table([">slot", "entry", withStalls ? ">stall" : ">"], rows));
   return {
-    /** @param {Selection} now */
+    /** @param {Choice} now */
     select(now) {
       const needs = new Set();
       const feeds = new Set();
@@ -73,35 +98,74 @@ function makeSchedule(onSelect) {
 
 /**
  * The panel beside the timeline: what is selected, and where one can go from there.
- * @param {Selection} now
+ * @param {Choice} now
  * @param {any} timeline
- * @param {(selection: Selection) => void} onSelect
+ * @param {(choice: Choice) => void} onSelect
  */
 function fillDetails(now, timeline, onSelect) {
   const host = byId("details");
   host.replaceChildren();
   if (now.entry < 0 && now.segment < 0 && now.op < 0) {
-    host.append(el("h3", "", "Nothing selected"), el("p", "quiet", timeline ? "Click an instruction in the timeline, a row of the schedule, or an op of the dependence graph. The three stay together." : "Click a row of the schedule or an op of the dependence graph."));
+    host.append(
+      el("h3", "", "Nothing selected"),
+      el(
+        "p",
+        "quiet",
+        timeline
+          ? "Click an instruction in the timeline, a row of the schedule, or an op of the dependence graph. The three stay together."
+          : "Click a row of the schedule or an op of the dependence graph.",
+      ),
+    );
     return;
   }
   /** @type {Array<[string, string|Node]>} */
   const facts = now.segment >= 0 ? timeline.factsOf(now.segment) : [];
-  const title = now.segment >= 0 ? timeline.titleOf(now.segment) : now.entry >= 0 ? page.entries[now.entry][E.label] : page.ops[now.op][O.label];
+  const title =
+    now.segment >= 0
+      ? timeline.titleOf(now.segment)
+      : now.entry >= 0
+        ? page.entries[now.entry][E.label]
+        : page.ops[now.op][O.label];
   if (now.segment < 0 && now.entry >= 0) {
     facts.push(["entry", entryName(now.entry)]);
-    if (page.entries[now.entry][E.stall] >= 1) facts.push(["stood", `${num(page.entries[now.entry][E.stall])} cycles, mean of the waves`]);
+    if (page.entries[now.entry][E.stall] >= 1)
+      facts.push(["stood", `${num(page.entries[now.entry][E.stall])} cycles, mean of the waves`]);
   }
-  host.append(el("h3", "", title), el("dl", "", ...facts.flatMap(([k, v]) => [el("dt", "", k), el("dd", "", v)])));
+  host.append(
+    el("h3", "", title),
+    el("dl", "", ...facts.flatMap(([k, v]) => [el("dt", "", k), el("dd", "", v)])),
+  );
   const go = (text, target) => {
     const button = el("button", { className: "link", type: "button" }, text);
     button.addEventListener("click", () => onSelect(target));
     return button;
   };
-  const list = (name, items) => { if (items.length) host.append(el("h3", "", name), ...items.map((item) => el("div", "", item))); };
-  const entryOf = (op) => page.entries.findIndex((e) => e[E.op] === op && e[E.phase] === (now.entry >= 0 ? page.entries[now.entry][E.phase] : 1));
-  const edges = (from, to) => page.edges.filter((e) => e[to] === now.op).map((e) => go(`${page.ops[e[from]][O.label]}${e[D.distance] ? ` (${e[D.distance]} iteration ${from === D.producer ? "before" : "later"})` : ""}${e[D.kind] ? `, ${DEP_KINDS[e[D.kind]]}` : ""}`, { entry: entryOf(e[from]), op: e[from], segment: -1 }));
+  const list = (name, items) => {
+    if (items.length) host.append(el("h3", "", name), ...items.map((item) => el("div", "", item)));
+  };
+  const entryOf = (op) =>
+    page.entries.findIndex(
+      (e) => e[E.op] === op && e[E.phase] === (now.entry >= 0 ? page.entries[now.entry][E.phase] : 1),
+    );
+  const edges = (from, to) =>
+    page.edges
+      .filter((e) => e[to] === now.op)
+      .map((e) =>
+        go(
+          `${page.ops[e[from]][O.label]}${e[D.distance] ? ` (${e[D.distance]} iteration ${from === D.producer ? "before" : "later"})` : ""}${e[D.kind] ? `, ${DEP_KINDS[e[D.kind]]}` : ""}`,
+          { entry: entryOf(e[from]), op: e[from], segment: -1 },
+        ),
+      );
   if (now.segment >= 0) {
-    const waited = timeline.dependences(now.segment).filter(([, why]) => why === "waited").map(([i]) => go(`${timeline.titleOf(i)}, wave ${page.timeline.segments[i][S.wave]}`, { entry: page.timeline.segments[i][S.entry], op: page.timeline.segments[i][S.entry] < 0 ? -1 : page.entries[page.timeline.segments[i][S.entry]][E.op], segment: i }));
+    const rows = /** @type {Timeline} */ (page.timeline).segments;
+    const waited = timeline
+      .dependences(now.segment)
+      .filter(([, why]) => why === "waited")
+      .map(([i]) => {
+        const entry = rows[i][S.entry];
+        const op = entry < 0 ? -1 : page.entries[entry][E.op];
+        return go(`${timeline.titleOf(i)}, wave ${rows[i][S.wave]}`, { entry, op, segment: i });
+      });
     list("Waited for, in this run", waited);
   }
   if (now.op >= 0) {
@@ -115,7 +179,9 @@ function fillExampleDetails() {
   const example = page.verdict.example;
   byId("details").replaceChildren(
     el("h3", "", `Counterexample: ${example.title}`),
-    ...example.steps.map(([wave, text], n) => el("div", "step", el("span", "pin", n + 1), el("span", "", `wave ${wave} `, text))),
+    ...example.steps.map(([wave, text], n) =>
+      el("div", "step", el("span", "pin", n + 1), el("span", "", `wave ${wave} `, text)),
+    ),
   );
 }
 
@@ -126,51 +192,143 @@ function fillVerdict(showExample) {
   byId("verdict-note").textContent = v.coverage;
   host.append(el("p", "", el("b", v.status.toLowerCase(), v.status), " ", v.meaning));
   if (v.findings.length) {
-    const rows = v.findings.map((f) => el("tr", "", el("td", f[F.status].toLowerCase(), `${f[F.status]} ${f[F.kind]}`), el("td", "", el("b", "", f[F.where]), el("div", "quiet", f[F.why])), el("td", "", f[F.first] ? el("div", "", f[F.first][P.text]) : null, el("div", "", f[F.second][P.text])), el("td", "num", f[F.margin] === null ? "" : num(f[F.margin]))));
-    const columns = ["finding", "where and why", "first should be over before second begins", ">apart, cycles"];
+    const rows = v.findings.map((f) =>
+      el(
+        "tr",
+        "",
+        el("td", f[F.status].toLowerCase(), `${f[F.status]} ${f[F.kind]}`),
+        el("td", "", el("b", "", f[F.where]), el("div", "quiet", f[F.why])),
+        el(
+          "td",
+          "",
+          f[F.first] ? el("div", "", f[F.first][P.text]) : null,
+          el("div", "", f[F.second][P.text]),
+        ),
+        el("td", "num", f[F.margin] === null ? "" : num(f[F.margin])),
+      ),
+    );
+    const columns = [
+      "finding",
+      "where and why",
+      "first should be over before second begins",
+      ">apart, cycles",
+    ];
     host.append(el("div", "findings spaced", table(columns, rows.slice(0, 6))));
-    if (rows.length > 6) host.append(el("details", "", el("summary", "", `${rows.length - 6} more`), el("div", "findings", table(columns, rows.slice(6)))));
+    if (rows.length > 6)
+      host.append(
+        el(
+          "details",
+          "",
+          el("summary", "", `${rows.length - 6} more`),
+          el("div", "findings", table(columns, rows.slice(6))),
+        ),
+      );
   }
   if (v.example) {
-    const head = el("div", "spaced", el("h2", "", `Shortest counterexample: ${v.example.title}, ${v.example.trips} trip${v.example.trips === 1 ? "" : "s"} of the loop`));
+    const head = el(
+      "div",
+      "spaced",
+      el(
+        "h2",
+        "",
+        `Shortest counterexample: ${v.example.title}, ${v.example.trips} trip${v.example.trips === 1 ? "" : "s"} of the loop`,
+      ),
+    );
     if (showExample) {
       const button = el("button", { type: "button", id: "show-example" }, "Mark it on the timeline");
       button.addEventListener("click", showExample);
       head.append(button);
     }
-    const rows = v.example.steps.map(([wave, text], n) => el("tr", n === v.example.steps.length - 1 ? "bad" : "", el("td", "", el("span", "pin", n + 1)), ...v.example.waves.map((w) => el("td", "", w === wave ? text : ""))));
+    const rows = v.example.steps.map(([wave, text], n) =>
+      el(
+        "tr",
+        n === v.example.steps.length - 1 ? "bad" : "",
+        el("td", "", el("span", "pin", n + 1)),
+        ...v.example.waves.map((w) => el("td", "", w === wave ? text : "")),
+      ),
+    );
     host.append(head, el("div", "diagram", table(["", ...v.example.waves.map((w) => `wave ${w}`)], rows)));
-    host.append(el("p", "quiet hint", `Read from the top: an order of events that the schedule permits and that gives a wrong number.${showExample ? " The simulated run above is another order; the numbers there mark the same entries." : ""}`));
+    host.append(
+      el(
+        "p",
+        "quiet hint",
+        `Read from the top: an order of events that the schedule permits and that gives a wrong number.${showExample ? " The simulated run above is another order; the numbers there mark the same entries." : ""}`,
+      ),
+    );
   }
-  if (v.dead.length) host.append(el("details", "spaced", el("summary", "", `Work whose result nothing reads: ${v.dead.length} entries`), el("ul", "", ...v.dead.map((d) => el("li", "", d)))));
+  if (v.dead.length)
+    host.append(
+      el(
+        "details",
+        "spaced",
+        el("summary", "", `Work whose result nothing reads: ${v.dead.length} entries`),
+        el("ul", "", ...v.dead.map((d) => el("li", "", d))),
+      ),
+    );
 }
 
-/** @param {(selection: Selection) => void} onSelect */
+/** @param {(choice: Choice) => void} onSelect */
 function fillStalls(onSelect) {
   const host = byId("stalls-body");
   if (!page.timeline) {
     byId("stalls-note").textContent = page.unsimulated;
     return;
   }
-  byId("stalls-note").textContent = "cycles a wave was ready but could not issue, per steady iteration in the kernel, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
-  const byPhase = (kernel) => page.stalls.filter((s) => s[T.where].startsWith("kernel") === kernel && s[T.mean] >= 1);
-  const rows = (list) => list.slice(0, 12).map((s) => {
-    const name = s[T.entry] < 0 ? el("span", "", `${s[T.where]} ${s[T.label]}`) : el("button", { className: "link", type: "button" }, `${s[T.where]} ${s[T.label]}`);
-    if (s[T.entry] >= 0) name.addEventListener("click", () => onSelect({ entry: s[T.entry], op: page.entries[s[T.entry]][E.op], segment: -1 }));
-    return el("tr", "", el("td", "", name), el("td", "num", num(s[T.mean])), el("td", "num", num(s[T.worst])), el("td", "quiet", s[T.cause] + (s[T.waitedFor] ? `: ${s[T.waitedFor]}` : "")));
-  });
+  byId("stalls-note").textContent =
+    "cycles a wave was ready but could not issue, per steady iteration in the kernel, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
+  const byPhase = (kernel) =>
+    page.stalls.filter((s) => s[T.where].startsWith("kernel") === kernel && s[T.mean] >= 1);
+  const rows = (list) =>
+    list.slice(0, 12).map((s) => {
+      const name =
+        s[T.entry] < 0
+          ? el("span", "", `${s[T.where]} ${s[T.label]}`)
+          : el("button", { className: "link", type: "button" }, `${s[T.where]} ${s[T.label]}`);
+      if (s[T.entry] >= 0)
+        name.addEventListener("click", () =>
+          onSelect({ entry: s[T.entry], op: page.entries[s[T.entry]][E.op], segment: -1 }),
+        );
+      return el(
+        "tr",
+        "",
+        el("td", "", name),
+        el("td", "num", num(s[T.mean])),
+        el("td", "num", num(s[T.worst])),
+        el("td", "quiet", s[T.cause] + (s[T.waitedFor] ? `: ${s[T.waitedFor]}` : "")),
+      );
+    });
   const columns = ["where", ">mean", ">worst", "on what"];
   host.append(el("div", "", el("h3", "", "Kernel, per iteration"), table(columns, rows(byPhase(true)))));
   host.append(el("div", "", el("h3", "", "Prologue and epilogue"), table(columns, rows(byPhase(false)))));
   const shares = page.utilisation.map(([unit, share]) => {
     const fill = el("i");
     fill.style.width = `${Math.min(100, share * 100)}%`;
-    return el("tr", "", el("td", "", unit), el("td", "", el("span", "meter", fill)), el("td", "num", `${(share * 100).toFixed(1)} %`));
+    return el(
+      "tr",
+      "",
+      el("td", "", unit),
+      el("td", "", el("span", "meter", fill)),
+      el("td", "num", `${(share * 100).toFixed(1)} %`),
+    );
   });
-  const side = el("div", "", el("h3", "", "Units, share of the steady loop busy"), table(["unit", "", ">busy"], shares));
+  const side = el(
+    "div",
+    "",
+    el("h3", "", "Units, share of the steady loop busy"),
+    table(["unit", "", ">busy"], shares),
+  );
   if (page.estimate) {
     const e = page.estimate;
-    side.append(el("h3", "", "Whole GPU, a model"), el("p", "", el("b", "", `${num(e.tflops)} TFLOPS`), ` at ${e.clock} GHz, ${num(e.microseconds)} µs, bound by the ${e.bound}; ${num(e.workgroups)} workgroups in ${e.rounds} rounds`), el("ul", "quiet", ...e.assumptions.map((a) => el("li", "", a))));
+    side.append(
+      el("h3", "", "Whole GPU, a model"),
+      el(
+        "p",
+        "",
+        el("b", "", `${num(e.tflops)} TFLOPS`),
+        ` at ${e.clock} GHz, ${num(e.microseconds)} µs, bound by the ${e.bound}; ${num(e.workgroups)} workgroups in ${e.rounds} rounds`,
+      ),
+      el("ul", "quiet", ...e.assumptions.map((a) => el("li", "", a))),
+    );
   }
   host.append(side);
 }
@@ -179,6 +337,23 @@ function fillKnobs() {
   const host = byId("knobs-body");
   for (const note of page.notes) host.append(el("p", "note", note));
   for (const [title, knobs] of page.knobs) {
-    host.append(el("div", "", el("h3", "", title), table(["name", "value"], knobs.map(([name, value, changed]) => el("tr", "", el("td", "mono", changed ? el("b", "", name) : name), el("td", "mono", changed ? el("b", "", value) : value))))));
+    host.append(
+      el(
+        "div",
+        "",
+        el("h3", "", title),
+        table(
+          ["name", "value"],
+          knobs.map(([name, value, changed]) =>
+            el(
+              "tr",
+              "",
+              el("td", "mono", changed ? el("b", "", name) : name),
+              el("td", "mono", changed ? el("b", "", value) : value),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 }

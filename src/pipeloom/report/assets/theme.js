@@ -4,16 +4,38 @@
 const KIND_NAMES = ["MMA", "LDS read", "global load", "wait", "barrier", "scalar"];
 const KIND_VARIABLES = ["--mma", "--lds", "--global", "--wait", "--barrier", "--scalar"];
 /** @type {Record<string, string>} */
-const ROLE_VARIABLES = { compute: "--mma", valu_compute: "--mma", fragment_load: "--lds", shared_store: "--lds",
-  global_load: "--global", sync: "--wait", barrier: "--barrier" };
+const ROLE_VARIABLES = {
+  compute: "--mma",
+  valu_compute: "--mma",
+  fragment_load: "--lds",
+  shared_store: "--lds",
+  global_load: "--global",
+  sync: "--wait",
+  barrier: "--barrier",
+};
 
 /** @param {string} name */
 function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** @returns {any}  colours by name, and `kinds` by segment colour code */
 function palette() {
-  const names = ["ink", "quiet", "line", "card", "band", "accent", "needs", "feeds", "race", "on-fill", "mma", "lds", "global"];
+  const names = [
+    "ink",
+    "quiet",
+    "line",
+    "card",
+    "band",
+    "accent",
+    "needs",
+    "feeds",
+    "race",
+    "on-fill",
+    "mma",
+    "lds",
+    "global",
+  ];
   /** @type {Record<string, string>} */
   const colours = {};
   for (const name of names) colours[name] = cssColour(`--${name}`);
@@ -33,6 +55,12 @@ function fade(hex, alpha) {
 
 /** What every tooltip looks like. @param {any} c  the palette */
 function tooltipStyle(c) {
-  return { backgroundColor: c.card, borderColor: c.line, textStyle: { color: c.ink, fontSize: 12 },
-    confine: true, transitionDuration: 0, extraCssText: "max-width:440px;white-space:normal;z-index:5" };
+  return {
+    backgroundColor: c.card,
+    borderColor: c.line,
+    textStyle: { color: c.ink, fontSize: 12 },
+    confine: true,
+    transitionDuration: 0,
+    extraCssText: "max-width:440px;white-space:normal;z-index:5",
+  };
 }

@@ -2,8 +2,23 @@
 // The columns of the rows that report/page_data.py and report/page_timeline.py write.
 
 /** Segment columns: what one wave issued for one schedule entry. */
-const S = { wave: 0, entry: 1, label: 2, colour: 3, iteration: 4, ready: 5, start: 6, free: 7, done: 8,
-  stall: 9, cause: 10, source: 11, tile: 12, pulses: 13, retires: 14 };
+const S = {
+  wave: 0,
+  entry: 1,
+  label: 2,
+  colour: 3,
+  iteration: 4,
+  ready: 5,
+  start: 6,
+  free: 7,
+  done: 8,
+  stall: 9,
+  cause: 10,
+  source: 11,
+  tile: 12,
+  pulses: 13,
+  retires: 14,
+};
 /** Matrix unit: a run of MFMAs without a gap. */
 const M = { simd: 0, from: 1, to: 2, segment: 3 };
 /** Barrier: first arrival to release. */
@@ -58,7 +73,7 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {string[]} notes
  *
  * What is selected: an entry of the schedule, perhaps one segment of it. -1 is none.
- * @typedef {{entry: number, op: number, segment: number}} Selection
+ * @typedef {{entry: number, op: number, segment: number}} Choice
  */
 
 /** @type {Page} */

@@ -1,0 +1,268 @@
+"""compare, report, trace and the whole-GPU estimate on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeloom import build_schedule
+from pipeloom.cli.compare import parse_variant
+from pipeloom.cli.main import main
+from pipeloom.errors import SpecError
+
+ROOT = Path(__file__).resolve().parents[3]
+SHORT = ["--k-tiles", "8"]
+
+
+class Output:
+    """One in-process run."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
+        self.code = main(arguments)
+        self.out, self.err = capsys.readouterr()
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare_has_a_row_per_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = ["ping_pong", "four_wave", "ping_pong:scheduling=identity"]
+    done = Output(capsys, "compare", *variants, *SHORT, "--json")
+    rows = json.loads(done.out)
+    assert done.code == 0
+    assert [row["name"] for row in rows] == variants
+    assert [row["verdict"] for row in rows] == ["TIMING", "TIMING", "TIMING"]
+    assert rows[0]["barriers"] == 16
+    assert rows[1]["barriers"] == 4
+    assert all(0 < row["matrix_efficiency"] <= 1 for row in rows)
+    assert all(row["cycles_per_iteration"] > 4000 for row in rows)
+
+
+def test_compare_knows_sync(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(
+        Output(
+            capsys, "compare", "four_wave", "four_wave:sync=proven,reorder=true", *SHORT, "--json"
+        ).out
+    )
+    assert [row["verdict"] for row in rows] == ["TIMING", "PROVED"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_compare_fits_the_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = Output(capsys, "compare", "ping_pong", "four_wave", *SHORT)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert max(len(line) for line in lines) <= width
+    for part in ("variant", "verdict", "cycles", "waits", "barriers", "stalled", "TIMING"):
+        assert part in done.out
+    flat = " ".join(done.out.split())
+    assert "the LDS queue is full" in flat or "queue is full" in flat
+
+
+def test_compare_takes_compiled_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "a:b=c.json"
+    target.write_text(build_schedule("four_wave").to_json())
+    rows = json.loads(Output(capsys, "compare", str(target), "four_wave", *SHORT, "--json").out)
+    assert rows[0]["cycles_per_iteration"] == rows[1]["cycles_per_iteration"]
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "settings", "sync", "reorder"),
+    [
+        ("ping_pong", "ping_pong", [], "reference", False),
+        ("ping_pong:sync=proven", "ping_pong", [], "proven", False),
+        ("a.toml:x=1,sync=proven,reorder=true,y=2", "a.toml", ["x=1", "y=2"], "proven", True),
+    ],
+)
+def test_parse_variant(
+    text: str, source: str, settings: list[str], sync: str, reorder: bool
+) -> None:
+    found = parse_variant(text)
+    assert (found.source, found.settings, found.sync, found.reorder) == (
+        source,
+        settings,
+        sync,
+        reorder,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ping_pong:sync=maybe", "use one of reference, proven"),
+        ("ping_pong:reorder=1", "use one of true, false"),
+        ("ping_pong:identity", "'identity' is not of the form key=value"),
+    ],
+)
+def test_bad_variants(text: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_variant(text)
+    assert message in str(caught.value)
+
+
+# ---------------------------------------------------------------- report
+
+
+def test_report_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "report.html"
+    done = Output(capsys, "report", "four_wave", *SHORT, "-o", str(target))
+    assert (done.code, done.err) == (0, "")
+    assert f"wrote {target}" in done.out
+    assert "TIMING" in done.out
+    page = target.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert target.stat().st_size < 6_000_000
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_report_json_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "report.html"
+    size = ["--m", "4096", "--n", "4096", "--k", "8192"]
+    done = Output(capsys, "report", "ping_pong", *SHORT, *size, "-o", str(target), "--json")
+    assert json.loads(done.out) == {
+        "bytes": target.stat().st_size,
+        "output": str(target),
+        "simulated": True,
+        "verdict": "TIMING",
+    }
+    assert '"assumptions":["clock' in target.read_text(encoding="utf-8")
+
+
+def test_report_without_a_tile_shape_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "report.html"
+    done = Output(capsys, "report", "single_buffer", "-o", str(target))
+    assert done.code == 0
+    assert "not simulated: no tile shape" in done.out
+    assert "has no tile shape, so its ops have no instruction counts" in target.read_text("utf-8")
+
+
+# ---------------------------------------------------------------- trace
+
+
+def test_trace_writes_a_file_perfetto_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "t.json"
+    done = Output(capsys, "trace", "four_wave", *SHORT, "-o", str(target))
+    assert (done.code, done.err) == (0, "")
+    assert "https://ui.perfetto.dev" in done.out
+    events: list[dict[str, Any]] = json.loads(target.read_text())["traceEvents"]
+    assert {e["ph"] for e in events} == {"M", "X", "s", "f", "C"}
+    figures = json.loads(
+        Output(capsys, "trace", "four_wave", *SHORT, "-o", str(target), "--json").out
+    )
+    assert figures["waves"] == 4
+    assert figures["bytes"] == target.stat().st_size
+
+
+# ---------------------------------------------------------------- the estimate
+
+
+def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--m", "4096", "--n", "4096", "--k", "4096"]
+    data = json.loads(Output(capsys, "simulate", "ping_pong", *SHORT, *size, "--json").out)
+    assert 0 < data["estimate"]["tflops"] < data["estimate"]["tflops_at_peak_clock"] < 3000
+    assert data["estimate"]["workgroups"] == 256
+    shown = Output(capsys, "simulate", "ping_pong", *SHORT, *size).out
+    assert "whole GPU, a model" in shown
+    assert "assumes clock" in shown
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "ping_pong"], "compare needs at least two variants"),
+        (["compare", "ping_pong", "ping_pnog"], "did you mean 'ping_pong'"),
+        (["compare", "ping_pong", "ping_pong:schedulign=csp"], "did you mean 'scheduling'"),
+        (["compare", "ping_pong", "single_buffer"], "has no tile shape"),
+        (["compare", "ping_pong", "four_wave", "--arch", "gfx90a"], "unknown architecture"),
+        (["report", "nonsense", "-o", "x.html"], "neither a shipped schedule nor a spec file"),
+        (["report", "ping_pong", "-o", "nowhere/x.html"], "cannot write nowhere/x.html"),
+        (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot sum 7 K tiles"),
+        (
+            ["report", "ping_pong", "--timeline-iterations", "0", "-o", "x.html"],
+            "timeline_iterations = 0",
+        ),
+        (["trace", "single_buffer", "-o", "x.json"], "has no tile shape"),
+        (["trace", "ping_pong", "-o", "nowhere/x.json"], "cannot write nowhere/x.json"),
+        (["simulate", "ping_pong", "--m", "4096"], "needs all of --m, --n and --k"),
+        (["simulate", "--stream", "M4 branch", "--k", "64"], "a stream has no tile shape"),
+        (
+            ["simulate", "ping_pong", "--m", "0", "--n", "1", "--k", "1"],
+            "GemmProblem.m = 0",
+        ),
+        (["simulate", "ping_pong", "--m", "64", "--n", "64", "--k", "64"], "K = 64 is less than"),
+    ],
+)
+def test_errors_are_one_message_and_leave_no_file(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = Output(capsys, *arguments)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert "\nhint: " in done.err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", ["report", "trace"])
+def test_the_output_is_required(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "ping_pong"])
+    assert caught.value.code == 2
+    assert "-o/--output" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- the terminal view
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "source", [["ping_pong", "--k-tiles", "16"], ["--stream", "wv10 B R8 G2 wl0 B M16 branch"]]
+)
+def test_simulate_fits_the_terminal(
+    width: int,
+    source: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = Output(capsys, "simulate", *source)
+    assert done.code == 0
+    assert max(len(line) for line in done.out.splitlines()) <= width
+    for part in ("cycles per iteration", "wave 0", "matrix unit", "stalls", "waits for"):
+        assert part in done.out
+
+
+# ---------------------------------------------------------------- docs/claims.md
+
+
+def test_the_page_of_claims_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "claims.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    page = (ROOT / "docs" / "claims.md").read_text("utf-8")
+    assert done.stdout == page, "run python benchmarks/claims.py --write"
