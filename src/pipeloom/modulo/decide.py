@@ -1,0 +1,123 @@
+"""Is this II possible? The cheapest sufficient answer first.
+
+1. A recurrence or a unit that needs more than II: impossible, without search.
+2. Depth-first search of the core: places most loops in a millisecond, refutes many IIs.
+3. Iterative modulo scheduling of the core, for large bodies.
+4. CP-SAT: on the core when there are no budgets, on the whole body when there are.
+
+A placement of the core is completed to the whole body; when budgets do not fit it, step 4 decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.modulo.bounds import Recurrence, UnitBound, critical_recurrence, unit_bounds
+from pipeloom.modulo.core import Core, Structure
+from pipeloom.modulo.exact import Effort, place_core
+from pipeloom.modulo.listing import list_schedule
+from pipeloom.modulo.measure import fits_budget, measure, normalised
+from pipeloom.modulo.place import complete_schedule
+from pipeloom.modulo.problem import ModuloProblem
+from pipeloom.modulo.repair import repair_schedule
+from pipeloom.modulo.search import CoreSearch, Verdict
+from pipeloom.modulo.whole import WholeModel
+
+QUICK_FAILURES = 60
+REPAIR_SEEDS = 2
+REPAIR_EFFORT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict at one II, its schedule if found, and the method that settled it."""
+
+    ii: int
+    verdict: Verdict
+    starts: tuple[int, ...] = ()
+    how: str = ""
+
+
+class Decider:
+    """Decides IIs of one problem, sharing what does not depend on II."""
+
+    def __init__(self, problem: ModuloProblem) -> None:
+        self.problem = problem
+        self.structure = Structure(problem)
+        self.units: tuple[UnitBound, ...] = unit_bounds(problem)
+        self.recurrence: Recurrence | None = critical_recurrence(problem)
+        self.res_mii = max((bound.ii for bound in self.units), default=1)
+        self.rec_mii = self.recurrence.ii if self.recurrence is not None else 0
+        self.mii = max(1, self.res_mii, self.rec_mii)
+        budget = problem.budget
+        self.budgeted = (
+            budget.stages is not None
+            or (budget.registers is not None and bool(problem.values))
+            or (budget.lds_bytes is not None and bool(problem.channels))
+            or any(channel.max_buffers is not None for channel in problem.channels)
+        )
+        self.monotone = not self.budgeted and self.structure.stretches()
+        self._cores: dict[int, tuple[Core, CoreSearch]] = {}
+
+    def quick(self, ii: int, effort: Effort) -> Decision:
+        """Steps 1 to 3; UNKNOWN is a normal answer."""
+        if ii < self.mii:
+            return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
+        core, search = self._core(ii)
+        verdict, placed = search.run(QUICK_FAILURES, effort.spent)
+        if verdict is Verdict.IMPOSSIBLE:
+            return Decision(ii, verdict, how="search of the core")
+        if verdict is Verdict.FOUND:
+            decision = self._complete(core, placed, "search of the core")
+            if decision.verdict is Verdict.FOUND or self.budgeted:
+                return decision
+        for attempt in range(REPAIR_SEEDS):
+            found = repair_schedule(
+                core,
+                seed=effort.seed * REPAIR_SEEDS + attempt,
+                effort=REPAIR_EFFORT,
+                stop=effort.spent,
+            )
+            if found is not None:
+                return self._complete(core, found, "iterative modulo scheduling")
+        return Decision(ii, Verdict.UNKNOWN)
+
+    def exact(self, ii: int, effort: Effort, work: float | None = None) -> Decision:
+        """Step 4; UNKNOWN only when ``effort`` or ``work`` ran out."""
+        if effort.spent():
+            return Decision(ii, Verdict.UNKNOWN)
+        core, _ = self._core(ii)
+        if not self.budgeted:
+            verdict, placed = place_core(core, effort, work)
+            if verdict is not Verdict.FOUND:
+                return Decision(ii, verdict, how="CP-SAT on the core")
+            return self._complete(core, placed, "CP-SAT on the core")
+        model = WholeModel(self.structure, ii, stages=self.problem.budget.stages)
+        verdict, starts, _ = model.solve(effort, work)
+        return Decision(ii, verdict, tuple(starts), "CP-SAT on the whole body")
+
+    def decide(self, ii: int, effort: Effort) -> Decision:
+        """All steps."""
+        decision = self.quick(ii, effort)
+        if decision.verdict is not Verdict.UNKNOWN:
+            return decision
+        return self.exact(ii, effort)
+
+    def fallback(self) -> Decision:
+        """The unpipelined schedule; UNKNOWN when budgets rule it out."""
+        ii, starts = list_schedule(self.structure)
+        if self.budgeted and not fits_budget(self.problem, measure(self.problem, ii, starts)):
+            return Decision(ii, Verdict.UNKNOWN)
+        return Decision(ii, Verdict.FOUND, normalised(starts), "list scheduling")
+
+    def _core(self, ii: int) -> tuple[Core, CoreSearch]:
+        if ii not in self._cores:
+            core = self.structure.core(ii)
+            self._cores[ii] = (core, CoreSearch(core))
+        return self._cores[ii]
+
+    def _complete(self, core: Core, placed: dict[int, int], how: str) -> Decision:
+        starts = normalised(complete_schedule(self.structure, core, placed))
+        if self.budgeted and not fits_budget(self.problem, measure(self.problem, core.ii, starts)):
+            return Decision(core.ii, Verdict.UNKNOWN)
+        return Decision(core.ii, Verdict.FOUND, starts, how)
