@@ -10,6 +10,8 @@ becomes in code does not depend on how it was found (``expand``).
 """
 
 from pipeloom.modulo.check import Violation, check_modulo
+from pipeloom.modulo.expand import Expansion, Step, expand_modulo
+from pipeloom.modulo.explain import Explanation, explain_ii
 from pipeloom.modulo.problem import (
     Budget,
     Channel,
@@ -37,6 +39,8 @@ __all__ = [
     "Certificate",
     "Channel",
     "Edge",
+    "Expansion",
+    "Explanation",
     "ModuloProblem",
     "ModuloResult",
     "Objective",
@@ -46,10 +50,13 @@ __all__ = [
     "Reader",
     "Refutation",
     "Reservation",
+    "Step",
     "Unit",
     "Value",
     "Violation",
     "check_modulo",
+    "expand_modulo",
+    "explain_ii",
     "render_table",
     "solve_modulo",
 ]

@@ -139,3 +139,24 @@ def _trace_cycle(parent: dict[int, tuple[int, Edge]]) -> Recurrence | None:
                 sum(edge.distance for _, edge in links),
             )
     return None
+
+
+def enough_ii(problem: ModuloProblem) -> int:
+    """An II such that a problem with no schedule up to it has none at all.
+
+    Take a schedule at a larger II and mark every start, hold end and lifetime end on the circle
+    of slots. There are ``events`` marks, so some gap between neighbours is longer than ``reach``,
+    which is more than any latency, hold or buffer count. Cutting one slot out of that gap keeps
+    the schedule valid: what crosses the gap has slack to lose, and nothing lives only inside it.
+    """
+    uses = [use for op in problem.ops for use in op.uses]
+    readers = [reader for value in problem.values for reader in value.readers]
+    readers += [reader for channel in problem.channels for reader in channel.readers]
+    distance = max([edge.distance for edge in problem.edges] + [r.distance for r in readers] + [0])
+    latency = max([abs(edge.latency) for edge in problem.edges] + [0])
+    hold = max([use.offset + use.occupancy for use in uses] + [r.hold for r in readers] + [0])
+    delay = max([value.delay for value in problem.values] + [0])
+    copies = len(problem.ops) * (distance + 2)
+    reach = max(latency, hold, delay, copies) + 1
+    events = len(problem.ops) + 2 * len(uses) + len(problem.values) + len(readers)
+    return events * (reach + 1)

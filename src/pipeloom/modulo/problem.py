@@ -104,7 +104,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A rotating set of buffers of ``bytes`` each, filled by ``fills``, read by ``readers``."""
+    """A rotating set of buffers of ``bytes`` each, filled by ``fills``, read by ``readers``.
+
+    Buffers of 0 bytes rotate without counting against LDS.
+    """
 
     name: str
     bytes: int
@@ -433,7 +436,7 @@ def _validate_lifetimes(problem: ModuloProblem) -> None:
         _require_int(f"values[{value.name}].delay", value.delay, least=0)
         check("value", value.name, (value.op,), value.readers)
     for channel in problem.channels:
-        _require_int(f"channels[{channel.name}].bytes", channel.bytes, least=1)
+        _require_int(f"channels[{channel.name}].bytes", channel.bytes, least=0)
         if channel.max_buffers is not None:
             _require_int(f"channels[{channel.name}].max_buffers", channel.max_buffers, least=1)
         check("channel", channel.name, channel.fills, channel.readers)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.modulo.bounds import enough_ii
 from pipeloom.modulo.check import check_modulo
 from pipeloom.modulo.decide import Decider, Decision
 from pipeloom.modulo.exact import Effort
@@ -97,7 +98,8 @@ class _Solve:
         self.started = time.monotonic()
         deadline = None if time_limit is None else self.started + time_limit
         self.effort = Effort(deadline, workers, seed, tick=self._tick)
-        self.max_ii = max_ii
+        self.asked_ii = max_ii
+        self.max_ii = enough_ii(problem) if max_ii is None else max_ii
         self.progress = progress
         self.decider = Decider(problem)
         self.best: Decision | None = None
@@ -107,6 +109,7 @@ class _Solve:
         self.phase = "bounds"
 
     def run(self, objectives: Sequence[Objective]) -> ModuloResult:
+        self._reject_hopeless()
         try:
             self._climb()
             self._settle_gaps()
@@ -123,32 +126,35 @@ class _Solve:
             )
         return self._result(normalised(starts), values)
 
+    def _reject_hopeless(self) -> None:
+        """One buffer per channel is the least any schedule holds, whatever its II."""
+        limit = self.problem.budget.lds_bytes
+        least = sum(channel.bytes for channel in self.problem.channels)
+        if limit is not None and least > limit:
+            raise OrderError(
+                f"one buffer per channel of {self.problem.name!r} takes {least} bytes of LDS, "
+                f"budget {limit}",
+                hint=f"give at least {least} bytes, or smaller buffers",
+                field="budget.lds_bytes",
+            )
+
     def _climb(self) -> None:
         """Quick decisions at rising IIs, in growing steps, until one finds a schedule.
 
         Then back down by halves: a larger II is usually easier, though only exact search knows.
         """
-        if self.max_ii is not None and self.lower_bound > self.max_ii:
+        if self.lower_bound > self.max_ii or self._quick(self.lower_bound):
             return
-        if self._quick(self.lower_bound):
-            return
-        if not self.decider.budgeted:
-            fallback = self.decider.fallback()
-            if self.max_ii is None or fallback.ii <= self.max_ii:
-                self._record(fallback)
+        fallback = self.decider.fallback()
+        if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
+            self._record(fallback)
         failed, step = self.lower_bound, 1
+        highest = min(self.max_ii, 4 * self.lower_bound + 64)
         while not self.effort.spent():
             ii = failed + step
-            if self.max_ii is not None and ii > self.max_ii:
-                return
-            if self.best is not None and ii >= self.best.ii:
-                ii = self.best.ii
-                break
-            if self._quick(ii):
+            if ii > highest or (self.best is not None and ii >= self.best.ii) or self._quick(ii):
                 break
             if self.settled[ii].verdict is Verdict.UNKNOWN:
-                if self.decider.budgeted:
-                    return
                 step *= 2
             failed = ii
         self._descend(failed)
@@ -195,7 +201,7 @@ class _Solve:
             return True
         if self.best is not None:
             return self.lower_bound >= self.best.ii
-        return self.max_ii is not None and self.lower_bound > self.max_ii
+        return self.lower_bound > self.max_ii
 
     def _exact(self, ii: int, work: float) -> Verdict:
         """Decide one II with CP-SAT, unless it is settled already."""
@@ -237,15 +243,20 @@ class _Solve:
             self.progress(Progress(phase, ii, self.lower_bound, best, seconds))
 
     def _nothing_found(self) -> OrderError:
-        if self.effort.spent():
+        name = self.problem.name
+        if self.lower_bound <= self.max_ii:
             return OrderError(
-                f"no schedule of {self.problem.name!r} was found in the time given; "
+                f"no schedule of {name!r} was found before the search was stopped; "
                 f"II < {self.lower_bound} is impossible",
                 hint="give more time, or larger budgets",
             )
+        if self.asked_ii is not None:
+            return OrderError(
+                f"{name!r} has no schedule with II up to {self.asked_ii}",
+                hint="raise max_ii, or the budgets",
+            )
         return OrderError(
-            f"{self.problem.name!r} has no schedule with II up to {self.max_ii}",
-            hint="raise max_ii, or the budgets",
+            f"{name!r} has no schedule at any II within its budgets", hint="raise a budget"
         )
 
     def _result(

@@ -144,7 +144,7 @@ class WholeModel:
             if most is None:
                 far = max(r.distance * self.ii + r.hold for r in channel.readers)
                 most = max(1, -(-(horizon + far) // self.ii))
-                if problem.budget.lds_bytes is not None:
+                if problem.budget.lds_bytes is not None and channel.bytes:
                     most = min(most, max(1, problem.budget.lds_bytes // channel.bytes))
             n = model.model.new_int_var(1, most, "")
             for op in channel.fills:
@@ -153,9 +153,7 @@ class WholeModel:
                     model.model.add(n * self.ii >= freed - model.start[op])
             buffers.append(n)
         if problem.budget.lds_bytes is not None and buffers:
-            used = sum(
-                channel.bytes * n for channel, n in zip(problem.channels, buffers, strict=True)
-            )
+            used = sum(c.bytes * n for c, n in zip(problem.channels, buffers, strict=True))
             model.model.add(used <= problem.budget.lds_bytes)
         return buffers
 
@@ -227,6 +225,10 @@ class WholeModel:
                 model.model.add(slack <= gap - edge.latency)
             slacks.append(slack)
         return (-sum(slacks), -1) if slacks else None
+
+    def bytes_held(self) -> Any:
+        """LDS bytes of all buffers, as an expression."""
+        return sum(c.bytes * n for c, n in zip(self.problem.channels, self.buffers, strict=True))
 
     def hint(self, starts: Sequence[int]) -> None:
         """Suggest a known schedule."""

@@ -1,26 +1,60 @@
 """The solver's II against exhaustive search, budgets included.
 
-The oracle below tries every start time of every op and asks ``check_modulo``-like rules written
-once more, naively; it shares nothing with the solver. Its horizon is generous rather than tight.
+The oracle below tries every start time of every op against the rules written once more, naively;
+it shares nothing with the solver. Its horizon is generous rather than tight.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import pytest
 
 from pipeloom.errors import OrderError
-from pipeloom.modulo import ModuloProblem, check_modulo, solve_modulo
+from pipeloom.modulo import (
+    ModuloProblem,
+    Reader,
+    check_modulo,
+    explain_ii,
+    solve_modulo,
+)
+from pipeloom.modulo.explain import relaxed
 from pipeloom.modulo.generate import Shape, random_problem
 
 MAX_II = 12
 
+# The acceptance run asks for 500 of 500; the default keeps the suite short.
+PROBLEMS = int(os.environ.get("PIPELOOM_ORACLE_PROBLEMS", "100"))
+
+# The oracle gives up on a problem beyond this many placements, and another one is drawn.
+PLACEMENTS = 30_000
+
+
+class TooLargeError(Exception):
+    """The oracle would take too long."""
+
+
+class Oracle:
+    """Exhaustive search with a count of placements tried."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+
+    def count(self) -> None:
+        self.tried += 1
+        if self.tried > PLACEMENTS:
+            raise TooLargeError
+
 
 def smallest_ii(problem: ModuloProblem) -> int | None:
     """The smallest II up to MAX_II with a schedule, by trying all of them."""
-    return next((ii for ii in range(1, MAX_II + 1) if _schedule_exists(problem, ii)), None)
+    oracle = Oracle()
+    return next((ii for ii in range(1, MAX_II + 1) if schedule_exists(problem, ii, oracle)), None)
 
 
-def _schedule_exists(problem: ModuloProblem, ii: int) -> bool:
+def schedule_exists(problem: ModuloProblem, ii: int, oracle: Oracle) -> bool:
+    """Whether any start times satisfy the problem at ``ii``."""
     count = len(problem.ops)
     far = [[-(10**6)] * count for _ in range(count)]
     for i in range(count):
@@ -35,13 +69,17 @@ def _schedule_exists(problem: ModuloProblem, ii: int) -> bool:
     if any(far[i][i] > 0 for i in range(count)):
         return False
     if not problem.values and not problem.channels and problem.budget.stages is None:
-        return _slots_exist(problem, ii, far)
+        return _slots_exist(problem, ii, far, oracle)
     stages = problem.budget.stages
     # Two ops tied by a path, or by a lifetime, need not be further apart than this.
     reach = max(abs(w) for row in far for w in row if w > -(10**5)) + 3 * ii + 6
     span = stages * ii - 1 if stages is not None else reach
     starts: list[int | None] = [None] * count
-    order = sorted(range(count), key=lambda i: -sum(w > -(10**5) for w in far[i] + [r[i] for r in far]))
+    tied = [
+        sum(far[i][j] > -(10**5) or far[j][i] > -(10**5) for j in range(count))
+        for i in range(count)
+    ]
+    order = sorted(range(count), key=lambda i: -tied[i])
 
     def extend(position: int) -> bool:
         if position == count:
@@ -60,6 +98,7 @@ def _schedule_exists(problem: ModuloProblem, ii: int) -> bool:
         high = min(high, min(at for _, at in placed) + span)
         for at in sorted(range(low, high + 1), key=abs):
             starts[op] = at
+            oracle.count()
             if _partly_valid(problem, ii, starts) and extend(position + 1):
                 starts[op] = None
                 return True
@@ -69,7 +108,7 @@ def _schedule_exists(problem: ModuloProblem, ii: int) -> bool:
     return extend(0)
 
 
-def _slots_exist(problem: ModuloProblem, ii: int, far: list[list[int]]) -> bool:
+def _slots_exist(problem: ModuloProblem, ii: int, far: list[list[int]], oracle: Oracle) -> bool:
     """Every choice of slots; whole IIs between ops follow from longest paths over laps."""
     count = len(problem.ops)
     slots: list[int | None] = [0] + [None] * (count - 1)
@@ -94,10 +133,15 @@ def _slots_exist(problem: ModuloProblem, ii: int, far: list[list[int]]) -> bool:
             return laps_exist()
         for slot in range(ii):
             slots[op] = slot
-            if all(
-                _can_meet(far[other][op], -far[op][other], slot - _slot(slots, other), ii)
-                for other in range(op)
-            ) and _partly_valid(problem, ii, slots) and extend(op + 1):
+            oracle.count()
+            if (
+                all(
+                    _can_meet(far[other][op], -far[op][other], slot - _slot(slots, other), ii)
+                    for other in range(op)
+                )
+                and _partly_valid(problem, ii, slots)
+                and extend(op + 1)
+            ):
                 return True
         slots[op] = None
         return False
@@ -152,9 +196,9 @@ def _partly_valid(problem: ModuloProblem, ii: int, starts: list[int | None]) -> 
     return problem.budget.lds_bytes is None or total <= problem.budget.lds_bytes
 
 
-def _freed(readers: object, ii: int, starts: list[int | None], default: int) -> int:
+def _freed(readers: Sequence[Reader], ii: int, starts: list[int | None], default: int) -> int:
     ends = [default]
-    for reader in readers:  # type: ignore[attr-defined]
+    for reader in readers:
         at = starts[reader.op]
         if at is not None:
             ends.append(at + reader.distance * ii + reader.hold)
@@ -173,3 +217,54 @@ def shape_of(seed: int) -> Shape:
         carried=0.2 + 0.1 * (seed % 3),
         tightness=0.6,
     )
+
+
+CHUNKS = 5
+
+
+def known_answers(chunk: int) -> list[tuple[ModuloProblem, int | None]]:
+    """This chunk's share of PROBLEMS problems that the oracle finishes, with their II."""
+    found: list[tuple[ModuloProblem, int | None]] = []
+    seed = chunk
+    while len(found) < PROBLEMS // CHUNKS:
+        problem = random_problem(seed, shape_of(seed))
+        seed += CHUNKS
+        try:
+            found.append((problem, smallest_ii(problem)))
+        except TooLargeError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_ii_equals_exhaustive_search(chunk: int) -> None:
+    for problem, expected in known_answers(chunk):
+        if expected is None:
+            with pytest.raises(OrderError, match=r"II up to 12|bytes of LDS"):
+                solve_modulo(problem, max_ii=MAX_II)
+            continue
+        result = solve_modulo(problem, max_ii=MAX_II)
+        assert (result.ii, result.proved) == (expected, True), problem.name
+        assert not check_modulo(problem, result.ii, result.starts)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_explanations_are_infeasible_and_minimal_by_exhaustive_search(chunk: int) -> None:
+    explained = 0
+    for problem, expected in known_answers(chunk)[: max(8, PROBLEMS // CHUNKS // 2)]:
+        ii = 6 if expected is None else expected - 1
+        if ii == 0:
+            continue
+        explanation = explain_ii(problem, ii)
+        assert explanation is not None
+        assert explanation.minimal
+        assert explanation.words
+        try:
+            assert not schedule_exists(relaxed(problem, explanation.pieces), ii, Oracle())
+            for piece in explanation.pieces:
+                rest = [other for other in explanation.pieces if other != piece]
+                assert schedule_exists(relaxed(problem, rest), ii, Oracle()), (piece, explanation)
+        except TooLargeError:
+            continue
+        explained += 1
+    assert explained >= 4
