@@ -1,0 +1,67 @@
+"""A tile loop as a modulo scheduling problem.
+
+    flow edge of distance d     consumer starts when the producer's result is there, plus the
+                                barrier's cycles where the data crosses waves through LDS
+    rotating buffer             a channel: taken when its first fill starts, returned when its last
+                                reader has retired and a barrier has said so
+    rotating registers          a value, for the peak, and a channel of no bytes, for the number of
+                                copies: rotation without moves needs whole copies
+    anti dependences            none are written down; the channels imply them at every depth
+"""
+
+from __future__ import annotations
+
+from pipeloom.graph import DepKind
+from pipeloom.modulo import Channel, Edge, ModuloProblem, Op, Reader, Value
+from pipeloom.ops import OpRole
+from pipeloom.pipelining.loop import TileLoop
+
+
+def modulo_problem(loop: TileLoop) -> ModuloProblem:
+    """The problem whose op i is op i of ``loop``."""
+    ops = tuple(
+        Op(op.name, op.cycles.latency, op.cycles.uses, op.desc.role is OpRole.GLOBAL_LOAD)
+        for op in loop.ops
+    )
+    published = {
+        (fill, reader)
+        for buffer in loop.buffers
+        for fill in buffer.fills
+        for reader in buffer.readers
+    }
+    edges = tuple(
+        Edge(
+            edge.producer,
+            edge.consumer,
+            loop.ops[edge.producer].cycles.latency
+            + (loop.publish if (edge.producer, edge.consumer) in published else 0),
+            edge.loop_distance,
+        )
+        for edge in loop.edges
+        if edge.kind is DepKind.FLOW
+    )
+
+    def readers(numbers: tuple[int, ...], extra: int = 0) -> tuple[Reader, ...]:
+        return tuple(Reader(op, 0, loop.ops[op].cycles.hold + extra) for op in numbers)
+
+    return ModuloProblem(
+        name=loop.name,
+        units=loop.units,
+        ops=ops,
+        edges=edges,
+        values=tuple(
+            Value(item.name, item.fill, item.registers, readers(item.readers))
+            for item in loop.registers
+        ),
+        channels=(
+            *(
+                Channel(b.name, b.bytes, b.fills, readers(b.readers, loop.publish), b.most)
+                for b in loop.buffers
+            ),
+            *(
+                Channel(r.name, 0, (r.fill,), readers(r.readers), r.most)
+                for r in loop.registers
+            ),
+        ),
+        budget=loop.budget,
+    )
