@@ -141,9 +141,9 @@ def _pipelined(
         order=loop.order,
         certificate=Certificate(
             strategy="modulo",
-            makespan=unroll * result.ii,
+            makespan=unroll * loop.cycles_per_tile,
             vgpr_peak=result.register_peak,
-            lower_bound=unroll * result.lower_bound,
+            lower_bound=unroll * result.lower_bound * loop.quantum,
             proved=result.proved,
             nodes=0,
         ),

@@ -9,10 +9,14 @@ together see it. With w waves, s SIMDs (4), per wave n instructions:
     vmem     load       w * n * max(8, bytes / 64)                         one texture path per CU
     memory   load       bytes / 45                                         the CU's share of L2/HBM
 
+    issue    all        a wave issues in order, so loads and fragments start between two MMAs
+                        or with one, never in the middle: MMAs hold all slots but their first
+                        step
+
 A load's data is there after the plain latency plus its time in memory; a fragment's after the LDS
-latency plus its time at the port. What this leaves out: the issue slots of a wave. Below the op,
-the emitter interleaves memory instructions with MFMAs, which leave 8 of 16 cycles free; the
-simulator prices that, this model assumes it.
+latency plus its time at the port. What this leaves out is the issue cycles of the memory
+instructions themselves: below the op, the emitter interleaves them with the MFMAs of the same
+entry, which leave 8 of 16 cycles free. The simulator prices them; this model assumes them hidden.
 """
 
 from __future__ import annotations
@@ -25,8 +29,7 @@ from pipeloom.pipelining.loop import OpCycles
 from pipeloom.targets.machine import Machine, MatrixOp
 from pipeloom.tile import GemmTile
 
-MFMA, LDS, VMEM, MEMORY = "mfma", "lds", "vmem", "memory"
-UNITS = (Unit(MFMA), Unit(LDS), Unit(VMEM), Unit(MEMORY))
+MFMA, LDS, VMEM, MEMORY, ISSUE = "mfma", "lds", "vmem", "memory", "issue"
 
 
 class TileCosts:
@@ -45,6 +48,24 @@ class TileCosts:
         self.global_latency = latency if global_latency is None else global_latency
 
     @property
+    def issue_slots(self) -> int:
+        """Memory ops that may stand between two MMAs: as many as it takes to place them all."""
+        tile = self._tile
+        memory_ops = sum(tile.pieces(x) + tile.quadrants(x) for x in "AB")
+        return max(2, -(-memory_ops // (tile.m * tile.n)))
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The shared resources of a workgroup."""
+        return (
+            Unit(MFMA),
+            Unit(LDS),
+            Unit(VMEM),
+            Unit(MEMORY),
+            Unit(ISSUE, self.issue_slots),
+        )
+
+    @property
     def matrix_op(self) -> MatrixOp:
         """The matrix instruction of the tile; an error if the machine has none of that shape."""
         tile = self._tile
@@ -59,11 +80,18 @@ class TileCosts:
         fact = machine.barrier_alone_cycles if alone else machine.barrier_shared_cycles
         return fact.value
 
+    @property
+    def quantum(self) -> int:
+        """Time goes in matrix instructions: that is how finely an emitter can interleave."""
+        return self.matrix_op.cycles.value
+
     def mma(self) -> OpCycles:
         """One quadrant of every wave. Its operands are read until the last instruction issues."""
         per_simd = -(-self._waves // self._machine.simds.value)
         cycles = self._tile.mmas_per_op * per_simd * self.matrix_op.cycles.value
-        return OpCycles(cycles, cycles, (Reservation(MFMA, cycles),))
+        step = self.quantum
+        whole = (Reservation(ISSUE, cycles - step, step),) * self.issue_slots
+        return OpCycles(cycles, cycles, (Reservation(MFMA, cycles), *whole))
 
     def fragment(self, operand: str) -> OpCycles:
         """One row or column of quadrants of every wave; LDS is read until the data is there."""
@@ -71,7 +99,7 @@ class TileCosts:
         moved = self._waves * tile.fragment_reads(operand) * WAVE_LANES * tile.read_bytes
         busy = ceil(moved / machine.lds_bytes_per_clk.value)
         latency = machine.lds_latency.value + busy
-        return OpCycles(latency, latency, (Reservation(LDS, busy),))
+        return OpCycles(latency, latency, (Reservation(LDS, busy), Reservation(ISSUE)))
 
     def load(self, operand: str) -> OpCycles:
         """One piece of an operand, by all waves."""
@@ -90,6 +118,7 @@ class TileCosts:
                 Reservation(VMEM, texture),
                 Reservation(MEMORY, memory),
                 Reservation(LDS, written, max(0, latency - written)),
+                Reservation(ISSUE),
             ),
         )
 

@@ -80,7 +80,8 @@ class TileLoop:
     """The declaration that strategy MODULO pipelines.
 
     ``publish`` is the cycles that a barrier adds between waves: from a buffer's fill to its first
-    read, and from its last read to its next fill.
+    read, and from its last read to its next fill. ``quantum`` is the cycles of one time step of the
+    schedule; durations are rounded up to whole steps.
     """
 
     name: str
@@ -92,6 +93,7 @@ class TileLoop:
     rotations: tuple[Rotation, ...]
     budget: Budget = Budget()
     publish: int = 0
+    quantum: int = 1
 
     def __post_init__(self) -> None:
         LoopBody((op.desc for op in self.ops), self.edges)
@@ -104,6 +106,10 @@ class TileLoop:
                     hint=f"use one of {', '.join(sorted(known))}",
                     field="TileLoop.rotations",
                 )
+
+    def steps(self, cycles: int) -> int:
+        """``cycles`` in time steps of the schedule, rounded up."""
+        return -(-cycles // self.quantum)
 
     def placed(self, op: int, tile: int, counts: dict[str, int]) -> OpDesc:
         """Op ``op`` of K tile ``tile``, with the buffers and registers it uses."""

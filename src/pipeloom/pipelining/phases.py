@@ -28,11 +28,13 @@ from pipeloom.pipelining.problem import modulo_problem
 class PipelinedLoop:
     """A tile loop at its depth. ``body`` holds the ops of one pass, tile by tile.
 
+    ``result`` counts in steps of ``quantum`` cycles.
     ``order`` is the permutation of ``body`` that the kernel runs; ``counts`` is how many copies of
     each rotating buffer and register there are.
     """
 
     result: ModuloResult
+    quantum: int
     stages: int
     unroll: int
     base: int
@@ -44,13 +46,19 @@ class PipelinedLoop:
     kernel: tuple[ScheduleEntry, ...]
     epilogue: tuple[ScheduleEntry, ...]
 
+    @property
+    def cycles_per_tile(self) -> int:
+        """The initiation interval in cycles."""
+        return self.result.ii * self.quantum
+
     def notes(self) -> tuple[str, ...]:
         """What was derived, as lines for a report."""
         result = self.result
-        bound = "" if result.proved else f" (lower bound {result.lower_bound})"
+        bound = "proved least" if result.proved else f"at least {result.lower_bound} steps"
         copies = ", ".join(f"{count} x {name}" for name, count in self.counts)
         return (
-            f"II {result.ii} cycles per K tile{bound}: {result.certificate.why}",
+            f"{self.cycles_per_tile} cycles per K tile ({bound}), in steps of {self.quantum}: "
+            f"{result.certificate.why}",
             f"{self.stages} stages, kernel of {self.unroll} K tile(s), {copies}",
             f"for K of {self.base} + {self.unroll} * trips tiles",
         )
@@ -72,6 +80,7 @@ def peel_tile_phases(loop: TileLoop, result: ModuloResult, rest: int = 0) -> Pip
     )
     return PipelinedLoop(
         result=result,
+        quantum=loop.quantum,
         stages=expansion.stages,
         unroll=unroll,
         base=expansion.stages - 1 + rest,

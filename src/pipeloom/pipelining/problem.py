@@ -7,20 +7,29 @@
     rotating registers          a value, for the peak, and a channel of no bytes, for the number of
                                 copies: rotation without moves needs whole copies
     anti dependences            none are written down; the channels imply them at every depth
+
+Times are in steps of ``loop.quantum`` cycles, rounded up: a schedule of the problem is one of the
+loop, and an II that a unit's exact busy time forces is the least for both.
 """
 
 from __future__ import annotations
 
 from pipeloom.graph import DepKind
-from pipeloom.modulo import Channel, Edge, ModuloProblem, Op, Reader, Value
+from pipeloom.modulo import Channel, Edge, ModuloProblem, Op, Reader, Reservation, Value
 from pipeloom.ops import OpRole
 from pipeloom.pipelining.loop import TileLoop
 
 
 def modulo_problem(loop: TileLoop) -> ModuloProblem:
     """The problem whose op i is op i of ``loop``."""
+    steps = loop.steps
     ops = tuple(
-        Op(op.name, op.cycles.latency, op.cycles.uses, op.desc.role is OpRole.GLOBAL_LOAD)
+        Op(
+            op.name,
+            steps(op.cycles.latency),
+            tuple(_in_steps(loop, use) for use in op.cycles.uses),
+            op.desc.role is OpRole.GLOBAL_LOAD,
+        )
         for op in loop.ops
     )
     published = {
@@ -33,8 +42,10 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
         Edge(
             edge.producer,
             edge.consumer,
-            loop.ops[edge.producer].cycles.latency
-            + (loop.publish if (edge.producer, edge.consumer) in published else 0),
+            steps(
+                loop.ops[edge.producer].cycles.latency
+                + (loop.publish if (edge.producer, edge.consumer) in published else 0)
+            ),
             edge.loop_distance,
         )
         for edge in loop.edges
@@ -42,7 +53,7 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
     )
 
     def readers(numbers: tuple[int, ...], extra: int = 0) -> tuple[Reader, ...]:
-        return tuple(Reader(op, 0, loop.ops[op].cycles.hold + extra) for op in numbers)
+        return tuple(Reader(op, 0, steps(loop.ops[op].cycles.hold + extra)) for op in numbers)
 
     return ModuloProblem(
         name=loop.name,
@@ -65,3 +76,9 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
         ),
         budget=loop.budget,
     )
+
+
+def _in_steps(loop: TileLoop, use: Reservation) -> Reservation:
+    """The steps that a hold touches."""
+    first = use.offset // loop.quantum
+    return Reservation(use.unit, loop.steps(use.offset + use.occupancy) - first, first)

@@ -16,7 +16,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.graph import DepEdge
 from pipeloom.modulo import Budget
 from pipeloom.ops import OpDesc, OpRole, ResourceKind
-from pipeloom.pipelining.costs import UNITS, TileCosts
+from pipeloom.pipelining.costs import TileCosts
 from pipeloom.pipelining.loop import (
     OpCycles,
     RotatingBuffer,
@@ -71,7 +71,7 @@ def gemm_tile_loop(
     copies = _copies_each(tile, limits)
     return TileLoop(
         name=f"gemm_tile {tile.grid.name} {tile.BM}x{tile.BN}x{tile.BK}",
-        units=UNITS,
+        units=costs.units,
         ops=tuple(build.ops),
         edges=tuple(build.edges),
         buffers=tuple(build.buffers),
@@ -79,6 +79,7 @@ def gemm_tile_loop(
         rotations=tuple(build.rotations),
         budget=limits,
         publish=costs.publish,
+        quantum=costs.quantum,
     )
 
 
