@@ -79,8 +79,9 @@ def compile_schedule(
     if knobs.scheduling is SchedulingStrategy.MODULO and strategy is None:
         goal = schedule.pipelining()
         if goal is not None:
-            compiled = _pipelined(schedule, config, knobs, derive_pipeline(goal))
-            return synchronize(compiled, reorder=reorder)
+            loop = derive_pipeline(goal)
+            compiled = _pipelined(schedule, config, knobs, loop)
+            return synchronize(compiled, reorder=reorder, loop_barriers=loop.barrier_gaps)
     body = _returned("build_body()", schedule.build_body(), OpDesc)
     if not body:
         raise StructureError(

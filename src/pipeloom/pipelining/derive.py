@@ -11,7 +11,7 @@ from pipeloom.pipelining.loop import TileLoop
 from pipeloom.pipelining.phases import PipelinedLoop, peel_tile_phases
 from pipeloom.pipelining.problem import modulo_problem
 
-DEFAULT_OBJECTIVES = (Objective.STAGES, Objective.BUFFERS, Objective.REGISTERS)
+DEFAULT_OBJECTIVES = (Objective.STAGES, Objective.BUFFERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

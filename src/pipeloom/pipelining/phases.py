@@ -20,6 +20,7 @@ from pipeloom.graph import DepEdge
 from pipeloom.modulo import Expansion, ModuloResult, expand_modulo
 from pipeloom.modulo.expand import Step
 from pipeloom.ops import OpDesc, OpRole, Phase
+from pipeloom.pipelining.barriers import crossing_intervals, kernel_gaps, stabbing_slots
 from pipeloom.pipelining.loop import TileLoop
 from pipeloom.pipelining.problem import modulo_problem
 
@@ -45,6 +46,8 @@ class PipelinedLoop:
     prologue: tuple[ScheduleEntry, ...]
     kernel: tuple[ScheduleEntry, ...]
     epilogue: tuple[ScheduleEntry, ...]
+    barrier_gaps: tuple[int, ...]
+    """Kernel entries before which a barrier stalls nobody, enough of them for a proof."""
 
     @property
     def cycles_per_tile(self) -> int:
@@ -75,6 +78,7 @@ def peel_tile_phases(loop: TileLoop, result: ModuloResult, rest: int = 0) -> Pip
         )
     counts = rotation_counts(loop, expansion)
     size, unroll = len(loop.ops), expansion.unroll
+    slots = stabbing_slots(crossing_intervals(loop, result, counts), result.ii)
     body = tuple(
         loop.placed(op, tile, counts) for tile in range(unroll) for op in range(size)
     )
@@ -91,6 +95,7 @@ def peel_tile_phases(loop: TileLoop, result: ModuloResult, rest: int = 0) -> Pip
         prologue=_entries(loop, expansion.prologue, Phase.PROLOGUE, counts),
         kernel=_entries(loop, expansion.kernel, Phase.KERNEL, counts),
         epilogue=_entries(loop, expansion.epilogues[rest], Phase.EPILOGUE, counts),
+        barrier_gaps=kernel_gaps(slots, expansion.kernel, result.ii),
     )
 
 

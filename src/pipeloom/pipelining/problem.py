@@ -14,8 +14,10 @@ loop, and an II that a unit's exact busy time forces is the least for both.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeloom.graph import DepKind
-from pipeloom.modulo import Channel, Edge, ModuloProblem, Op, Reader, Reservation, Value
+from pipeloom.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader, Reservation, Value
 from pipeloom.ops import OpRole
 from pipeloom.pipelining.loop import TileLoop
 
@@ -74,8 +76,17 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
                 for r in loop.registers
             ),
         ),
-        budget=loop.budget,
+        budget=_budget(loop),
     )
+
+
+def _budget(loop: TileLoop) -> Budget:
+    """The loop's limits, without that on registers where the limits on copies imply it."""
+    limit = loop.budget.registers
+    if limit is None or any(item.most is None for item in loop.registers):
+        return loop.budget
+    most = sum(item.registers * (item.most or 0) for item in loop.registers)
+    return replace(loop.budget, registers=None) if most <= limit else loop.budget
 
 
 def _in_steps(loop: TileLoop, use: Reservation) -> Reservation:

@@ -11,6 +11,7 @@ without losing the proof.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.compiled import CompiledSchedule
@@ -31,13 +32,21 @@ TRIPS = 4
 
 
 def synchronize(
-    compiled: CompiledSchedule, kernel: Kernel | None = None, reorder: bool = False
+    compiled: CompiledSchedule,
+    kernel: Kernel | None = None,
+    reorder: bool = False,
+    *,
+    loop_barriers: Sequence[int] | None = None,
 ) -> CompiledSchedule:
     """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
 
     An order that no synchronisation can save raises ``OrderError``; with ``reorder`` the fewest
     data ops move instead, and a note on the result says which. Compiler fences and priorities stay
     where they are among the data ops.
+
+    ``loop_barriers`` proposes where the loop's barriers stand, as the numbers of the data ops that
+    they precede: a schedule that knows its times knows where a barrier stalls nobody. The proposal
+    is taken if waits can make it sound, else the fewest barriers are derived as without it.
     """
     model = kernel_for(compiled) if kernel is None else kernel
     skeleton = Skeleton.of(compiled)
@@ -51,7 +60,7 @@ def synchronize(
         still = [c for run in runs for c in demands(run).conflicts]
         if still:
             raise _unsavable(still[0], "no order within an iteration is legal either")
-    sync = _derive(model, skeleton, runs)
+    sync = _derive(model, skeleton, runs, None if conflicts else loop_barriers)
     notes.append("waits and barriers derived from dependences")
     result = assemble(skeleton, sync)
     result = replace(result, notes=(*compiled.notes, *notes))
@@ -139,7 +148,9 @@ def _unsavable(conflict: OrderConflict, offer: str) -> OrderError:
     )
 
 
-def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisation:
+def _derive(
+    model: Kernel, skeleton: Skeleton, runs: list[Run], loop_barriers: Sequence[int] | None
+) -> Synchronisation:
     table = []
     for run in runs:
         places = tuple(_numbered(run))
@@ -154,4 +165,5 @@ def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisati
             for timeline, members in zip(run.timelines, model.groups, strict=True)
         )
         table.append(RunDemands(run.trips, walks, demands(run).orderings))
-    return place_synchronisation(skeleton, Bench(table, skeleton.gaps(Phase.PROLOGUE) - 1))
+    bench = Bench(table, skeleton.gaps(Phase.PROLOGUE) - 1)
+    return place_synchronisation(skeleton, bench, loop_barriers)
