@@ -1,7 +1,7 @@
 """From a declaration to a ``CompiledSchedule``: a flat list of passes.
 
     declare   build_body, derive_edges            what there is, and what must precede what
-    order     a strategy                          IDENTITY, GREEDY, CSP
+    order     a strategy                          IDENTITY, GREEDY, CSP (MODULO: see below)
     program   build_kernel_program                blocks, waits, structural verification
     phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
     account   every declared op exactly once      or an error, never a silent loss
@@ -9,6 +9,9 @@
 
 The accounting comes after the phases because a schedule's own hooks (explicit blocks,
 transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
+
+Strategy MODULO finds order, depth and phases at once (``pipelining``), from a declaration that
+leaves the depth open; it has no blocks, and its waits and barriers are always the proven ones.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Literal, TypeVar, get_args
 
 from pipeloom.blocks import PipelineProgram
 from pipeloom.checks import check_instance, nearest
-from pipeloom.compiled import CompiledSchedule, ScheduleEntry
+from pipeloom.compiled import Certificate, CompiledSchedule, ScheduleEntry
 from pipeloom.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import ConfigError, StructureError
@@ -34,6 +37,7 @@ from pipeloom.phases import (
     derive_single_buffer_phases,
     derive_warp_stagger_index,
 )
+from pipeloom.pipelining import PipelinedLoop, derive_pipeline
 from pipeloom.program import build_kernel_program
 from pipeloom.strategies import Ordering, OrderLimits, Strategy, strategy_for
 from pipeloom.synchronize import synchronize
@@ -74,6 +78,12 @@ def compile_schedule(
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)
     check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
+    if knobs.scheduling is SchedulingStrategy.MODULO and strategy is None:
+        goal = schedule.pipelining()
+        if goal is not None:
+            loop = derive_pipeline(goal)
+            compiled = _pipelined(schedule, config, knobs, loop)
+            return synchronize(compiled, reorder=reorder, loop_barriers=loop.barrier_gaps)
     body = _returned("build_body()", schedule.build_body(), OpDesc)
     if not body:
         raise StructureError(
@@ -112,6 +122,45 @@ def compile_schedule(
     if sync == "reference":
         return compiled
     return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
+
+
+def _pipelined(
+    schedule: PipelineSchedule, config: PipelineConfig, knobs: ScheduleConfig, loop: PipelinedLoop
+) -> CompiledSchedule:
+    """The phases of a pipelined loop, not yet synchronised; per pass of its kernel."""
+    result, unroll = loop.result, loop.unroll
+    _account_for_ops(loop.body, loop.kernel)
+    return CompiledSchedule(
+        schedule=schedule.name,
+        config=replace(
+            config,
+            depth=max(count for _, count in loop.counts),
+            prefetch=loop.stages - 1,
+            drain_passes=loop.stages - 1,
+            prologue_fill=loop.base,
+            num_partitions=unroll,
+        ),
+        schedule_config=knobs,
+        body=loop.body,
+        edges=loop.edges,
+        order=loop.order,
+        certificate=Certificate(
+            strategy="modulo",
+            makespan=unroll * loop.cycles_per_tile,
+            vgpr_peak=result.register_peak,
+            lower_bound=unroll * result.lower_bound * loop.quantum,
+            proved=result.proved,
+            nodes=0,
+        ),
+        program=None,
+        prologue=loop.prologue,
+        kernel=loop.kernel,
+        epilogue=loop.epilogue,
+        kernel_deps=loop.edges,
+        warp_stagger_index=len(loop.prologue) + 1,
+        geometry=schedule.geometry(),
+        notes=(*schedule.notes(), *loop.notes()),
+    )
 
 
 def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:

@@ -136,6 +136,7 @@ class SchedulingStrategy(IntEnum):
     IDENTITY = 0
     GREEDY = 1
     CSP = 2
+    MODULO = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

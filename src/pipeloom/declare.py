@@ -20,6 +20,7 @@ from pipeloom.edges import EdgeRule, default_edge_rules, derive_edges_from_ops
 from pipeloom.geometry import KernelGeometry
 from pipeloom.graph import DepEdge
 from pipeloom.ops import OpDesc
+from pipeloom.pipelining import PipeliningGoal
 
 
 class PipelineSchedule(ABC):
@@ -65,6 +66,10 @@ class PipelineSchedule(ABC):
     def bootstrap_frags(self) -> list[OpDesc]:
         """Fragments that the prologue loads for the first iteration."""
         return []
+
+    def pipelining(self) -> PipeliningGoal | None:
+        """For strategy MODULO: one tile's ops with depth and buffers left open."""
+        return None
 
     def geometry(self) -> KernelGeometry | None:
         """The tile shape, where the schedule is for one shape."""

@@ -8,6 +8,7 @@ from pipeloom.checks import nearest
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.kernels.four_wave import FourWaveKernel
+from pipeloom.kernels.gemm_tile import GemmTileKernel
 from pipeloom.kernels.interface import (
     NO_EFFECT,
     Accumulator,
@@ -28,6 +29,8 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
     "ping_pong": PingPongKernel.for_schedule,
     "four_wave": FourWaveKernel.for_schedule,
     "single_buffer": SingleBufferKernel.for_schedule,
+    "gemm_tile": GemmTileKernel.four_wave,
+    "gemm_tile_ping_pong": GemmTileKernel.ping_pong,
 }
 """Schedule name -> the kernel that runs it."""
 
@@ -51,6 +54,7 @@ __all__ = [
     "Counter",
     "Effect",
     "FourWaveKernel",
+    "GemmTileKernel",
     "Kernel",
     "LdsRead",
     "Part",

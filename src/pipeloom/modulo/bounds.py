@@ -7,10 +7,13 @@ advance L cycles in D iterations, so ``II >= ceil(L / D)``; the worst cycle deci
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.modulo.graph import strong_components
 from pipeloom.modulo.problem import Edge, ModuloProblem
+
+UNREACHABLE_II = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class Recurrence:
 
     @property
     def ii(self) -> int:
-        """The smallest II this cycle permits."""
-        return -(-self.latency // self.distance)
+        """The smallest II this cycle permits; beyond reach if a longer II does not help it."""
+        return -(-self.latency // self.distance) if self.distance > 0 else UNREACHABLE_II
 
 
 def unit_bounds(problem: ModuloProblem) -> tuple[UnitBound, ...]:
@@ -67,20 +70,53 @@ def res_mii(problem: ModuloProblem) -> int:
     return max((bound.ii for bound in unit_bounds(problem)), default=1)
 
 
-def critical_recurrence(problem: ModuloProblem) -> Recurrence | None:
+def most_buffers(problem: ModuloProblem) -> tuple[int | None, ...]:
+    """Per channel, a number of buffers that no schedule can exceed, or None.
+
+    Either declared, or what LDS leaves when every other channel has but one.
+    """
+    limit = problem.budget.lds_bytes
+    least = sum(channel.bytes for channel in problem.channels)
+    found: list[int | None] = []
+    for channel in problem.channels:
+        most = channel.max_buffers
+        if limit is not None and channel.bytes:
+            room = max(0, (limit - least + channel.bytes) // channel.bytes)
+            most = room if most is None else min(most, room)
+        found.append(most)
+    return tuple(found)
+
+
+def buffer_edges(problem: ModuloProblem) -> tuple[Edge, ...]:
+    """A limit of n buffers as dependences: the read must end before the buffer is filled again.
+
+    ``S[fill] + n * II >= S[reader] + distance * II + hold`` is an edge from reader to fill of
+    latency ``hold`` and distance ``n - distance``, which may be negative.
+    """
+    return tuple(
+        Edge(reader.op, fill, reader.hold, most - reader.distance)
+        for channel, most in zip(problem.channels, most_buffers(problem), strict=True)
+        if most is not None
+        for fill in channel.fills
+        for reader in channel.readers
+    )
+
+
+def critical_recurrence(problem: ModuloProblem, extra: Sequence[Edge] = ()) -> Recurrence | None:
     """A cycle that needs the largest II, or None when no cycle needs any.
 
     Repeatedly asks for a cycle that breaks the current II and raises the II to what that cycle
     needs; the last one found is critical. Each step at least adds one to the II, and in practice
-    three or four steps are enough.
+    three or four steps are enough. ``extra`` edges take part, numbered after the problem's own.
     """
+    edges = (*problem.edges, *extra)
     best: Recurrence | None = None
     component_of = [0] * len(problem.ops)
-    for number, component in enumerate(strong_components(len(problem.ops), problem.edges)):
+    for number, component in enumerate(strong_components(len(problem.ops), edges)):
         for op in component:
             component_of[op] = number
     inside: dict[int, list[tuple[int, Edge]]] = {}
-    for index, edge in enumerate(problem.edges):
+    for index, edge in enumerate(edges):
         if component_of[edge.src] == component_of[edge.dst]:
             inside.setdefault(component_of[edge.src], []).append((index, edge))
     for number in sorted(inside):
@@ -89,6 +125,8 @@ def critical_recurrence(problem: ModuloProblem) -> Recurrence | None:
             if cycle is None:
                 break
             best = cycle
+            if best.ii == UNREACHABLE_II:
+                return best
     return best
 
 

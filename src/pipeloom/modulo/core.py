@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeloom.modulo.bounds import buffer_edges
 from pipeloom.modulo.graph import TimedGraph, forward_order, strong_components
 from pipeloom.modulo.problem import Edge, ModuloProblem
 
@@ -57,13 +58,14 @@ class Structure:
     def __init__(self, problem: ModuloProblem) -> None:
         self.problem = problem
         self.order = forward_order(len(problem.ops), problem.edges)
-        self.components = strong_components(len(problem.ops), problem.edges)
+        self.edges = (*problem.edges, *buffer_edges(problem))
+        self.components = strong_components(len(problem.ops), self.edges)
         self.component_of = [0] * len(problem.ops)
         for number, component in enumerate(self.components):
             for op in component:
                 self.component_of[op] = number
         self.inner_edges: list[list[Edge]] = [[] for _ in self.components]
-        for edge in problem.edges:
+        for edge in self.edges:
             number = self.component_of[edge.src]
             if number == self.component_of[edge.dst]:
                 self.inner_edges[number].append(edge)
@@ -83,7 +85,7 @@ class Structure:
         """
         return all(
             occupancy == 1 and offset == 0 for uses in self.uses for _, occupancy, offset in uses
-        ) and all(edge.latency >= 0 for edge in self.problem.edges)
+        ) and all(edge.latency >= 0 for edge in self.edges)
 
     def holds(self, op: int, ii: int) -> tuple[Hold, ...]:
         """The op's limited reservations, folded to ``ii``."""
@@ -98,7 +100,7 @@ class Structure:
 
     def timed(self, ii: int) -> TimedGraph:
         """The whole graph at ``ii``."""
-        return TimedGraph(len(self.problem.ops), self.problem.edges, ii, self.order)
+        return TimedGraph(len(self.problem.ops), self.edges, ii, self.order)
 
     def core(self, ii: int) -> Core:
         """The ops that decide ``ii``; the recurrences must allow it (RecMII)."""

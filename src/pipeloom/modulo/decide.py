@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.modulo.bounds import Recurrence, UnitBound, critical_recurrence, unit_bounds
+from pipeloom.modulo.bounds import (
+    Recurrence,
+    UnitBound,
+    buffer_edges,
+    critical_recurrence,
+    most_buffers,
+    unit_bounds,
+)
 from pipeloom.modulo.core import Core, Structure
 from pipeloom.modulo.exact import Effort, place_core
 from pipeloom.modulo.listing import list_schedule
@@ -21,6 +28,7 @@ from pipeloom.modulo.place import complete_schedule
 from pipeloom.modulo.problem import ModuloProblem
 from pipeloom.modulo.repair import repair_schedule
 from pipeloom.modulo.search import CoreSearch, Verdict
+from pipeloom.modulo.tighten import tighten_lifetimes
 from pipeloom.modulo.whole import WholeModel
 
 QUICK_FAILURES = 60
@@ -48,13 +56,16 @@ class Decider:
         self.recurrence: Recurrence | None = critical_recurrence(problem)
         self.res_mii = max((bound.ii for bound in self.units), default=1)
         self.rec_mii = self.recurrence.ii if self.recurrence is not None else 0
-        self.mii = max(1, self.res_mii, self.rec_mii)
-        budget = problem.budget
+        self.buffer_loop: Recurrence | None = None
+        implied = buffer_edges(problem)
+        if implied:
+            self.buffer_loop = critical_recurrence(problem, implied)
+        buffer_ii = self.buffer_loop.ii if self.buffer_loop is not None else 0
+        self.mii = max(1, self.res_mii, self.rec_mii, buffer_ii)
         self.budgeted = (
-            budget.stages is not None
-            or (budget.registers is not None and bool(problem.values))
-            or (budget.lds_bytes is not None and bool(problem.channels))
-            or any(channel.max_buffers is not None for channel in problem.channels)
+            problem.budget.stages is not None
+            or (problem.budget.registers is not None and bool(problem.values))
+            or _channels_compete(problem)
         )
         self.monotone = not self.budgeted and self.structure.stretches()
         self._cores: dict[int, tuple[Core, CoreSearch]] = {}
@@ -106,7 +117,8 @@ class Decider:
     def fallback(self) -> Decision:
         """The unpipelined schedule; UNKNOWN when budgets rule it out."""
         ii, starts = list_schedule(self.structure)
-        if self.budgeted and not fits_budget(self.problem, measure(self.problem, ii, starts)):
+        starts = tighten_lifetimes(self.structure, self.structure.timed(ii), ii, starts)
+        if not fits_budget(self.problem, measure(self.problem, ii, starts)):
             return Decision(ii, Verdict.UNKNOWN)
         return Decision(ii, Verdict.FOUND, normalised(starts), "list scheduling")
 
@@ -117,7 +129,18 @@ class Decider:
         return self._cores[ii]
 
     def _complete(self, core: Core, placed: dict[int, int], how: str) -> Decision:
-        starts = normalised(complete_schedule(self.structure, core, placed))
-        if self.budgeted and not fits_budget(self.problem, measure(self.problem, core.ii, starts)):
-            return Decision(core.ii, Verdict.UNKNOWN)
-        return Decision(core.ii, Verdict.FOUND, starts, how)
+        ii = core.ii
+        starts = complete_schedule(self.structure, core, placed)
+        starts = tighten_lifetimes(self.structure, self.structure.timed(ii), ii, starts)
+        if self.budgeted and not fits_budget(self.problem, measure(self.problem, ii, starts)):
+            return Decision(ii, Verdict.UNKNOWN)
+        return Decision(ii, Verdict.FOUND, normalised(starts), how)
+
+
+def _channels_compete(problem: ModuloProblem) -> bool:
+    """Whether LDS can still overflow when every channel keeps its own limit."""
+    limit = problem.budget.lds_bytes
+    if limit is None:
+        return False
+    most = most_buffers(problem)
+    return sum(c.bytes * (n or 0) for c, n in zip(problem.channels, most, strict=True)) > limit

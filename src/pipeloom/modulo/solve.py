@@ -326,12 +326,15 @@ class _Solve:
 
     def _bound_words(self) -> str:
         decider = self.decider
-        names = [op.name for op in self.problem.ops]
-        if decider.recurrence is not None and decider.rec_mii >= decider.res_mii:
-            loop = decider.recurrence
-            path = " -> ".join(names[op] for op in (*loop.ops, loop.ops[0]))
+        loop = decider.recurrence
+        kind = "recurrence"
+        if decider.mii > max(decider.rec_mii, decider.res_mii):
+            loop = decider.buffer_loop
+            kind = "recurrence through reused buffers"
+        if loop is not None and loop.ii == decider.mii:
+            path = " -> ".join(self.problem.ops[op].name for op in (*loop.ops, loop.ops[0]))
             per = "iteration" if loop.distance == 1 else f"{loop.distance} iterations"
-            return f"recurrence {path} needs {loop.latency} cycles per {per}"
+            return f"{kind} {path} needs {loop.latency} cycles per {per}"
         worst = max(decider.units, key=lambda bound: bound.ii)
         return (
             f"{worst.unit} is held {worst.busy} cycles per iteration by {len(worst.ops)} ops, "

@@ -89,7 +89,8 @@ class WholeModel:
         readers = [r for value in problem.values for r in value.readers]
         readers += [r for channel in problem.channels for r in channel.readers]
         distance = max(
-            [edge.distance for edge in problem.edges] + [r.distance for r in readers], default=0
+            [abs(edge.distance) for edge in self.structure.edges] + [r.distance for r in readers],
+            default=0,
         )
         latency = max([abs(edge.latency) for edge in problem.edges], default=0)
         hold = max([r.hold for r in readers], default=0)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pipeloom.declare import PipelineSchedule
 from pipeloom.schedules.four_wave import FourWaveSpec
+from pipeloom.schedules.gemm_tile import GemmTileSpec
 from pipeloom.schedules.ping_pong import PingPongSpec
 from pipeloom.schedules.single_buffer import SingleBufferSpec
 
@@ -29,6 +30,7 @@ SCHEDULES: Mapping[str, type[SpecForm]] = MappingProxyType(
         "ping_pong": PingPongSpec,
         "four_wave": FourWaveSpec,
         "single_buffer": SingleBufferSpec,
+        "gemm_tile": GemmTileSpec,
     }
 )
 

@@ -15,12 +15,14 @@ from pipeloom.strategies.csp import CspStrategy
 from pipeloom.strategies.greedy import GreedyStrategy
 from pipeloom.strategies.identity import IdentityStrategy
 from pipeloom.strategies.interface import Ordering, OrderLimits, Strategy
+from pipeloom.strategies.modulo import ModuloStrategy
 
 STRATEGIES: Mapping[SchedulingStrategy, Strategy] = MappingProxyType(
     {
         SchedulingStrategy.IDENTITY: IdentityStrategy(),
         SchedulingStrategy.GREEDY: GreedyStrategy(),
         SchedulingStrategy.CSP: CspStrategy(),
+        SchedulingStrategy.MODULO: ModuloStrategy(),
     }
 )
 

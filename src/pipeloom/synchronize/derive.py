@@ -12,6 +12,7 @@ without losing the proof. With ``keep_barriers`` the given barriers take the pla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.compiled import CompiledSchedule
@@ -35,19 +36,27 @@ def synchronize(
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
+    *,
+    loop_barriers: Sequence[int] | None = None,
 ) -> CompiledSchedule:
     """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
 
     With ``keep_barriers`` the barriers stay where they are among the data ops, and only the waits
     are new: for schedules whose barriers also set the pace, like the ping-pong's.
 
+    ``loop_barriers`` proposes where the loop's barriers stand, as the numbers of the data ops that
+    they precede: a schedule that knows its times knows where a barrier stalls nobody. The proposal
+    is taken if waits can make it sound, else the fewest barriers are derived as without it.
+
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest data ops move instead, and a note on the result says which. Compiler
     fences and priorities stay where they are among the data ops.
     """
     model = kernel_for(compiled) if kernel is None else kernel
-    derive = derive_waits if keep_barriers else _derive_all
-    result, notes = derive(model, compiled, reorder)
+    if keep_barriers:
+        result, notes = derive_waits(model, compiled, reorder)
+    else:
+        result, notes = _derive_all(model, compiled, reorder, loop_barriers)
     result = replace(result, notes=(*compiled.notes, *notes))
     verdict = verify(result, model)
     if not verdict.proved:
@@ -63,7 +72,7 @@ def synchronize(
 
 
 def _derive_all(
-    model: Kernel, compiled: CompiledSchedule, reorder: bool
+    model: Kernel, compiled: CompiledSchedule, reorder: bool, loop_barriers: Sequence[int] | None
 ) -> tuple[CompiledSchedule, list[str]]:
     """New waits and barriers, and notes on what was done."""
     skeleton = Skeleton.of(compiled)
@@ -77,7 +86,7 @@ def _derive_all(
         still = [c for run in runs for c in demands(run).conflicts]
         if still:
             raise _unsavable(still[0], "no order within an iteration is legal either")
-    sync = _derive(model, skeleton, runs)
+    sync = _derive(model, skeleton, runs, None if conflicts else loop_barriers)
     notes.append("waits and barriers derived from dependences")
     return assemble(skeleton, sync), notes
 
@@ -142,7 +151,9 @@ def _unsavable(conflict: OrderConflict, offer: str) -> OrderError:
     )
 
 
-def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisation:
+def _derive(
+    model: Kernel, skeleton: Skeleton, runs: list[Run], loop_barriers: Sequence[int] | None
+) -> Synchronisation:
     table = []
     prologue_end = skeleton.gaps(Phase.PROLOGUE) - 1
     for run in runs:
@@ -157,4 +168,4 @@ def _derive(model: Kernel, skeleton: Skeleton, runs: list[Run]) -> Synchronisati
             for timeline, members in zip(run.timelines, model.groups, strict=True)
         )
         table.append(RunDemands(run.trips, walks, demands(run).orderings))
-    return place_synchronisation(skeleton, Bench(table, prologue_end))
+    return place_synchronisation(skeleton, Bench(table, prologue_end), loop_barriers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pipeloom.errors import InternalError
 from pipeloom.kernels.interface import Counter
@@ -12,12 +12,16 @@ from pipeloom.synchronize.skeleton import Gap, Skeleton, Slot, Synchronisation
 from pipeloom.synchronize.waits import Bench, RunDemands
 
 
-def place_synchronisation(skeleton: Skeleton, bench: Bench) -> Synchronisation:
-    """A synchronisation that meets every demand, and of which nothing can be spared."""
-    sync = Synchronisation()
-    _place_in_loop(skeleton, bench, sync)
-    _place_in_epilogue(skeleton, bench, sync)
-    _place_in_prologue(skeleton, bench, sync)
+def place_synchronisation(
+    skeleton: Skeleton, bench: Bench, loop_barriers: Sequence[int] | None = None
+) -> Synchronisation:
+    """A synchronisation that meets every demand, and of which nothing can be spared.
+
+    The loop's barriers are those proposed by ``loop_barriers`` if that can be made sound.
+    """
+    sync = _placed(skeleton, bench, loop_barriers)
+    if loop_barriers is not None and not bench.holds(sync):
+        sync = _placed(skeleton, bench, None)
     if not bench.holds(sync):
         raise InternalError("the derived barriers and waits do not meet the demands")
     _drop_barriers(bench, sync)
@@ -47,6 +51,21 @@ def epilogue_burdens(bench: Bench) -> set[Gap]:
         for ordering, slot in bench.late(run, sync, Phase.KERNEL, Phase.EPILOGUE)
         if slot[0] is Phase.KERNEL
     }
+
+
+def _placed(
+    skeleton: Skeleton, bench: Bench, loop_barriers: Sequence[int] | None
+) -> Synchronisation:
+    sync = Synchronisation()
+    if loop_barriers is None:
+        _place_in_loop(skeleton, bench, sync)
+    else:
+        for gap in loop_barriers:
+            sync.barriers[Phase.KERNEL, gap] = 1
+        bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
+    _place_in_epilogue(skeleton, bench, sync)
+    _place_in_prologue(skeleton, bench, sync)
+    return sync
 
 
 def _place_in_loop(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
