@@ -29,7 +29,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "targets": VALUES,
     "strategies": WAIST,
     "hints": WAIST,
-    "declare": (*WAIST, "edges"),
+    "declare": (*WAIST, "edges", "pipelining"),
     "reorder": (*WAIST, "edges", "strategies"),
     "tile": VALUES,
     "pipelining": (*WAIST, "targets", "tile", "modulo"),
