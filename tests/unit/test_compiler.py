@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from pipeloom import (
     Certificate,
     CompiledSchedule,
+    ConfigError,
     DeclarativeSchedule,
     DepEdge,
     DepKind,
@@ -29,6 +31,7 @@ from pipeloom import (
     StructureError,
     compile_schedule,
 )
+from pipeloom.compiler import Sync
 from pipeloom.edges import Selector
 
 
@@ -215,3 +218,20 @@ def test_time_slots_and_phases() -> None:
         entries = BASE.phase(phase)
         assert [e.time_slot for e in entries] == list(range(len(entries)))
         assert {e.phase for e in entries} == {phase}
+
+
+def test_repaired_keeps_the_barriers_that_proven_derives() -> None:
+    schedule = DeclarativeSchedule()
+    counts = {
+        sync: compile_schedule(schedule, sync=sync, reorder=sync != "reference").counts(
+            Phase.KERNEL
+        )
+        for sync in get_args(Sync)
+    }
+    assert counts["repaired"].barriers == counts["reference"].barriers > counts["proven"].barriers
+
+
+def test_an_unknown_sync_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be one of reference, proven, repaired") as caught:
+        compile_schedule(DeclarativeSchedule(), sync="repair")  # type: ignore[arg-type]
+    assert "repaired" in (caught.value.hint or "")

@@ -33,6 +33,7 @@ class _Lap:
     iteration: int | None
     visited: set[int] = field(default_factory=set)
     own: dict[int, int] = field(default_factory=dict)
+    leading: int = 0
     last: int = -1
 
 
@@ -40,13 +41,16 @@ def stations(frame: Frame, bare: Framed, steps: tuple[Step, ...]) -> Stations:
     """Follow one group's steps through the bare schedule, stop by stop.
 
     A barrier of the kernel's own counts at the stagger or at the end of the phase, whichever comes
-    first: that is where a wait before it can stand.
+    first: that is where a wait before it can stand. One before everything else needs no wait.
     """
     result = Stations()
     pending: list[Passage] = []
     epoch = 0
     for number, lap in enumerate(_laps(frame, bare, steps)):
         phase, epochs = lap.phase, []
+        if lap.leading:
+            pending.append(Passage((phase, 0), (phase, 0, True), (phase, 0, False), lap.leading))
+            epoch += lap.leading
         for at, stop in enumerate(frame.stops[phase]):
             epochs.append(epoch)
             barriers = lap.own.get(at, 0) + (stop.is_barrier and at in lap.visited)
@@ -70,7 +74,10 @@ def _laps(frame: Frame, bare: Framed, steps: tuple[Step, ...]) -> list[_Lap]:
             lap = laps[-1]
             row = frame.stops[lap.phase]
             at = next(n for n in range(lap.last + 1, len(row)) if row[n].entry is None)
-            lap.own[at] = lap.own.get(at, 0) + 1
+            if len(laps) == 1 and lap.last < 0 < at:
+                lap.leading += 1
+            else:
+                lap.own[at] = lap.own.get(at, 0) + 1
             continue
         if step.op.role is OpRole.FENCE:
             continue

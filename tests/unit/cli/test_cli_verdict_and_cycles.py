@@ -79,6 +79,32 @@ def test_fix_names_the_ops_of_an_order_it_cannot_save(
     assert "reordered" in out
 
 
+def test_fix_keeps_the_barriers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "fix", "ping_pong", "--keep-barriers")
+    assert code == 1
+    assert "waits alone cannot save this order with its barriers" in err
+    assert "moves after" in err
+    path = tmp_path / "kept.json"
+    command = ["fix", "ping_pong", "--keep-barriers", "--reorder", "-o", str(path)]
+    code, out, _ = _run(capsys, *command)
+    assert code == 0
+    assert "after:  PROVED" in out
+    assert "barriers 16 -> 16" in out
+    assert "note: waits derived from dependences, barriers kept" in out
+    assert verify(CompiledSchedule.from_dict(json.loads(path.read_text()))).proved
+
+
+def test_sync_repaired_works_on_specs_and_on_compiled_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repaired = ["--sync", "repaired", "--reorder"]
+    assert _run(capsys, "verify", "four_wave", *repaired)[0] == 0
+    path = tmp_path / "c.json"
+    _run(capsys, "compile", "four_wave", "-o", str(path))
+    assert _run(capsys, "verify", str(path))[0] == 3
+    assert _run(capsys, "verify", str(path), *repaired)[0] == 0
+
+
 def test_simulate_prints_figures_timeline_and_stalls(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _run(capsys, "simulate", "ping_pong", "--k-tiles", "8")
     assert code == 0
