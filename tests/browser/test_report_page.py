@@ -178,6 +178,13 @@ def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -
     )
     assert width <= window
     assert "TIMING" in page.find_element(By.ID, "verdict").text
+    outside = page.execute_script(
+        "return [...document.querySelectorAll('.card table')].filter((t) => {"
+        " const card = t.closest('.card').getBoundingClientRect();"
+        " const box = t.getBoundingClientRect();"
+        " return box.width && (box.right > card.right || box.left < card.left); }).length"
+    )
+    assert outside == 0
 
 
 def test_the_wheel_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
@@ -289,18 +296,29 @@ def test_clicking_an_op_of_the_graph_selects_its_entry(page: webdriver.Chrome) -
     assert page.execute_script(f"return pipeloom.page.entries[{selection['entry']}][4]") == 3
 
 
-def test_the_counterexample_is_marked_on_the_timeline(page: webdriver.Chrome) -> None:
+def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chrome) -> None:
+    rows = page.find_elements(By.CSS_SELECTOR, ".findings tr.entry")
+    assert len(rows) == 4
+    page.execute_script("arguments[0].click()", rows[0])
+    story = page.find_element(By.ID, "story").text
+    assert "wave 0" in story
+    assert "wave 4" in story
     before = visible(page)
     page.execute_script("document.getElementById('show-example').click()")
     wait_for(lambda: visible(page) != before)
     low, high = visible(page)
     places = page.execute_script(
-        "return pipeloom.page.verdict.example.steps"
+        "return pipeloom.page.verdict.examples[0].steps"
         ".map((s) => pipeloom.timeline.placeSegment(s[2])).filter((i) => i >= 0)"
         ".map((i) => pipeloom.page.timeline.segments[i].slice(5, 8))"
     )
-    assert places
+    assert len(places) >= 2
     assert all(low <= ready and free <= high for ready, _, free in places)
+    marks = page.execute_script(
+        "return pipeloom.timeline.chart.getOption().series.find((s) => s.id === 'overlay')"
+        ".data.filter((row) => row[4] === 'pin').map((row) => row[5])"
+    )
+    assert len(marks) == len(places)
     assert "Counterexample" in page.find_element(By.ID, "details").text
     assert logged(page) == []
 
