@@ -351,3 +351,29 @@ def test_a_schedule_that_cannot_be_simulated_still_has_its_page(
     rows = page.find_elements(By.CSS_SELECTOR, "#schedule tr.entry")
     rows[0].click()
     assert "chosen" in (rows[0].get_attribute("class") or "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ping_pong", "--k-tiles", "2"],
+        ["four_wave", "--k-tiles", "6", "--timeline-iterations", "1", "--jitter", "0.5"],
+        ["four_wave", "--k-tiles", "8", "--sync", "proven", "--reorder"],
+    ],
+    ids=["no iteration", "one iteration, jitter", "proved"],
+)
+def test_unusual_runs_have_a_page_too(
+    arguments: list[str], browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    assert main(["report", *arguments, "-o", str(target)]) == 0
+    page = opened(browser, target)
+    low, high = visible(page)
+    assert 0 <= low < high
+    buttons = page.find_elements(By.CSS_SELECTOR, "#ranges button")
+    for button in buttons:
+        button.click()
+    assert logged(page) == []
+    proved = page.find_element(By.ID, "verdict-body").text.startswith("PROVED")
+    assert proved == ("proven" in arguments)
+    assert (page.find_element(By.ID, "story").text == "") == proved

@@ -363,7 +363,7 @@ function makeTimeline(host, onSelect) {
 
   const last = run.iterations;
   const first = Math.max(0, last - 1);
-  chart.setOption(option([marks[first], marks[last]]));
+  chart.setOption(option(last > 0 ? [marks[first], marks[last]] : [0, run.total]));
   refresh();
   chart.on("click", (params) => {
     const i = /** @type {any} */ (params).value[3];
@@ -410,7 +410,7 @@ function makeTimeline(host, onSelect) {
     ranges: /** @type {Array<[string, number, number]>} */ ([
       ["All", 0, run.total],
       ["Prologue", 0, frames[0][1]],
-      ["1 iteration", marks[first], marks[last]],
+      ...(last > 0 ? [["1 iteration", marks[first], marks[last]]] : []),
       ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],
     ]),
