@@ -178,6 +178,13 @@ def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -
     )
     assert width <= window
     assert "TIMING" in page.find_element(By.ID, "verdict").text
+    outside = page.execute_script(
+        "return [...document.querySelectorAll('.card table')].filter((t) => {"
+        " const card = t.closest('.card').getBoundingClientRect();"
+        " const box = t.getBoundingClientRect();"
+        " return box.width && (box.right > card.right || box.left < card.left); }).length"
+    )
+    assert outside == 0
 
 
 def test_the_wheel_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
@@ -289,18 +296,29 @@ def test_clicking_an_op_of_the_graph_selects_its_entry(page: webdriver.Chrome) -
     assert page.execute_script(f"return pipeloom.page.entries[{selection['entry']}][4]") == 3
 
 
-def test_the_counterexample_is_marked_on_the_timeline(page: webdriver.Chrome) -> None:
+def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chrome) -> None:
+    rows = page.find_elements(By.CSS_SELECTOR, ".findings tr.entry")
+    assert len(rows) == 4
+    page.execute_script("arguments[0].click()", rows[0])
+    story = page.find_element(By.ID, "story").text
+    assert "wave 0" in story
+    assert "wave 4" in story
     before = visible(page)
     page.execute_script("document.getElementById('show-example').click()")
     wait_for(lambda: visible(page) != before)
     low, high = visible(page)
     places = page.execute_script(
-        "return pipeloom.page.verdict.example.steps"
+        "return pipeloom.page.verdict.examples[0].steps"
         ".map((s) => pipeloom.timeline.placeSegment(s[2])).filter((i) => i >= 0)"
         ".map((i) => pipeloom.page.timeline.segments[i].slice(5, 8))"
     )
-    assert places
+    assert len(places) >= 2
     assert all(low <= ready and free <= high for ready, _, free in places)
+    marks = page.execute_script(
+        "return pipeloom.timeline.chart.getOption().series.find((s) => s.id === 'overlay')"
+        ".data.filter((row) => row[4] === 'pin').map((row) => row[5])"
+    )
+    assert len(marks) == len(places)
     assert "Counterexample" in page.find_element(By.ID, "details").text
     assert logged(page) == []
 
@@ -333,3 +351,29 @@ def test_a_schedule_that_cannot_be_simulated_still_has_its_page(
     rows = page.find_elements(By.CSS_SELECTOR, "#schedule tr.entry")
     rows[0].click()
     assert "chosen" in (rows[0].get_attribute("class") or "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ping_pong", "--k-tiles", "2"],
+        ["four_wave", "--k-tiles", "6", "--timeline-iterations", "1", "--jitter", "0.5"],
+        ["four_wave", "--k-tiles", "8", "--sync", "proven", "--reorder"],
+    ],
+    ids=["no iteration", "one iteration, jitter", "proved"],
+)
+def test_unusual_runs_have_a_page_too(
+    arguments: list[str], browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    assert main(["report", *arguments, "-o", str(target)]) == 0
+    page = opened(browser, target)
+    low, high = visible(page)
+    assert 0 <= low < high
+    buttons = page.find_elements(By.CSS_SELECTOR, "#ranges button")
+    for button in buttons:
+        button.click()
+    assert logged(page) == []
+    proved = page.find_element(By.ID, "verdict-body").text.startswith("PROVED")
+    assert proved == ("proven" in arguments)
+    assert (page.find_element(By.ID, "story").text == "") == proved

@@ -59,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
             verdict,
             trace,
             timeline_iterations=arguments.timeline_iterations,
+            jitter=arguments.jitter,
+            seed=arguments.seed,
             unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
             "instruction counts.",
             estimate=None if trace is None else estimate_of(arguments, compiled, trace),

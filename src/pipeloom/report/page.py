@@ -21,6 +21,7 @@ SCRIPTS = (
     "timeline.js",
     "graph.js",
     "tables.js",
+    "verdict.js",
     "main.js",
 )
 """In order: each may use what stands before it."""

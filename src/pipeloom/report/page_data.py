@@ -51,6 +51,8 @@ def page_data(
     *,
     kernel: Kernel | None = None,
     timeline_iterations: int = TIMELINE_ITERATIONS,
+    jitter: float = 0.0,
+    seed: int = 0,
     unsimulated: str = "",
     estimate: Estimate | None = None,
 ) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def page_data(
 
     ``trace`` gives the figures and the stalls. The timeline comes from a run of at most
     ``timeline_iterations`` iterations of the same programs, so that prologue, steady loop and
-    epilogue are seen whole. Without a trace the page says ``unsimulated`` instead.
+    epilogue are seen whole; give it the ``jitter`` and ``seed`` of ``trace``. Without a trace the
+    page says ``unsimulated`` instead.
     """
     if timeline_iterations < 1:
         raise ConfigError(
@@ -72,7 +75,10 @@ def page_data(
     timeline = None
     if trace is not None:
         model = kernel_for(compiled) if kernel is None else kernel
-        shown = _short_run(compiled, model, trace, timeline_iterations)
+        shown = trace
+        if trace.iterations > timeline_iterations:
+            k_tiles = model.tiles(timeline_iterations)
+            shown = simulate(compiled, trace.machine, model, k_tiles, jitter=jitter, seed=seed)
         timeline = timeline_data(compiled, model, shown, first_entry)
     return {
         "meta": _meta(compiled, verdict, trace),
@@ -90,12 +96,6 @@ def page_data(
         "knobs": _knobs(compiled),
         "notes": list(compiled.notes),
     }
-
-
-def _short_run(compiled: CompiledSchedule, kernel: Kernel, trace: Trace, iterations: int) -> Trace:
-    if trace.iterations <= iterations:
-        return trace
-    return simulate(compiled, trace.machine, kernel, k_tiles=kernel.tiles(iterations))
 
 
 def _first_entries(compiled: CompiledSchedule) -> dict[Phase, int]:
@@ -226,22 +226,27 @@ def _ops(compiled: CompiledSchedule) -> list[list[Any]]:
 
 def _verdict(verdict: Verdict, first_entry: Mapping[Phase, int]) -> dict[str, Any]:
     shortest = verdict.shortest()
-    example = None
-    if shortest is not None and shortest.counterexample is not None:
-        steps = shortest.counterexample.steps
-        example = {
-            "title": shortest.where,
-            "trips": shortest.counterexample.trips,
-            "waves": sorted({step.wave for step in steps}),
-            "steps": [[s.wave, s.text, _place(s.place, first_entry)] for s in steps],
-        }
+    findings = verdict.findings
     return {
         "status": verdict.status.name,
         "meaning": _MEANING[verdict.status],
         "coverage": verdict.coverage.describe(),
-        "findings": [_finding(f, first_entry) for f in verdict.findings],
+        "findings": [_finding(f, first_entry) for f in findings],
+        "examples": [_example(f, first_entry) for f in findings],
+        "shortest": -1 if shortest is None else findings.index(shortest),
         "dead": [str(item) for item in verdict.dead_work],
-        "example": example,
+    }
+
+
+def _example(finding: Finding, first_entry: Mapping[Phase, int]) -> dict[str, Any] | None:
+    if finding.counterexample is None:
+        return None
+    steps = finding.counterexample.steps
+    return {
+        "title": finding.where,
+        "trips": finding.counterexample.trips,
+        "waves": sorted({step.wave for step in steps}),
+        "steps": [[s.wave, s.text, _place(s.place, first_entry)] for s in steps],
     }
 
 

@@ -125,14 +125,17 @@ def test_depth_counts_what_is_in_flight(data: dict[str, Any], compiled: Compiled
     assert max(depth["lds"]) > 4
 
 
-def test_the_counterexample_maps_to_entries(data: dict[str, Any]) -> None:
-    example = data["verdict"]["example"]
-    assert example["steps"]
-    for wave, text, place in example["steps"]:
-        assert text
-        if place is not None:
-            assert place[0] == wave
-            assert 0 <= place[1] < len(data["entries"])
+def test_every_finding_has_its_counterexample_on_the_entries(data: dict[str, Any]) -> None:
+    verdict = data["verdict"]
+    assert len(verdict["examples"]) == len(verdict["findings"]) == 4
+    assert 0 <= verdict["shortest"] < 4
+    assert [example["waves"] for example in verdict["examples"]] == [[0, 4], [0], [0, 4], [0]]
+    for example in verdict["examples"]:
+        for wave, text, place in example["steps"]:
+            assert text
+            if place is not None:
+                assert place[0] == wave
+                assert 0 <= place[1] < len(data["entries"])
 
 
 def test_knobs_mark_what_was_changed(data: dict[str, Any]) -> None:
@@ -146,7 +149,8 @@ def test_a_proved_schedule_has_no_counterexample() -> None:
     compiled = build_schedule("four_wave", sync="proven", reorder=True)
     data = page_data(compiled, verify(compiled), None, unsimulated="left out")
     assert data["verdict"]["status"] == "PROVED"
-    assert data["verdict"]["example"] is None
+    assert data["verdict"]["shortest"] == -1
+    assert data["verdict"]["examples"] == []
     assert data["timeline"] is None
     assert data["unsimulated"] == "left out"
 

@@ -38,7 +38,7 @@ function makeGraph(host, onSelect) {
       symbolSize: [width, 30],
       itemStyle: {
         color: fade(colourOf(op), chosen < 0 || near.has(i) ? 0.92 : 0.25),
-        borderColor: i === chosen ? c.ink : page.critical.includes(i) ? c.race : "transparent",
+        borderColor: i === chosen ? c.ink : page.critical.includes(i) ? c.kinds[3] : "transparent",
         borderWidth: i === chosen || page.critical.includes(i) ? 2 : 0,
       },
       label: {
@@ -107,6 +107,7 @@ function makeGraph(host, onSelect) {
     host.style.height = `${rows.length * 84 + 30}px`;
     chart.setOption({
       animation: false,
+      textStyle: { fontFamily: FONT_FAMILY },
       grid: { left: 100, right: 30, top: 8, bottom: 8 },
       tooltip: { trigger: "item", formatter: describe, ...tooltipStyle(c) },
       xAxis: { type: "value", min: -1, max: page.ops.length, show: false },

@@ -20,7 +20,7 @@ const graph = makeGraph(byId("graph"), select);
 const schedule = makeSchedule(select);
 
 byId("graph-note").textContent =
-  `${page.ops.length} ops left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Red outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
+  `${page.ops.length} ops left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Amber outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
 if (timeline) {
   const m = page.meta;
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
@@ -62,13 +62,11 @@ if (timeline) {
 }
 fillDetails(nothing, timeline, select);
 fillVerdict(
-  timeline
-    ? () => {
-        byId("run").scrollIntoView();
-        timeline.showExample();
-        fillExampleDetails();
-      }
-    : null,
+  timeline &&
+    ((example, zoom) => {
+      if (zoom) byId("run").scrollIntoView();
+      timeline.mark(example, zoom);
+    }),
 );
 fillStalls((next) => {
   byId("run").scrollIntoView();

@@ -1,5 +1,5 @@
 // @ts-check
-// Everything on the page that is text: figures, schedule, verdict, stalls, knobs.
+// Everything on the page that is text: figures, schedule, details, stalls, knobs.
 
 /** ``kernel[12]``. @param {number} entry */
 function entryName(entry) {
@@ -172,99 +172,6 @@ function fillDetails(now, timeline, onSelect) {
     list("Depends on", edges(D.producer, D.consumer));
     list("Needed by", edges(D.consumer, D.producer));
   }
-}
-
-/** The steps of the counterexample beside the timeline that marks them. */
-function fillExampleDetails() {
-  const example = page.verdict.example;
-  byId("details").replaceChildren(
-    el("h3", "", `Counterexample: ${example.title}`),
-    ...example.steps.map(([wave, text], n) =>
-      el("div", "step", el("span", "pin", n + 1), el("span", "", `wave ${wave} `, text)),
-    ),
-  );
-}
-
-/** @param {(() => void)|null} showExample  null where there is no timeline */
-function fillVerdict(showExample) {
-  const v = page.verdict;
-  const host = byId("verdict-body");
-  byId("verdict-note").textContent = v.coverage;
-  host.append(el("p", "", el("b", v.status.toLowerCase(), v.status), " ", v.meaning));
-  if (v.findings.length) {
-    const rows = v.findings.map((f) =>
-      el(
-        "tr",
-        "",
-        el("td", f[F.status].toLowerCase(), `${f[F.status]} ${f[F.kind]}`),
-        el("td", "", el("b", "", f[F.where]), el("div", "quiet", f[F.why])),
-        el(
-          "td",
-          "",
-          f[F.first] ? el("div", "", f[F.first][P.text]) : null,
-          el("div", "", f[F.second][P.text]),
-        ),
-        el("td", "num", f[F.margin] === null ? "" : num(f[F.margin])),
-      ),
-    );
-    const columns = [
-      "finding",
-      "where and why",
-      "first should be over before second begins",
-      ">apart, cycles",
-    ];
-    host.append(el("div", "findings spaced", table(columns, rows.slice(0, 6))));
-    if (rows.length > 6)
-      host.append(
-        el(
-          "details",
-          "",
-          el("summary", "", `${rows.length - 6} more`),
-          el("div", "findings", table(columns, rows.slice(6))),
-        ),
-      );
-  }
-  if (v.example) {
-    const head = el(
-      "div",
-      "spaced",
-      el(
-        "h2",
-        "",
-        `Shortest counterexample: ${v.example.title}, ${v.example.trips} trip${v.example.trips === 1 ? "" : "s"} of the loop`,
-      ),
-    );
-    if (showExample) {
-      const button = el("button", { type: "button", id: "show-example" }, "Mark it on the timeline");
-      button.addEventListener("click", showExample);
-      head.append(button);
-    }
-    const rows = v.example.steps.map(([wave, text], n) =>
-      el(
-        "tr",
-        n === v.example.steps.length - 1 ? "bad" : "",
-        el("td", "", el("span", "pin", n + 1)),
-        ...v.example.waves.map((w) => el("td", "", w === wave ? text : "")),
-      ),
-    );
-    host.append(head, el("div", "diagram", table(["", ...v.example.waves.map((w) => `wave ${w}`)], rows)));
-    host.append(
-      el(
-        "p",
-        "quiet hint",
-        `Read from the top: an order of events that the schedule permits and that gives a wrong number.${showExample ? " The simulated run above is another order; the numbers there mark the same entries." : ""}`,
-      ),
-    );
-  }
-  if (v.dead.length)
-    host.append(
-      el(
-        "details",
-        "spaced",
-        el("summary", "", `Work whose result nothing reads: ${v.dead.length} entries`),
-        el("ul", "", ...v.dead.map((d) => el("li", "", d))),
-      ),
-    );
 }
 
 /** @param {(choice: Choice) => void} onSelect */

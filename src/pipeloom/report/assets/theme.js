@@ -14,6 +14,8 @@ const ROLE_VARIABLES = {
   barrier: "--barrier",
 };
 
+const FONT_FAMILY = getComputedStyle(document.body).fontFamily;
+
 /** @param {string} name */
 function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -48,7 +48,8 @@ function makeTimeline(host, onSelect) {
   const chart = echarts.init(host, null, { renderer: "canvas" });
   /** @type {Choice} */
   let selected = { entry: -1, op: -1, segment: -1 };
-  const pins = Boolean(page.verdict.example);
+  /** @type {any} */
+  let example = null;
   const marks = run.marks[0];
   /** @type {Array<[number, number, string]>} */
   const frames = [[0, marks[0], "prologue"]];
@@ -137,10 +138,10 @@ function makeTimeline(host, onSelect) {
         rows.push([a[S.start], b[S.start], 0, i, "link", selected.segment, name]);
       }
     }
-    if (pins && page.verdict.example) {
+    if (example) {
       /** @type {Record<number, number>} */
       const seen = {};
-      page.verdict.example.steps.forEach((step, n) => {
+      example.steps.forEach((step, n) => {
         const i = placeSegment(step[2]);
         if (i < 0) return;
         seen[i] = (seen[i] ?? -1) + 1;
@@ -245,6 +246,7 @@ function makeTimeline(host, onSelect) {
     });
     return {
       animation: false,
+      textStyle: { fontFamily: FONT_FAMILY },
       grid: plot,
       tooltip: { trigger: "item", formatter: describe, ...tooltipStyle(c) },
       xAxis: {
@@ -361,7 +363,7 @@ function makeTimeline(host, onSelect) {
 
   const last = run.iterations;
   const first = Math.max(0, last - 1);
-  chart.setOption(option([marks[first], marks[last]]));
+  chart.setOption(option(last > 0 ? [marks[first], marks[last]] : [0, run.total]));
   refresh();
   chart.on("click", (params) => {
     const i = /** @type {any} */ (params).value[3];
@@ -393,9 +395,12 @@ function makeTimeline(host, onSelect) {
       const [a, b] = visible();
       if (s[S.free] < a || s[S.ready] > b) show(s[S.ready] - (b - a) / 2, s[S.ready] + (b - a) / 2);
     },
-    /** Draw the counterexample's steps where they stand in this run, and zoom there. */
-    showExample() {
-      const found = page.verdict.example.steps.map((step) => placeSegment(step[2])).filter((i) => i >= 0);
+    /** Draw a counterexample's steps where they stand in this run, and perhaps zoom there. */
+    mark(now, zoom) {
+      example = now;
+      refresh();
+      if (!zoom) return;
+      const found = example.steps.map((step) => placeSegment(step[2])).filter((i) => i >= 0);
       if (!found.length) return;
       const from = Math.min(...found.map((i) => run.segments[i][S.ready]));
       const to = Math.max(...found.map((i) => run.segments[i][S.free]));
@@ -405,7 +410,7 @@ function makeTimeline(host, onSelect) {
     ranges: /** @type {Array<[string, number, number]>} */ ([
       ["All", 0, run.total],
       ["Prologue", 0, frames[0][1]],
-      ["1 iteration", marks[first], marks[last]],
+      ...(last > 0 ? [["1 iteration", marks[first], marks[last]]] : []),
       ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],
     ]),

@@ -2,7 +2,7 @@
 // How each kind of row of the timeline becomes shapes. ECharts calls these for the rows in sight.
 
 const LANE = 22;
-const FONT = "10px system-ui, 'Liberation Sans', sans-serif";
+const FONT = `10px ${FONT_FAMILY}`;
 
 /**
  * @typedef {object} View  what the renderers look at when they draw; the timeline changes it
