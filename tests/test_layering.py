@@ -9,9 +9,29 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "pipeloom"
 
-VALUES = ("errors", "checks", "ops", "plain", "costs", "config", "graph", "blocks", "geometry")
+VALUES = (
+    "errors",
+    "checks",
+    "ops",
+    "plain",
+    "costs",
+    "config",
+    "graph",
+    "blocks",
+    "geometry",
+    "tile",
+)
 WAIST = (*VALUES, "compiled")
-BUILD = ("edges", "strategies", "declare", "reorder", "hints", "targets")
+BUILD = (
+    "edges",
+    "strategies",
+    "declare",
+    "reorder",
+    "hints",
+    "targets",
+    "modulo",
+    "pipelining",
+)
 CONSUME = (*WAIST, "targets", "kernels")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -23,13 +43,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": ("errors", "checks", "ops", "costs"),
     "graph": ("errors", "checks", "ops"),
     "geometry": ("errors", "checks"),
+    "tile": ("errors", "checks", "geometry"),
+    "modulo": ("errors",),
+    "pipelining": (*WAIST, "targets", "kernels", "modulo"),
     "blocks": ("errors", "checks", "ops"),
     "compiled": VALUES,
     "edges": ("errors", "checks", "ops", "costs", "config", "graph"),
     "targets": VALUES,
     "strategies": WAIST,
     "hints": WAIST,
-    "declare": (*WAIST, "edges"),
+    "declare": (*WAIST, "edges", "pipelining"),
     "reorder": (*WAIST, "edges", "strategies"),
     "schedules": (*WAIST, *BUILD),
     "notes": VALUES,
@@ -37,7 +60,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "structure": VALUES,
     "program": (*VALUES, "waits", "structure"),
     "phases": WAIST,
-    "compiler": (*WAIST, "declare", "strategies", "program", "phases", "notes", "synchronize"),
+    "compiler": (
+        *WAIST,
+        "declare",
+        "strategies",
+        "program",
+        "phases",
+        "notes",
+        "pipelining",
+        "synchronize",
+    ),
     "spec": (*WAIST, "declare", "compiler", "schedules"),
     "kernels": WAIST,
     "verify": CONSUME,
@@ -45,7 +77,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "simulate": CONSUME,
     "execute": CONSUME,
     "emulate": ("errors",),
-    "report": (*CONSUME, "verify", "simulate"),
+    "report": (*CONSUME, "verify", "simulate", "modulo"),
     "cli": ("*",),
     "__init__": ("*",),
 }

@@ -13,10 +13,19 @@ import sys
 from collections.abc import Sequence
 
 from pipeloom import __version__
-from pipeloom.cli import compile_command, fix, graph, list_command, show, simulate, verify
+from pipeloom.cli import (
+    compile_command,
+    fix,
+    graph,
+    list_command,
+    show,
+    simulate,
+    solve,
+    verify,
+)
 from pipeloom.errors import ScheduleError
 
-_COMMANDS = (list_command, show, compile_command, graph, verify, fix, simulate)
+_COMMANDS = (list_command, show, compile_command, graph, verify, fix, simulate, solve)
 
 _EPILOG = """\
 Start with

@@ -1,11 +1,11 @@
 """Loops whose depth is derived: one tile's ops in, a pipeline of any number of stages out.
 
-    loop      what a tile does, what it costs, which buffers and registers rotate
-    problem   the same as a modulo scheduling problem
-    derive    solve it, and choose the phases for the K at hand
-    phases    prologue, kernel and epilogue with concrete buffers and registers
-    costs     what the ops of a GEMM tile cost a machine
-    inorder   cycles per tile of any schedule's order under the same costs
+loop      what a tile does, what it costs, which buffers and registers rotate
+problem   the same as a modulo scheduling problem
+derive    solve it, and choose the phases for the K at hand
+phases    prologue, kernel and epilogue with concrete buffers and registers
+costs     what the ops of a GEMM tile cost a machine
+inorder   cycles per tile of any schedule's order under the same costs
 """
 
 from pipeloom.pipelining.derive import (

@@ -38,9 +38,7 @@ class TileCosts:
     ``global_latency`` replaces the machine's plain latency, to plan for slower memory.
     """
 
-    def __init__(
-        self, tile: GemmTile, machine: Machine, global_latency: int | None = None
-    ) -> None:
+    def __init__(self, tile: GemmTile, machine: Machine, global_latency: int | None = None) -> None:
         self._tile = tile
         self._machine = machine
         self._waves = tile.grid.waves

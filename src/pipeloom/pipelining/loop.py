@@ -20,6 +20,8 @@ from pipeloom.graph import DepEdge, LoopBody
 from pipeloom.modulo import Budget, Reservation, Unit
 from pipeloom.ops import OpDesc
 
+NO_LIMITS = Budget()
+
 
 @dataclass(frozen=True, slots=True)
 class OpCycles:
@@ -91,7 +93,7 @@ class TileLoop:
     buffers: tuple[RotatingBuffer, ...]
     registers: tuple[RotatingRegisters, ...]
     rotations: tuple[Rotation, ...]
-    budget: Budget = Budget()
+    budget: Budget = NO_LIMITS
     publish: int = 0
     quantum: int = 1
 

@@ -79,9 +79,7 @@ def peel_tile_phases(loop: TileLoop, result: ModuloResult, rest: int = 0) -> Pip
     counts = rotation_counts(loop, expansion)
     size, unroll = len(loop.ops), expansion.unroll
     slots = stabbing_slots(crossing_intervals(loop, result, counts), result.ii)
-    body = tuple(
-        loop.placed(op, tile, counts) for tile in range(unroll) for op in range(size)
-    )
+    body = tuple(loop.placed(op, tile, counts) for tile in range(unroll) for op in range(size))
     return PipelinedLoop(
         result=result,
         quantum=loop.quantum,

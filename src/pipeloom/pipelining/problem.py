@@ -71,10 +71,7 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
                 Channel(b.name, b.bytes, b.fills, readers(b.readers, loop.publish), b.most)
                 for b in loop.buffers
             ),
-            *(
-                Channel(r.name, 0, (r.fill,), readers(r.readers), r.most)
-                for r in loop.registers
-            ),
+            *(Channel(r.name, 0, (r.fill,), readers(r.readers), r.most) for r in loop.registers),
         ),
         budget=_budget(loop),
     )

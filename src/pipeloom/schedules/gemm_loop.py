@@ -52,7 +52,10 @@ def register_budget(tile: GemmTile, machine: Machine) -> int:
 
 
 def gemm_tile_loop(
-    tile: GemmTile, machine: Machine, budget: Budget | None = None, global_latency: int | None = None
+    tile: GemmTile,
+    machine: Machine,
+    budget: Budget | None = None,
+    global_latency: int | None = None,
 ) -> TileLoop:
     """One K tile of ``tile`` on ``machine``; limits not in ``budget`` are the machine's."""
     costs = TileCosts(tile, machine, global_latency)
