@@ -9,9 +9,29 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "pipeloom"
 
-VALUES = ("errors", "checks", "ops", "plain", "costs", "config", "graph", "blocks", "geometry")
+VALUES = (
+    "errors",
+    "checks",
+    "ops",
+    "plain",
+    "costs",
+    "config",
+    "graph",
+    "blocks",
+    "geometry",
+    "tile",
+)
 WAIST = (*VALUES, "compiled")
-BUILD = ("edges", "strategies", "declare", "reorder", "hints", "targets")
+BUILD = (
+    "edges",
+    "strategies",
+    "declare",
+    "reorder",
+    "hints",
+    "targets",
+    "modulo",
+    "pipelining",
+)
 CONSUME = (*WAIST, "targets", "kernels")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -23,6 +43,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": ("errors", "checks", "ops", "costs"),
     "graph": ("errors", "checks", "ops"),
     "geometry": ("errors", "checks"),
+    "tile": ("errors", "checks", "geometry"),
+    "modulo": ("errors",),
+    "pipelining": (*WAIST, "targets", "kernels", "modulo"),
     "blocks": ("errors", "checks", "ops"),
     "compiled": VALUES,
     "edges": ("errors", "checks", "ops", "costs", "config", "graph"),
@@ -31,9 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "hints": WAIST,
     "declare": (*WAIST, "edges", "pipelining"),
     "reorder": (*WAIST, "edges", "strategies"),
-    "tile": VALUES,
-    "pipelining": (*WAIST, "targets", "tile", "modulo"),
-    "schedules": (*WAIST, *BUILD, "tile", "modulo", "pipelining"),
+    "schedules": (*WAIST, *BUILD),
     "notes": VALUES,
     "waits": VALUES,
     "structure": VALUES,
@@ -50,17 +71,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "pipelining",
     ),
     "spec": (*WAIST, "declare", "compiler", "schedules"),
-    "kernels": (*WAIST, "tile"),
+    "kernels": WAIST,
     "verify": CONSUME,
     "synchronize": (*CONSUME, "verify"),
     "simulate": CONSUME,
-    "modulo": ("errors",),
     "execute": CONSUME,
     "emulate": ("errors",),
     "emit": (*CONSUME, "verify"),
     "trial": ("errors", "emit", "emulate"),
     "weaken": WAIST,
-    "report": (*CONSUME, "verify", "simulate"),
+    "report": (*CONSUME, "verify", "simulate", "modulo"),
     "cli": ("*",),
     "__init__": ("*",),
 }

@@ -24,6 +24,7 @@ from pipeloom.cli import (
     run,
     show,
     simulate,
+    solve,
     trace,
     verify,
 )
@@ -40,6 +41,7 @@ _COMMANDS = (
     compare,
     report,
     trace,
+    solve,
     emit,
     run,
 )

@@ -11,7 +11,8 @@ from pipeloom.pipelining.loop import TileLoop
 from pipeloom.pipelining.phases import PipelinedLoop, peel_tile_phases
 from pipeloom.pipelining.problem import modulo_problem
 
-DEFAULT_OBJECTIVES = (Objective.STAGES, Objective.BUFFERS)
+DEFAULT_OBJECTIVES = (Objective.STAGES,)
+"""Proving the least number of buffers too can take much longer; ask for it where it matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ from pipeloom.graph import DepEdge, LoopBody
 from pipeloom.modulo import Budget, Reservation, Unit
 from pipeloom.ops import OpDesc
 
+NO_LIMITS = Budget()
+
 
 @dataclass(frozen=True, slots=True)
 class OpCycles:
@@ -91,13 +93,13 @@ class TileLoop:
     buffers: tuple[RotatingBuffer, ...]
     registers: tuple[RotatingRegisters, ...]
     rotations: tuple[Rotation, ...]
-    budget: Budget = Budget()
+    budget: Budget = NO_LIMITS
     publish: int = 0
     quantum: int = 1
 
     def __post_init__(self) -> None:
         LoopBody((op.desc for op in self.ops), self.edges)
-        known = {item.name for item in (*self.buffers, *self.registers)}
+        known = {b.name for b in self.buffers} | {r.name for r in self.registers}
         for rotation in self.rotations:
             if rotation.of not in known:
                 raise ConfigError(

@@ -25,7 +25,7 @@ from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.geometry import KernelGeometry
 from pipeloom.graph import DepEdge
-from pipeloom.modulo import Budget
+from pipeloom.modulo import Budget, Objective
 from pipeloom.ops import OpDesc
 from pipeloom.pipelining import DEFAULT_OBJECTIVES, PipeliningGoal, TileLoop
 from pipeloom.schedules.gemm_loop import gemm_tile_loop
@@ -38,7 +38,8 @@ class GemmTileSchedule(PipelineSchedule):
     """A matmul pipelined to the smallest II that the machine and the budgets allow.
 
     ``budget`` tightens the machine's registers and LDS, and limits the stages; ``global_latency``
-    plans for another latency than the machine's; ``k_tiles`` is the K it is for, in tiles.
+    plans for another latency than the machine's; ``k_tiles`` is the K it is for, in tiles;
+    ``objectives`` are what to improve at the smallest II, in order.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class GemmTileSchedule(PipelineSchedule):
         budget: Budget | None = None,
         global_latency: int | None = None,
         k_tiles: int | None = None,
+        objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES,
         time_limit: float | None = None,
     ) -> None:
         check_instance("GemmTileSchedule", "tile", tile, GemmTile)
@@ -59,7 +61,7 @@ class GemmTileSchedule(PipelineSchedule):
         self._goal = PipeliningGoal(
             loop=self.loop,
             k_tiles=k_tiles,
-            objectives=DEFAULT_OBJECTIVES,
+            objectives=objectives,
             time_limit=time_limit,
         )
 
@@ -157,6 +159,7 @@ class GemmTileSpec:
     budget: BudgetSpec = BudgetSpec()
     global_latency: int | None = None
     k_tiles: int | None = None
+    objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
     time_limit: float | None = None
 
     def build(self) -> GemmTileSchedule:
@@ -188,6 +191,7 @@ class GemmTileSpec:
             budget=self.budget.build(),
             global_latency=self.global_latency,
             k_tiles=self.k_tiles,
+            objectives=self.objectives,
             time_limit=self.time_limit,
         )
 
