@@ -70,11 +70,13 @@ function makeRenderers(view) {
     const children = [rect(b, { fill: fade(colour, 0.22) })];
     const area = params.coordSys;
     const single = s[S.pulses].length === 2;
-    const duty = 1 - s[S.stall] / Math.max(s[S.free] - s[S.ready], 1);
-    const striped = !single && (b.scale * (s[S.free] - s[S.ready])) / s[S.pulses].length >= 3;
+    // The share of its own time that it issues; a lone MFMA stream issues half of the time.
+    const inside = s[S.stall] - (s[S.start] - s[S.ready]);
+    const duty = (s[S.colour] === 0 ? 2 : 1) * (1 - inside / Math.max(s[S.free] - s[S.start], 1));
+    const striped = !single && (b.scale * (s[S.free] - s[S.start])) / s[S.pulses].length >= 3;
+    const solid = box(params, api, s[S.start], s[S.free], lane, 2);
     if (!striped) {
-      const solid = box(params, api, s[S.start], s[S.free], lane, 2);
-      const strength = single || s[S.colour] === 0 ? 1 : Math.max(0.45, duty);
+      const strength = single ? 1 : Math.min(1, Math.max(0.45, duty));
       if (solid) children.push(rect(solid, { fill: fade(colour, strength) }));
     } else {
       let at = s[S.ready];
@@ -93,8 +95,9 @@ function makeRenderers(view) {
       }
     }
     const short = s[S.label].replace(/^(mma|frag|load) /, "");
-    const onFill = !single && (s[S.colour] === 0 || duty > 0.6);
-    const text = caption(b, [s[S.label], short], onFill && !striped ? view.c["on-fill"] : view.c.ink);
+    const onFill = !single && !striped && duty > 0.6;
+    const place = single || striped ? b : solid;
+    const text = place && caption(place, [s[S.label], short], onFill ? view.c["on-fill"] : view.c.ink);
     if (text && striped) Object.assign(text.style, { stroke: view.c.card, lineWidth: 3 });
     if (text) children.push(text);
     return { type: "group", children };
