@@ -37,6 +37,11 @@ CSP = ScheduleConfig(scheduling=SchedulingStrategy.CSP)
 MINIMAL = replace(CSP, minimal_barriers=True)
 
 
+def repaired(compiled: CompiledSchedule) -> CompiledSchedule:
+    """The barriers kept, the waits derived, the fewest loads moved."""
+    return synchronize(compiled, reorder=True, keep_barriers=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One idea: what was compared, how each variant is made, and which row it is set against.
@@ -144,18 +149,21 @@ CLAIMS = (
         "of one wave against reads of another.",
     ),
     Claim(
-        "Reference against proven synchronisation",
-        "The same data ops in the same order (moved only where nothing else helps); waits and "
-        "barriers of the specification, and those that `synchronize` derives and `verify` proves.",
+        "What a proof costs",
+        "Waits and barriers of the specification (reference); the fewest barriers and loosest "
+        "waits for the same order (proven); the specification's barriers with derived waits, and "
+        "loads moved where that is what it takes (repaired, with reorder).",
         (
             ("ping_pong, reference", ping_pong, 0),
             ("ping_pong, proven", lambda: synchronize(ping_pong()), 0),
-            ("four_wave, reference", four_wave, 2),
-            ("four_wave, proven", lambda: synchronize(four_wave(), reorder=True), 2),
+            ("ping_pong, repaired", lambda: repaired(ping_pong()), 0),
+            ("four_wave, reference", four_wave, 3),
+            ("four_wave, proven", lambda: synchronize(four_wave(), reorder=True), 3),
+            ("four_wave, repaired", lambda: repaired(four_wave()), 3),
         ),
-        "The ping-pong's order was made for its reference barriers, which let a wave group load "
-        "while the other multiplies. The proven barriers stand elsewhere and break that "
-        "alternation: being safe without a change of order costs what the table says.",
+        "The ping-pong's barriers let a wave group load while the other multiplies; the fewest "
+        "barriers stand elsewhere and break that alternation. Four loads moved by one block each "
+        "are enough to prove it with the barriers as they are.",
     ),
 )
 

@@ -117,7 +117,11 @@ def compile_schedule(
         kernel_deps=deps,
         warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
         geometry=schedule.geometry(),
-        notes=(*schedule.notes(), *ineffective_knobs(config, knobs)),
+        notes=(
+            *schedule.notes(),
+            *ineffective_knobs(config, knobs),
+            *_broken_edges(graph, ordering),
+        ),
     )
     if sync == "reference":
         return compiled
@@ -248,6 +252,17 @@ def _transformed(
                 field="transform_kernel",
             )
     return entries
+
+
+def _broken_edges(graph: LoopBody, ordering: Ordering) -> tuple[str, ...]:
+    """IDENTITY may break the body's own edges: the certificate's makespan then means little."""
+    broken = len(graph.violations(ordering.order))
+    if not broken:
+        return ()
+    return (
+        f"the order breaks {broken} of the body's own d=0 edges, so its makespan may lie below "
+        "the lower bound; verify tells whether it is safe",
+    )
 
 
 def _account_for_ops(body: Sequence[OpDesc], kernel: Sequence[ScheduleEntry]) -> None:
