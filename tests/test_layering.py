@@ -128,3 +128,10 @@ def test_the_layers_have_no_cycle() -> None:
     while ready := [u for u, needs in graph.items() if u not in done and needs <= done]:
         done |= set(ready)
     assert done == set(graph)
+
+
+def test_the_design_page_places_every_layer() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    picture = page.split("```")[1]
+    words = set(picture.replace(":", " ").split())
+    assert not {unit for unit in ALLOWED if not unit.startswith("_")} - words
