@@ -99,7 +99,7 @@ class TileLoop:
 
     def __post_init__(self) -> None:
         LoopBody((op.desc for op in self.ops), self.edges)
-        known = {item.name for item in (*self.buffers, *self.registers)}
+        known = {b.name for b in self.buffers} | {r.name for r in self.registers}
         for rotation in self.rotations:
             if rotation.of not in known:
                 raise ConfigError(
