@@ -29,6 +29,7 @@ from pipeloom.modulo.problem import ModuloProblem
 from pipeloom.modulo.repair import repair_schedule
 from pipeloom.modulo.search import CoreSearch, Verdict
 from pipeloom.modulo.tighten import tighten_lifetimes
+from pipeloom.modulo.topdown import TopDownScheduler
 from pipeloom.modulo.whole import WholeModel
 
 QUICK_FAILURES = 60
@@ -74,6 +75,9 @@ class Decider:
         """Steps 1 to 3; UNKNOWN is a normal answer."""
         if ii < self.mii:
             return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
+        listed = self._top_down(ii)
+        if listed is not None:
+            return listed
         core, search = self._core(ii)
         verdict, placed = search.run(QUICK_FAILURES, effort.spent)
         if verdict is Verdict.IMPOSSIBLE:
@@ -92,6 +96,17 @@ class Decider:
             if found is not None:
                 return self._complete(core, found, "iterative modulo scheduling")
         return Decision(ii, Verdict.UNKNOWN)
+
+    def _top_down(self, ii: int) -> Decision | None:
+        timed = self.structure.timed(ii)
+        stages = self.problem.budget.stages
+        starts = TopDownScheduler(self.structure, timed, ii, stages).run()
+        if starts is None:
+            return None
+        starts = tighten_lifetimes(self.structure, timed, ii, starts)
+        if self.budgeted and not fits_budget(self.problem, measure(self.problem, ii, starts)):
+            return None
+        return Decision(ii, Verdict.FOUND, normalised(starts), "modulo list scheduling")
 
     def exact(self, ii: int, effort: Effort, work: float | None = None) -> Decision:
         """Step 4; UNKNOWN only when ``effort`` or ``work`` ran out."""
