@@ -33,6 +33,9 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine
 from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, GemmTile
 
+TIME_LIMIT = 20.0
+"""Seconds; a search that has not ended by then keeps the best so far and says so in a note."""
+
 
 class GemmTileSchedule(PipelineSchedule):
     """A matmul pipelined to the smallest II that the machine and the budgets allow.
@@ -51,7 +54,7 @@ class GemmTileSchedule(PipelineSchedule):
         global_latency: int | None = None,
         k_tiles: int | None = None,
         objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES,
-        time_limit: float | None = None,
+        time_limit: float | None = TIME_LIMIT,
     ) -> None:
         check_instance("GemmTileSchedule", "tile", tile, GemmTile)
         check_instance("GemmTileSchedule", "machine", machine, Machine)
@@ -160,7 +163,7 @@ class GemmTileSpec:
     global_latency: int | None = None
     k_tiles: int | None = None
     objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
-    time_limit: float | None = None
+    time_limit: float | None = TIME_LIMIT
 
     def build(self) -> GemmTileSchedule:
         """The schedule it describes."""
