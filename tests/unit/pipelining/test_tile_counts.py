@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from pipeloom.errors import ConfigError
@@ -16,28 +19,32 @@ BF16 = {"BM": 256, "BN": 256, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "
 FP8 = {"BM": 256, "BN": 256, "BK": 128, "MMA_M": 16, "MMA_N": 16, "MMA_K": 128, "elem_bytes": 1}
 
 
+def tile(shape: dict[str, int], **changes: Any) -> GemmTile:
+    return GemmTile(**{**shape, **changes})
+
+
 @pytest.mark.parametrize("shape", [BF16, FP8, {**BF16, "BM": 128, "BN": 128, "BK": 128}])
 @pytest.mark.parametrize(
     ("grid", "derive"),
     [(FOUR_WAVE_GRID, KernelGeometry.four_wave), (PING_PONG_GRID, KernelGeometry.ping_pong)],
 )
 def test_counts_agree_with_the_kernels_of_the_specification(
-    shape: dict[str, int], grid: WaveGrid, derive: type[KernelGeometry]
+    shape: dict[str, int], grid: WaveGrid, derive: Callable[..., KernelGeometry]
 ) -> None:
-    assert GemmTile(**shape, grid=grid).geometry() == derive(**shape)
+    assert tile(shape, grid=grid).geometry() == derive(**shape)
 
 
 def test_quadrants_share_the_work() -> None:
-    coarse, fine = GemmTile(**BF16), GemmTile(**BF16, m=4, n=4)
+    coarse, fine = tile(BF16), tile(BF16, m=4, n=4)
     assert coarse.mmas_per_op == 4 * fine.mmas_per_op
     assert coarse.fragment_reads("A") == 2 * fine.fragment_reads("A")
     assert coarse.tile_bytes == fine.tile_bytes == 2 * 256 * 64 * 2
     assert (coarse.pieces("A"), fine.pieces("A")) == (2, 4)
-    assert GemmTile(**BF16, m=4, grid=PING_PONG_GRID).pieces("A") == 2
+    assert tile(BF16, m=4, grid=PING_PONG_GRID).pieces("A") == 2
 
 
 def test_narrow_dma_takes_four_times_the_loads() -> None:
-    wide, narrow = GemmTile(**BF16), GemmTile(**BF16, dma_bytes=4)
+    wide, narrow = tile(BF16), tile(BF16, dma_bytes=4)
     assert narrow.load_entries("B") == 4 * wide.load_entries("B") == 16
 
 
@@ -54,11 +61,11 @@ def test_narrow_dma_takes_four_times_the_loads() -> None:
 )
 def test_shapes_that_do_not_divide(changes: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        GemmTile(**{**BF16, **changes})
+        tile(BF16, **changes)
 
 
 def test_costs_of_the_bf16_tile_on_gfx950() -> None:
-    costs = TileCosts(GemmTile(**BF16), GFX950)
+    costs = TileCosts(tile(BF16), GFX950)
     held = {use.unit: use.occupancy for use in costs.load("A").uses}
     # 128 rows of 128 bytes: 16 KiB, at 64, 45 and 256 bytes per cycle
     assert (held[VMEM], held[MEMORY], held[LDS]) == (256, 365, 64)
@@ -72,23 +79,23 @@ def test_costs_of_the_bf16_tile_on_gfx950() -> None:
 
 @pytest.mark.parametrize("grid", [FOUR_WAVE_GRID, PING_PONG_GRID])
 def test_the_matrix_units_work_the_same_however_waves_share(grid: WaveGrid) -> None:
-    assert TileCosts(GemmTile(**BF16, grid=grid), GFX950).mfma_bound == 2048
-    assert TileCosts(GemmTile(**FP8, grid=grid), GFX950).mfma_bound == 2048
+    assert TileCosts(tile(BF16, grid=grid), GFX950).mfma_bound == 2048
+    assert TileCosts(tile(FP8, grid=grid), GFX950).mfma_bound == 2048
 
 
 def test_a_barrier_is_dear_with_one_wave_per_simd() -> None:
-    assert TileCosts(GemmTile(**BF16), GFX950).publish == 37
-    assert TileCosts(GemmTile(**BF16, grid=PING_PONG_GRID), GFX950).publish == 1
+    assert TileCosts(tile(BF16), GFX950).publish == 37
+    assert TileCosts(tile(BF16, grid=PING_PONG_GRID), GFX950).publish == 1
 
 
 def test_a_matrix_instruction_the_machine_lacks() -> None:
     with pytest.raises(ConfigError, match="gfx942 has no MFMA '16x16x32_f16'"):
-        TileCosts(GemmTile(**BF16), GFX942).mma()
+        TileCosts(tile(BF16), GFX942).mma()
 
 
 def test_registers_left_for_fragments() -> None:
     # one wave per SIMD: 512, less 256 accumulators, less 32; two waves: 256 - 128 - 32
-    assert register_budget(GemmTile(**BF16), GFX950) == 224
-    assert register_budget(GemmTile(**BF16, grid=PING_PONG_GRID), GFX950) == 96
+    assert register_budget(tile(BF16), GFX950) == 224
+    assert register_budget(tile(BF16, grid=PING_PONG_GRID), GFX950) == 96
     with pytest.raises(ConfigError, match="needs 512 of 512 registers for accumulators"):
-        register_budget(GemmTile(**{**BF16, "BM": 512}), GFX950)
+        register_budget(tile(BF16, BM=512), GFX950)
