@@ -14,20 +14,21 @@ from pipeloom.kernels import kernel_for
 from pipeloom.verify import Status
 
 COMMON = settings(
-    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=14
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=18
 )
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
-    kernel = draw(st.sampled_from(["four_wave", "ping_pong"]))
-    m, n = draw(st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2)]))
+    kernel = draw(st.sampled_from(["four_wave", "ping_pong", "single_buffer"]))
+    grids = [(1, 1), (1, 2), (2, 1), (2, 2)] if kernel != "single_buffer" else [(1, 1)]
+    m, n = draw(st.sampled_from(grids))
     return {
         "schedule": "gemm_tile",
         "kernel": kernel,
         "geometry": {
-            "BM": 32 * m,
-            "BN": (32 if kernel == "four_wave" else 64) * n,
+            "BM": (64 if kernel == "single_buffer" else 32) * m,
+            "BN": (64 if kernel == "ping_pong" else 32) * n,
             "BK": draw(st.sampled_from([64, 128])),
             "m": m,
             "n": n,

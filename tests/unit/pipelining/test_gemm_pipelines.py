@@ -107,6 +107,26 @@ def test_every_k_has_a_schedule(k_tiles: int) -> None:
     assert_right(compiled, range(trips, trips + 2))
 
 
+@pytest.mark.parametrize("shape", [{}, {"BM": 64, "BN": 64}, {"BM": 128, "BN": 128, "BK": 128}])
+def test_staging_through_registers(shape: dict[str, int]) -> None:
+    """The third matmul: staging registers, LDS and fragments of each K step all rotate."""
+    compiled = build_schedule(spec(kernel="single_buffer", geometry=shape))
+    kernel = kernel_for(compiled)
+    assert compiled.schedule == "gemm_tile_single_buffer"
+    assert compiled.certificate.proved
+    assert compiled.geometry is not None
+    assert len(kernel.accumulators()) == compiled.geometry.k_mmas >= 2
+    assert_right(compiled, range(4))
+
+
+def test_registers_that_bind_cost_ii() -> None:
+    """One set of staging registers: a load waits for the store before it, and II pays."""
+    compiled = build_schedule(spec(kernel="single_buffer"))
+    per_tile = compiled.certificate.makespan // compiled.config.num_partitions
+    assert per_tile == 2320
+    assert "store -> load -> store" in compiled.notes[0]
+
+
 def test_m_by_n_quadrants() -> None:
     compiled = build_schedule(
         spec(geometry={"BM": 64, "BN": 128, "m": 1, "n": 4}, global_latency=300)
@@ -173,6 +193,11 @@ def test_notes_say_what_was_derived() -> None:
         ({"arch": "gfx900"}, ConfigError, "unknown architecture 'gfx900'"),
         ({"geometry": {"elem_bytes": 8}}, ConfigError, "has no 16x16 matrix instruction"),
         ({"k_tiles": 0}, ConfigError, "k_tiles"),
+        (
+            {"kernel": "single_buffer", "budget": {"registers": 200}},
+            ConfigError,
+            r"take 64 \+ 160 registers per lane, but the budget is 200",
+        ),
         (
             {"budget": {"lds": 1024}, "time_limit": 5.0},
             OrderError,
