@@ -100,3 +100,15 @@ def test_errors(
 ) -> None:
     assert main(["solve", problem, *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_the_bar_shows_ii_bound_and_best(
+    problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["solve", problem]) == 0
+    captured = capsys.readouterr()
+    assert "bound 4" in captured.err
+    assert "II 4" in captured.out
