@@ -60,6 +60,7 @@ from pipeloom.reorder import (
     single_buffer_reorder,
 )
 from pipeloom.schedules.four_wave import Pipeline4Wave
+from pipeloom.schedules.gemm_tile import GemmTileSchedule
 from pipeloom.schedules.ping_pong import DeclarativeSchedule
 from pipeloom.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.spec import build_schedule, load_spec
@@ -83,6 +84,7 @@ from pipeloom.targets.mi355x import (
     mi355x_single_buffer_target,
     mi355x_target,
 )
+from pipeloom.tile import GemmTile
 from pipeloom.verify import Verdict, verify
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
 
@@ -102,6 +104,8 @@ __all__ = [
     "EdgeRule",
     "Evaluation",
     "FragOrder",
+    "GemmTile",
+    "GemmTileSchedule",
     "GraphError",
     "InternalError",
     "KOffsetKind",

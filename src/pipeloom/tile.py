@@ -59,8 +59,9 @@ class WaveGrid:
 
 FOUR_WAVE_GRID = WaveGrid("four_wave", 2, 2, interleaved=True)
 PING_PONG_GRID = WaveGrid("ping_pong", 2, 4, interleaved=False)
+SINGLE_BUFFER_GRID = WaveGrid("single_buffer", 4, 1, interleaved=True)
 GRIDS: Mapping[str, WaveGrid] = MappingProxyType(
-    {grid.name: grid for grid in (FOUR_WAVE_GRID, PING_PONG_GRID)}
+    {grid.name: grid for grid in (FOUR_WAVE_GRID, PING_PONG_GRID, SINGLE_BUFFER_GRID)}
 )
 
 

@@ -24,6 +24,7 @@ from pipeloom.kernels.interface import (
 )
 from pipeloom.kernels.ping_pong import PingPongKernel
 from pipeloom.kernels.single_buffer import SingleBufferKernel
+from pipeloom.kernels.staged_tile import StagedTileKernel
 
 KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
     "ping_pong": PingPongKernel.for_schedule,
@@ -31,6 +32,7 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
     "single_buffer": SingleBufferKernel.for_schedule,
     "gemm_tile": GemmTileKernel.four_wave,
     "gemm_tile_ping_pong": GemmTileKernel.ping_pong,
+    "gemm_tile_single_buffer": StagedTileKernel.for_schedule,
 }
 """Schedule name -> the kernel that runs it."""
 
@@ -62,6 +64,7 @@ __all__ = [
     "Region",
     "Register",
     "SingleBufferKernel",
+    "StagedTileKernel",
     "Step",
     "WalkBuilder",
     "kernel_for",

@@ -1,11 +1,14 @@
 """Is this II possible? The cheapest sufficient answer first.
 
-1. A recurrence or a unit that needs more than II: impossible, without search.
-2. Depth-first search of the core: places most loops in a millisecond, refutes many IIs.
-3. Iterative modulo scheduling of the core, for large bodies.
-4. CP-SAT: on the core when there are no budgets, on the whole body when there are.
+1. A recurrence or a unit that needs more than II, or lifetimes that need more than a budget:
+   impossible, without search.
+2. Modulo list scheduling of the whole body: finds most schedules, with short lifetimes.
+3. Depth-first search of the core: places tighter loops in a millisecond, refutes many IIs.
+4. Iterative modulo scheduling of the core, for large bodies.
+5. CP-SAT: on the core when nothing is budgeted, on the whole body when something is.
 
-A placement of the core is completed to the whole body; when budgets do not fit it, step 4 decides.
+A placement of the core is completed to the whole body; when budgets do not fit it, step 5 decides.
+Limits on the buffers of one channel are edges (``buffer_edges``) and need no step of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pipeloom.modulo.bounds import (
 )
 from pipeloom.modulo.core import Core, Structure
 from pipeloom.modulo.exact import Effort, place_core
+from pipeloom.modulo.floors import exceeds_budget
 from pipeloom.modulo.listing import list_schedule
 from pipeloom.modulo.measure import fits_budget, measure, normalised
 from pipeloom.modulo.place import complete_schedule
@@ -29,6 +33,7 @@ from pipeloom.modulo.problem import ModuloProblem
 from pipeloom.modulo.repair import repair_schedule
 from pipeloom.modulo.search import CoreSearch, Verdict
 from pipeloom.modulo.tighten import tighten_lifetimes
+from pipeloom.modulo.topdown import TopDownScheduler
 from pipeloom.modulo.whole import WholeModel
 
 QUICK_FAILURES = 60
@@ -71,9 +76,16 @@ class Decider:
         self._cores: dict[int, tuple[Core, CoreSearch]] = {}
 
     def quick(self, ii: int, effort: Effort) -> Decision:
-        """Steps 1 to 3; UNKNOWN is a normal answer."""
+        """Steps 1 to 4; UNKNOWN is a normal answer."""
         if ii < self.mii:
             return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
+        if self.budgeted:
+            short = exceeds_budget(self.problem, self.structure.timed(ii), ii)
+            if short is not None:
+                return Decision(ii, Verdict.IMPOSSIBLE, how=f"least lifetimes ({short})")
+        listed = self._top_down(ii)
+        if listed is not None:
+            return listed
         core, search = self._core(ii)
         verdict, placed = search.run(QUICK_FAILURES, effort.spent)
         if verdict is Verdict.IMPOSSIBLE:
@@ -93,8 +105,19 @@ class Decider:
                 return self._complete(core, found, "iterative modulo scheduling")
         return Decision(ii, Verdict.UNKNOWN)
 
+    def _top_down(self, ii: int) -> Decision | None:
+        timed = self.structure.timed(ii)
+        stages = self.problem.budget.stages
+        starts = TopDownScheduler(self.structure, timed, ii, stages).run()
+        if starts is None:
+            return None
+        starts = tighten_lifetimes(self.structure, timed, ii, starts)
+        if self.budgeted and not fits_budget(self.problem, measure(self.problem, ii, starts)):
+            return None
+        return Decision(ii, Verdict.FOUND, normalised(starts), "modulo list scheduling")
+
     def exact(self, ii: int, effort: Effort, work: float | None = None) -> Decision:
-        """Step 4; UNKNOWN only when ``effort`` or ``work`` ran out."""
+        """Step 5; UNKNOWN only when ``effort`` or ``work`` ran out."""
         if effort.spent():
             return Decision(ii, Verdict.UNKNOWN)
         core, _ = self._core(ii)

@@ -1,7 +1,7 @@
 """The smallest II, proved: ``solve_modulo``.
 
 Quick decisions walk up from the lower bound until one finds a schedule; IIs they leave open on
-the way are then settled from below by CP-SAT, each refuted (the bound rises) or found (done).
+the way are then settled by CP-SAT, from below (the bound rises) and just under the best.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ class _Solve:
             self._settle_gaps()
         except KeyboardInterrupt:
             self.effort.interrupted = True
+        if self.best is None and self.lower_bound <= self.max_ii:
+            self._try_fallback()
         if self.best is None:
             raise self._nothing_found()
         starts: Sequence[int] = self.best.starts
@@ -145,9 +147,7 @@ class _Solve:
         """
         if self.lower_bound > self.max_ii or self._quick(self.lower_bound):
             return
-        fallback = self.decider.fallback()
-        if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
-            self._record(fallback)
+        self._try_fallback()
         failed, step = self.lower_bound, 1
         highest = min(self.max_ii, 4 * self.lower_bound + 64)
         while not self.effort.spent():
@@ -158,6 +158,11 @@ class _Solve:
                 step *= 2
             failed = ii
         self._descend(failed)
+
+    def _try_fallback(self) -> None:
+        fallback = self.decider.fallback()
+        if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
+            self._record(fallback)
 
     def _descend(self, failed: int) -> None:
         """Halve the gap between an II that quick search failed at and the best one."""

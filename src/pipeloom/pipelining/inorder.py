@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
-from pipeloom.kernels import Counter, Kernel, Step, kernel_for
+from pipeloom.kernels import Counter, Effect, Kernel, Step, kernel_for
 from pipeloom.modulo import Reservation
 from pipeloom.ops import OpRole, OpTag
 from pipeloom.pipelining.costs import ISSUE, TileCosts
 from pipeloom.pipelining.loop import OpCycles
 
 WAITS = {int(OpTag.WAIT_VM): Counter.VM, int(OpTag.WAIT_LGKM): Counter.LGKM}
-OPERANDS = {0: "A", 1: "B"}
+OPERANDS = ("A", "B")
 WARM_TRIPS, MORE_TRIPS = 8, 8
 
 
@@ -100,7 +100,8 @@ class _Replay:
             self._issue(group, step)
 
     def _issue(self, group: _Group, step: Step) -> None:
-        cycles = self._cycles(step)
+        effect = self._kernel.effect(step, group.wave)
+        cycles = self._cycles(step, effect)
         uses = [use for use in cycles.uses if use.unit != ISSUE]
         start = group.now
         for use in uses:
@@ -112,7 +113,6 @@ class _Replay:
         for use in uses:
             if use.offset == 0:
                 self._hold([use], start, group.share)
-        effect = self._kernel.effect(step, group.wave)
         assert effect.counter is not None
         done = max(start + cycles.latency, group.landed[effect.counter])
         group.landed[effect.counter] = done
@@ -129,16 +129,18 @@ class _Replay:
         while len(queue) > allowed:
             group.now = max(group.now, queue.popleft())
 
-    def _cycles(self, step: Step) -> OpCycles:
-        op = step.op
-        if op.role is OpRole.COMPUTE:
+    def _cycles(self, step: Step, effect: Effect) -> OpCycles:
+        role = step.op.role
+        regions = [*effect.lds_writes, *(read.region for read in effect.lds_reads)]
+        operand = regions[0].operand if regions else ""
+        if role is OpRole.COMPUTE:
             return self._costs.mma()
-        if op.channel in OPERANDS and op.role is OpRole.FRAGMENT_LOAD:
-            return self._costs.fragment(OPERANDS[op.channel])
-        if op.channel in OPERANDS and op.role is OpRole.GLOBAL_LOAD:
-            return self._costs.load(OPERANDS[op.channel])
+        if operand in OPERANDS and role is OpRole.FRAGMENT_LOAD:
+            return self._costs.fragment(operand)
+        if operand in OPERANDS and role is OpRole.GLOBAL_LOAD:
+            return self._costs.load(operand)
         raise ConfigError(
-            f"no tile cost for role {op.role.name} of the {self._kernel.name} kernel",
+            f"no tile cost for role {role.name} of the {self._kernel.name} kernel",
             hint="in_order_cycles takes loads and fragments of A and B, and MMAs",
             field="OpDesc.role",
         )

@@ -58,11 +58,13 @@ class PipelinedLoop:
         """What was derived, as lines for a report."""
         result = self.result
         bound = "proved least" if result.proved else f"at least {result.lower_bound} steps"
+        loose = [item.objective for item in result.objectives if not item.proved]
+        unproved = f"; not proved least: {', '.join(loose)}" if loose else ""
         copies = ", ".join(f"{count} x {name}" for name, count in self.counts)
         return (
             f"{self.cycles_per_tile} cycles per K tile ({bound}), in steps of {self.quantum}: "
             f"{result.certificate.why}",
-            f"{self.stages} stages, kernel of {self.unroll} K tile(s), {copies}",
+            f"{self.stages} stages, kernel of {self.unroll} K tile(s), {copies}{unproved}",
             f"for K of {self.base} + {self.unroll} * trips tiles",
         )
 

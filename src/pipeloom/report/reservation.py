@@ -31,7 +31,7 @@ def render_solution(
 ) -> RenderableType:
     """II against its bounds, the table, the ops, buffers, and why II is not smaller."""
     parts: list[RenderableType] = [_bounds(result, quantum), Text()]
-    parts += [_reservations(result, width, quantum), Text(), _legend(result, quantum)]
+    parts += [*_reservations(result, width, quantum), Text(), _legend(result, quantum)]
     parts += [Text(), _needs(result)]
     parts.append(Text(f"why: {result.certificate.why}"))
     if explanation is not None:
@@ -53,21 +53,15 @@ def _bounds(result: ModuloResult, quantum: int) -> Text:
     return text
 
 
-def _reservations(result: ModuloResult, width: int, quantum: int) -> Table:
+def _reservations(result: ModuloResult, width: int, quantum: int) -> list[RenderableType]:
     names = max((len(table.unit) for table in result.unit_tables), default=4)
     columns = max(8, min(result.ii, width - names - 12))
     per_column = -(-result.ii // columns)
     scale = f"1 column = {per_column} slot(s)"
     if quantum > 1:
         scale += f" of {quantum} cycles"
-    table = Table(
-        title=f"reservation table modulo {result.ii}: {scale}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 1),
-        show_header=False,
-    )
+    title = Text(f"reservation table modulo {result.ii}: {scale}", style="bold")
+    table = Table(box=None, padding=(0, 1), show_header=False)
     table.add_column("unit", no_wrap=True)
     table.add_column("slots", no_wrap=True)
     table.add_column("busy", justify="right", no_wrap=True)
@@ -75,7 +69,7 @@ def _reservations(result: ModuloResult, width: int, quantum: int) -> Table:
         capacity = row.capacity or 1
         busy = f"{100 * row.busy / (capacity * result.ii):.0f}%"
         table.add_row(row.unit, _slots(row, per_column), busy)
-    return table
+    return [title, table]
 
 
 def _slots(row: UnitTable, per_column: int) -> Text:

@@ -51,6 +51,16 @@ def register_budget(tile: GemmTile, machine: Machine) -> int:
     return left
 
 
+def tile_limits(tile: GemmTile, machine: Machine, budget: Budget | None) -> Budget:
+    """``budget`` with the machine's own limits where it has none."""
+    given = Budget() if budget is None else budget
+    return Budget(
+        registers=register_budget(tile, machine) if given.registers is None else given.registers,
+        lds_bytes=machine.lds_kib.value * 1024 if given.lds_bytes is None else given.lds_bytes,
+        stages=given.stages,
+    )
+
+
 def gemm_tile_loop(
     tile: GemmTile,
     machine: Machine,
@@ -59,12 +69,7 @@ def gemm_tile_loop(
 ) -> TileLoop:
     """One K tile of ``tile`` on ``machine``; limits not in ``budget`` are the machine's."""
     costs = TileCosts(tile, machine, global_latency)
-    given = Budget() if budget is None else budget
-    limits = Budget(
-        registers=register_budget(tile, machine) if given.registers is None else given.registers,
-        lds_bytes=machine.lds_kib.value * 1024 if given.lds_bytes is None else given.lds_bytes,
-        stages=given.stages,
-    )
+    limits = tile_limits(tile, machine, budget)
     build = _Builder(tile, costs)
     for operand in "AB":
         build.loads(operand)

@@ -1,8 +1,9 @@
 """The modulo matmul: one K tile is declared; depth, buffers and phases are derived.
 
-The wave grids are those of the specification's kernels: ``four_wave`` (one wave per SIMD) and
-``ping_pong`` (eight waves, two per SIMD). What the specification fixes by hand, two LDS stages and
-an order for them, follows here from the machine's costs and budgets.
+The wave grids are those of the specification's kernels: ``four_wave`` (one wave per SIMD),
+``ping_pong`` (eight waves, two per SIMD) and ``single_buffer`` (staged through registers). What the
+specification fixes by hand, the LDS stages and an order for them, follows here from the machine's
+costs and budgets.
 
     compiled = compile_schedule(GemmTileSchedule(tile, machine_for("gfx950")))
 """
@@ -29,9 +30,13 @@ from pipeloom.modulo import Budget, Objective
 from pipeloom.ops import OpDesc
 from pipeloom.pipelining import DEFAULT_OBJECTIVES, PipeliningGoal, TileLoop
 from pipeloom.schedules.gemm_loop import gemm_tile_loop
+from pipeloom.schedules.staged_loop import staged_tile_loop
 from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine
-from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, GemmTile
+from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, SINGLE_BUFFER_GRID, GemmTile
+
+TIME_LIMIT = 20.0
+"""Seconds; a search that has not ended by then keeps the best so far and says so in a note."""
 
 
 class GemmTileSchedule(PipelineSchedule):
@@ -51,13 +56,14 @@ class GemmTileSchedule(PipelineSchedule):
         global_latency: int | None = None,
         k_tiles: int | None = None,
         objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES,
-        time_limit: float | None = None,
+        time_limit: float | None = TIME_LIMIT,
     ) -> None:
         check_instance("GemmTileSchedule", "tile", tile, GemmTile)
         check_instance("GemmTileSchedule", "machine", machine, Machine)
         self.tile = tile
         self.machine = machine
-        self.loop: TileLoop = gemm_tile_loop(tile, machine, budget, global_latency)
+        declare = staged_tile_loop if tile.grid is SINGLE_BUFFER_GRID else gemm_tile_loop
+        self.loop: TileLoop = declare(tile, machine, budget, global_latency)
         self._goal = PipeliningGoal(
             loop=self.loop,
             k_tiles=k_tiles,
@@ -67,7 +73,7 @@ class GemmTileSchedule(PipelineSchedule):
 
     @property
     def name(self) -> str:
-        """``gemm_tile``, or ``gemm_tile_ping_pong`` on eight waves."""
+        """``gemm_tile``; other wave grids add their name."""
         grid = self.tile.grid
         return "gemm_tile" if grid is FOUR_WAVE_GRID else f"gemm_tile_{grid.name}"
 
@@ -132,7 +138,10 @@ class BudgetSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileSpec:
-    """A tile shape; the MMA shape is the machine's 16x16 one for the element size by default."""
+    """A tile shape; the MMA shape is the machine's 16x16 one for the element size by default.
+
+    m x n quadrants: 2 x 2, or 1 x 1 where a tile is staged through registers.
+    """
 
     BM: int = 256
     BN: int = 256
@@ -141,8 +150,8 @@ class TileSpec:
     MMA_N: int = 16
     MMA_K: int | None = None
     elem_bytes: int = 2
-    m: int = 2
-    n: int = 2
+    m: int | None = None
+    n: int | None = None
 
 
 DEFAULT_BK = {("gfx950", 2): 64, ("gfx950", 1): 128, ("gfx942", 2): 32, ("gfx942", 1): 64}
@@ -160,7 +169,7 @@ class GemmTileSpec:
     global_latency: int | None = None
     k_tiles: int | None = None
     objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
-    time_limit: float | None = None
+    time_limit: float | None = TIME_LIMIT
 
     def build(self) -> GemmTileSchedule:
         """The schedule it describes."""
@@ -172,6 +181,8 @@ class GemmTileSpec:
             )
         machine = machine_for(self.arch)
         shape = self.geometry
+        grid = GRIDS[self.kernel]
+        quadrants = 1 if grid is SINGLE_BUFFER_GRID else 2
         tile = GemmTile(
             BM=shape.BM,
             BN=shape.BN,
@@ -180,9 +191,9 @@ class GemmTileSpec:
             MMA_N=shape.MMA_N,
             MMA_K=shape.MMA_K or _widest_k(machine, shape),
             elem_bytes=shape.elem_bytes,
-            m=shape.m,
-            n=shape.n,
-            grid=GRIDS[self.kernel],
+            m=shape.m or quadrants,
+            n=shape.n or quadrants,
+            grid=grid,
             dma_bytes=machine.dma_max_bytes_per_lane.value,
         )
         return GemmTileSchedule(

@@ -3,7 +3,8 @@
 The kernel model says which waves walk which entries and what an entry touches; the tile shape says
 how many instructions that takes (KERNELS.md section 3 of the specification):
 
-    load      one 16-byte-per-lane LDS-DMA per vmcnt entry, each after a write of m0
+    load      one LDS-DMA per vmcnt entry, each after a write of m0; 16 bytes per lane, or 4
+              where the machine has no more and the counts say so
     fragment  one ds_read per lgkmcnt entry
     MMA       a quadrant: (BK / MMA_K) steps of its m x n matrix instructions
     loop      two scalar instructions and the branch back
@@ -96,6 +97,7 @@ class _Lowering:
         self.matrix_op = _matrix_op(geometry, machine)
         self.mmas = _mmas_per_op(geometry, kernel, compiled)
         self.fragment_bytes = _fragment_bytes(geometry)
+        self.load_bytes = _load_bytes(geometry, machine, kernel, compiled)
 
     def part(self, wave: int, phase: Phase) -> tuple[Instruction, ...]:
         steps = [s for s in self.kernel.walk(self.compiled, wave, 1) if s.phase is phase]
@@ -117,7 +119,7 @@ class _Lowering:
         if op.role is OpRole.GLOBAL_LOAD:
             pair = (
                 Instruction.salu(label=f"m0 for {label}", entry=slot),
-                Instruction.global_load(LOAD_BYTES, to_lds=True, label=label, entry=slot),
+                Instruction.global_load(self.load_bytes, to_lds=True, label=label, entry=slot),
             )
             return pair * effect.entries
         if op.role is OpRole.FRAGMENT_LOAD:
@@ -167,6 +169,19 @@ def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSch
     tiles = kernel.tiles_per_iteration
     whole = (geometry.BM // geometry.MMA_M) * (geometry.BN // geometry.MMA_N) * geometry.k_mmas
     return whole * tiles // (ops * kernel.waves)
+
+
+def _load_bytes(
+    geometry: KernelGeometry, machine: Machine, kernel: Kernel, compiled: CompiledSchedule
+) -> int:
+    """Bytes per lane of a load: 16, or what the machine can where the counts were made for that."""
+    pieces = {
+        op.subtile for op in compiled.body if op.role is OpRole.GLOBAL_LOAD and op.channel == 0
+    }
+    lanes = len(pieces) * kernel.waves * 64 * geometry.vm_per_load_a
+    narrow = machine.dma_max_bytes_per_lane.value
+    whole = geometry.BM * geometry.BK * geometry.elem_bytes
+    return min(LOAD_BYTES, narrow) if lanes and whole <= lanes * narrow else LOAD_BYTES
 
 
 def _fragment_bytes(geometry: KernelGeometry) -> int:

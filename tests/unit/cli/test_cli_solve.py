@@ -1,0 +1,114 @@
+"""``pipeloom solve``: schedules, problem files, budgets, explanations, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeloom.cli.main import main
+from pipeloom.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+
+DOT = ModuloProblem(
+    name="dot",
+    units=(Unit("mem", 1), Unit("mfma", 1), Unit("ports", 2)),
+    ops=(
+        Op("load", 8, (Reservation("mem", 2), Reservation("ports", 1)), load=True),
+        Op("mma", 4, (Reservation("mfma", 4),)),
+    ),
+    edges=(Edge(0, 1, 8), Edge(1, 1, 4, distance=1)),
+)
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> str:
+    path = tmp_path / "dot.json"
+    path.write_text(DOT.to_json())
+    return str(path)
+
+
+def test_a_problem_file(problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", problem, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "II 4 (proved optimal); ResMII 4, RecMII 4" in out
+    assert "critical recurrence: mma -> mma" in out
+    assert "reservation table modulo 4: 1 column = 1 slot(s)" in out
+    lines = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    assert lines["mfma"] == ["bbbb", "100%"]
+    assert lines["mem"] == ["aa..", "50%"]
+    assert lines["ports"] == ["1...", "12%"]
+    assert "stages 3" in out
+    assert "II 3 is impossible; these conflict (minimal):" in out
+
+
+def test_json(problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", problem, "--explain", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["ii"], data["proved"], data["quantum"]) == (4, True, 1)
+    assert data["explanation"]["ii"] == 3
+    assert data["explanation"]["minimal"] is True
+
+
+def test_an_ii_that_is_impossible_is_explained(
+    problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", problem, "--ii", "3"]) == 1
+    assert "II = 3 is impossible:" in capsys.readouterr().out
+    assert main(["solve", problem, "--ii", "3", "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["ii"] is None
+    assert data["explanation"]["words"]
+    assert main(["solve", problem, "--ii", "9"]) == 0
+
+
+def test_a_stage_budget_costs_ii(problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", problem, "--budget", "stages=2", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["stages"] <= 2
+    assert data["ii"] > 4
+
+
+def test_the_gemm_tile(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--set", "BM=64", "--set", "BN=64"]
+    assert main(["solve", "gemm_tile", *small, "--budget", "lds=65536,stages=4"]) == 0
+    out = capsys.readouterr().out
+    assert "gemm_tile four_wave 64x64x64" in out
+    assert "steps of 16 cycles" in out
+    assert "buffers: LDS A0 " in out
+
+
+def test_a_declared_body(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "single_buffer", "--json", "--objectives", ""]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["proved"] is True
+    assert data["ii"] >= 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "vgpr=9"], "--budget has no limit 'vgpr'"),
+        (["--budget", "lds=much"], "--budget lds is 'much', but must be a positive integer"),
+        (["--objectives", "beauty"], "--objectives has 'beauty'"),
+        (["--set", "BM=64"], "is a problem file, which --set cannot change"),
+        (["--time-limit", "0"], "time_limit is 0.0"),
+    ],
+)
+def test_errors(
+    problem: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", problem, *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_bar_shows_ii_bound_and_best(
+    problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["solve", problem]) == 0
+    captured = capsys.readouterr()
+    assert "bound 4" in captured.err
+    assert "II 4" in captured.out

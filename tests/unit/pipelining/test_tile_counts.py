@@ -1,0 +1,101 @@
+"""Instruction counts of a tile against KERNELS.md section 3, and what they cost a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeloom.errors import ConfigError
+from pipeloom.geometry import KernelGeometry
+from pipeloom.pipelining.costs import LDS, MEMORY, MFMA, VMEM, TileCosts
+from pipeloom.schedules.gemm_loop import register_budget
+from pipeloom.targets.gfx942 import GFX942
+from pipeloom.targets.gfx950 import GFX950
+from pipeloom.tile import FOUR_WAVE_GRID, PING_PONG_GRID, GemmTile, WaveGrid
+
+BF16 = {"BM": 256, "BN": 256, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
+FP8 = {"BM": 256, "BN": 256, "BK": 128, "MMA_M": 16, "MMA_N": 16, "MMA_K": 128, "elem_bytes": 1}
+
+
+def tile(shape: dict[str, int], **changes: Any) -> GemmTile:
+    return GemmTile(**{**shape, **changes})
+
+
+@pytest.mark.parametrize("shape", [BF16, FP8, {**BF16, "BM": 128, "BN": 128, "BK": 128}])
+@pytest.mark.parametrize(
+    ("grid", "derive"),
+    [(FOUR_WAVE_GRID, KernelGeometry.four_wave), (PING_PONG_GRID, KernelGeometry.ping_pong)],
+)
+def test_counts_agree_with_the_kernels_of_the_specification(
+    shape: dict[str, int], grid: WaveGrid, derive: Callable[..., KernelGeometry]
+) -> None:
+    assert tile(shape, grid=grid).geometry() == derive(**shape)
+
+
+def test_quadrants_share_the_work() -> None:
+    coarse, fine = tile(BF16), tile(BF16, m=4, n=4)
+    assert coarse.mmas_per_op == 4 * fine.mmas_per_op
+    assert coarse.fragment_reads("A") == 2 * fine.fragment_reads("A")
+    assert coarse.tile_bytes == fine.tile_bytes == 2 * 256 * 64 * 2
+    assert (coarse.pieces("A"), fine.pieces("A")) == (2, 4)
+    assert tile(BF16, m=4, grid=PING_PONG_GRID).pieces("A") == 2
+
+
+def test_narrow_dma_takes_four_times_the_loads() -> None:
+    wide, narrow = tile(BF16), tile(BF16, dma_bytes=4)
+    assert narrow.load_entries("B") == 4 * wide.load_entries("B") == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"BM": 48}, r"WM/MMA_M|WM \(24\)"),
+        ({"BK": 48}, r"BK \(48\) is not a positive multiple of MMA_K \(32\)"),
+        ({"m": 3}, r"rows of A \(256\) is not a positive multiple of pieces \(3\)"),
+        ({"MMA_M": 3}, r"WM \(128\) is not a positive multiple of MMA_M \(3\)"),
+        ({"dma_bytes": 32}, "dma_bytes"),
+        ({"BM": 0}, "BM"),
+    ],
+)
+def test_shapes_that_do_not_divide(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tile(BF16, **changes)
+
+
+def test_costs_of_the_bf16_tile_on_gfx950() -> None:
+    costs = TileCosts(tile(BF16), GFX950)
+    held = {use.unit: use.occupancy for use in costs.load("A").uses}
+    # 128 rows of 128 bytes: 16 KiB, at 64, 45 and 256 bytes per cycle
+    assert (held[VMEM], held[MEMORY], held[LDS]) == (256, 365, 64)
+    assert costs.load("A").latency == 600 + 365
+    # 8 reads of 16 bytes for each of 256 lanes at 256 bytes per cycle
+    assert {use.unit: use.occupancy for use in costs.fragment("B").uses}[LDS] == 128
+    # 32 MFMAs of 16 cycles
+    assert {use.unit: use.occupancy for use in costs.mma().uses}[MFMA] == 512
+    assert costs.mfma_bound == 4 * 512
+
+
+@pytest.mark.parametrize("grid", [FOUR_WAVE_GRID, PING_PONG_GRID])
+def test_the_matrix_units_work_the_same_however_waves_share(grid: WaveGrid) -> None:
+    assert TileCosts(tile(BF16, grid=grid), GFX950).mfma_bound == 2048
+    assert TileCosts(tile(FP8, grid=grid), GFX950).mfma_bound == 2048
+
+
+def test_a_barrier_is_dear_with_one_wave_per_simd() -> None:
+    assert TileCosts(tile(BF16), GFX950).publish == 37
+    assert TileCosts(tile(BF16, grid=PING_PONG_GRID), GFX950).publish == 1
+
+
+def test_a_matrix_instruction_the_machine_lacks() -> None:
+    with pytest.raises(ConfigError, match="gfx942 has no MFMA '16x16x32_f16'"):
+        TileCosts(tile(BF16), GFX942).mma()
+
+
+def test_registers_left_for_fragments() -> None:
+    # one wave per SIMD: 512, less 256 accumulators, less 32; two waves: 256 - 128 - 32
+    assert register_budget(tile(BF16), GFX950) == 224
+    assert register_budget(tile(BF16, grid=PING_PONG_GRID), GFX950) == 96
+    with pytest.raises(ConfigError, match="needs 512 of 512 registers for accumulators"):
+        register_budget(tile(BF16, BM=512), GFX950)
