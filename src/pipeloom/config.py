@@ -143,8 +143,10 @@ class SchedulingStrategy(IntEnum):
 class PipelineConfig:
     """The shape of the software pipeline on one target.
 
-    ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe the pipeline for
-    readers and tools; compiling derives what they say from the body and the cost model.
+    ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe the pipeline; the
+    double- and single-buffer passes derive what they say from the body and the cost model. A
+    pipelined loop (MODULO) states in ``prologue_fill`` the K tiles beside its loop and in
+    ``num_partitions`` those of one trip, and its kernel model reads both.
     """
 
     depth: int
