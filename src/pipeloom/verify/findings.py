@@ -49,7 +49,8 @@ class FindingKind(Enum):
     WAR = "war"
     """A load may land before an earlier access of its region is over: an old read, or a write."""
     REGISTER = "register"
-    """An op reads registers whose load is still in flight, or that nothing has loaded."""
+    """An op reads registers whose load is in flight, that nothing has loaded, or that two loads
+    on different counters fill in an unknown order."""
     ACCOUNTING = "accounting"
     """An accumulator does not sum every K tile exactly once, A and B of the same tile."""
     BARRIER = "barrier"

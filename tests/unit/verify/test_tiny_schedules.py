@@ -109,6 +109,49 @@ def test_a_raw_that_latency_does_not_hide_is_a_race(toy: Any) -> None:
     assert "undefined data instead of K tile 0" in shortest.counterexample.steps[-1].text
 
 
+LOAD_USE = {
+    "prologue": "",
+    "kernel": "load@-1 vm0 bar frag lg0 mma bar",
+    "epilogue": "load@-1 vm0 bar frag lg0 mma bar",
+}
+"""No pipelining: each trip loads, reads and sums one tile."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # in flight for good: it may land between lg0 and the MMA
+        "load@-1 vm0 bar direct@-1 frag lg0 mma bar",
+        # retired before the MMA, but maybe after the fragment that should have replaced it
+        "load@-1 vm0 bar direct@-1 frag lg0 vm0 mma bar",
+    ],
+)
+def test_an_older_load_of_a_register_on_another_counter_is_found(toy: Any, line: str) -> None:
+    assert verify(toy.compiled(**LOAD_USE), toy.Kernel()).proved
+    verdict = verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel())
+    assert verdict.status is Status.RACE
+    assert {f.kind for f in verdict.findings} == {FindingKind.REGISTER}
+    finding = verdict.findings[0]
+    assert finding.first is not None
+    assert (finding.first.entry, finding.second.entry) == ("kernel[3]", "kernel[4]")
+    assert "does not wait for it before" in finding.why
+    assert finding.counterexample is not None
+    assert "lands over it" in finding.counterexample.steps[2].text
+    assert "hold the older load" in finding.counterexample.steps[3].text
+
+
+def test_an_older_load_of_a_register_that_has_retired_is_harmless(toy: Any) -> None:
+    line = "load@-1 direct@-1 vm0 bar frag lg0 mma bar"
+    verdict = verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel())
+    assert verdict.proved
+    assert [(d.slot, d.always) for d in verdict.dead_work] == [(1, True)]
+
+
+def test_an_older_load_of_a_register_on_its_own_counter_retires_first(toy: Any) -> None:
+    line = "load@-1 vm0 bar frag1 frag lg0 mma bar"
+    assert verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel()).proved
+
+
 def test_reading_twice_is_an_accounting_error(toy: Any) -> None:
     """The kernel never loads: every iteration sums tile 0 again."""
     verdict = verify(
