@@ -5,7 +5,8 @@
     # PROVED: ping_pong; state repeats after 1 iteration with period 1; ...
 
 Runs trip count after trip count, checking all obligations on each, until the state at the loop's
-cut repeats (see ``induction``); then longer runs add nothing.
+cut repeats (see ``induction``); then longer runs add nothing, provided that the kernel's walk is a
+loop at all (``kernels.shape``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ScheduleError
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Kernel, Step, kernel_for
+from pipeloom.kernels.shape import check_loop
 from pipeloom.ops import Phase
 from pipeloom.verify.counterexample import HazardStory
 from pipeloom.verify.findings import (
@@ -72,6 +74,7 @@ def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
         if ledger.runs_without_news > ENOUGH_TRIPS:
             break
         trips += 1
+    check_loop(model, compiled, trips)
     coverage = Coverage(
         tuple(range(model.min_trips, trips + 1)),
         None if repeat is None else repeat[0],

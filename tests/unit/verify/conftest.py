@@ -3,7 +3,8 @@
     toy.compiled(prologue="load", kernel="...", epilogue="vm0 bar frag lg0 mma")
 
 Words: ``load`` (or ``load1`` into stage 1; ``load@1`` with k_offset K1), ``frag`` / ``frag1`` (from
-stage 1) into register A0, ``direct`` (its K tile to A0 past LDS, on the VM counter), ``mma``, ``vm<n>`` and ``lg<n>`` waits, ``bar``. Each trip sums one tile.
+stage 1) into register A0, ``direct`` (its K tile to A0 past LDS, on the VM counter), ``mma``,
+``vm<n>`` and ``lg<n>`` waits, ``bar``. Each trip sums one tile.
 """
 
 from __future__ import annotations
