@@ -148,7 +148,10 @@ def test_a_missing_wait_for_the_first_fragments_is_a_race() -> None:
     fragments = [e.op for e in compiled.prologue[:wait] if e.op.role is OpRole.FRAGMENT_LOAD]
     assert {op.latency for op in fragments} == {0}
 
-    verdict = verify(edited(compiled, Phase.PROLOGUE, lambda entries: entries.pop(wait)))
+    def drop(entries: list[ScheduleEntry]) -> None:
+        del entries[wait]
+
+    verdict = verify(edited(compiled, Phase.PROLOGUE, drop))
     found = between(verdict, FindingKind.REGISTER, Phase.PROLOGUE, Phase.KERNEL)
     assert found
     assert any(f.status is Status.RACE for f in found)

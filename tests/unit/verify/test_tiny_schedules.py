@@ -25,7 +25,9 @@ def test_the_good_schedule_is_proved_for_every_trip_count(toy: Any) -> None:
     assert verdict.dead_work == ()
     assert verdict.coverage.repeats_from is not None
     assert verdict.coverage.period == 1
-    assert "by induction" in verdict.summary()
+    assert verdict.summary().endswith(
+        "hazards of trip counts 0 to 2 checked one by one, 3+ by induction"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,7 @@ def test_timing_names_the_margin(toy: Any) -> None:
     # frag at t, lg0 done at t + 20, load at once after: lands 200 later, minus the end of the read
     assert finding.margin is not None
     assert 195 <= finding.margin <= 205
+    assert verdict.summary().endswith("by induction; margins from trip counts 0 to 3")
     assert verdict.status.exit_code == 3
 
 
