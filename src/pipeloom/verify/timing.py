@@ -47,6 +47,10 @@ def latencies_by_tag(compiled: CompiledSchedule) -> dict[int, int]:
     return {tag: min(found) for tag, found in stated.items() if len(found) == 1}
 
 
+STEADY_AFTER = 4
+"""Times that an op must fill its counter before the laps around it are all alike."""
+
+
 class NominalTiming:
     """The nominal run of all wave groups, computed once per trip count.
 
@@ -134,13 +138,36 @@ class _GroupClock:
             self._windows[id(access)] = Window(self.now, self.now, self.now)
             self.now += 1
             return
-        first = first_done = done = -1
-        for _ in range(access.entries):
-            self._drain(access.counter, access.counter.limit - 1)
-            done = max(self.now + latency, self._last_done[access.counter])
-            self._last_done[access.counter] = done
-            self._done[access.counter].append(done)
-            if first < 0:
-                first, first_done = self.now, done
-            self.now += 1
-        self._windows[id(access)] = Window(first, first_done, done)
+        counter = access.counter
+        first, first_done = self._enter(counter, latency)
+        rest = access.entries - 1
+        laps = (rest - STEADY_AFTER * counter.limit) // counter.limit
+        if laps > 0:
+            for _ in range(rest - laps * counter.limit):
+                self._enter(counter, latency)
+            self._skip(counter, laps * max(latency, counter.limit))
+        else:
+            for _ in range(rest):
+                self._enter(counter, latency)
+        self._windows[id(access)] = Window(first, first_done, self._last_done[counter])
+
+    def _enter(self, counter: Counter, latency: int) -> tuple[int, int]:
+        """Issue one entry, when there is room for it; the cycles of issue and completion."""
+        self._drain(counter, counter.limit - 1)
+        issue = self.now
+        done = max(issue + latency, self._last_done[counter])
+        self._last_done[counter] = done
+        self._done[counter].append(done)
+        self.now += 1
+        return issue, done
+
+    def _skip(self, counter: Counter, cycles: int) -> None:
+        """Let ``cycles`` pass in which as many entries complete as are issued.
+
+        Once the counter is full of entries of one op, entry i issues at
+        ``t(i) = max(t(i-1) + 1, t(i-limit) + latency)``, and within ``limit`` entries that becomes
+        ``t(i) = t(i-limit) + max(latency, limit)``: each lap around the counter takes as long.
+        """
+        self.now += cycles
+        self._last_done[counter] += cycles
+        self._done[counter] = deque(done + cycles for done in self._done[counter])
