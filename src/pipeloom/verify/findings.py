@@ -264,6 +264,8 @@ class Verdict:
             for status in (Status.RACE, Status.TIMING)
             if (n := sum(f.status is status for f in self.findings))
         ]
+        if n := len(self.of_kind(FindingKind.ENCODING)):
+            counts.append(f"{n} wait{'s' if n > 1 else ''} that no counter can hold")
         findings = f" ({', '.join(counts)})" if counts else ""
         coverage = self.coverage.describe()
         if any(f.margin is not None for f in self.findings):

@@ -228,11 +228,16 @@ def test_a_wait_that_cannot_be_encoded_is_no_wait(toy: Any) -> None:
     (note,) = verdict.findings
     assert (note.kind, note.status) == (FindingKind.ENCODING, Status.PROVED)
     assert "holds at most 15: a wait for 16 is no wait" in note.why
+    assert verdict.summary().startswith("PROVED (1 wait that no counter can hold): toy; ")
     harmful = verify(
         toy.compiled(**{**GOOD, "kernel": "load mma vm64 bar frag lg0 bar"}), toy.Kernel()
     )
     assert {f.kind for f in harmful.findings} >= {FindingKind.ENCODING, FindingKind.RAW}
     assert harmful.status is not Status.PROVED
+    twice = {**GOOD, "kernel": "load mma vm64 bar frag lg16 bar"}
+    summary = verify(toy.compiled(**twice), toy.Kernel()).summary()
+    assert "RACE, " in summary
+    assert ", 2 waits that no counter can hold): toy; " in summary
 
 
 def test_uneven_barriers_hang(toy: Any) -> None:
