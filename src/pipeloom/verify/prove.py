@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from pipeloom.checks import check_instance
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ScheduleError
 from pipeloom.graph import describe_op
@@ -50,6 +51,9 @@ def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
     ``kernel`` is the model of the kernel that runs the schedule, by default the shipped one of
     that name.
     """
+    check_instance("verify", "compiled", compiled, CompiledSchedule)
+    if kernel is not None:
+        check_instance("verify", "kernel", kernel, Kernel)
     model = kernel_for(compiled) if kernel is None else kernel
     ledger = _Ledger(latencies_by_tag(compiled))
     states: list[Hashable] = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pipeloom import ConfigError, ScheduleError
+from pipeloom.kernels import kernel_for
+from pipeloom.synchronize import synchronize
 from pipeloom.verify import FindingKind, Status, verify
 
 GOOD: dict[str, str] = {
@@ -263,3 +266,17 @@ def test_rejections(toy: Any) -> None:
         verify(toy.compiled("bar"), toy.Kernel())
     with pytest.raises(ConfigError, match="takes 0 entries"):
         verify(toy.compiled(**GOOD), toy.Kernel(vm=0))
+
+
+@pytest.mark.parametrize("call", [verify, synchronize])
+def test_arguments_of_the_wrong_type(toy: Any, call: Callable[..., object]) -> None:
+    name = call.__name__
+    for wrong in (3, None, "ping_pong"):
+        message = f"{name}.compiled is {wrong!r}, but must be of type CompiledSchedule"
+        with pytest.raises(ConfigError, match=message):
+            call(wrong)
+    message = f"{name}.kernel is 3, but must be of type Kernel"
+    with pytest.raises(ConfigError, match=message):
+        call(toy.compiled(**GOOD), kernel=3)
+    with pytest.raises(ConfigError, match=r"kernel_for\.compiled is 3, but must be of type"):
+        kernel_for(3)  # type: ignore[arg-type]
