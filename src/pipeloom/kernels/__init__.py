@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_instance, nearest
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.kernels.four_wave import FourWaveKernel
@@ -39,6 +39,7 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
 
 def kernel_for(compiled: CompiledSchedule) -> Kernel:
     """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
+    check_instance("kernel_for", "compiled", compiled, CompiledSchedule)
     make = KERNELS.get(compiled.schedule)
     if make is None:
         raise ConfigError(

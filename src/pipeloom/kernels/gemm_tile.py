@@ -93,9 +93,9 @@ class GemmTileKernel(Kernel):
         """Prologue, loop, epilogue; each piece's loads take the K tiles in sequence."""
         walk = WalkBuilder()
         loaded: dict[tuple[int, int], int] = {}
-        phases = [(compiled.prologue, None), *((compiled.kernel, i) for i in range(trips))]
-        for entries, trip in [*phases, (compiled.epilogue, None)]:
-            k_base = self.tiles(trips if trip is None else trip)
+        loop = [(compiled.kernel, i, self.tiles(i)) for i in range(trips)]
+        ends = (compiled.prologue, None, 0), (compiled.epilogue, None, self.tiles(trips))
+        for entries, trip, k_base in [ends[0], *loop, ends[1]]:
             for slot, entry in enumerate(entries):
                 tile = None
                 if entry.op.role is OpRole.GLOBAL_LOAD:

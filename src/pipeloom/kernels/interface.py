@@ -227,10 +227,14 @@ class WalkBuilder:
         index = len(self._steps)
         self._steps.append(Step(index, entry.op, entry.phase, slot, iteration, k_base, tile))
 
-    def own_barrier(self, origin: str, phase: Phase, k_base: int) -> None:
-        """Append a barrier of the kernel itself."""
+    def own_barrier(
+        self, origin: str, phase: Phase, k_base: int, iteration: int | None = None
+    ) -> None:
+        """Append a barrier of the kernel itself; one in the loop belongs to its iteration."""
         index = len(self._steps)
-        self._steps.append(Step(index, OpDesc.barrier(), phase, -1, None, k_base, None, origin))
+        self._steps.append(
+            Step(index, OpDesc.barrier(), phase, -1, iteration, k_base, None, origin)
+        )
 
     def done(self) -> tuple[Step, ...]:
         """The finished walk."""

@@ -88,7 +88,7 @@ class _Collector:
         self.conflicts: dict[tuple[int, int], OrderConflict] = {}
 
     def registers(self, kind: WaveClass, use: Use) -> None:
-        """What an MMA or store reads must have been loaded."""
+        """What an MMA or store reads must have been loaded, and by nothing else after that."""
         for register, read in use.operands:
             if read is None:
                 raise OrderError(
@@ -96,6 +96,9 @@ class _Collector:
                     hint="load the fragment first; no synchronisation can repair this",
                 )
             self._order(read.access, kind, use.access, kind, True)
+            for shared, older in read.rivals:
+                if shared == register:
+                    self._order(older.access, kind, read.access, kind, True)
 
     def memory(self, kind: WaveClass, read: Read) -> None:
         """The load of the read's own generation, and the next one, in every slice."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipeloom.checks import check_instance
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.graph import describe_op
@@ -52,6 +53,9 @@ def synchronize(
     with ``reorder`` the fewest data ops move instead, and a note on the result says which. Compiler
     fences and priorities stay where they are among the data ops.
     """
+    check_instance("synchronize", "compiled", compiled, CompiledSchedule)
+    if kernel is not None:
+        check_instance("synchronize", "kernel", kernel, Kernel)
     model = kernel_for(compiled) if kernel is None else kernel
     if keep_barriers:
         result, notes = derive_waits(model, compiled, reorder)

@@ -69,10 +69,10 @@ class HazardStory:
     def steps(self) -> tuple[CounterexampleStep, ...]:
         """The interleaving."""
         hazard = self._hazard
-        if hazard.kind in (FindingKind.ACCOUNTING, FindingKind.REGISTER):
-            return (*self._simple(), *self._consumed())
         if hazard.is_output:
             return (*self._late_write(), *self._consumed())
+        if hazard.kind in (FindingKind.ACCOUNTING, FindingKind.REGISTER):
+            return (*self._simple(), *self._consumed())
         if hazard.same_wave:
             return (*self._same_wave(), *self._consumed())
         ahead, behind = self._ahead()
@@ -204,7 +204,9 @@ class HazardStory:
         if hazard.is_output:
             in_wave = self.second_wave
         place = Place.of(hazard.use.access.step, in_wave)
-        if hazard.kind is FindingKind.REGISTER:
+        if hazard.kind is FindingKind.REGISTER and hazard.is_output:
+            text = f"{place.op} reads {hazard.where}, which hold the older load"
+        elif hazard.kind is FindingKind.REGISTER:
             text = f"{place.op} reads {hazard.where} before they are loaded"
         elif hazard.expected is None or hazard.seen == hazard.expected:
             text = f"{place.op} takes it"

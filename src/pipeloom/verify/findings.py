@@ -49,7 +49,8 @@ class FindingKind(Enum):
     WAR = "war"
     """A load may land before an earlier access of its region is over: an old read, or a write."""
     REGISTER = "register"
-    """An op reads registers whose load is still in flight, or that nothing has loaded."""
+    """An op reads registers whose load is in flight, that nothing has loaded, or that two loads
+    on different counters fill in an unknown order."""
     ACCOUNTING = "accounting"
     """An accumulator does not sum every K tile exactly once, A and B of the same tile."""
     BARRIER = "barrier"
@@ -195,8 +196,12 @@ class Coverage:
 
     If ``repeats_from`` is set, the state of the machine at loop head ``repeats_from + period``
     equals that at ``repeats_from`` up to a shift of K, so longer runs add nothing to the trip
-    counts in ``checked``: the verdict holds for all. Otherwise only those in ``checked`` were
-    examined, which happens only for schedules that are wrong.
+    counts in ``checked``: the same pairs of entries, and no others, are hazards at every trip
+    count. Otherwise only those in ``checked`` were examined, which happens only for schedules that
+    are wrong.
+
+    Cycles are not part of that state. Margins, and with them which hazards are TIMING and which
+    RACE, come from the nominal runs of the trip counts in ``checked`` alone.
     """
 
     checked: tuple[int, ...]
@@ -211,8 +216,12 @@ class Coverage:
         plural = "" if self.repeats_from == 1 else "s"
         return (
             f"state repeats after {self.repeats_from} iteration{plural} with period {self.period}; "
-            f"trip counts {low} to {high - 1} checked one by one, {high}+ by induction"
+            f"hazards of trip counts {low} to {high - 1} checked one by one, {high}+ by induction"
         )
+
+    def describe_margins(self) -> str:
+        """What the margins are about."""
+        return f"margins from trip counts {self.checked[0]} to {self.checked[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +264,13 @@ class Verdict:
             for status in (Status.RACE, Status.TIMING)
             if (n := sum(f.status is status for f in self.findings))
         ]
+        if n := len(self.of_kind(FindingKind.ENCODING)):
+            counts.append(f"{n} wait{'s' if n > 1 else ''} that no counter can hold")
         findings = f" ({', '.join(counts)})" if counts else ""
-        return f"{self.status.name}{findings}: {self.schedule}; {self.coverage.describe()}"
+        coverage = self.coverage.describe()
+        if any(f.margin is not None for f in self.findings):
+            coverage += f"; {self.coverage.describe_margins()}"
+        return f"{self.status.name}{findings}: {self.schedule}; {coverage}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""

@@ -145,6 +145,7 @@ class _Frame:
             self._name(read.access.step),
             tuple(tiles),
             read.access.retire >= self._cut[kind.group],
+            tuple((register, self._name(older.access.step)) for register, older in read.rivals),
         )
 
     def _past_writes(self, owner: WaveClass, region: Region) -> list[Write]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeloom.kernels.interface import Accumulator
+from pipeloom.kernels.interface import Accumulator, Register
 from pipeloom.verify.findings import FindingKind
 from pipeloom.verify.model import Access, happens_before
 from pipeloom.verify.run import Read, Run, Use, WaveClass, Write
@@ -166,7 +166,11 @@ def _nearest(meant: list[Write], read: Read) -> Write:
 
 
 def _check_registers(kind: WaveClass, outcome: Outcome) -> Iterator[Hazard]:
-    """Registers are loaded, and their load has retired, when an op reads them."""
+    """Registers are loaded when an op reads them, by a load that has retired and landed last.
+
+    A counter retires in issue order, so the last load of a register stands for all earlier ones on
+    its own counter. One on another counter must have retired before the last is issued.
+    """
     for use in kind.uses:
         if use.accumulator is None and id(use.access) not in outcome.used_writes:
             continue  # a store that no live fragment reads
@@ -188,6 +192,26 @@ def _check_registers(kind: WaveClass, outcome: Outcome) -> Iterator[Hazard]:
                     read=read,
                     use=use,
                 )
+            if read is not None:
+                yield from _check_rivals(kind, use, register, read)
+
+
+def _check_rivals(kind: WaveClass, use: Use, register: Register, read: Read) -> Iterator[Hazard]:
+    """``use`` takes what ``read`` brings, not what an older load brings after it."""
+    for shared, older in read.rivals:
+        if shared == register:
+            yield Hazard(
+                FindingKind.REGISTER,
+                older.access,
+                kind,
+                read.access,
+                kind,
+                True,
+                f"registers {register}",
+                read=read,
+                use=use,
+                is_output=True,
+            )
 
 
 def _check_accounting(run: Run, kind: WaveClass, outcome: Outcome) -> Iterator[Hazard]:

@@ -5,18 +5,21 @@
     # PROVED: ping_pong; state repeats after 1 iteration with period 1; ...
 
 Runs trip count after trip count, checking all obligations on each, until the state at the loop's
-cut repeats (see ``induction``); then longer runs add nothing.
+cut repeats (see ``induction``); then longer runs add nothing, provided that the kernel's walk is a
+loop at all (``kernels.shape``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from pipeloom.checks import check_instance
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ScheduleError
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Kernel, Step, kernel_for
+from pipeloom.kernels.shape import check_loop
 from pipeloom.ops import Phase
 from pipeloom.verify.counterexample import HazardStory
 from pipeloom.verify.findings import (
@@ -33,7 +36,7 @@ from pipeloom.verify.induction import cut_positions, state_at
 from pipeloom.verify.model import WAITS, Access
 from pipeloom.verify.obligations import Hazard, Outcome, check_run
 from pipeloom.verify.run import Run, build_run
-from pipeloom.verify.timing import NominalTiming
+from pipeloom.verify.timing import NominalTiming, latencies_by_tag
 
 MAX_TRIPS = 80
 """Trip counts examined at most beyond the least one."""
@@ -48,8 +51,11 @@ def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
     ``kernel`` is the model of the kernel that runs the schedule, by default the shipped one of
     that name.
     """
+    check_instance("verify", "compiled", compiled, CompiledSchedule)
+    if kernel is not None:
+        check_instance("verify", "kernel", kernel, Kernel)
     model = kernel_for(compiled) if kernel is None else kernel
-    ledger = _Ledger()
+    ledger = _Ledger(latencies_by_tag(compiled))
     states: list[Hashable] = []
     repeat: tuple[int, int] | None = None
     trips = model.min_trips
@@ -72,6 +78,7 @@ def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
         if ledger.runs_without_news > ENOUGH_TRIPS:
             break
         trips += 1
+    check_loop(model, compiled, trips)
     coverage = Coverage(
         tuple(range(model.min_trips, trips + 1)),
         None if repeat is None else repeat[0],
@@ -112,7 +119,8 @@ class _Case:
 class _Ledger:
     """Collects hazards over trip counts, one case per kind and pair of entries."""
 
-    def __init__(self) -> None:
+    def __init__(self, latencies: Mapping[int, int]) -> None:
+        self._latencies = latencies
         self._cases: dict[Hashable, _Case] = {}
         self._extra: list[Finding] = []
         self._work: dict[tuple[Phase, int], tuple[str, str, int, int]] = {}
@@ -128,7 +136,7 @@ class _Ledger:
         self._add_work(run, outcome)
         if not outcome.hazards:
             return
-        timing = NominalTiming(run)
+        timing = NominalTiming(run, self._latencies)
         self.runs_without_news += 1
         for hazard in outcome.hazards:
             status, margin = _classify(hazard, timing)
@@ -180,7 +188,7 @@ def _entry(access: Access | None) -> Hashable:
 def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None]:
     """RACE if the cost model's latencies let the two accesses meet, else TIMING and the margin."""
     first, second = hazard.first, hazard.second
-    if first is None or hazard.kind is FindingKind.ACCOUNTING:
+    if first is None or hazard.kind is FindingKind.ACCOUNTING or not timing.is_known:
         return Status.RACE, None
     if hazard.is_output:
         margin = timing.write_after_write(first, second)

@@ -14,7 +14,7 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.graph import describe_op
 from pipeloom.kernels.interface import Accumulator, Effect, Kernel, Region, Register, Step
-from pipeloom.verify.model import Access, Timeline, build_timeline
+from pipeloom.verify.model import Access, Timeline, build_timeline, happens_before
 
 
 @dataclass(slots=True, eq=False)
@@ -28,13 +28,18 @@ class Write:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """A load into registers: of LDS ``regions``, or (without any) of K tile ``tile`` itself."""
+    """A load into registers: of LDS ``regions``, or (without any) of K tile ``tile`` itself.
+
+    ``rivals`` are earlier loads of the same registers, on another counter, that are still in
+    flight when this one is issued: nothing says which of the two lands last.
+    """
 
     access: Access
     registers: tuple[Register, ...]
     regions: tuple[Region, ...]
     tile: int | None
     uses: list[Use] = field(default_factory=list)
+    rivals: list[tuple[Register, Read]] = field(default_factory=list)
 
     @property
     def is_dead(self) -> bool:
@@ -122,6 +127,7 @@ def _check_in_step(
 
 def _fill(kind: WaveClass, timeline: Timeline, effects: Sequence[Effect]) -> None:
     held: dict[Register, Read] = {}
+    flying: dict[Register, list[Read]] = {}
     ordinals: dict[Accumulator, int] = {}
     for access, effect in zip(timeline.accesses, effects, strict=True):
         tile = effect.tile
@@ -145,6 +151,15 @@ def _fill(kind: WaveClass, timeline: Timeline, effects: Sequence[Effect]) -> Non
             read = Read(access, effect.register_writes, regions, effect.tile)
             kind.reads.append(read)
             for register in effect.register_writes:
+                pending = [
+                    older
+                    for older in flying.get(register, ())
+                    if not happens_before(older.access, access, same_wave=True)
+                ]
+                read.rivals.extend(
+                    (register, older) for older in pending if older.access.counter != access.counter
+                )
+                flying[register] = [*pending, read]
                 held[register] = read
 
 

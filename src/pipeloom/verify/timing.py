@@ -10,13 +10,19 @@ order; waits and barriers block as in the memory model. Then each access has a w
 
 and the margin of a hazard is from the end of the window that should come first to the start of
 the other. Positive: TIMING, the latencies keep them apart. Otherwise RACE.
+
+Bootstrap entries (the fills and first fragments of a prologue) carry latency 0: they were never
+annotated by the cost model. They take as long as the body's ops of the same tag. Where the body has
+no such op, or disagrees with itself, there is no nominal run, and nothing is excused: RACE.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeloom.compiled import CompiledSchedule
 from pipeloom.kernels.interface import Counter
 from pipeloom.ops import OpRole, OpTag
 from pipeloom.verify.model import WAITS, Access, Timeline
@@ -32,12 +38,33 @@ class Window:
     last_done: int
 
 
-class NominalTiming:
-    """The nominal run of all wave groups, computed once per trip count."""
+def latencies_by_tag(compiled: CompiledSchedule) -> dict[int, int]:
+    """The latency of each tag, where all ops of the body that state one agree on it."""
+    stated: dict[int, set[int]] = {}
+    for op in compiled.body:
+        if op.latency > 0:
+            stated.setdefault(op.tag, set()).add(op.latency)
+    return {tag: min(found) for tag, found in stated.items() if len(found) == 1}
 
-    def __init__(self, run: Run) -> None:
+
+STEADY_AFTER = 4
+"""Times that an op must fill its counter before the laps around it are all alike."""
+
+
+class NominalTiming:
+    """The nominal run of all wave groups, computed once per trip count.
+
+    ``by_tag`` gives the latency of ops that state none. If one is still unknown, ``is_known`` is
+    False and the windows mean nothing.
+    """
+
+    def __init__(self, run: Run, by_tag: Mapping[int, int]) -> None:
         self._windows: dict[int, Window] = {}
-        groups = [_GroupClock(timeline, self._windows) for timeline in run.timelines]
+        accesses = [access for timeline in run.timelines for access in timeline.accesses]
+        self.is_known = all(
+            access.counter is None or _latency(access, by_tag) > 0 for access in accesses
+        )
+        groups = [_GroupClock(timeline, self._windows, by_tag) for timeline in run.timelines]
         barriers = min(len(t.barriers) for t in run.timelines)
         for _ in range(barriers):
             release = max(group.advance() for group in groups)
@@ -63,14 +90,22 @@ class NominalTiming:
         return self.window(second).first_done - self.window(first).last_done
 
 
+def _latency(access: Access, by_tag: Mapping[int, int]) -> int:
+    op = access.step.op
+    return op.latency or by_tag.get(op.tag, 0)
+
+
 class _GroupClock:
     """Plays one wave of a group from barrier to barrier."""
 
-    def __init__(self, timeline: Timeline, windows: dict[int, Window]) -> None:
+    def __init__(
+        self, timeline: Timeline, windows: dict[int, Window], by_tag: Mapping[int, int]
+    ) -> None:
         self.now = 0
         self._steps = iter(timeline.steps)
         self._accesses = iter(timeline.accesses)
         self._windows = windows
+        self._by_tag = by_tag
         self._done: dict[Counter, deque[int]] = {counter: deque() for counter in Counter}
         self._last_done = dict.fromkeys(Counter, 0)
         self._mma_free = 0
@@ -95,7 +130,7 @@ class _GroupClock:
             self.now = max(self.now, queue.popleft())
 
     def _issue(self, access: Access) -> None:
-        latency = access.step.op.latency
+        latency = _latency(access, self._by_tag)
         if access.counter is None:
             if access.step.op.role is OpRole.COMPUTE:
                 self.now = max(self.now, self._mma_free)
@@ -103,13 +138,36 @@ class _GroupClock:
             self._windows[id(access)] = Window(self.now, self.now, self.now)
             self.now += 1
             return
-        first = first_done = done = -1
-        for _ in range(access.entries):
-            self._drain(access.counter, access.counter.limit - 1)
-            done = max(self.now + latency, self._last_done[access.counter])
-            self._last_done[access.counter] = done
-            self._done[access.counter].append(done)
-            if first < 0:
-                first, first_done = self.now, done
-            self.now += 1
-        self._windows[id(access)] = Window(first, first_done, done)
+        counter = access.counter
+        first, first_done = self._enter(counter, latency)
+        rest = access.entries - 1
+        laps = (rest - STEADY_AFTER * counter.limit) // counter.limit
+        if laps > 0:
+            for _ in range(rest - laps * counter.limit):
+                self._enter(counter, latency)
+            self._skip(counter, laps * max(latency, counter.limit))
+        else:
+            for _ in range(rest):
+                self._enter(counter, latency)
+        self._windows[id(access)] = Window(first, first_done, self._last_done[counter])
+
+    def _enter(self, counter: Counter, latency: int) -> tuple[int, int]:
+        """Issue one entry, when there is room for it; the cycles of issue and completion."""
+        self._drain(counter, counter.limit - 1)
+        issue = self.now
+        done = max(issue + latency, self._last_done[counter])
+        self._last_done[counter] = done
+        self._done[counter].append(done)
+        self.now += 1
+        return issue, done
+
+    def _skip(self, counter: Counter, cycles: int) -> None:
+        """Let ``cycles`` pass in which as many entries complete as are issued.
+
+        Once the counter is full of entries of one op, entry i issues at
+        ``t(i) = max(t(i-1) + 1, t(i-limit) + latency)``, and within ``limit`` entries that becomes
+        ``t(i) = t(i-limit) + max(latency, limit)``: each lap around the counter takes as long.
+        """
+        self.now += cycles
+        self._last_done[counter] += cycles
+        self._done[counter] = deque(done + cycles for done in self._done[counter])

@@ -3,7 +3,8 @@
     toy.compiled(prologue="load", kernel="...", epilogue="vm0 bar frag lg0 mma")
 
 Words: ``load`` (or ``load1`` into stage 1; ``load@1`` with k_offset K1), ``frag`` / ``frag1`` (from
-stage 1) into register A0, ``mma``, ``vm<n>`` and ``lg<n>`` waits, ``bar``. Each trip sums one tile.
+stage 1) into register A0, ``direct`` (its K tile to A0 past LDS, on the VM counter), ``mma``,
+``vm<n>`` and ``lg<n>`` waits, ``bar``. Each trip sums one tile.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pipeloom.kernels import (
     WalkBuilder,
 )
 
-LOAD, FRAG, MMA = 0, 3, 5
+LOAD, FRAG, MMA, DIRECT = 0, 3, 5, 7
 
 
 class ToyKernel(Kernel):
@@ -82,6 +83,9 @@ class ToyKernel(Kernel):
                 lds_reads=(LdsRead(region, Part(0, 1)),),
                 register_writes=(Register("A", 0),),
             )
+        if step.op.tag == DIRECT:
+            register = Register("A", 0)
+            return Effect(Counter.VM, self.vm, tile=step.tile, register_writes=(register,))
         if step.op.tag == MMA:
             return Effect(register_reads=(Register("A", 0),), accumulator=Accumulator(0, 0))
         return Effect()
@@ -118,7 +122,7 @@ class Toy:
         return tuple(ScheduleEntry(op, slot, phase) for slot, op in enumerate(ops))
 
     def _op(self, word: str) -> OpDesc:
-        found = re.fullmatch(r"(load|frag|mma|vm|lg|bar|prio)(\d*)(?:@(-?\d))?", word)
+        found = re.fullmatch(r"(load|frag|direct|mma|vm|lg|bar|prio)(\d*)(?:@(-?\d))?", word)
         assert found, word
         kind, number = found[1], int(found[2] or 0)
         offset = {"1": KOffsetKind.K1, "-1": KOffsetKind.K_PREV}.get(found[3], KOffsetKind.K0)
@@ -129,13 +133,14 @@ class Toy:
             "bar": OpDesc.barrier(),
             "load": OpDesc(LOAD, number, 0, offset, latency=200, role=OpRole.GLOBAL_LOAD),
             "frag": OpDesc(FRAG, number, latency=20, role=OpRole.FRAGMENT_LOAD),
+            "direct": OpDesc(DIRECT, 0, 0, offset, latency=200, role=OpRole.GLOBAL_LOAD),
             "mma": OpDesc(MMA, latency=16, role=OpRole.COMPUTE),
         }
         return simple[kind]
 
     def _word(self, op: OpDesc) -> str:
         if not op.is_framework:
-            name = {LOAD: "load", FRAG: "frag", MMA: "mma"}[op.tag]
+            name = {LOAD: "load", FRAG: "frag", MMA: "mma", DIRECT: "direct"}[op.tag]
             offset = {KOffsetKind.K1: "@1", KOffsetKind.K_PREV: "@-1"}.get(op.k_offset, "")
             return f"{name}{op.stage or ''}{offset}"
         names = {128: "bar", 129: f"vm{op.wait_value}", 130: f"lg{op.wait_value}"}

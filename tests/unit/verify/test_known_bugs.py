@@ -138,3 +138,27 @@ def test_dead_rotation_fragments_of_the_four_wave_epilogue() -> None:
     assert all(d.always and "fragment" in d.op for d in verdict.dead_work)
     assert {d.phase for d in verdict.dead_work} == {Phase.EPILOGUE}
     assert len(verdict.dead_work) == 2
+
+
+def test_a_missing_wait_for_the_first_fragments_is_a_race() -> None:
+    """Bootstrap fragments state no latency; they take as long as those of the loop."""
+    compiled = synchronize(build_schedule("four_wave"), reorder=True)
+    wait = find(list(compiled.prologue), OpTag.WAIT_LGKM)
+    assert compiled.prologue[wait].op.wait_value == 0
+    fragments = [e.op for e in compiled.prologue[:wait] if e.op.role is OpRole.FRAGMENT_LOAD]
+    assert {op.latency for op in fragments} == {0}
+
+    def drop(entries: list[ScheduleEntry]) -> None:
+        del entries[wait]
+
+    verdict = verify(edited(compiled, Phase.PROLOGUE, drop))
+    found = between(verdict, FindingKind.REGISTER, Phase.PROLOGUE, Phase.KERNEL)
+    assert found
+    assert any(f.status is Status.RACE for f in found)
+    assert verdict.status is Status.RACE
+
+
+def test_a_latency_that_the_body_does_not_know_excuses_nothing() -> None:
+    compiled = build_schedule("four_wave")
+    assert verify(compiled).status is Status.TIMING
+    assert verify(replace(compiled, body=(), edges=(), order=())).status is Status.RACE

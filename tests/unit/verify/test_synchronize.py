@@ -294,3 +294,13 @@ def test_entries_are_numbered() -> None:
         assert [e.time_slot for e in entries] == list(range(len(entries)))
         assert all(e.phase is phase for e in entries)
     assert CompiledSchedule.from_dict(fixed.to_dict()) == fixed
+
+
+def test_an_older_load_of_a_register_on_another_counter_is_waited_for(toy: Any) -> None:
+    line = "load@-1 vm0 bar direct@-1 frag lg0 mma bar"
+    compiled = toy.compiled("", line, "load@-1 vm0 bar frag lg0 mma bar")
+    assert not verify(compiled, toy.Kernel()).proved
+    fixed = synchronize(compiled, toy.Kernel())
+    assert verify(fixed, toy.Kernel()).proved
+    words = toy.words(fixed.kernel).split()
+    assert "vm0" in words[words.index("direct@-1") : words.index("frag")]

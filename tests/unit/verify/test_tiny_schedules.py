@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pipeloom import ConfigError, ScheduleError
+from pipeloom.kernels import kernel_for
+from pipeloom.synchronize import synchronize
 from pipeloom.verify import FindingKind, Status, verify
 
 GOOD: dict[str, str] = {
@@ -25,7 +28,9 @@ def test_the_good_schedule_is_proved_for_every_trip_count(toy: Any) -> None:
     assert verdict.dead_work == ()
     assert verdict.coverage.repeats_from is not None
     assert verdict.coverage.period == 1
-    assert "by induction" in verdict.summary()
+    assert verdict.summary().endswith(
+        "hazards of trip counts 0 to 2 checked one by one, 3+ by induction"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,7 @@ def test_timing_names_the_margin(toy: Any) -> None:
     # frag at t, lg0 done at t + 20, load at once after: lands 200 later, minus the end of the read
     assert finding.margin is not None
     assert 195 <= finding.margin <= 205
+    assert verdict.summary().endswith("by induction; margins from trip counts 0 to 3")
     assert verdict.status.exit_code == 3
 
 
@@ -107,6 +113,49 @@ def test_a_raw_that_latency_does_not_hide_is_a_race(toy: Any) -> None:
     assert shortest.counterexample is not None
     assert 3 <= len(shortest.counterexample.steps) <= 6
     assert "undefined data instead of K tile 0" in shortest.counterexample.steps[-1].text
+
+
+LOAD_USE = {
+    "prologue": "",
+    "kernel": "load@-1 vm0 bar frag lg0 mma bar",
+    "epilogue": "load@-1 vm0 bar frag lg0 mma bar",
+}
+"""No pipelining: each trip loads, reads and sums one tile."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # in flight for good: it may land between lg0 and the MMA
+        "load@-1 vm0 bar direct@-1 frag lg0 mma bar",
+        # retired before the MMA, but maybe after the fragment that should have replaced it
+        "load@-1 vm0 bar direct@-1 frag lg0 vm0 mma bar",
+    ],
+)
+def test_an_older_load_of_a_register_on_another_counter_is_found(toy: Any, line: str) -> None:
+    assert verify(toy.compiled(**LOAD_USE), toy.Kernel()).proved
+    verdict = verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel())
+    assert verdict.status is Status.RACE
+    assert {f.kind for f in verdict.findings} == {FindingKind.REGISTER}
+    finding = verdict.findings[0]
+    assert finding.first is not None
+    assert (finding.first.entry, finding.second.entry) == ("kernel[3]", "kernel[4]")
+    assert "does not wait for it before" in finding.why
+    assert finding.counterexample is not None
+    assert "lands over it" in finding.counterexample.steps[2].text
+    assert "hold the older load" in finding.counterexample.steps[3].text
+
+
+def test_an_older_load_of_a_register_that_has_retired_is_harmless(toy: Any) -> None:
+    line = "load@-1 direct@-1 vm0 bar frag lg0 mma bar"
+    verdict = verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel())
+    assert verdict.proved
+    assert [(d.slot, d.always) for d in verdict.dead_work] == [(1, True)]
+
+
+def test_an_older_load_of_a_register_on_its_own_counter_retires_first(toy: Any) -> None:
+    line = "load@-1 vm0 bar frag1 frag lg0 mma bar"
+    assert verify(toy.compiled(**{**LOAD_USE, "kernel": line}), toy.Kernel()).proved
 
 
 def test_reading_twice_is_an_accounting_error(toy: Any) -> None:
@@ -182,11 +231,16 @@ def test_a_wait_that_cannot_be_encoded_is_no_wait(toy: Any) -> None:
     (note,) = verdict.findings
     assert (note.kind, note.status) == (FindingKind.ENCODING, Status.PROVED)
     assert "holds at most 15: a wait for 16 is no wait" in note.why
+    assert verdict.summary().startswith("PROVED (1 wait that no counter can hold): toy; ")
     harmful = verify(
         toy.compiled(**{**GOOD, "kernel": "load mma vm64 bar frag lg0 bar"}), toy.Kernel()
     )
     assert {f.kind for f in harmful.findings} >= {FindingKind.ENCODING, FindingKind.RAW}
     assert harmful.status is not Status.PROVED
+    twice = {**GOOD, "kernel": "load mma vm64 bar frag lg16 bar"}
+    summary = verify(toy.compiled(**twice), toy.Kernel()).summary()
+    assert "RACE, " in summary
+    assert ", 2 waits that no counter can hold): toy; " in summary
 
 
 def test_uneven_barriers_hang(toy: Any) -> None:
@@ -212,3 +266,17 @@ def test_rejections(toy: Any) -> None:
         verify(toy.compiled("bar"), toy.Kernel())
     with pytest.raises(ConfigError, match="takes 0 entries"):
         verify(toy.compiled(**GOOD), toy.Kernel(vm=0))
+
+
+@pytest.mark.parametrize("call", [verify, synchronize])
+def test_arguments_of_the_wrong_type(toy: Any, call: Callable[..., object]) -> None:
+    name = call.__name__
+    for wrong in (3, None, "ping_pong"):
+        message = f"{name}.compiled is {wrong!r}, but must be of type CompiledSchedule"
+        with pytest.raises(ConfigError, match=message):
+            call(wrong)
+    message = f"{name}.kernel is 3, but must be of type Kernel"
+    with pytest.raises(ConfigError, match=message):
+        call(toy.compiled(**GOOD), kernel=3)
+    with pytest.raises(ConfigError, match=r"kernel_for\.compiled is 3, but must be of type"):
+        kernel_for(3)  # type: ignore[arg-type]
