@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import Commands, add_json, print_json
+from pipeloom.cli.common import add_json, print_json
 from pipeloom.schedules import SCHEDULES, summary
 from pipeloom.schedules.spec_parts import TARGETS
 from pipeloom.strategies import STRATEGIES
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "list", help="schedules, targets and strategies, one line each", description=__doc__
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = __doc__
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
-    Commands,
     add_json,
     add_source,
     add_sync,
+    add_tile,
     load_compiled,
     print_json,
     write_file,
@@ -20,16 +20,15 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "report",
-        help="a self-contained HTML page: timeline, dependences, LDS, verdict, stalls",
-        description="Write one HTML file that needs no network: the simulated timeline of all "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Write one HTML file that needs no network: the simulated timeline of all "
         "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
-        "the stalls and the knobs.",
+        "the stalls and the knobs."
     )
     add_source(parser, compiled=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_machine(parser)
     add_problem(parser)
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.report.page import render_page
     from pipeloom.report.page_data import page_data
 
-    compiled = load_compiled(arguments, tiled=True)
+    compiled = load_compiled(arguments)
     verdict = verify(compiled)
     trace = _trace(compiled, arguments)
     page = render_page(
@@ -64,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
             "instruction counts.",
             estimate=None if trace is None else estimate_of(arguments, compiled, trace),
+            elements=arguments.tile,
         )
     )
     write_file(arguments.output, page)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import Commands, add_json, add_source, add_sync, print_json, write_file
+from pipeloom.cli.common import add_json, add_source, add_sync, add_tile, print_json, write_file
 from pipeloom.cli.simulate import add_machine, trace_of
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "trace",
-        help="the simulated run as a file for Perfetto",
-        description="Write what pipeloom simulate computes as a trace: one track per wave and "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Write what pipeloom simulate computes as a trace: one track per wave and "
         "unit, arrows from every load to the wait that guarantees it. Open the file at "
-        "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle.",
+        "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_machine(parser)
     parser.add_argument("-o", "--output", metavar="FILE.json", required=True, help="the trace")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
+from pipeloom.report.headers import tile_text
 from pipeloom.report.segments import stalls_by_entry
 from pipeloom.simulate.trace import Phase as TracePhase
 from pipeloom.simulate.trace import Trace
@@ -38,14 +39,22 @@ class Comparison:
     stall_cycles: float
     top_stall: str
     verdict: str
+    tile: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""
         return asdict(self)
 
 
-def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdict) -> Comparison:
-    """The row of one variant."""
+def compare(
+    name: str,
+    compiled: CompiledSchedule,
+    trace: Trace,
+    verdict: Verdict,
+    *,
+    elements: str | None = None,
+) -> Comparison:
+    """The row of one variant; ``elements`` is that of ``headers.tile_text``."""
     counts = compiled.counts(Phase.KERNEL)
     stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
     top = "none"
@@ -64,6 +73,7 @@ def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdic
         stall_cycles=round(sum(row.mean for row in stalls), 1),
         top_stall=top,
         verdict=verdict.status.name,
+        tile=tile_text(compiled, elements),
     )
 
 
