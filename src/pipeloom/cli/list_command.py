@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
 
 from pipeloom.cli.common import add_json, print_json
 from pipeloom.schedules import SCHEDULES, summary
 from pipeloom.schedules.spec_parts import TARGETS
 from pipeloom.strategies import STRATEGIES
+
+MIN_TEXT = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,5 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
     for kind, entries in registries.items():
         print(f"{kind}:")
         for name, text in entries.items():
-            print(f"  {name:<{width}}  {text}")
+            print(_entry(name, width, text))
     return 0
+
+
+def _entry(name: str, width: int, text: str) -> str:
+    """The name, and the text in a column of its own as wide as the terminal allows."""
+    return textwrap.fill(
+        text,
+        width=max(shutil.get_terminal_size().columns, width + 4 + MIN_TEXT),
+        initial_indent=f"  {name:<{width}}  ",
+        subsequent_indent=" " * (width + 4),
+        break_long_words=False,
+    )

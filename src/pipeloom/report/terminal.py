@@ -44,8 +44,8 @@ def _headline(compiled: CompiledSchedule, elements: str | None) -> Text:
     text.append(compiled.schedule, style="bold")
     text.append(
         f"  {tile_text(compiled, elements)}; depth {compiled.config.depth}, "
-        f"{len(compiled.body)} ops, order {c.strategy}: makespan {c.makespan} cycles, lower bound {c.lower_bound} ({state}), "
-        f"VGPR peak {c.vgpr_peak}"
+        f"{len(compiled.body)} ops, order {c.strategy}: makespan {c.makespan} cycles, "
+        f"lower bound {c.lower_bound} ({state}), VGPR peak {c.vgpr_peak}"
     )
     return text
 
