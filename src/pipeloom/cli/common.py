@@ -156,7 +156,7 @@ def require_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> N
     if compiled.geometry is None and _takes_tile(compiled.schedule):
         raise SpecError(
             f"{arguments.source} has no tile shape, so its ops have no instruction counts",
-            hint="compile it for a tile: pipeloom compile SPEC --tile bf16 -o FILE (or fp16, fp8)",
+            hint="give --tile bf16 (or fp16, fp8); for a compiled file to pipeloom compile",
             field="geometry",
         )
 

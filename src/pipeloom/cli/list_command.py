@@ -12,6 +12,7 @@ from pipeloom.schedules.spec_parts import TARGETS
 from pipeloom.strategies import STRATEGIES
 
 MIN_TEXT = 20
+PIPE = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _entry(name: str, width: int, text: str) -> str:
-    """The name, and the text in a column of its own as wide as the terminal allows."""
+    """The name, and the text in a column as wide as the terminal allows; one line in a pipe."""
+    columns = shutil.get_terminal_size(fallback=(PIPE, 0)).columns
     return textwrap.fill(
         text,
-        width=max(shutil.get_terminal_size().columns, width + 4 + MIN_TEXT),
+        width=max(columns, width + 4 + MIN_TEXT),
         initial_indent=f"  {name:<{width}}  ",
         subsequent_indent=" " * (width + 4),
         break_long_words=False,

@@ -11,6 +11,7 @@ from pipeloom.cli.common import (
     add_tile,
     load_compiled,
     print_json,
+    tile_header,
     write_file,
 )
 from pipeloom.cli.simulate import add_machine, add_problem, estimate_of
@@ -78,11 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    print(f"wrote {arguments.output} ({size / 1e6:.1f} MB): {verdict.status.name}, ", end="")
-    if trace is None:
-        print("not simulated: no tile shape")
-    else:
-        print(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration")
+    figures = "not simulated: no tile shape"
+    if trace is not None:
+        figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
+    header = tile_header(arguments, compiled)
+    print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
+    print(f"{header}: {verdict.status.name}, {figures}")
     return 0
 
 

@@ -156,12 +156,11 @@ def _refuse_with_stream(arguments: argparse.Namespace) -> None:
             raise UsageError(f"{option} is for a schedule, not for --stream{instead}")
 
 
-def trace_of(arguments: argparse.Namespace, compiled: CompiledSchedule | None = None) -> Trace:
-    """The trace of ``compiled``, by default the schedule that the arguments name."""
-    found = load_compiled(arguments) if compiled is None else compiled
-    require_tile(arguments, found)
+def trace_of(arguments: argparse.Namespace, compiled: CompiledSchedule) -> Trace:
+    """The trace of ``compiled``, which the arguments name, on the machine they ask for."""
+    require_tile(arguments, compiled)
     return simulate(
-        found,
+        compiled,
         machine_for(arguments.arch),
         k_tiles=arguments.k_tiles,
         jitter=arguments.jitter,

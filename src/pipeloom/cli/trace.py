@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import add_json, add_source, add_sync, add_tile, print_json, write_file
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    load_compiled,
+    print_json,
+    tile_header,
+    write_file,
+)
 from pipeloom.cli.simulate import add_machine, trace_of
 
 
@@ -28,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
     from pipeloom.report.chrome_trace import chrome_trace
 
-    trace = trace_of(arguments)
+    compiled = load_compiled(arguments)
+    trace = trace_of(arguments, compiled)
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
     figures = {
@@ -42,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(figures)
         return 0
     print(
-        f"wrote {arguments.output}: {len(trace.programs)} waves, {len(trace.events)} instructions, "
+        f"wrote {arguments.output}: {tile_header(arguments, compiled)}, "
+        f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
         f"{trace.total_cycles} cycles; open it at https://ui.perfetto.dev"
     )
     return 0

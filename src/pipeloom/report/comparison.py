@@ -104,7 +104,9 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
     for index, row in enumerate(rows):
         cells = [column[index] for column in columns.values()]
         table.add_row(*cells, *((row.limiting_unit, row.top_stall) if wide else ()))
-    text = Text("\nper iteration of the steady loop; stalled: mean of the waves", "bright_black")
+    text = Text("\nper iteration of the steady loop", "bright_black")
+    if "stalled" in columns:
+        text.append("; stalled: mean of the waves")
     if len(tiles) == 1:
         text.append(f"; tile: {tiles[0]}")
     if not wide:
