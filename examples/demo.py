@@ -10,14 +10,19 @@ import sys
 from pathlib import Path
 
 OUTPUT = Path("build") / "demo"
+TILE = ["--tile", "bf16"]
 PROVED = ["--sync", "repaired", "--reorder"]
 
 STEPS: tuple[tuple[str, list[str], int], ...] = (
-    ("The ping-pong matmul as the specification schedules it", ["show", "ping_pong"], 0),
-    ("Can it race? Nothing orders some accesses: only latencies do", ["verify", "ping_pong"], 3),
+    ("The ping-pong matmul as the specification schedules it", ["show", "ping_pong", *TILE], 0),
+    (
+        "Can it race? Nothing orders some accesses: only latencies do",
+        ["verify", "ping_pong", *TILE],
+        3,
+    ),
     (
         "The same barriers, new waits, a few loads moved: proved for every trip count",
-        ["verify", "ping_pong", *PROVED],
+        ["verify", "ping_pong", *TILE, *PROVED],
         0,
     ),
     (
@@ -48,7 +53,7 @@ def main() -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for title, arguments, expected in STEPS:
         print(f"\n== {title}\n$ pipeloom {' '.join(arguments)}", flush=True)
-        code = subprocess.run([sys.executable, "-m", "pipeloom.cli.main", *arguments]).returncode
+        code = subprocess.run([sys.executable, "-m", "pipeloom", *arguments]).returncode
         if code != expected:
             print(f"this step ended with exit code {code}, expected {expected}", file=sys.stderr)
             return code or 1

@@ -32,6 +32,14 @@ from pipeloom.schedules import SCHEDULES
 SpecSource = Mapping[str, Any] | str | PathLike[str]
 
 
+class UnknownKeyError(SpecError):
+    """A setting names a key that the spec does not have; ``names`` are those it has."""
+
+    def __init__(self, key: str, names: list[str]) -> None:
+        self.names = names
+        super().__init__(f"the spec has no key {key!r}", hint=nearest(key, names), field=key)
+
+
 def load_spec(source: SpecSource) -> PipelineSchedule:
     """The schedule that a mapping, or a ``.json`` or ``.toml`` file, describes."""
     data = dict(read_spec(source))
@@ -175,6 +183,10 @@ def _resolve(key: str, paths: list[str]) -> str:
         raise SpecError(
             f"the key {key!r} is ambiguous", hint=f"write one of {', '.join(matches)}", field=key
         )
-    by_leaf = {p.rsplit(".", 1)[-1]: p for p in reversed(paths)}
-    options = paths if "." in key else list(by_leaf)
-    raise SpecError(f"the spec has no key {key!r}", hint=nearest(key, options), field=key)
+    raise UnknownKeyError(key, _key_names(paths, dotted="." in key))
+
+
+def _key_names(paths: list[str], *, dotted: bool) -> list[str]:
+    """What a hint offers, sorted: whole paths or last parts; open maps by their own name."""
+    closed = [p.removesuffix(".*") for p in paths]
+    return sorted({p if dotted else p.rsplit(".", 1)[-1] for p in closed})

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import Commands, add_source, add_sync, load_compiled, write_file
+from pipeloom.cli.common import add_source, add_sync, add_tile, load_compiled, write_file
 from pipeloom.ops import Phase
+from pipeloom.report.headers import tile_text
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "compile",
-        help="derive the pipeline and write it as JSON",
-        description="Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
-        "line of summary; with --json or -o the whole compiled schedule, byte-stable.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
+        "line of summary; with --json or -o the whole compiled schedule, byte-stable."
     )
     add_source(parser)
+    add_tile(parser)
     add_sync(parser)
     parser.add_argument("--json", action="store_true", help="the compiled schedule on stdout")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the compiled schedule here")
@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = ", ".join(f"{p.name.lower()} {len(compiled.phase(p))}" for p in Phase)
     proved = "proved optimal" if c.proved else f"lower bound {c.lower_bound}"
     print(f"{compiled.schedule}: {sizes}; {c.strategy} makespan {c.makespan} ({proved})")
+    print(tile_text(compiled, arguments.tile))
     for note in compiled.notes:
         print(f"note: {note}", file=sys.stderr)
     if arguments.output:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.cli.common import (
-    Commands,
+    TILES,
     add_json,
     add_source,
     add_sync,
+    is_compiled,
     load_compiled,
     print_json,
+    read_compiled,
+    require_tile,
     write_file,
 )
-from pipeloom.errors import SpecError
+from pipeloom.compiled import CompiledSchedule
+from pipeloom.compiler import Sync
+from pipeloom.errors import OrderError, SpecError
+from pipeloom.ops import Phase
+from pipeloom.schedules import DEFAULT_TILES
 from pipeloom.spec import find_spec
+from pipeloom.verify import verify
 
 if TYPE_CHECKING:
     from pipeloom.emit import EmittedKernel
@@ -25,15 +35,13 @@ if TYPE_CHECKING:
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "emit",
-        help="write the kernel: AMD assembly (.s) or a code object (.hsaco)",
-        description="Emit C[M,N] = A[M,K] B[N,K]^T with exactly the schedule's instructions, waits "
-        "and barriers. Only proved schedules are emitted, so --sync is 'proven' here unless you "
-        "say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. Nothing "
-        "here has run on a GPU: the emulator runs it (pipeloom run).",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Emit C[M,N] = A[M,K] B[N,K]^T with exactly the schedule's instructions, waits "
+        "and barriers. Only proved schedules are emitted, so waits are derived anew here unless "
+        "you say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. "
+        "Nothing here has run on a GPU: the emulator runs it (pipeloom run)."
     )
     add_emission(parser)
     parser.add_argument(
@@ -46,33 +54,136 @@ def add_parser(commands: Commands) -> None:
 def add_emission(parser: argparse.ArgumentParser) -> None:
     """What emitting commands share: source, target and types."""
     add_source(parser, compiled=True)
-    add_sync(parser, default="proven")
+    add_sync(parser, default=None)
     parser.add_argument("--target", default="gfx950", help="gfx950 (default) or gfx942")
-    parser.add_argument("--dtype", default="bf16", help="bf16 (default), fp16 or fp8")
+    parser.add_argument(
+        "--dtype",
+        help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
+        "tile, and bf16 where it names none",
+    )
     parser.add_argument("--out-dtype", help="bf16, fp16 or f32; like A and B, f32 for fp8")
     parser.add_argument(
         "--allow-timing", action="store_true", help="emit a schedule whose verdict is TIMING"
     )
 
 
-def emitted_kernel(arguments: argparse.Namespace) -> EmittedKernel:
-    """The kernel that the arguments ask for; a spec without a tile gets the default one."""
-    from pipeloom.emit import default_geometry, emit_kernel
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """A kernel, the schedule it is of, and whose waits and barriers that has."""
+
+    kernel: EmittedKernel
+    compiled: CompiledSchedule
+    sync: str
+
+    def summary(self) -> str:
+        """One line: what, for what, how synchronised, with which verdict."""
+        kernel = self.kernel
+        shape = kernel.geometry
+        tile = "" if shape is None else f", {shape.BM}x{shape.BN}x{shape.BK} {kernel.dtype}"
+        counts = self.compiled.counts(Phase.KERNEL)
+        return (
+            f"{kernel.name} for {kernel.target}{tile}: {self.sync}, {counts.barriers} barriers per "
+            f"iteration, {kernel.status.name}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as data, and what the kernel takes."""
+        counts = self.compiled.counts(Phase.KERNEL)
+        resources = self.kernel.resources
+        return {
+            "target": self.kernel.target,
+            "dtype": self.kernel.dtype,
+            "sync": self.sync,
+            "barriers": counts.barriers,
+            "verdict": self.kernel.status.name,
+            "resources": {
+                "vgprs": resources.vgprs,
+                "agprs": resources.agprs,
+                "sgprs": resources.sgprs,
+                "lds_bytes": resources.lds_bytes,
+                "waves": resources.waves,
+                "waves_per_simd": resources.waves_per_simd,
+            },
+        }
+
+
+def emission(arguments: argparse.Namespace) -> Emission:
+    """The kernel that the arguments ask for; a spec without a tile gets that of its dtype."""
+    from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
     data = dict(find_spec(arguments.source))
     name = str(data.get("schedule"))
-    tile = default_geometry(name, arguments.target, arguments.dtype)
-    if "prologue" not in data and "geometry" not in data and name != "single_buffer":
-        data["geometry"] = {field: getattr(tile, field) for field in _SHAPE}
-    compiled = load_compiled(arguments, spec=data)
-    return emit_kernel(
+    tile = None
+    if name in EMITTERS:
+        tile = default_geometry(name, arguments.target, arguments.dtype or "bf16")
+        own = name == "single_buffer" or (name not in DEFAULT_TILES and arguments.dtype is None)
+        if not is_compiled(data) and "geometry" not in data and not own:
+            data["geometry"] = {field: getattr(tile, field) for field in _SHAPE}
+    compiled, sync = _synchronized(arguments, data)
+    geometry = compiled.geometry
+    if name == "single_buffer" and geometry is None:
+        geometry = tile
+    elif name in EMITTERS:
+        require_tile(arguments, compiled)
+    kernel = emit_kernel(
         compiled,
         target=arguments.target,
-        dtype=arguments.dtype,
+        dtype=_dtype(arguments, compiled),
         out_dtype=arguments.out_dtype,
-        geometry=compiled.geometry or tile,
+        geometry=geometry,
         allow_timing=arguments.allow_timing,
     )
+    return Emission(kernel, compiled, sync)
+
+
+def _synchronized(
+    arguments: argparse.Namespace, data: Mapping[str, Any]
+) -> tuple[CompiledSchedule, str]:
+    """The schedule and whose waits it has.
+
+    Where ``--sync`` is not given: a compiled file that is proved as it is; else the barriers kept
+    and the waits derived, which is the faster of the two; else both derived.
+    """
+    if arguments.sync is not None:
+        return load_compiled(arguments, spec=data), f"sync {arguments.sync}"
+    if is_compiled(data):
+        compiled = read_compiled(arguments, data)
+        if verify(compiled).proved:
+            return compiled, "sync as compiled"
+    try:
+        return _load(arguments, data, "repaired", reorder=True), "sync repaired"
+    except OrderError as error:
+        print(
+            f"note: the barriers cannot be kept ({error.message}), so they are derived too",
+            file=sys.stderr,
+        )
+    return _load(arguments, data, "proven", reorder=arguments.reorder), "sync proven"
+
+
+def _load(
+    arguments: argparse.Namespace, data: Mapping[str, Any], sync: Sync, *, reorder: bool
+) -> CompiledSchedule:
+    chosen = argparse.Namespace(**{**vars(arguments), "sync": sync, "reorder": reorder})
+    return load_compiled(chosen, spec=data)
+
+
+def _dtype(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
+    """``--dtype``, checked against the tile; where not given the type that the tile holds."""
+    given: str | None = arguments.dtype
+    shape = compiled.geometry
+    if shape is None:
+        return given or "bf16"
+    fitting = [name for name, tile in TILES.items() if tile["elem_bytes"] == shape.elem_bytes]
+    if given is None:
+        return fitting[0] if fitting else "bf16"
+    if given in TILES and given not in fitting:
+        raise SpecError(
+            f"the tile of {arguments.source} holds elements of {shape.elem_bytes} byte(s), but "
+            f"{given} has {TILES[given]['elem_bytes']}",
+            hint=f"emit it with --dtype {' or '.join(fitting)}, or compile it with --tile {given}",
+            field="dtype",
+        )
+    return given
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,7 +196,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.output} ends in {suffix!r}",
             hint="use .s for assembly or .hsaco for a code object",
         )
-    emitted = emitted_kernel(arguments)
+    found = emission(arguments)
+    emitted = found.kernel
     if arguments.output:
         content = emitted.text if suffix == ".s" else assemble(emitted).data
         write_file(arguments.output, content)
@@ -93,14 +205,14 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(
             {
                 "name": emitted.name,
-                "target": emitted.target,
-                "resources": str(emitted.resources),
+                **found.to_dict(),
                 "lines": emitted.text.count("\n"),
                 "output": arguments.output,
             }
         )
     elif arguments.output:
-        print(f"{emitted.name} for {emitted.target}: {emitted.resources}")
+        print(found.summary())
+        print(emitted.resources)
         print(f"wrote {arguments.output}")
     else:
         sys.stdout.write(emitted.text)

@@ -7,31 +7,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from pipeloom.cli.common import (
-    Commands,
     add_json,
     add_source,
+    add_tile,
+    as_options,
     load_compiled,
     print_json,
+    tile_header,
     write_file,
 )
 from pipeloom.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
+from pipeloom.errors import OrderError
 from pipeloom.ops import OpRole, Phase
+from pipeloom.report.headers import tile_text
 from pipeloom.report.labels import Labels
 from pipeloom.synchronize import synchronize
 from pipeloom.verify import verify
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "fix",
-        help="synchronise a schedule so that it is proved, and show what changed",
-        description="Keep the data ops in their order; derive every wait and barrier anew from the "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Keep the data ops in their order; derive every wait and barrier anew from the "
         "dependences: each wait as loose as soundness permits, no barrier that is not needed. "
         "With --keep-barriers the barriers stay, and only the waits are derived. Prints what "
-        "changed and what it costs.",
+        "changed and what it costs."
     )
     add_source(parser, compiled=True)
+    add_tile(parser)
     parser.add_argument(
         "--reorder",
         action="store_true",
@@ -44,14 +47,23 @@ def add_parser(commands: Commands) -> None:
         help="keep the barriers where they are, for a schedule whose barriers also set the pace",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
+    parser.add_argument(
+        "--force", action="store_true", help="derive anew even what is already PROVED"
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Synchronise, write, and report."""
-    before = load_compiled(argparse.Namespace(source=arguments.source, settings=arguments.settings))
-    after = synchronize(before, reorder=arguments.reorder, keep_barriers=arguments.keep_barriers)
+    before = load_compiled(
+        argparse.Namespace(
+            source=arguments.source, settings=arguments.settings, tile=arguments.tile
+        )
+    )
+    verdict_before = verify(before)
+    kept = verdict_before.proved and not arguments.force
+    after = before if kept else _synchronized(arguments, before)
     if arguments.output:
         write_file(arguments.output, after.to_json())
     if arguments.json:
@@ -59,14 +71,22 @@ def run(arguments: argparse.Namespace) -> int:
             {
                 "before": {p.name.lower(): asdict(before.counts(p)) for p in Phase},
                 "after": {p.name.lower(): asdict(after.counts(p)) for p in Phase},
-                "verdict_before": verify(before).status.name,
+                "verdict_before": verdict_before.status.name,
                 "verdict_after": verify(after).status.name,
                 "changes": list(_changes(before, after)),
                 "notes": after.notes,
+                "tile": tile_text(before, arguments.tile),
+                "unchanged": kept,
             }
         )
         return 0
-    print(f"before: {verify(before).summary()}")
+    print(tile_header(arguments, before))
+    if kept:
+        print(f"{verdict_before.summary()}\nalready PROVED: left unchanged (--force derives anew)")
+        if arguments.output:
+            print(f"wrote {arguments.output}")
+        return 0
+    print(f"before: {verdict_before.summary()}")
     print(f"after:  {verify(after).summary()}\n")
     for phase in Phase:
         print(_cost_line(phase, before.counts(phase), after.counts(phase)))
@@ -78,6 +98,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         print(f"wrote {arguments.output}")
     return 0
+
+
+def _synchronized(arguments: argparse.Namespace, before: CompiledSchedule) -> CompiledSchedule:
+    try:
+        return synchronize(before, reorder=arguments.reorder, keep_barriers=arguments.keep_barriers)
+    except OrderError as error:
+        raise as_options(error) from error
 
 
 def _cost_line(phase: Phase, old: PhaseCounts, new: PhaseCounts) -> str:

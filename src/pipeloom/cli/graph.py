@@ -5,20 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import Commands, add_json, add_source, load_compiled, print_json
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_tile,
+    load_compiled,
+    print_json,
+    tile_header,
+)
 from pipeloom.plain import to_plain
 from pipeloom.report.labels import Labels
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "graph",
-        help="edges, ASAP/ALAP/slack and the critical path of the body",
-        description="Show the dependence graph of one iteration. Edges of distance 0 order ops "
-        "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Show the dependence graph of one iteration. Edges of distance 0 order ops "
+        "within it; '+1' marks a need from the iteration before, 'a' an anti-dependence."
     )
     add_source(parser)
+    add_tile(parser)
     add_json(parser)
     parser.add_argument("--dot", action="store_true", help="Graphviz source on stdout")
     parser.set_defaults(run=run)
@@ -55,5 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dot:
         sys.stdout.write(graph_dot(body, labels))
     else:
-        TerminalConsole().print(render_graph(body, labels))
+        console = TerminalConsole()
+        console.print(tile_header(arguments, compiled), style="bold")
+        console.print(render_graph(body, labels))
     return 0

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
 
-from pipeloom.cli.common import Commands, add_json, print_json
+from pipeloom.cli.common import add_json, print_json
 from pipeloom.schedules import SCHEDULES, summary
 from pipeloom.schedules.spec_parts import TARGETS
 from pipeloom.strategies import STRATEGIES
 
+MIN_TEXT = 20
+PIPE = 10_000
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "list", help="schedules, targets and strategies, one line each", description=__doc__
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = __doc__
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -33,5 +36,17 @@ def run(arguments: argparse.Namespace) -> int:
     for kind, entries in registries.items():
         print(f"{kind}:")
         for name, text in entries.items():
-            print(f"  {name:<{width}}  {text}")
+            print(_entry(name, width, text))
     return 0
+
+
+def _entry(name: str, width: int, text: str) -> str:
+    """The name, and the text in a column as wide as the terminal allows; one line in a pipe."""
+    columns = shutil.get_terminal_size(fallback=(PIPE, 0)).columns
+    return textwrap.fill(
+        text,
+        width=max(columns, width + 4 + MIN_TEXT),
+        initial_indent=f"  {name:<{width}}  ",
+        subsequent_indent=" " * (width + 4),
+        break_long_words=False,
+    )

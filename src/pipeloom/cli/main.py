@@ -1,49 +1,55 @@
 """The ``pipeloom`` command: parse, dispatch, and turn user errors into one readable message.
 
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ``verify`` adds 3
-(TIMING) and 4 (RACE). To add a command: a file with ``add_parser`` here, and a line in
-``_COMMANDS``.
+(TIMING) and 4 (RACE), ``run`` adds 5 (a wrong result). To add a command: a file here with
+``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
+the chosen command's file is imported, so that help comes at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pipeloom import __version__
-from pipeloom.cli import (
-    compare,
-    compile_command,
-    emit,
-    fix,
-    graph,
-    list_command,
-    report,
-    run,
-    show,
-    simulate,
-    solve,
-    trace,
-    verify,
-)
+from pipeloom.cli.usage import UsageError
 from pipeloom.errors import ScheduleError
 
-_COMMANDS = (
-    list_command,
-    show,
-    compile_command,
-    graph,
-    verify,
-    fix,
-    simulate,
-    compare,
-    report,
-    trace,
-    solve,
-    emit,
-    run,
+
+class Command(NamedTuple):
+    """A command before its file is imported."""
+
+    name: str
+    help: str
+    module: str
+
+
+COMMANDS = (
+    Command("list", "schedules, targets and strategies, one line each", "list_command"),
+    Command("show", "the three phases as a table, with waits and barriers", "show"),
+    Command("compile", "derive the pipeline and write it as JSON", "compile_command"),
+    Command("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
+    Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
+    Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
+    Command("simulate", "cycles per iteration, efficiency, stalls and a timeline", "simulate"),
+    Command("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
+    Command(
+        "report",
+        "a self-contained HTML page: timeline, dependences, LDS, verdict, stalls",
+        "report",
+    ),
+    Command("trace", "the simulated run as a file for Perfetto", "trace"),
+    Command(
+        "solve",
+        "the smallest initiation interval of a loop, proved, and why no smaller one",
+        "solve",
+    ),
+    Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
+    Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
 )
 
 _EPILOG = """\
@@ -54,11 +60,13 @@ Start with
   pipeloom compare ping_pong ping_pong:sync=proven
   pipeloom report ping_pong -o report.html
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
+Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
+4 RACE; run: 5 a wrong result.
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with every command."""
+def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser with the name of every command and the arguments of the chosen one."""
     parser = argparse.ArgumentParser(
         prog="pipeloom",
         description="Derive, inspect and check software pipelines for GPU matrix kernels.",
@@ -67,18 +75,29 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pipeloom {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for command in COMMANDS:
+        inner = commands.add_parser(command.name, help=command.help)
+        if command.name == chosen:
+            importlib.import_module(f"pipeloom.cli.{command.module}").add_arguments(inner)
+            inner.set_defaults(usage_error=inner.error)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = build_parser(next((word for word in words if not word.startswith("-")), None))
+    if not words:
+        parser.print_help(sys.stderr)
+        raise SystemExit(2)
+    arguments = parser.parse_args(words)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
+    except UsageError as error:
+        arguments.usage_error(str(error))
+        raise
     except ScheduleError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
-    Commands,
     add_json,
     add_source,
     add_sync,
+    add_tile,
     load_compiled,
     print_json,
+    tile_header,
     write_file,
 )
 from pipeloom.cli.simulate import add_machine, add_problem, estimate_of
@@ -20,16 +21,15 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "report",
-        help="a self-contained HTML page: timeline, dependences, LDS, verdict, stalls",
-        description="Write one HTML file that needs no network: the simulated timeline of all "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Write one HTML file that needs no network: the simulated timeline of all "
         "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
-        "the stalls and the knobs.",
+        "the stalls and the knobs."
     )
     add_source(parser, compiled=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_machine(parser)
     add_problem(parser)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.report.page import render_page
     from pipeloom.report.page_data import page_data
 
-    compiled = load_compiled(arguments, tiled=True)
+    compiled = load_compiled(arguments)
     verdict = verify(compiled)
     trace = _trace(compiled, arguments)
     page = render_page(
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
             "instruction counts.",
             estimate=None if trace is None else estimate_of(arguments, compiled, trace),
+            elements=arguments.tile,
         )
     )
     write_file(arguments.output, page)
@@ -78,11 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    print(f"wrote {arguments.output} ({size / 1e6:.1f} MB): {verdict.status.name}, ", end="")
-    if trace is None:
-        print("not simulated: no tile shape")
-    else:
-        print(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration")
+    figures = "not simulated: no tile shape"
+    if trace is not None:
+        figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
+    header = tile_header(arguments, compiled)
+    print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
+    print(f"{header}: {verdict.status.name}, {figures}")
     return 0
 
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING, Any
 
-from pipeloom.cli.common import Commands, add_json, print_json
-from pipeloom.cli.emit import add_emission, emitted_kernel
+from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.emit import add_emission, emission
+from pipeloom.cli.usage import at_least
+
+if TYPE_CHECKING:
+    from pipeloom.trial import Trial
+
+WRONG_RESULT = 5
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "run",
-        help="run the emitted kernel in the emulator and compare with NumPy",
-        description="Emit and assemble the kernel, then run its machine code on the CPU: loads and "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Emit and assemble the kernel, then run its machine code on the CPU: loads and "
         "LDS reads land at seeded random moments, waves interleave at random, whatever no wait "
-        "guards is poison. Exit code 0 if every run is right, 1 if one is not.",
+        "guards is poison, and accesses that nothing orders are findings. Exit code 0 if every run "
+        "is right, 5 if one is not."
     )
     add_emission(parser)
     parser.add_argument("--m", type=int, default=256, help="rows of C (default 256)")
@@ -24,7 +30,16 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--k", type=int, default=512, help="depth of the sums (default 512)")
     parser.add_argument("--seed", type=int, default=0, help="first seed (default 0)")
     parser.add_argument(
-        "--timings", type=int, default=3, help="how many random timings to run (default 3)"
+        "--timings",
+        type=at_least(1),
+        default=3,
+        metavar="N",
+        help="how many random timings to run (default 3)",
+    )
+    parser.add_argument(
+        "--no-race-check",
+        action="store_true",
+        help="only compare the result: for a TIMING schedule, whose races the check would find",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -38,9 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.emit import assemble
     from pipeloom.trial import Launchable, run_gemm
 
-    emitted = emitted_kernel(arguments)
+    found = emission(arguments)
+    emitted = found.kernel
     ready = Launchable.load(emitted, assemble(emitted))
-    seeds = range(arguments.seed, arguments.seed + max(arguments.timings, 1))
+    seeds = range(arguments.seed, arguments.seed + arguments.timings)
     progress = Console(stderr=True)
     trials = [
         run_gemm(
@@ -50,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             N=arguments.n,
             K=arguments.k,
             seed=seed,
-            check_races=not arguments.allow_timing,
+            check_races=not arguments.no_race_check,
         )
         for seed in track(
             seeds, "emulating", console=progress, disable=not sys.stderr.isatty(), transient=True
@@ -61,19 +77,38 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(
             {
                 "kernel": emitted.name,
-                "target": emitted.target,
-                "resources": str(emitted.resources),
+                **found.to_dict(),
+                "race_check": not arguments.no_race_check,
                 "runs": len(trials),
-                "wrong": [trial.summary() for trial in wrong],
+                "wrong": [_as_data(trial) for trial in wrong],
                 "instructions": sum(trial.executed for trial in trials),
             }
         )
-        return 1 if wrong else 0
+        return WRONG_RESULT if wrong else 0
     for trial in wrong[:5]:
         print(trial.summary())
     shape = f"M={arguments.m} N={arguments.n} K={arguments.k}"
-    verdict = f"WRONG in {len(wrong)} of {len(trials)}" if wrong else "equal to NumPy in all"
-    print(f"{emitted.name}, {emitted.target}, {arguments.dtype}, {shape}: {verdict} ", end="")
-    print(f"{len(trials)} timings ({sum(t.executed for t in trials)} instructions emulated)")
-    print(str(emitted.resources))
-    return 1 if wrong else 0
+    count = len(trials)
+    timings = f"{count} timing{'' if count == 1 else 's'}"
+    result = f"WRONG in {len(wrong)} of {timings}" if wrong else f"equal to NumPy in all {timings}"
+    executed = sum(trial.executed for trial in trials)
+    print(found.summary())
+    print(f"{shape}: {result} ({executed} instructions emulated)")
+    if arguments.no_race_check:
+        print("race check off")
+    print(emitted.resources)
+    return WRONG_RESULT if wrong else 0
+
+
+def _as_data(trial: Trial) -> dict[str, Any]:
+    m, n, k = trial.shape
+    return {
+        "m": m,
+        "n": n,
+        "k": k,
+        "seed": trial.seed,
+        "findings": [str(finding) for finding in trial.findings],
+        "wrong_elements": trial.wrong,
+        "bytes_outside": trial.spoilt,
+        "instructions": trial.executed,
+    }

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
+from pipeloom.cli.common import add_json, add_source, add_sync, add_tile, load_compiled, print_json
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
+from pipeloom.report.headers import tile_text
 from pipeloom.report.labels import Labels
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "show",
-        help="the three phases as a table, with waits and barriers",
-        description="Show prologue, kernel and epilogue. A row is one MMA with everything issued "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
         "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
         "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
-        "load from LDS to registers.",
+        "load from LDS to registers."
     )
     add_source(parser)
+    add_tile(parser)
     add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -31,12 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
     compiled = load_compiled(arguments)
     if arguments.json:
-        print_json(_as_data(compiled))
+        print_json({**_as_data(compiled), "tile": tile_text(compiled, arguments.tile)})
         return 0
     from pipeloom.report.console import TerminalConsole
     from pipeloom.report.terminal import render_schedule
 
-    TerminalConsole().print(render_schedule(compiled))
+    TerminalConsole().print(render_schedule(compiled, elements=arguments.tile))
     return 0
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from pipeloom.checks import nearest
-from pipeloom.cli.common import Commands, add_json, add_source, print_json
+from pipeloom.cli.common import add_json, add_source, print_json
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.graph import LoopBody
 from pipeloom.modulo import (
@@ -32,15 +32,13 @@ DEFAULT_TIME_LIMIT = 60.0
 Report = Callable[[Progress], None]
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "solve",
-        help="the smallest initiation interval of a loop, proved, and why no smaller one",
-        description="Modulo scheduling: the least number of cycles per iteration that dependences, "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Modulo scheduling: the least number of cycles per iteration that dependences, "
         "units, registers and LDS allow. Takes a schedule (gemm_tile has its depth derived; others "
         "are solved as declared) or a problem file (docs/modulo.md). Ctrl-C stops the search and "
-        "keeps the best schedule so far.",
+        "keeps the best schedule so far."
     )
     add_source(parser)
     parser.add_argument("--ii", type=int, metavar="N", help="only IIs up to N; exit 1 if none is")

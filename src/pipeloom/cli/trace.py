@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import Commands, add_json, add_source, add_sync, print_json, write_file
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    load_compiled,
+    print_json,
+    tile_header,
+    write_file,
+)
 from pipeloom.cli.simulate import add_machine, trace_of
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "trace",
-        help="the simulated run as a file for Perfetto",
-        description="Write what pipeloom simulate computes as a trace: one track per wave and "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Write what pipeloom simulate computes as a trace: one track per wave and "
         "unit, arrows from every load to the wait that guarantees it. Open the file at "
-        "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle.",
+        "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_machine(parser)
     parser.add_argument("-o", "--output", metavar="FILE.json", required=True, help="the trace")
@@ -29,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
     from pipeloom.report.chrome_trace import chrome_trace
 
-    trace = trace_of(arguments)
+    compiled = load_compiled(arguments)
+    trace = trace_of(arguments, compiled)
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
     figures = {
@@ -43,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(figures)
         return 0
     print(
-        f"wrote {arguments.output}: {len(trace.programs)} waves, {len(trace.events)} instructions, "
+        f"wrote {arguments.output}: {tile_header(arguments, compiled)}, "
+        f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
         f"{trace.total_cycles} cycles; open it at https://ui.perfetto.dev"
     )
     return 0

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import Commands, add_json, add_source, add_sync, load_compiled, print_json
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    load_compiled,
+    print_json,
+    tile_header,
+)
+from pipeloom.report.headers import tile_text
 from pipeloom.verify import verify
 
 
-def add_parser(commands: Commands) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "verify",
-        help="prove that a schedule cannot race, or show how it does",
-        description="Check every wave, every region of LDS and every trip count under the memory "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Check every wave, every region of LDS and every trip count under the memory "
         "model of wait-counter machines. Exit code 0: PROVED. 3: TIMING, nothing orders two "
-        "accesses but the cost model's latencies keep them apart. 4: RACE.",
+        "accesses but the cost model's latencies keep them apart. 4: RACE."
     )
     add_source(parser, compiled=True)
+    add_tile(parser)
     add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -25,12 +33,13 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
-    verdict = verify(load_compiled(arguments))
+    compiled = load_compiled(arguments)
+    verdict = verify(compiled)
     if arguments.json:
-        print_json(verdict.to_dict())
+        print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:
         from pipeloom.report.console import TerminalConsole
         from pipeloom.report.verdict import render_verdict
 
-        TerminalConsole().print(render_verdict(verdict))
+        TerminalConsole().print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
     return verdict.status.exit_code

@@ -33,6 +33,7 @@ from pipeloom.emit.program import emit_program
 from pipeloom.emit.text import kernel_text
 from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
 from pipeloom.kernels import Kernel, kernel_for
+from pipeloom.ops import Phase
 from pipeloom.verify import Status, verify
 
 ACCUMULATOR_BANKS = {"agpr": Bank.ACCUMULATOR, "vgpr": Bank.VECTOR}
@@ -183,6 +184,7 @@ def emit_kernel(
     title = f"{compiled.schedule} on {chip.name}, {dtype} to {out}, {status.name}"
     if shape is not None:
         title += f"; block {shape.BM}x{shape.BN}x{shape.BK}"
+    title += f"; {compiled.counts(Phase.KERNEL).barriers} barriers per iteration"
     text, numbers = kernel_text(
         request.name, chip.name, lines, made.resources, made.arguments, title
     )

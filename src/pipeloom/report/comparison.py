@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
+from pipeloom.report.headers import tile_text
 from pipeloom.report.segments import stalls_by_entry
 from pipeloom.simulate.trace import Phase as TracePhase
 from pipeloom.simulate.trace import Trace
 from pipeloom.verify.findings import Verdict
 
 WIDE = 120
+_CAUSES = 48
+"""Characters that the columns of causes need to be readable."""
+_FIRST_TO_GO = ("tile", "stalled", "waits", "barriers", "MFMA")
 _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 
 
@@ -38,14 +42,22 @@ class Comparison:
     stall_cycles: float
     top_stall: str
     verdict: str
+    tile: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""
         return asdict(self)
 
 
-def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdict) -> Comparison:
-    """The row of one variant."""
+def compare(
+    name: str,
+    compiled: CompiledSchedule,
+    trace: Trace,
+    verdict: Verdict,
+    *,
+    elements: str | None = None,
+) -> Comparison:
+    """The row of one variant; ``elements`` is that of ``headers.tile_text``."""
     counts = compiled.counts(Phase.KERNEL)
     stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
     top = "none"
@@ -64,39 +76,68 @@ def compare(name: str, compiled: CompiledSchedule, trace: Trace, verdict: Verdic
         stall_cycles=round(sum(row.mean for row in stalls), 1),
         top_stall=top,
         verdict=verdict.status.name,
+        tile=tile_text(compiled, elements),
     )
 
 
 def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> RenderableType:
-    """The table; where it would not fit, causes go below it, one line per variant.
+    """The table; names stay whole, and where it would not fit columns go, the least telling first.
 
-    The verdict comes second so that a fast racing schedule is seen for what it is.
+    The verdict comes second so that a fast racing schedule is seen for what it is. A tile that all
+    share is said once below; without room for causes they go below too, one line per variant.
     """
+    tiles = sorted({row.tile for row in rows})
+    columns = _columns(rows)
+    if len(tiles) > 1:
+        columns["tile"] = [Text(row.tile) for row in rows]
+    for name in _FIRST_TO_GO:
+        if _width(columns) > width:
+            columns.pop(name, None)
+    wide = width >= WIDE and width - _width(columns) >= _CAUSES
     table = Table(box=None, padding=(0, 1))
-    table.add_column("variant", overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    for name in ("cycles", "MFMA", "waits", "barriers", "stalled"):
-        table.add_column(name, justify="right", no_wrap=True)
-    wide = width >= WIDE
+    for name in columns:
+        justify: JustifyMethod = "left" if name in ("variant", "verdict", "tile") else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "variant", overflow="fold")
     if wide:
         table.add_column("limited by", overflow="fold")
         table.add_column("top stall, cycles", overflow="fold")
-    best = min((row.cycles_per_iteration for row in rows), default=0.0)
-    for row in rows:
-        is_best = row.cycles_per_iteration == best
-        table.add_row(
-            row.name,
-            Text(row.verdict, style=_STYLES[row.verdict]),
-            Text(f"{row.cycles_per_iteration:.0f}", style="bold" if is_best else ""),
-            f"{row.matrix_efficiency:.1%}",
-            str(row.waits),
-            str(row.barriers),
-            f"{row.stall_cycles:.0f}",
-            *((row.limiting_unit, row.top_stall) if wide else ()),
-        )
-    text = Text("\nper iteration of the steady loop; stalled: mean of the waves", "bright_black")
+    for index, row in enumerate(rows):
+        cells = [column[index] for column in columns.values()]
+        table.add_row(*cells, *((row.limiting_unit, row.top_stall) if wide else ()))
+    text = Text("\nper iteration of the steady loop", "bright_black")
+    if "stalled" in columns:
+        text.append("; stalled: mean of the waves")
+    if len(tiles) == 1:
+        text.append(f"; tile: {tiles[0]}")
     if not wide:
         for row in rows:
+            tile = f"{row.tile}; " if len(tiles) > 1 and "tile" not in columns else ""
             text.append(f"\n{row.name}", "default")
-            text.append(f": limited by {row.limiting_unit}; most stalled at {row.top_stall}")
+            text.append(f": {tile}limited by {row.limiting_unit}; most stalled at {row.top_stall}")
     return Group(table, text)
+
+
+def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
+    best = min((row.cycles_per_iteration for row in rows), default=0.0)
+    return {
+        "variant": [Text(row.name) for row in rows],
+        "verdict": [Text(row.verdict, style=_STYLES[row.verdict]) for row in rows],
+        "cycles": [
+            Text(
+                f"{row.cycles_per_iteration:.0f}",
+                style="bold" if row.cycles_per_iteration == best else "",
+            )
+            for row in rows
+        ],
+        "MFMA": [Text(f"{row.matrix_efficiency:.1%}") for row in rows],
+        "waits": [Text(str(row.waits)) for row in rows],
+        "barriers": [Text(str(row.barriers)) for row in rows],
+        "stalled": [Text(f"{row.stall_cycles:.0f}") for row in rows],
+    }
+
+
+def _width(columns: Mapping[str, Sequence[Text]]) -> int:
+    """Characters of the table, each column with a space on both sides."""
+    return sum(
+        2 + max([len(name), *(cell.cell_len for cell in cells)]) for name, cells in columns.items()
+    )

@@ -19,6 +19,7 @@ from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.errors import ConfigError
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import OpDesc, OpTag, Phase
+from pipeloom.report.headers import sync_text, tile_text
 from pipeloom.report.labels import Labels
 from pipeloom.report.page_timeline import timeline_data
 from pipeloom.report.segments import EntryStall, stalls_by_entry
@@ -55,13 +56,14 @@ def page_data(
     seed: int = 0,
     unsimulated: str = "",
     estimate: Estimate | None = None,
+    elements: str | None = None,
 ) -> dict[str, Any]:
     """What the page shows of a schedule, its verdict and its simulation.
 
     ``trace`` gives the figures and the stalls. The timeline comes from a run of at most
     ``timeline_iterations`` iterations of the same programs, so that prologue, steady loop and
     epilogue are seen whole; give it the ``jitter`` and ``seed`` of ``trace``. Without a trace the
-    page says ``unsimulated`` instead.
+    page says ``unsimulated`` instead. ``elements`` is that of ``headers.tile_text``.
     """
     if timeline_iterations < 1:
         raise ConfigError(
@@ -81,7 +83,7 @@ def page_data(
             shown = simulate(compiled, trace.machine, model, k_tiles, jitter=jitter, seed=seed)
         timeline = timeline_data(compiled, model, shown, first_entry)
     return {
-        "meta": _meta(compiled, verdict, trace),
+        "meta": _meta(compiled, verdict, trace, elements),
         "headline": _headline(compiled, verdict, trace),
         "unsimulated": "" if trace is not None else unsimulated,
         "entries": _entries(compiled, stalls, op_of, first_entry),
@@ -106,17 +108,16 @@ def _first_entries(compiled: CompiledSchedule) -> dict[Phase, int]:
     return first
 
 
-def _meta(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None) -> dict[str, Any]:
-    shape = compiled.geometry
-    tile = ""
-    if shape is not None:
-        tile = f"{shape.BM}x{shape.BN}x{shape.BK} {'fp8' if shape.is_fp8 else 'bf16'}"
+def _meta(
+    compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None, elements: str | None
+) -> dict[str, Any]:
     machine = "" if trace is None else f"{trace.machine.chip} ({trace.machine.arch})"
     return {
         "schedule": compiled.schedule,
         "kernel": verdict.kernel,
         "machine": machine,
-        "tile": tile,
+        "tile": tile_text(compiled, elements),
+        "sync": sync_text(compiled),
         "strategy": compiled.certificate.strategy,
         "waves": 0 if trace is None else len(trace.programs),
         "iterations": 0 if trace is None else trace.iterations,

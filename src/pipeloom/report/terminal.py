@@ -17,15 +17,19 @@ from rich.text import Text
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.graph import DepKind, LoopBody
 from pipeloom.ops import OpRole, OpTag, Phase
+from pipeloom.report.headers import tile_text
 from pipeloom.report.labels import STYLES, Labels
 
 KIND_MARKS = {DepKind.FLOW: "", DepKind.ANTI: "a", DepKind.OUTPUT: "o"}
 
 
-def render_schedule(compiled: CompiledSchedule) -> RenderableType:
-    """The three phases, the wait summary, the certificate and the notes."""
+def render_schedule(compiled: CompiledSchedule, *, elements: str | None = None) -> RenderableType:
+    """The three phases, the wait summary, the certificate and the notes.
+
+    ``elements`` is that of ``headers.tile_text``.
+    """
     labels = Labels(compiled)
-    parts: list[RenderableType] = [_headline(compiled), Text()]
+    parts: list[RenderableType] = [_headline(compiled, elements), Text()]
     for phase in Phase:
         parts += [_phase_table(compiled, phase, labels), Text()]
     parts += [_summary_table(compiled)]
@@ -33,15 +37,15 @@ def render_schedule(compiled: CompiledSchedule) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(compiled: CompiledSchedule) -> Text:
+def _headline(compiled: CompiledSchedule, elements: str | None) -> Text:
     c = compiled.certificate
     state = "proved optimal" if c.proved else "not proved optimal"
     text = Text()
     text.append(compiled.schedule, style="bold")
     text.append(
-        f"  depth {compiled.config.depth}, {len(compiled.body)} ops, order {c.strategy}: "
-        f"makespan {c.makespan} cycles, lower bound {c.lower_bound} ({state}), "
-        f"VGPR peak {c.vgpr_peak}"
+        f"  {tile_text(compiled, elements)}; depth {compiled.config.depth}, "
+        f"{len(compiled.body)} ops, order {c.strategy}: makespan {c.makespan} cycles, "
+        f"lower bound {c.lower_bound} ({state}), VGPR peak {c.vgpr_peak}"
     )
     return text
 

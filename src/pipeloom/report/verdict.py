@@ -22,9 +22,11 @@ _MEANING = {
 }
 
 
-def render_verdict(verdict: Verdict, *, most: int = 6) -> RenderableType:
+def render_verdict(verdict: Verdict, *, most: int = 6, subtitle: str = "") -> RenderableType:
     """The whole verdict; of each group of findings the first ``most`` are spelled out."""
     parts: list[RenderableType] = [_headline(verdict)]
+    if subtitle:
+        parts.append(Text(subtitle, style="bright_black"))
     for (status, kind), members in groupby(
         verdict.findings, key=lambda f: (f.status, f.kind.value)
     ):

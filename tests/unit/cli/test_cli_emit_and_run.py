@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeloom import CompiledSchedule, OrderError, build_schedule
+from pipeloom.cli import common
 from pipeloom.cli.main import main
 
 needs_assembler = pytest.mark.skipif(
@@ -51,7 +54,11 @@ def test_emit_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert _run(capsys, "emit", "four_wave", "-o", str(text))[0] == 0
     code, out, _ = _run(capsys, "emit", "four_wave", "-o", str(binary), "--json")
     assert code == 0
-    assert json.loads(out)["target"] == "gfx950"
+    data = json.loads(out)
+    assert data["target"] == "gfx950"
+    assert (data["sync"], data["verdict"], data["barriers"]) == ("sync repaired", "PROVED", 4)
+    assert all(type(value) is int for value in data["resources"].values())
+    assert data["resources"]["waves"] == 4
     assert text.read_text().startswith("// four_wave")
     assert binary.read_bytes()[:4] == b"\x7fELF"
 
@@ -80,3 +87,97 @@ def test_run_json_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = _run(capsys, "emit", "ping_pong", "--target", "gfx90a")
     assert code == 1
     assert "gfx90a" in err
+
+
+# ---------------------------------------------------------------- whose waits, which tile
+
+
+def test_emit_keeps_the_barriers_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = _run(capsys, "emit", "ping_pong")[1]
+    assert "16 barriers per iteration" in chosen.splitlines()[0]
+    assert chosen == _run(capsys, "emit", "ping_pong", "--sync", "repaired", "--reorder")[1]
+    assert chosen != _run(capsys, "emit", "ping_pong", "--sync", "proven")[1]
+
+
+def test_emit_derives_barriers_too_where_they_cannot_be_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def build(*arguments: Any, sync: str, **options: Any) -> CompiledSchedule:
+        if sync == "repaired":
+            raise OrderError("no such order", hint="none")
+        return build_schedule(*arguments, sync="proven", **options)
+
+    monkeypatch.setattr(common, "build_schedule", build)
+    code, out, err = _run(capsys, "emit", "ping_pong", "-o", str(tmp_path / "k.s"))
+    assert code == 0
+    assert "note: the barriers cannot be kept (no such order)" in err
+    assert "sync proven, 8 barriers per iteration, PROVED" in out
+
+
+def test_one_schedule_through_all_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, kernel = str(tmp_path / "c.json"), str(tmp_path / "k.s")
+    for tile, text, name in (
+        ("bf16", "256x256x64 bf16", "ping_pong_bf16_bf16"),
+        ("fp8", "256x256x128 fp8", "ping_pong_fp8_f32"),
+    ):
+        assert text in _run(capsys, "compile", "ping_pong", "--tile", tile, "-o", path)[1]
+        code, out, _ = _run(capsys, "simulate", path, "--k-tiles", "4")
+        assert (code, out.splitlines()[0]) == (0, f"ping_pong, {text}")
+        code, out, _ = _run(capsys, "emit", path, "-o", kernel)
+        assert code == 0
+        assert out.startswith(f"{name} for gfx950, {text}: sync repaired, 16 barriers")
+
+
+def test_emit_takes_a_proved_file_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "c.json")
+    _run(capsys, "compile", "ping_pong", "--tile", "bf16", "--sync", "proven", "-o", path)
+    code, out, _ = _run(capsys, "emit", path, "-o", str(tmp_path / "k.s"))
+    assert code == 0
+    assert "sync as compiled, 8 barriers per iteration, PROVED" in out
+
+
+def test_a_tile_and_a_dtype_that_do_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "c.json")
+    _run(capsys, "compile", "ping_pong", "--tile", "fp8", "-o", path)
+    code, _, err = _run(capsys, "emit", path, "--dtype", "bf16")
+    assert code == 1
+    assert "emit it with --dtype fp8, or compile it with --tile bf16" in err
+    _run(capsys, "compile", "ping_pong", "-o", path)
+    code, _, err = _run(capsys, "emit", path)
+    assert code == 1
+    assert "has no tile shape" in err
+    assert "--tile bf16" in err
+
+
+# ---------------------------------------------------------------- races and wrong results
+
+
+@needs_assembler
+def test_allowing_timing_leaves_the_race_check_on(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "ping_pong", "--sync", "reference", "--allow-timing", "--timings", "1"]
+    code, out, _ = _run(capsys, *command)
+    assert code == 5
+    assert "lds-race" in out
+    assert "WRONG in 1 of 1 timing (" in out
+    data = json.loads(_run(capsys, *command, "--json")[1])
+    assert data["race_check"] is True
+    (trial,) = data["wrong"]
+    assert (trial["m"], trial["n"], trial["k"], trial["seed"]) == (256, 256, 512, 0)
+    assert any("lds-race" in finding for finding in trial["findings"])
+    code, out, _ = _run(capsys, *command, "--no-race-check")
+    assert "race check off" in out
+    assert "lds-race" not in out
+
+
+@pytest.mark.parametrize("timings", ["0", "-1", "x"])
+def test_timings_are_at_least_one(timings: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "ping_pong", f"--timings={timings}"])
+    assert caught.value.code == 2
+    assert "is not a whole number of 1 or more" in capsys.readouterr().err

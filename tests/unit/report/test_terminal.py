@@ -70,7 +70,10 @@ def test_summary_shows_the_counts(compiled: CompiledSchedule) -> None:
 
 def test_headline_and_notes() -> None:
     output = text(render_schedule(build_schedule("ping_pong", ["omit_mma_set_prio=true"])))
-    assert output.startswith("ping_pong  depth 2, 24 ops, order csp: makespan 420 cycles")
+    assert output.startswith(
+        "ping_pong  no tile: 4 + 4 vmcnt entries per load; depth 2, 24 ops, order csp: "
+        "makespan 420 cycles"
+    )
     assert "note: omit_mma_set_prio has no effect" in output
 
 

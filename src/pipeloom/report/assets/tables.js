@@ -10,8 +10,8 @@ function entryName(entry) {
 function fillHead() {
   const m = page.meta;
   byId("title").textContent = m.machine ? `${m.schedule} on ${m.machine}` : m.schedule;
-  const parts = [`${m.strategy} order`];
-  if (m.tile) parts.unshift(m.tile);
+  const parts = [m.tile, `${m.strategy} order`];
+  if (m.sync) parts.push(m.sync);
   if (m.waves)
     parts.push(
       `${m.waves} waves`,

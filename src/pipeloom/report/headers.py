@@ -1,0 +1,60 @@
+"""What a header says of a schedule: its tile, and how it was synchronised.
+
+256x256x64 bf16                                    the tile it was compiled for
+no tile: 4 + 4 vmcnt entries per load              the target profile's counts stand in for one
+waits derived, barriers kept; 4 loads moved        what ``synchronize`` did
+"""
+
+from __future__ import annotations
+
+from pipeloom.compiled import CompiledSchedule
+
+_ELEMENTS = {1: "fp8", 2: "bf16", 4: "f32"}
+_DERIVED = {
+    "waits and barriers derived from dependences": "waits and barriers derived",
+    "waits derived from dependences, barriers kept": "waits derived, barriers kept",
+}
+
+
+def tile_text(compiled: CompiledSchedule, elements: str | None = None) -> str:
+    """The tile, or what stands in for it.
+
+    A shape knows the size of its elements, not their type: ``elements`` says which 16-bit type is
+    meant where it is not bf16.
+    """
+    shape = compiled.geometry
+    if shape is not None:
+        named = _ELEMENTS.get(shape.elem_bytes, f"{shape.elem_bytes}-byte")
+        if elements == "fp16" and shape.elem_bytes == 2:
+            named = elements
+        return f"{shape.BM}x{shape.BN}x{shape.BK} {named}"
+    config = compiled.config
+    if config.depth < 2:
+        return "no tile: this schedule has no tile shape"
+    return f"no tile: {config.vm_per_load_a} + {config.vm_per_load_b} vmcnt entries per load"
+
+
+def sync_text(compiled: CompiledSchedule) -> str:
+    """How waits and barriers came about, from the notes; empty where they are the schedule's."""
+    derived = [_DERIVED[note] for note in compiled.notes if note in _DERIVED]
+    if not derived:
+        return ""
+    parts = [derived[-1]]
+    changes = [
+        change
+        for note in compiled.notes
+        if note.startswith("reordered: ")
+        for change in note.removeprefix("reordered: ").split("; ")
+    ]
+    moved = [change for change in changes if " moves " in change]
+    added = [change for change in changes if "barrier is added" in change]
+    if moved:
+        loads = all("GLOBAL_LOAD" in change.split(" moves ")[0] for change in moved)
+        parts.append(_count(len(moved), "load" if loads else "op") + " moved")
+    if added:
+        parts.append(_count(len(added), "barrier") + " added")
+    return "; ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

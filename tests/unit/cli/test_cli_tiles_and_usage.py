@@ -1,0 +1,253 @@
+"""Which tile a command is about, options that do not go together, and quick, plain output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipeloom
+from pipeloom import build_schedule
+from pipeloom.cli.main import COMMANDS, main
+
+SOURCE = str(Path(pipeloom.__file__).parents[1])
+NO_TILE = "no tile: 4 + 4 vmcnt entries per load"
+BF16 = "256x256x64 bf16"
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# ---------------------------------------------------------------- the tile
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "fix", "compile", "graph"])
+def test_commands_on_schedules_say_that_there_is_no_tile(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert NO_TILE in _run(capsys, command, "ping_pong")[1]
+    assert BF16 in _run(capsys, command, "ping_pong", "--tile", "bf16")[1]
+    assert "256x256x64 fp16" in _run(capsys, command, "ping_pong", "--tile", "fp16")[1]
+
+
+def test_the_default_tile_of_compile_and_simulate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        _run(capsys, "compile", "ping_pong", "--json")[1] == build_schedule("ping_pong").to_json()
+    )
+    shape = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+    tiled = build_schedule({"schedule": "ping_pong", "geometry": shape})
+    assert _run(capsys, "compile", "ping_pong", "--tile", "bf16", "--json")[1] == tiled.to_json()
+    default = _run(capsys, "simulate", "ping_pong", "--k-tiles", "4", "--json")[1]
+    assert json.loads(default)["tile"] == BF16
+    chosen = _run(capsys, "simulate", "ping_pong", "--k-tiles", "4", "--tile", "bf16", "--json")[1]
+    assert chosen == default
+
+
+def test_four_wave_keeps_its_own_tile_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--k-tiles", "4", "--json"]
+    own = json.loads(_run(capsys, "simulate", "four_wave", *short)[1])
+    told = json.loads(_run(capsys, "simulate", "four_wave", "--tile", "bf16", *short)[1])
+    assert (own["tile"], told["tile"]) == ("256x256x128 fp8", BF16)
+
+
+def test_settings_change_a_tile_that_the_option_gave(capsys: pytest.CaptureFixture[str]) -> None:
+    out = _run(capsys, "show", "ping_pong", "--tile", "bf16", "--set", "geometry.BM=128", "--json")
+    assert json.loads(out[1])["tile"] == "128x256x64 bf16"
+
+
+def test_tiles_that_cannot_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "verify", "single_buffer", "--tile", "bf16")
+    assert (code, "single_buffer has no tile shape that --tile could set" in err) == (1, True)
+    compiled = str(tmp_path / "c.json")
+    _run(capsys, "compile", "ping_pong", "-o", compiled)
+    code, _, err = _run(capsys, "verify", compiled, "--tile", "bf16")
+    assert (code, "which --tile cannot change" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", compiled)
+    assert (code, "give --tile bf16" in err) == (1, True)
+    spec = tmp_path / "s.toml"
+    spec.write_text('schedule = "ping_pong"\ngeometry = {BK = 64, MMA_K = 32, elem_bytes = 2}\n')
+    code, _, err = _run(capsys, "verify", str(spec), "--tile", "fp8")
+    assert (code, "names its own tile, which --tile does not replace" in err) == (1, True)
+
+
+def test_compare_says_a_shared_tile_once_and_others_by_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    short = ["--k-tiles", "4"]
+    same = _run(capsys, "compare", "ping_pong", "ping_pong:scheduling=identity", *short)[1]
+    assert same.count(BF16) == 1
+    mixed = _run(capsys, "compare", "ping_pong", "ping_pong:tile=fp8", *short)[1]
+    assert BF16 in mixed
+    assert "256x256x128 fp8" in mixed
+
+
+def test_the_page_says_tile_and_synchronisation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "r.html"
+    repaired = ["--sync", "repaired", "--reorder", "--k-tiles", "4"]
+    _run(capsys, "report", "ping_pong", *repaired, "-o", str(page))
+    text = page.read_text("utf-8")
+    assert f'"tile":"{BF16}"' in text
+    assert '"sync":"waits derived, barriers kept; 4 loads moved"' in text
+    _run(capsys, "report", "four_wave", *repaired, "-o", str(page))
+    assert '"sync":"waits derived, barriers kept; 2 barriers added"' in page.read_text("utf-8")
+
+
+# ---------------------------------------------------------------- fix
+
+
+def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proved, fixed = tmp_path / "a.json", tmp_path / "b.json"
+    _run(capsys, "compile", "ping_pong", "--sync", "repaired", "--reorder", "-o", str(proved))
+    code, out, _ = _run(capsys, "fix", str(proved), "-o", str(fixed))
+    assert (code, "already PROVED" in out) == (0, True)
+    assert fixed.read_text() == proved.read_text()
+    data = json.loads(_run(capsys, "fix", str(proved), "--json")[1])
+    assert (data["unchanged"], data["changes"]) == (True, [])
+    code, out, _ = _run(capsys, "fix", str(proved), "--force", "-o", str(fixed))
+    assert (code, "barriers 16 -> 4" in out) == (0, True)
+    assert fixed.read_text() != proved.read_text()
+
+
+# ---------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verify", "ping_pong", "--reorder"], "--reorder needs --sync proven or --sync repaired"),
+        (["simulate", "ping_pong", "--iterations", "4"], "--iterations is for --stream"),
+        (["simulate", "ping_pong", "--mfma", "16x16x32_f16"], "--mfma is for --stream"),
+        (["simulate", "ping_pong", "--stagger"], "--stagger is for --stream"),
+        (["simulate", "ping_pong", "--waves-per-simd", "2"], "--waves-per-simd is for --stream"),
+        (["simulate", "--stream", "M4", "--k-tiles", "4"], "--k-tiles is for a schedule"),
+        (["simulate", "--stream", "M4", "--sync", "proven"], "--sync is for a schedule"),
+        (["simulate", "--stream", "M4", "--tile", "bf16"], "--tile is for a schedule"),
+        (["simulate", "--stream", "M4", "--set", "a=1"], "--set is for a schedule"),
+        (["simulate", "--stream", "M4", "--iterations", "0"], "not a whole number of 1 or more"),
+    ],
+)
+def test_options_without_effect_are_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (caught.value.code, out) == (2, "")
+    assert f"usage: pipeloom {arguments[0]}" in err
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "ping_pong:sync=foo"], "sync is 'foo'\n\nhint: use one of reference, proven"),
+        (
+            ["compare", "ping_pong", "four_wave:tile=f8"],
+            "tile is 'f8'\n\nhint: use one of none, bf16",
+        ),
+        (
+            ["compare", "ping_pong", "ping_pong:reorder=true"],
+            "reorder=true changes nothing without",
+        ),
+        (["compare", "ping_pong", "ping_pong:snyc=proven"], "did you mean 'sync'? Valid: BK, "),
+        (["verify", "ping_pong", "--sync", "repaired"], ". --reorder applies it"),
+        (["fix", "ping_pong", "--keep-barriers"], ". --reorder applies it"),
+    ],
+)
+def test_messages_name_the_value_and_the_remedy(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = _run(capsys, *arguments)
+    assert code == 1
+    assert message in err
+
+
+def test_unknown_keys_are_answered_with_sorted_names(capsys: pytest.CaptureFixture[str]) -> None:
+    err = _run(capsys, "show", "ping_pong", "--set", "zzz=1")[2]
+    names = err.split("valid: ")[1].strip().split(", ")
+    assert names == sorted(names)
+    assert "latency" in names
+    assert "*" not in err
+    assert "sync" not in names
+
+
+# ---------------------------------------------------------------- help and plain output
+
+
+def _process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": SOURCE, **environment}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=env, check=False
+    )
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    program = (
+        "import sys, pipeloom.cli.main as m\n"
+        "try: m.main(sys.argv[1:])\n"
+        "except SystemExit as end: code = end.code\n"
+        "parts = {'pipeloom.cli.common', 'pipeloom.compiler', 'pipeloom.modulo'}\n"
+        "print(code, sorted(parts & set(sys.modules)))\n"
+    )
+    asked = _process("-c", program, "--help")
+    assert asked.stdout.splitlines()[-1] == "0 []"
+    assert all(command.help.split(",")[0] in " ".join(asked.stdout.split()) for command in COMMANDS)
+    bare = _process("-c", program)
+    assert bare.stdout == "2 []\n"
+    assert bare.stderr.splitlines() == asked.stdout.splitlines()[:-1]
+
+
+def test_the_package_runs_as_a_program() -> None:
+    assert _process("-m", "pipeloom", "--version").stdout == f"pipeloom {pipeloom.__version__}\n"
+
+
+def test_public_names_are_all_there_whatever_is_imported_first() -> None:
+    program = (
+        "import pipeloom.verify.findings, pipeloom.synchronize.derive, pipeloom\n"
+        "assert set(pipeloom.__all__) <= set(dir(pipeloom))\n"
+        "assert all(callable(getattr(pipeloom, name)) for name in pipeloom.__all__)\n"
+        "assert pipeloom.verify is pipeloom.verify and not hasattr(pipeloom, 'nonsense')\n"
+    )
+    done = _process("-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_color_drops_bold_too() -> None:
+    forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "200"}
+    assert "\x1b[1m" in _process("-m", "pipeloom", "show", "ping_pong", **forced).stdout
+    plain = _process("-m", "pipeloom", "show", "ping_pong", **forced, NO_COLOR="1")
+    assert "\x1b" not in plain.stdout
+
+
+def test_list_wraps_at_narrow_widths(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    out = _run(capsys, "list")[1]
+    assert max(map(len, out.splitlines())) <= 50
+    monkeypatch.setenv("COLUMNS", "300")
+    assert " ".join(out.split()) == " ".join(_run(capsys, "list")[1].split())
+
+
+def test_compare_keeps_names_whole_at_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "ping_pong:scheduling=identity,auto_waits=true"
+    out = _run(capsys, "compare", "ping_pong", name, "--k-tiles", "4")[1]
+    header, *rows = out.splitlines()[:3]
+    assert rows[1].split()[0] == name
+    assert header.split()[:3] == ["variant", "verdict", "cycles"]
+    assert "stalled" not in header
+    assert max(map(len, out.splitlines())) <= 80
