@@ -79,6 +79,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "emulate": ("errors",),
     "emit": (*CONSUME, "verify"),
     "trial": ("errors", "emit", "emulate"),
+    "emitted_stream": ("errors", "geometry", "targets", "emit", "simulate"),
     "weaken": WAIST,
     "report": (*CONSUME, "verify", "simulate", "modulo"),
     "cli": ("*",),
