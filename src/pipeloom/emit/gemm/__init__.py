@@ -10,6 +10,7 @@ from pipeloom.emit.chips import chip_for
 from pipeloom.emit.entry import MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm.four_wave import four_wave_emitter
+from pipeloom.emit.gemm.gemm_tile import gemm_tile_emitter
 from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
 from pipeloom.emit.gemm.single_buffer import single_buffer_emitter, single_buffer_geometry
 from pipeloom.emit.gemm.tile import ELEMENT_BYTES
@@ -20,6 +21,8 @@ EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(
         "ping_pong": ping_pong_emitter,
         "four_wave": four_wave_emitter,
         "single_buffer": single_buffer_emitter,
+        "gemm_tile": gemm_tile_emitter,
+        "gemm_tile_ping_pong": gemm_tile_emitter,
     }
 )
 """Schedule name -> its emitter."""
@@ -33,7 +36,12 @@ def default_geometry(schedule: str, target: str, dtype: str) -> KernelGeometry:
     chip = chip_for(target)
     if schedule == "single_buffer":
         return single_buffer_geometry(chip, dtype)
-    derive = {"ping_pong": KernelGeometry.ping_pong, "four_wave": KernelGeometry.four_wave}
+    derive = {
+        "ping_pong": KernelGeometry.ping_pong,
+        "four_wave": KernelGeometry.four_wave,
+        "gemm_tile": KernelGeometry.four_wave,
+        "gemm_tile_ping_pong": KernelGeometry.ping_pong,
+    }
     if schedule not in derive:
         raise EmitError(
             f"no tile is known for schedule {schedule!r}",

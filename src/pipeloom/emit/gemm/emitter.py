@@ -81,7 +81,7 @@ class GemmEmitter(EntryEmitter):
         raise NotImplementedError
 
     def _windows(self, operand: OperandShape) -> int:
-        return -(-self.tile.stages * self.tile.stage_bytes(operand) // setup.LDS_WINDOW)
+        return -(-self.tile.operand_bytes(operand) // setup.LDS_WINDOW)
 
     def _allocate(self) -> Allocation:
         tile = self.tile
@@ -187,9 +187,9 @@ class GemmEmitter(EntryEmitter):
     ) -> None:
         """``ds_read_b128`` of every MFMA tile of a fragment and the given reads of its rows."""
         tile = self.tile
+        start = tile.fragment_start(operand, stage, fragment)
         for subtile in range(tile.subtiles(operand)):
-            row = operand.fragment_rows[fragment] + subtile * tile.matrix.side
-            offset = stage * tile.stage_bytes(operand) + row * tile.row_bytes
+            offset = start + subtile * tile.matrix.side * tile.row_bytes
             window, offset = divmod(offset, setup.LDS_WINDOW)
             for number, read in enumerate(reads):
                 code(

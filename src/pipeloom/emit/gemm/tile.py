@@ -80,7 +80,7 @@ class GemmTile:
     @property
     def lds_bytes(self) -> int:
         """Of the workgroup."""
-        return self.stages * (self.a.rows + self.b.rows) * self.row_bytes
+        return sum(self.operand_bytes(operand) for operand in self.operands)
 
     @property
     def reads_per_row(self) -> int:
@@ -104,6 +104,14 @@ class GemmTile:
     def stage_bytes(self, operand: OperandShape) -> int:
         """One stage of one operand."""
         return operand.rows * self.row_bytes
+
+    def operand_bytes(self, operand: OperandShape) -> int:
+        """All stages of one operand; they lie together."""
+        return self.stages * self.stage_bytes(operand)
+
+    def fragment_start(self, operand: OperandShape, stage: int, fragment: int) -> int:
+        """Where a fragment starts in LDS, from the operand's base and the wave's first row."""
+        return stage * self.stage_bytes(operand) + operand.fragment_rows[fragment] * self.row_bytes
 
     def loads(self, rows: int, what: str) -> int:
         """Load instructions per wave that bring ``rows`` rows."""
