@@ -28,6 +28,7 @@ from pipeloom.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.graph import DepEdge, LoopBody, describe_op
+from pipeloom.kernels import Kernel
 from pipeloom.notes import ineffective_knobs
 from pipeloom.ops import OpDesc, Phase
 from pipeloom.phases import (
@@ -83,7 +84,8 @@ def compile_schedule(
         if goal is not None:
             loop = derive_pipeline(goal)
             compiled = _pipelined(schedule, config, knobs, loop)
-            return synchronize(compiled, reorder=reorder, loop_barriers=loop.barrier_gaps)
+            model = _kernel(schedule, compiled)
+            return synchronize(compiled, model, reorder, loop_barriers=loop.barrier_gaps)
     body = _returned("build_body()", schedule.build_body(), OpDesc)
     if not body:
         raise StructureError(
@@ -125,7 +127,16 @@ def compile_schedule(
     )
     if sync == "reference":
         return compiled
-    return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
+    model = _kernel(schedule, compiled)
+    return synchronize(compiled, model, reorder, keep_barriers=sync == "repaired")
+
+
+def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | None:
+    """The schedule's own kernel model; ``None`` leaves the choice to its name."""
+    model = schedule.kernel(compiled)
+    if model is not None:
+        check_instance(schedule.name, "kernel()", model, Kernel)
+    return model
 
 
 def _pipelined(
