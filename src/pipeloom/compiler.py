@@ -45,6 +45,8 @@ from pipeloom.synchronize import synchronize
 
 T = TypeVar("T")
 
+DOUBLE_BUFFER = 2
+"""The depth that blocks, waits and phases are written for; MODULO alone goes deeper."""
 
 Sync = Literal["reference", "proven", "repaired"]
 """Whose waits and barriers: the specification's (``reference``), those that follow from the
@@ -86,6 +88,14 @@ def compile_schedule(
             compiled = _pipelined(schedule, config, knobs, loop)
             model = _kernel(schedule, compiled)
             return synchronize(compiled, model, reorder, loop_barriers=loop.barrier_gaps)
+    if config.depth > DOUBLE_BUFFER:
+        raise ConfigError(
+            f"PipelineConfig.depth is {config.depth}, but a declared body has at most "
+            f"{DOUBLE_BUFFER} stages",
+            hint="use depth 1 or 2; for deeper pipelines the schedule gemm_tile, or strategy "
+            "MODULO with the pipelining() hook, finds the depth itself",
+            field="PipelineConfig.depth",
+        )
     body = _returned("build_body()", schedule.build_body(), OpDesc)
     if not body:
         raise StructureError(

@@ -19,7 +19,7 @@ def verify_schedule(
     _check_blocks(program, config)
     _check_first_wait(program, schedule_config)
     _check_spread(program, config)
-    if config.depth == 2 and not config.cross_stage_rotation:
+    if config.depth >= 2 and not config.cross_stage_rotation:
         _check_stages(program)
     if not any(is_prefetch_load(op) for block in program.blocks for op in block.loads):
         raise StructureError(
@@ -27,7 +27,7 @@ def verify_schedule(
             hint="give loads a k_offset of K0, K1 or K_NEXT",
             field="body",
         )
-    if config.depth == 2 and config.warp_stagger.enabled and not config.block_sizing.max_globals:
+    if config.depth >= 2 and config.warp_stagger.enabled and not config.block_sizing.max_globals:
         _check_stagger(program)
 
 

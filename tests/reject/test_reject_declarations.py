@@ -199,6 +199,14 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
             lambda: compile_schedule(Own(kernel=[ScheduleEntry(MMA, 0, Phase.EPILOGUE)])),
             r"transform_kernel\(\)\[0\] has time_slot 0 and phase <Phase\.EPILOGUE",
         ),
+        # depth
+        *(
+            (
+                lambda depth=depth: compile_schedule(Own(config=replace(DOUBLE, depth=depth))),
+                rf"PipelineConfig\.depth is {depth}, but a declared body has at most 2 stages",
+            )
+            for depth in (3, 7)
+        ),
         # strategies
         (
             lambda: compile_schedule(Own(), strategy=Fixed((0, 0))),
