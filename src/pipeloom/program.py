@@ -15,7 +15,7 @@ from pipeloom.config import NO_LGKM_FIRST, PipelineConfig, ScheduleConfig
 from pipeloom.errors import StructureError
 from pipeloom.graph import describe_op
 from pipeloom.ops import OpDesc, OpRole
-from pipeloom.structure import verify_schedule
+from pipeloom.structure import check_complete, verify_schedule
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
 
 
@@ -31,6 +31,7 @@ def build_kernel_program(
             blocks = derive_drain_mask(blocks)
         blocks = derive_waits_from_blocks(blocks, config, schedule_config)
     program = PipelineProgram(tuple(blocks), config.blocks_per_partition)
+    check_complete(program, config)
     verify_schedule(program, config, schedule_config)
     return program
 
