@@ -30,7 +30,7 @@ from pipeloom.errors import ConfigError, StructureError
 from pipeloom.graph import DepEdge, LoopBody, describe_op
 from pipeloom.kernels import Kernel
 from pipeloom.notes import ineffective_knobs
-from pipeloom.ops import OpDesc, Phase
+from pipeloom.ops import OpDesc, OpRole, Phase
 from pipeloom.phases import (
     Phases,
     derive_double_buffer_phases,
@@ -78,6 +78,7 @@ def compile_schedule(
             hint=nearest(str(sync), get_args(Sync)),
             field="compile_schedule.sync",
         )
+    _check_strategy(strategy)
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)
     check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
@@ -147,6 +148,21 @@ def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | 
     if model is not None:
         check_instance(schedule.name, "kernel()", model, Kernel)
     return model
+
+
+def _check_strategy(strategy: object) -> None:
+    """A strategy is anything with a name and an ``order``; ``None`` is the configured one."""
+    if strategy is None:
+        return
+    if not (isinstance(getattr(strategy, "name", None), str) and hasattr(strategy, "order")):
+        member = isinstance(strategy, SchedulingStrategy)
+        raise ConfigError(
+            f"compile_schedule.strategy is {strategy!r}, but must be a Strategy",
+            hint="name a SchedulingStrategy in schedule_config() instead"
+            if member
+            else "pass an object with name, summary and order(body, limits), like CspStrategy()",
+            field="compile_schedule.strategy",
+        )
 
 
 def _pipelined(
@@ -254,6 +270,13 @@ def _double_buffer(
         )
         program = replace(program, explicit_blocks=explicit)
     bootstrap = _returned("bootstrap_frags()", schedule.bootstrap_frags(), OpDesc)
+    for index, op in enumerate(bootstrap):
+        if op.role is not OpRole.FRAGMENT_LOAD:
+            raise StructureError(
+                f"bootstrap_frags()[{index}] is {describe_op(op)}, not a FRAGMENT_LOAD",
+                hint="return annotated fragment loads only: a prologue does not multiply",
+                field="bootstrap_frags",
+            )
     return program, derive_double_buffer_phases(program, config, knobs, bootstrap)
 
 
