@@ -190,6 +190,10 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
         ),
         (lambda: compile_schedule(Own(bootstrap=None)), r"bootstrap_frags\(\) returned None"),
         (lambda: compile_schedule(Own(bootstrap=[5])), r"bootstrap_frags\(\)\[0\] is 5"),
+        (
+            lambda: compile_schedule(Own(bootstrap=[FRAG, MMA])),
+            r"bootstrap_frags\(\)\[1\] is COMPUTE.*, not a FRAGMENT_LOAD",
+        ),
         (lambda: compile_schedule(Own(kernel=None)), r"transform_kernel\(\) returned None"),
         (lambda: compile_schedule(Own(kernel=[MMA])), r"transform_kernel\(\)\[0\] is OpDesc"),
         (
@@ -209,6 +213,14 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
             for depth in (3, 7)
         ),
         # strategies
+        (
+            lambda: compile_schedule(Own(), strategy=3),  # type: ignore[arg-type]
+            r"compile_schedule\.strategy is 3, but must be a Strategy",
+        ),
+        (
+            lambda: compile_schedule(Own(), strategy=SchedulingStrategy.CSP),  # type: ignore[arg-type]
+            r"compile_schedule\.strategy is <SchedulingStrategy\.CSP",
+        ),
         (
             lambda: compile_schedule(Own(), strategy=Fixed((0, 0))),
             r"strategy 'fixed' returned \(0, 0\), which is not a permutation of the 4 ops",
