@@ -1,7 +1,7 @@
 """A schedule of your own: a fused QKV projection, X times three weight tiles (a 2x3 MMA grid).
 
 Run it: ``python examples/own_schedule.py``. Everything a new kernel needs is in this file: its op
-tags, what they cost, the shape of its pipeline, and the ops of one iteration.
+tags, what they cost, the shape of its pipeline, the ops of one iteration, and what they touch.
 """
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ from enum import IntEnum
 from rich.console import Console
 
 import pipeloom as pl
+from pipeloom.kernels.grid import GridKernel
 from pipeloom.report.terminal import render_schedule
 
 
@@ -45,6 +46,14 @@ class QkvProjection(pl.PipelineSchedule):
             body.grid(2, Q_K_V, Tag.MMA)
         return pl.double_buffer_reorder(pl.annotate_ops(body.done(), COSTS), self.config())
 
+    def kernel(self, compiled: pl.CompiledSchedule) -> GridKernel:
+        return GridKernel.for_schedule(compiled, waves=(2, 4), staggered=True)
+
 
 if __name__ == "__main__":
-    Console().print(render_schedule(pl.compile_schedule(QkvProjection())))
+    schedule = QkvProjection()
+    compiled = pl.compile_schedule(schedule)
+    Console().print(render_schedule(compiled))
+    print("reference sync:", pl.verify(compiled, schedule.kernel(compiled)).summary())
+    proven = pl.compile_schedule(schedule, sync="proven")
+    print("proven sync:   ", pl.verify(proven, schedule.kernel(proven)).summary())

@@ -52,7 +52,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "targets": VALUES,
     "strategies": WAIST,
     "hints": WAIST,
-    "declare": (*WAIST, "edges", "pipelining"),
+    "declare": (*WAIST, "edges", "pipelining", "kernels"),
     "reorder": (*WAIST, "edges", "strategies"),
     "schedules": (*WAIST, *BUILD),
     "notes": VALUES,
@@ -62,6 +62,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "phases": WAIST,
     "compiler": (
         *WAIST,
+        "kernels",
         "declare",
         "strategies",
         "program",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom.blocks import PipelineProgram
+from pipeloom.checks import check_int
 from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.errors import StructureError
 from pipeloom.geometry import KernelGeometry
@@ -99,6 +100,21 @@ class CompiledSchedule:
                         hint="number the entries of a phase 0, 1, 2, ...",
                         field=f"{phase.name.lower()}[{slot}]",
                     )
+        hint = f"an index into the prologue, or more than {len(self.prologue)} for no stagger"
+        check_int("CompiledSchedule", "warp_stagger_index", self.warp_stagger_index, 0, None, hint)
+        self._check_edges("edges", self.edges, len(self.body))
+        self._check_edges("kernel_deps", self.kernel_deps, max(len(self.kernel), len(self.body)))
+
+    def _check_edges(self, field: str, edges: tuple[DepEdge, ...], count: int) -> None:
+        for number, edge in enumerate(edges):
+            last = max(edge.producer, edge.consumer)
+            if last >= count:
+                raise StructureError(
+                    f"CompiledSchedule.{field}[{number}] joins {edge.producer} and "
+                    f"{edge.consumer}, but there are only {count} to join",
+                    hint=f"indices run from 0 to {count - 1}",
+                    field=f"{field}[{number}]",
+                )
 
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
         """The entries of one phase."""

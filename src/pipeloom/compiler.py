@@ -28,8 +28,9 @@ from pipeloom.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.declare import PipelineSchedule
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.graph import DepEdge, LoopBody, describe_op
+from pipeloom.kernels import Kernel
 from pipeloom.notes import ineffective_knobs
-from pipeloom.ops import OpDesc, Phase
+from pipeloom.ops import OpDesc, OpRole, Phase
 from pipeloom.phases import (
     Phases,
     derive_double_buffer_phases,
@@ -44,6 +45,8 @@ from pipeloom.synchronize import synchronize
 
 T = TypeVar("T")
 
+DOUBLE_BUFFER = 2
+"""The depth that blocks, waits and phases are written for; MODULO alone goes deeper."""
 
 Sync = Literal["reference", "proven", "repaired"]
 """Whose waits and barriers: the specification's (``reference``), those that follow from the
@@ -75,6 +78,7 @@ def compile_schedule(
             hint=nearest(str(sync), get_args(Sync)),
             field="compile_schedule.sync",
         )
+    _check_strategy(strategy)
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)
     check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
@@ -83,7 +87,16 @@ def compile_schedule(
         if goal is not None:
             loop = derive_pipeline(goal)
             compiled = _pipelined(schedule, config, knobs, loop)
-            return synchronize(compiled, reorder=reorder, loop_barriers=loop.barrier_gaps)
+            model = _kernel(schedule, compiled)
+            return synchronize(compiled, model, reorder, loop_barriers=loop.barrier_gaps)
+    if config.depth > DOUBLE_BUFFER:
+        raise ConfigError(
+            f"PipelineConfig.depth is {config.depth}, but a declared body has at most "
+            f"{DOUBLE_BUFFER} stages",
+            hint="use depth 1 or 2; for deeper pipelines the schedule gemm_tile, or strategy "
+            "MODULO with the pipelining() hook, finds the depth itself",
+            field="PipelineConfig.depth",
+        )
     body = _returned("build_body()", schedule.build_body(), OpDesc)
     if not body:
         raise StructureError(
@@ -125,7 +138,31 @@ def compile_schedule(
     )
     if sync == "reference":
         return compiled
-    return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
+    model = _kernel(schedule, compiled)
+    return synchronize(compiled, model, reorder, keep_barriers=sync == "repaired")
+
+
+def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | None:
+    """The schedule's own kernel model; ``None`` leaves the choice to its name."""
+    model = schedule.kernel(compiled)
+    if model is not None:
+        check_instance(schedule.name, "kernel()", model, Kernel)
+    return model
+
+
+def _check_strategy(strategy: object) -> None:
+    """A strategy is anything with a name and an ``order``; ``None`` is the configured one."""
+    if strategy is None:
+        return
+    if not (isinstance(getattr(strategy, "name", None), str) and hasattr(strategy, "order")):
+        member = isinstance(strategy, SchedulingStrategy)
+        raise ConfigError(
+            f"compile_schedule.strategy is {strategy!r}, but must be a Strategy",
+            hint="name a SchedulingStrategy in schedule_config() instead"
+            if member
+            else "pass an object with name, summary and order(body, limits), like CspStrategy()",
+            field="compile_schedule.strategy",
+        )
 
 
 def _pipelined(
@@ -233,6 +270,13 @@ def _double_buffer(
         )
         program = replace(program, explicit_blocks=explicit)
     bootstrap = _returned("bootstrap_frags()", schedule.bootstrap_frags(), OpDesc)
+    for index, op in enumerate(bootstrap):
+        if op.role is not OpRole.FRAGMENT_LOAD:
+            raise StructureError(
+                f"bootstrap_frags()[{index}] is {describe_op(op)}, not a FRAGMENT_LOAD",
+                hint="return annotated fragment loads only: a prologue does not multiply",
+                field="bootstrap_frags",
+            )
     return program, derive_double_buffer_phases(program, config, knobs, bootstrap)
 
 

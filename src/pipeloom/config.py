@@ -64,6 +64,20 @@ class BlockSizing:
             "BlockSizing", "max_globals", self.max_globals, 0, 2, "a block has two load slots"
         )
 
+    def advice(self, loads: int, blocks: int) -> str:
+        """What to change so that ``loads`` global loads of a half fit its ``blocks``.
+
+        Never what is set already: empty where this sizing has room, so that the cause is the order.
+        """
+        if loads > 2 * blocks:
+            return f"{blocks} blocks hold at most {2 * blocks} loads: declare more MMAs per half"
+        if loads <= blocks:
+            return "" if self.max_globals == 1 else "set block_sizing.max_globals=1"
+        roomy = BlockSizing(max(self.heavy, 5), max(self.light, 5), 2)
+        if self == roomy:
+            return ""
+        return f"set block_sizing=BlockSizing({roomy.heavy}, {roomy.light}, max_globals=2)"
+
     @classmethod
     def default_2x2(cls) -> BlockSizing:
         """The sizing of a 2x2 MMA grid."""

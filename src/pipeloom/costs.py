@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from pipeloom.checks import check_instance, check_int, nearest
 from pipeloom.errors import ConfigError
@@ -65,7 +66,7 @@ class TargetCostModel:
                     hint=f"register an OpCost for tag {tag}, or drop its name",
                     field="TargetCostModel.names",
                 )
-        ordered = tuple((t, known.get(t, f"tag {t}"), costs[t]) for t in sorted(costs))
+        ordered = tuple((t, known.get(t, _own_name(t)), costs[t]) for t in sorted(costs))
         object.__setattr__(self, "entries", ordered)
         object.__setattr__(self, "_by_tag", dict(costs))
 
@@ -73,9 +74,10 @@ class TargetCostModel:
         """The cost registered for ``tag``."""
         found = self._by_tag.get(tag)
         if found is None:
-            known = ", ".join(f"{t} {name}" for t, name, _ in self.entries) or "none"
+            known = ", ".join(f"{int(t)} {name}" for t, name, _ in self.entries) or "none"
+            called = f" ({_own_name(tag)})" if isinstance(tag, Enum) else ""
             raise ConfigError(
-                f"the cost model has no entry for op tag {tag}",
+                f"the cost model has no entry for op tag {int(tag)}{called}",
                 hint=f"register an OpCost for it; known tags: {known}",
                 field="TargetCostModel.costs",
             )
@@ -99,6 +101,11 @@ class TargetCostModel:
             check_int("latency", name, cycles, 0)
             costs[tags[name]] = replace(costs[tags[name]], latency=cycles)
         return TargetCostModel(costs, {tag: name for name, tag in tags.items()})
+
+
+def _own_name(tag: int) -> str:
+    """The name that an ``IntEnum`` member brings along."""
+    return tag.name if isinstance(tag, Enum) else f"tag {tag}"
 
 
 def annotate_ops(ops: Iterable[OpDesc], cost_model: TargetCostModel) -> list[OpDesc]:

@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from pipeloom.blocks import PipelineProgram
-from pipeloom.compiled import ScheduleEntry
+from pipeloom.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.edges import EdgeRule, default_edge_rules, derive_edges_from_ops
 from pipeloom.geometry import KernelGeometry
 from pipeloom.graph import DepEdge
+from pipeloom.kernels import Kernel
 from pipeloom.ops import OpDesc
 from pipeloom.pipelining import PipeliningGoal
 
@@ -69,6 +70,10 @@ class PipelineSchedule(ABC):
 
     def pipelining(self) -> PipeliningGoal | None:
         """For strategy MODULO: one tile's ops with depth and buffers left open."""
+        return None
+
+    def kernel(self, compiled: CompiledSchedule) -> Kernel | None:
+        """What the ops touch, for proofs; ``None`` means: the shipped kernel of this name."""
         return None
 
     def geometry(self) -> KernelGeometry | None:

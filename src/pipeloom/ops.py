@@ -88,6 +88,8 @@ class OpTag(IntEnum):
 
 
 MAX_KERNEL_TAG = 127
+MAX_PRIORITY = 3
+"""``s_setprio`` takes two bits, 0 lowest and 3 highest (LLVM, AMDGPUSetWavePriority.cpp)."""
 _PLAIN_INT = {int}
 _TAGS = frozenset(range(MAX_KERNEL_TAG + 1)) | {int(t) for t in OpTag}
 
@@ -185,7 +187,9 @@ class OpDesc:
 
     @staticmethod
     def set_prio(priority: int) -> OpDesc:
-        """``s_setprio priority``."""
+        """``s_setprio priority``: the instruction takes two bits."""
+        hint = f"s_setprio takes a priority of 0 to {MAX_PRIORITY}"
+        check_int("OpDesc", "wait_value", priority, 0, MAX_PRIORITY, hint)
         return _cached_sync(OpTag.SET_PRIO, OpRole.FENCE, 0, priority)
 
     @staticmethod

@@ -15,7 +15,7 @@ from pipeloom.config import NO_LGKM_FIRST, PipelineConfig, ScheduleConfig
 from pipeloom.errors import StructureError
 from pipeloom.graph import describe_op
 from pipeloom.ops import OpDesc, OpRole
-from pipeloom.structure import verify_schedule
+from pipeloom.structure import check_complete, verify_schedule
 from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
 
 
@@ -31,6 +31,7 @@ def build_kernel_program(
             blocks = derive_drain_mask(blocks)
         blocks = derive_waits_from_blocks(blocks, config, schedule_config)
     program = PipelineProgram(tuple(blocks), config.blocks_per_partition)
+    check_complete(program, config)
     verify_schedule(program, config, schedule_config)
     return program
 
@@ -45,13 +46,15 @@ def _split_at_computes(ordered: Sequence[OpDesc], config: PipelineConfig) -> lis
         elif op.role is OpRole.GLOBAL_LOAD:
             loads.append(op)
         elif op.role is OpRole.COMPUTE:
-            _check_slots(len(blocks), fragments, loads)
+            _check_slots(len(blocks), fragments, loads, ordered, config)
             blocks.append(MMABlockSpec(mma=op, fragments=tuple(fragments), loads=tuple(loads)))
             fragments, loads = [], []
         else:
             raise StructureError(
                 f"{describe_op(op)} has role {op.role.name}, which no block can hold",
-                hint="a double-buffered body is made of GLOBAL_LOAD, FRAGMENT_LOAD and COMPUTE ops",
+                hint="it has no costs yet: pass the body through annotate_ops(ops, cost_model)"
+                if op.role is OpRole.NONE
+                else "a double-buffered body is made of GLOBAL_LOAD, FRAGMENT_LOAD and COMPUTE ops",
                 field="body",
             )
     if fragments or loads:
@@ -73,16 +76,32 @@ def _split_at_computes(ordered: Sequence[OpDesc], config: PipelineConfig) -> lis
     return blocks
 
 
-def _check_slots(number: int, fragments: list[OpDesc], loads: list[OpDesc]) -> None:
+def _check_slots(
+    number: int,
+    fragments: list[OpDesc],
+    loads: list[OpDesc],
+    ordered: Sequence[OpDesc],
+    config: PipelineConfig,
+) -> None:
     for ops, kind in ((fragments, "fragment"), (loads, "global")):
         if len(ops) > BLOCK_SLOTS:
+            total = sum(op.role is OpRole.GLOBAL_LOAD for op in ordered)
+            per_half = -(-total // config.num_partitions)
+            advice = config.block_sizing.advice(per_half, config.blocks_per_partition)
             raise StructureError(
                 f"block {number} holds {len(ops)} {kind} loads, but has room for {BLOCK_SLOTS}: "
                 f"{', '.join(describe_op(op) for op in ops)}",
-                hint="spread them over more blocks: lower block_sizing.heavy, set max_globals=1, "
-                "or compile with strategy=CspStrategy(fit_blocks=True), which fits them",
+                hint=_spread_hint(advice if kind == "global" else "", per_half, config),
                 field="PipelineConfig.block_sizing",
             )
+
+
+def _spread_hint(advice: str, per_half: int, config: PipelineConfig) -> str:
+    """Sizing shapes the declared order; where it already has room, another order must help."""
+    if per_half > BLOCK_SLOTS * config.blocks_per_partition:
+        return advice
+    fit = "compile with strategy=CspStrategy(fit_blocks=True), which orders ops to fit the blocks"
+    return f"{advice}, or {fit}" if advice else f"interleave with double_buffer_reorder, or {fit}"
 
 
 def _flag_blocks(
@@ -203,8 +222,8 @@ def _redistribute_globals(
         raise StructureError(
             f"max_globals {limit} leaves {len(pool)} global load(s) without a block, from "
             f"{describe_op(pool[0])} on",
-            hint=f"{len(result)} blocks hold {limit * len(result)} loads: raise max_globals, or "
-            "set it to 0 to leave loads where they are",
+            hint=f"{len(result)} blocks hold {limit * len(result)} loads: "
+            + ("set max_globals=2" if limit < BLOCK_SLOTS else "declare more MMAs, or fewer loads"),
             field="PipelineConfig.block_sizing.max_globals",
         )
     return result

@@ -63,11 +63,12 @@ def _check_all_placed(
     sizing = config.block_sizing
     if unplaced:
         total = sum(op.role is OpRole.GLOBAL_LOAD for op in ops)
+        blocks = sum(op.role is OpRole.COMPUTE for op in ops)
+        larger = "raise block_sizing.heavy or light, or " if not sizing.max_globals else ""
         raise StructureError(
             f"block sizing (heavy {sizing.heavy}, light {sizing.light}, max_globals "
             f"{sizing.max_globals}) leaves {unplaced} of {total} global loads unplaced in a half",
-            hint="raise block_sizing.heavy or light, or set max_globals so that every block "
-            "takes a load",
+            hint=(larger if total <= 2 * blocks else "") + sizing.advice(total, blocks),
             field="PipelineConfig.block_sizing",
         )
     if len(result) != len(ops):
@@ -75,7 +76,9 @@ def _check_all_placed(
         lost = next(op for op in ops if id(op) not in kept)
         raise StructureError(
             f"{describe_op(lost)} has no place around the MMAs of its half",
-            hint="a fragment needs an MMA in its row (channel 0) or column (channel 1); only "
+            hint="it has no role yet: pass the body through annotate_ops(ops, cost_model) first"
+            if lost.role is OpRole.NONE
+            else "a fragment needs an MMA in its row (channel 0) or column (channel 1); only "
             "global loads, fragments and MMAs can be interleaved",
             field="body",
         )

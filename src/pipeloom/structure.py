@@ -19,7 +19,7 @@ def verify_schedule(
     _check_blocks(program, config)
     _check_first_wait(program, schedule_config)
     _check_spread(program, config)
-    if config.depth == 2 and not config.cross_stage_rotation:
+    if config.depth >= 2 and not config.cross_stage_rotation:
         _check_stages(program)
     if not any(is_prefetch_load(op) for block in program.blocks for op in block.loads):
         raise StructureError(
@@ -27,8 +27,49 @@ def verify_schedule(
             hint="give loads a k_offset of K0, K1 or K_NEXT",
             field="body",
         )
-    if config.depth == 2 and config.warp_stagger.enabled and not config.block_sizing.max_globals:
+    if config.depth >= 2 and config.warp_stagger.enabled and not config.block_sizing.max_globals:
         _check_stagger(program)
+
+
+def check_complete(program: PipelineProgram, config: PipelineConfig) -> None:
+    """Each half has the whole MMA grid, and each MMA the fragments that it multiplies.
+
+    With ``cross_stage_rotation`` a fragment may be loaded in the other half, or in the prologue,
+    but some block of the body must load it.
+    """
+    everywhere = [f for block in program.blocks for f in block.fragments]
+    for half, members in program.halves():
+        _check_grid(half, members, config)
+        own = [f for block in members for f in block.fragments]
+        fragments = everywhere if config.cross_stage_rotation else own
+        for mma in (block.mma for block in members):
+            for channel, operand in enumerate("AB"):
+                key = config.compute_match_key(mma, channel)
+                if not any(f.channel == channel and f.subtile == key for f in fragments):
+                    raise StructureError(
+                        f"{describe_op(mma)} in half {half} has no fragment {operand} of sub {key} "
+                        "to multiply",
+                        hint=f"declare a fragment load with ch={channel}, sub={key} in each half, "
+                        "or a smaller MMA grid",
+                        field="body",
+                    )
+
+
+def _check_grid(half: int, members: tuple[MMABlockSpec, ...], config: PipelineConfig) -> None:
+    rows = {block.mma.stage for block in members}
+    columns = {block.mma.subtile for block in members}
+    if rows != set(range(config.m_mmas)) or columns != set(range(config.n_mmas)):
+        raise StructureError(
+            f"half {half} has MMAs in rows {_listed(rows)} and columns {_listed(columns)}, but the "
+            f"configuration asks for a grid of {config.m_mmas}x{config.n_mmas}",
+            hint=f"declare grid({config.m_mmas}, {config.n_mmas}, ...), or set m_mmas and n_mmas "
+            "to what is declared",
+            field="PipelineConfig.m_mmas",
+        )
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(str(number) for number in sorted(numbers))
 
 
 def _check_blocks(program: PipelineProgram, config: PipelineConfig) -> None:

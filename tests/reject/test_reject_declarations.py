@@ -47,6 +47,7 @@ from pipeloom import (
 K0 = KOffsetKind.K0
 MMA = OpDesc(5, role=OpRole.COMPUTE)
 FRAG = OpDesc(3, role=OpRole.FRAGMENT_LOAD, channel=0)
+FRAG_B = replace(FRAG, tag=4, channel=1)
 LOAD = OpDesc(0, k_offset=K0, role=OpRole.GLOBAL_LOAD, channel=0)
 STORE = OpDesc(1, role=OpRole.SHARED_STORE)
 VALU = OpDesc(6, role=OpRole.VALU_COMPUTE)
@@ -136,7 +137,7 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
         ),
         # phases
         (
-            lambda: compile_schedule(Own(body=[replace(LOAD, stage=2), MMA])),
+            lambda: compile_schedule(Own(body=[replace(LOAD, stage=2), FRAG, FRAG_B, MMA])),
             r"prefetches into stage 2, but the prologue fills only stages 0 and 1",
         ),
         (
@@ -184,11 +185,15 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
             r"GLOBAL_LOAD A.* is declared 1 time\(s\), but the kernel has it 0 time\(s\)",
         ),
         (
-            lambda: compile_schedule(Own(blocks=[[LOAD, MMA, MMA]])),
+            lambda: compile_schedule(Own(blocks=[[LOAD, FRAG, FRAG_B, MMA, MMA]])),
             r"COMPUTE.* is declared 1 time\(s\), but the kernel has it 2 time\(s\)",
         ),
         (lambda: compile_schedule(Own(bootstrap=None)), r"bootstrap_frags\(\) returned None"),
         (lambda: compile_schedule(Own(bootstrap=[5])), r"bootstrap_frags\(\)\[0\] is 5"),
+        (
+            lambda: compile_schedule(Own(bootstrap=[FRAG, MMA])),
+            r"bootstrap_frags\(\)\[1\] is COMPUTE.*, not a FRAGMENT_LOAD",
+        ),
         (lambda: compile_schedule(Own(kernel=None)), r"transform_kernel\(\) returned None"),
         (lambda: compile_schedule(Own(kernel=[MMA])), r"transform_kernel\(\)\[0\] is OpDesc"),
         (
@@ -199,10 +204,26 @@ ONE_PARTITION = replace(DOUBLE, num_partitions=1, m_mmas=1, n_mmas=1)
             lambda: compile_schedule(Own(kernel=[ScheduleEntry(MMA, 0, Phase.EPILOGUE)])),
             r"transform_kernel\(\)\[0\] has time_slot 0 and phase <Phase\.EPILOGUE",
         ),
+        # depth
+        *(
+            (
+                lambda depth=depth: compile_schedule(Own(config=replace(DOUBLE, depth=depth))),
+                rf"PipelineConfig\.depth is {depth}, but a declared body has at most 2 stages",
+            )
+            for depth in (3, 7)
+        ),
         # strategies
         (
+            lambda: compile_schedule(Own(), strategy=3),  # type: ignore[arg-type]
+            r"compile_schedule\.strategy is 3, but must be a Strategy",
+        ),
+        (
+            lambda: compile_schedule(Own(), strategy=SchedulingStrategy.CSP),  # type: ignore[arg-type]
+            r"compile_schedule\.strategy is <SchedulingStrategy\.CSP",
+        ),
+        (
             lambda: compile_schedule(Own(), strategy=Fixed((0, 0))),
-            r"strategy 'fixed' returned \(0, 0\), which is not a permutation of the 2 ops",
+            r"strategy 'fixed' returned \(0, 0\), which is not a permutation of the 4 ops",
         ),
         (
             lambda: compile_schedule(SingleBufferSchedule(), strategy=Fixed((0,))),
@@ -218,7 +239,7 @@ def test_declaration(make: Callable[[], object], message: str) -> None:
 
 
 class Own(DeclarativeSchedule):
-    """One block: a load and an MMA; every hook can be made to misbehave."""
+    """One block: a load, two fragments and an MMA; every hook can be made to misbehave."""
 
     def __init__(self, **hooks: Any) -> None:
         super().__init__()
@@ -238,7 +259,7 @@ class Own(DeclarativeSchedule):
         return value
 
     def build_body(self) -> list[OpDesc]:
-        value: list[OpDesc] = self._hooks.get("body", [LOAD, MMA])
+        value: list[OpDesc] = self._hooks.get("body", [LOAD, FRAG, FRAG_B, MMA])
         return value
 
     def derive_edges(self, body: Any) -> list[DepEdge]:
@@ -272,18 +293,18 @@ class Fixed:
 
 def test_the_fixture_itself_compiles() -> None:
     assert len(compile_schedule(Own()).kernel) > 2
-    assert compile_schedule(Own(), strategy=Fixed((0, 1))).order == (0, 1)
+    assert compile_schedule(Own(), strategy=Fixed((1, 0, 2, 3))).order == (1, 0, 2, 3)
 
 
 def test_a_cycle_in_the_declared_edges() -> None:
     with pytest.raises(GraphError, match=r"cycle: #\d .*GLOBAL_LOAD.*COMPUTE|COMPUTE.*GLOBAL_LOAD"):
-        compile_schedule(Own(edges=[DepEdge(0, 1), DepEdge(1, 0)]))
+        compile_schedule(Own(edges=[DepEdge(0, 3), DepEdge(3, 0)]))
 
 
 def test_greedy_against_an_edge_from_the_second_half() -> None:
     knobs = ScheduleConfig(scheduling=SchedulingStrategy.GREEDY)
-    with pytest.raises(OrderError, match=r"#0 GLOBAL_LOAD A.*depends on #1 COMPUTE.*second half"):
-        compile_schedule(Own(knobs=knobs, edges=[DepEdge(1, 0)]))
+    with pytest.raises(OrderError, match=r"#0 GLOBAL_LOAD A.*depends on #3 COMPUTE.*second half"):
+        compile_schedule(Own(knobs=knobs, edges=[DepEdge(3, 0)]))
 
 
 def test_a_cost_model_without_the_kernels_tags() -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from pipeloom import (
     CompiledSchedule,
+    DepEdge,
     OpDesc,
     OpRole,
     Phase,
     ScheduleEntry,
+    ScheduleError,
     build_schedule,
 )
 
@@ -102,7 +104,7 @@ def test_loop_body_is_the_graph_of_the_schedule(compiled: CompiledSchedule) -> N
 
 def kernel_of(*ops: OpDesc) -> CompiledSchedule:
     entries = tuple(ScheduleEntry(op, i, Phase.KERNEL) for i, op in enumerate(ops))
-    return replace(build_schedule("ping_pong"), kernel=entries)
+    return replace(build_schedule("ping_pong"), kernel=entries, kernel_deps=())
 
 
 def test_counts_by_kind() -> None:
@@ -130,3 +132,20 @@ def test_ops_per_block_add_up_to_the_kernel() -> None:
         assert len(compiled.ops_per_block()) == compiled.config.total_blocks
         assert sum(compiled.ops_per_block()) == len(compiled.kernel)
     assert build_schedule("single_buffer").ops_per_block() == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warp_stagger_index": -1}, r"warp_stagger_index is -1, but must be at least 0"),
+        ({"warp_stagger_index": True}, r"warp_stagger_index is True, but must be an integer"),
+        ({"edges": (DepEdge(0, 99),)}, r"edges\[0\] joins 0 and 99, but there are only 24"),
+        ({"edges": (DepEdge(0, 1), DepEdge(24, 0))}, r"edges\[1\] joins 24 and 0"),
+        ({"kernel_deps": (DepEdge(0, 999),)}, r"kernel_deps\[0\] joins 0 and 999"),
+    ],
+)
+def test_impossible_values(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message) as caught:
+        replace(build_schedule("ping_pong"), **changes)
+    assert caught.value.hint
+    assert caught.value.field

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import pytest
 
 from pipeloom import (
+    ConfigError,
     KOffsetKind,
     OpCost,
     OpDesc,
@@ -77,3 +80,17 @@ def test_with_latency_changes_one_op_of_a_copy(cycles: int) -> None:
     assert changed.cost(0) == LOAD
     assert changed.name(3) == "MMA"
     assert model.cost(3).latency == 16
+
+
+class _Tag(IntEnum):
+    LOAD_X = 0
+    SCALE = 7
+
+
+def test_tags_of_an_enum_bring_their_names() -> None:
+    model = TargetCostModel({_Tag.LOAD_X: OpCost(ResourceKind.LDS, 1, OpRole.FRAGMENT_LOAD)})
+    assert model.name(0) == "LOAD_X"
+    with pytest.raises(ConfigError, match=r"no entry for op tag 7 \(SCALE\)") as caught:
+        annotate_ops([OpDesc.logical(_Tag.SCALE)], model)
+    assert "known tags: 0 LOAD_X" in (caught.value.hint or "")
+    assert model.with_latency({"LOAD_X": 5}).cost(0).latency == 5

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, asdict
 import pytest
 
 from pipeloom import (
+    ConfigError,
     DepKind,
     KOffsetKind,
     OpDesc,
@@ -167,3 +168,13 @@ def test_done_returns_a_fresh_list() -> None:
     body = PipelineBody().op(1)
     body.done().clear()
     assert len(body.done()) == 1
+
+
+@pytest.mark.parametrize("priority", [-1, 4, 9])
+def test_priorities_have_two_bits(priority: int) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"wait_value is {priority}, .*between 0 and 3"
+    ) as caught:
+        OpDesc.set_prio(priority)
+    assert "s_setprio takes a priority of 0 to 3" in (caught.value.hint or "")
+    assert OpDesc.set_prio(3).wait_value == 3

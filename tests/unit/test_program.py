@@ -14,6 +14,7 @@ from pipeloom import (
     OpRole,
     PipelineConfig,
     ScheduleConfig,
+    StructureError,
     WarpStaggerRule,
     build_kernel_program,
     mi355x_double_buffer,
@@ -70,6 +71,19 @@ def rotated() -> list[OpDesc]:
         body += [load(1, h, K0, 1), frag(0, 1 - h), GRID[2]]
         body += [load(0, h, K0, 1), frag(1, 1 - h), GRID[3]]
     return body
+
+
+def columned(body: list[OpDesc], rows: int) -> list[OpDesc]:
+    """The body with its MMAs in one column of ``rows``, restarting, each after its A fragment."""
+    result = [frag(1, 0)]
+    count = 0
+    for op in body:
+        if op.role is OpRole.COMPUTE:
+            result += [frag(0, count // 4, count % rows), mma(count % rows, 0)]
+            count += 1
+        elif op.role is OpRole.GLOBAL_LOAD:
+            result.append(op)
+    return result
 
 
 def blocks_of(
@@ -134,9 +148,9 @@ class TestCrossFragments:
         assert [b.entry_wait for b in blocks] == [self.MAIN, None, self.MAIN, None] * 2
 
     def test_main_wait_divides_by_the_partitions(self) -> None:
-        config = pipeline(rotation=True, num_partitions=1, m_mmas=2, n_mmas=4)
+        config = pipeline(rotation=True, num_partitions=1, m_mmas=8, n_mmas=1)
         # one partition: V - V // 1 = 0
-        assert blocks_of(rotated(), config)[0].entry_wait == OpDesc.wait_vm(0)
+        assert blocks_of(columned(rotated(), 8), config)[0].entry_wait == OpDesc.wait_vm(0)
 
     def test_only_prefetch_loads_count_for_the_main_wait(self) -> None:
         body = [replace(op, k_offset=K_PREV) if op.tag == 1 else op for op in rotated()]
@@ -283,7 +297,32 @@ class TestRedistribution:
 @pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_positions_restart_in_every_partition(partitions: int) -> None:
     config = pipeline(rotation=True, num_partitions=partitions, m_mmas=8 // partitions, n_mmas=1)
-    blocks = blocks_of(straight(), config)
     per = 8 // partitions
+    blocks = blocks_of(columned(straight(), per), config)
     firsts = [i for i, b in enumerate(blocks) if b.pre_sync == OpDesc.wait_lgkm(8)]
     assert firsts == list(range(0, 8, per))
+
+
+class TestComplete:
+    """A body that cannot compute its grid is an error, not a schedule to prove."""
+
+    @pytest.mark.parametrize("half", [0, 1])
+    @pytest.mark.parametrize(("channel", "operand"), [(0, "A"), (1, "B")])
+    def test_an_mma_without_its_fragment(self, half: int, channel: int, operand: str) -> None:
+        body = [op for op in straight() if op != frag(channel, half, 1)]
+        message = rf"COMPUTE.* in half {half} has no fragment {operand} of sub 1 to multiply"
+        with pytest.raises(StructureError, match=message):
+            blocks_of(body, pipeline())
+
+    def test_with_rotation_the_other_half_may_load_it(self) -> None:
+        blocks_of([op for op in rotated() if op != frag(0, 1, 1)], pipeline(rotation=True))
+        body = [op for op in rotated() if op not in (frag(0, 0, 1), frag(0, 1, 1))]
+        with pytest.raises(StructureError, match="has no fragment A of sub 1"):
+            blocks_of(body, pipeline(rotation=True))
+
+    def test_the_grid_is_compared_by_rows_and_columns(self) -> None:
+        tall = columned(straight(), 4)
+        blocks_of(tall, pipeline(rotation=True, m_mmas=4, n_mmas=1))
+        message = r"half 0 has MMAs in rows 0, 1, 2, 3 and columns 0, but .* a grid of 1x4"
+        with pytest.raises(StructureError, match=message):
+            blocks_of(tall, pipeline(rotation=True, m_mmas=1, n_mmas=4))

@@ -30,7 +30,7 @@ from pipeloom.strategies.search import Search
 from pipeloom.strategies.tables import NEVER, Tables
 
 ROOT = Path(__file__).parents[3]
-GOLDEN = Path(os.environ.get("PIPELOOM_SHARED", ROOT.parent / "shared")) / "golden"
+GOLDEN = ROOT / "tests" / "golden" / "schedules.jsonl.gz"
 
 # Half h of the ping-pong body: the default body of the specification after interleaving, for
 # max_globals 0 and 1. fb0 = fragment B sub 0, la1* = load A sub 1 for the other stage, c01 = the
@@ -347,7 +347,7 @@ def golden_op(
 
 
 def golden_bodies() -> list[tuple[str, LoopBody, OrderLimits]]:
-    with gzip.open(GOLDEN / "schedules.jsonl.gz", "rt") as lines:
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     found = []
     for row in rows:
@@ -368,7 +368,6 @@ def golden_bodies() -> list[tuple[str, LoopBody, OrderLimits]]:
     return found
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="no golden schedules (set PIPELOOM_SHARED)")
 def test_every_golden_csp_case_is_the_greedy_order() -> None:
     cases = golden_bodies()
     assert len(cases) > 50
@@ -378,7 +377,6 @@ def test_every_golden_csp_case_is_the_greedy_order() -> None:
         assert ordering.certificate.nodes == 0, case
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="no golden schedules (set PIPELOOM_SHARED)")
 @pytest.mark.parametrize("max_globals", [0, 1])
 def test_the_body_of_these_tests_is_the_golden_one(max_globals: int) -> None:
     ours = ping_pong(max_globals)

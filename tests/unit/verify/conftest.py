@@ -129,7 +129,7 @@ class Toy:
         simple = {
             "vm": OpDesc.wait_vm(number),
             "lg": OpDesc.wait_lgkm(number),
-            "prio": OpDesc.set_prio(number),
+            "prio": OpDesc.set_prio(number % 4),
             "bar": OpDesc.barrier(),
             "load": OpDesc(LOAD, number, 0, offset, latency=200, role=OpRole.GLOBAL_LOAD),
             "frag": OpDesc(FRAG, number, latency=20, role=OpRole.FRAGMENT_LOAD),

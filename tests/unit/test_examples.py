@@ -1,0 +1,44 @@
+"""The examples run as their first lines say, and print what the documentation promises."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import pipeloom as pl
+from pipeloom.execute import dry_run
+from pipeloom.ops import OpTag
+
+OWN = Path(__file__).parents[2] / "examples" / "own_schedule.py"
+
+
+def test_own_schedule_prints_two_proofs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(OWN), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "reference sync: PROVED: QkvProjection" in printed
+    assert "proven sync:    PROVED: QkvProjection" in printed
+
+
+@pytest.mark.parametrize("sync", ["reference", "proven", "repaired"])
+def test_own_schedule_computes_right(sync: pl.compiler.Sync) -> None:
+    schedule = runpy.run_path(str(OWN))["QkvProjection"]()
+    compiled = pl.compile_schedule(schedule, sync=sync)
+    kernel = schedule.kernel(compiled)
+    for trips in range(3):
+        assert dry_run(compiled, trips=trips, kernel=kernel, order="reverse").correct
+
+
+def test_own_schedule_saves_barriers_when_proven() -> None:
+    schedule = runpy.run_path(str(OWN))["QkvProjection"]()
+
+    def barriers(sync: pl.compiler.Sync) -> int:
+        kernel = pl.compile_schedule(schedule, sync=sync).kernel
+        return sum(entry.op.tag == OpTag.BARRIER for entry in kernel)
+
+    assert (barriers("reference"), barriers("proven")) == (24, 4)
+
+
+def test_own_schedule_stays_short() -> None:
+    assert len(OWN.read_text(encoding="utf-8").splitlines()) < 60
