@@ -117,7 +117,7 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
     done = Output(capsys, "list")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    names = [line.split()[0] for line in lines if line.startswith("  ")]
+    names = [line.split()[0] for line in lines if line[:2] == "  " and line[2] != " "]
     assert {*SCHEDULES, "mi355x", "identity", "greedy", "csp"} <= set(names)
     assert len(set(names)) == len(names)
     assert [line for line in lines if not line.startswith(" ")] == [
