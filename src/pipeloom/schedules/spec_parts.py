@@ -124,6 +124,14 @@ class GeometrySpec:
         return replace(derive(**base), **given)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleBufferGeometrySpec(GeometrySpec):
+    """The tile shape of a single-buffered kernel, whose four waves share a smaller block."""
+
+    BM: int = 128
+    BN: int = 128
+
+
 def _lookup(name: str, table: Mapping[str, T]) -> T:
     if name not in table:
         raise ConfigError(

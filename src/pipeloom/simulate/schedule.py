@@ -4,7 +4,9 @@ The kernel model says which waves walk which entries and what an entry touches; 
 how many instructions that takes (KERNELS.md section 3 of the specification):
 
     load      one LDS-DMA per vmcnt entry, each after a write of m0; 16 bytes per lane, or 4
-              where the machine has no more and the counts say so
+              where the machine has no more and the counts say so; a load to registers is one
+              instruction per entry
+    store     one ds_write per load that filled the staging registers
     fragment  one ds_read per lgkmcnt entry
     MMA       a quadrant: (BK / MMA_K) steps of its m x n matrix instructions
     loop      two scalar instructions and the branch back
@@ -21,7 +23,7 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import ConfigError
 from pipeloom.geometry import KernelGeometry
 from pipeloom.graph import describe_op
-from pipeloom.kernels import Effect, Kernel, Step, kernel_for
+from pipeloom.kernels import Effect, Kernel, SingleBufferKernel, Step, kernel_for
 from pipeloom.ops import OpRole, OpTag, Phase
 from pipeloom.simulate.engine import simulate_programs
 from pipeloom.simulate.instruction import Instruction, WaveProgram
@@ -30,6 +32,11 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine, MatrixOp
 
 LOAD_BYTES = 16
+_VERBS = {
+    OpRole.GLOBAL_LOAD: "load",
+    OpRole.SHARED_STORE: "store",
+    OpRole.FRAGMENT_LOAD: "frag",
+}
 
 
 def simulate(
@@ -96,8 +103,16 @@ class _Lowering:
         self.compiled = compiled
         self.matrix_op = _matrix_op(geometry, machine)
         self.mmas = _mmas_per_op(geometry, kernel, compiled)
-        self.fragment_bytes = _fragment_bytes(geometry)
+        self.fragment_bytes = _fragment_bytes(geometry, kernel)
         self.load_bytes = _load_bytes(geometry, machine, kernel, compiled)
+        self.staged = max(
+            (
+                kernel.effect(step, 0).entries
+                for step in kernel.walk(compiled, 0, 1)
+                if step.op.role is OpRole.GLOBAL_LOAD
+            ),
+            default=0,
+        )
 
     def part(self, wave: int, phase: Phase) -> tuple[Instruction, ...]:
         steps = [s for s in self.kernel.walk(self.compiled, wave, 1) if s.phase is phase]
@@ -116,12 +131,21 @@ class _Lowering:
             return _sync(step, slot)
         effect = self.kernel.effect(step, wave)
         label = _label(step, effect)
+        if op.role is OpRole.GLOBAL_LOAD and not effect.lds_writes:
+            load = Instruction.global_load(LOAD_BYTES, to_lds=False, label=label, entry=slot)
+            return (
+                Instruction.salu(label=f"offset for {label}", entry=slot),
+                *(load,) * effect.entries,
+            )
         if op.role is OpRole.GLOBAL_LOAD:
             pair = (
                 Instruction.salu(label=f"m0 for {label}", entry=slot),
                 Instruction.global_load(self.load_bytes, to_lds=True, label=label, entry=slot),
             )
             return pair * effect.entries
+        if op.role is OpRole.SHARED_STORE:
+            write = Instruction.lds_write(LOAD_BYTES, label=label, entry=slot)
+            return (write,) * self.staged
         if op.role is OpRole.FRAGMENT_LOAD:
             read = Instruction.lds_read(self.fragment_bytes, label=label, entry=slot)
             return (read,) * effect.entries
@@ -129,7 +153,7 @@ class _Lowering:
             return (Instruction.mfma(self.matrix_op, label=label, entry=slot),) * self.mmas
         raise ConfigError(
             f"{describe_op(op)} has role {op.role.name}, which the simulator cannot lower",
-            hint="simulate takes loads, fragments, MMAs, waits, barriers and priorities",
+            hint="simulate takes loads, stores, fragments, MMAs, waits, barriers and priorities",
             field="OpDesc.role",
         )
 
@@ -148,14 +172,18 @@ def _sync(step: Step, slot: int | None) -> Iterable[Instruction]:
 
 
 def _label(step: Step, effect: Effect) -> str:
-    """As the other tables have it: ``load A[1,0]``, ``frag B[0,1]``, ``mma (0,1)``."""
+    """As the other tables have it: ``load A[1,0]``, ``frag B[0,1]``, ``mma (0,1)``.
+
+    A load to registers names them: ``load staging0``.
+    """
     op = step.op
     if op.role is OpRole.COMPUTE:
         return f"mma ({op.stage},{op.subtile})"
+    if op.role is OpRole.GLOBAL_LOAD and not effect.lds_writes:
+        return f"load {effect.register_writes[0]}" if effect.register_writes else "load"
     regions = [*effect.lds_writes, *(read.region for read in effect.lds_reads)]
     operand = regions[0].operand if regions else ""
-    verb = "load" if op.role is OpRole.GLOBAL_LOAD else "frag"
-    return f"{verb} {operand}[{op.stage},{op.subtile}]"
+    return f"{_VERBS.get(op.role, 'op')} {operand}[{op.stage},{op.subtile}]"
 
 
 def _matrix_op(geometry: KernelGeometry, machine: Machine) -> MatrixOp:
@@ -184,6 +212,9 @@ def _load_bytes(
     return min(LOAD_BYTES, narrow) if lanes and whole <= lanes * narrow else LOAD_BYTES
 
 
-def _fragment_bytes(geometry: KernelGeometry) -> int:
+def _fragment_bytes(geometry: KernelGeometry, kernel: Kernel) -> int:
+    """Bytes per lane of a read; the single-buffer kernel reads 16, for two shallow MMAs at once."""
+    if isinstance(kernel, SingleBufferKernel):
+        return LOAD_BYTES
     lane = geometry.MMA_M * geometry.MMA_K // 64 * geometry.elem_bytes
     return min(lane, LOAD_BYTES)

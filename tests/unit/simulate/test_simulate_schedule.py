@@ -11,6 +11,7 @@ from pipeloom import ConfigError, build_schedule
 from pipeloom.kernels import kernel_for
 from pipeloom.simulate import Kind, simulate
 from pipeloom.simulate.schedule import schedule_programs, trips_for
+from pipeloom.synchronize import synchronize
 from pipeloom.targets.chips import machine_for
 
 BF16 = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
@@ -72,3 +73,47 @@ def test_k_tiles_that_the_kernel_cannot_sum_are_refused(k_tiles: int) -> None:
     with pytest.raises(ConfigError, match=f"cannot sum {k_tiles} K tiles") as caught:
         trips_for(kernel_for(compiled), k_tiles)
     assert caught.value.hint == "use 2, 4, 6, ..."
+
+
+STAGED = {"schedule": "single_buffer", "geometry": BF16}
+
+
+def test_the_single_buffer_stages_through_registers() -> None:
+    compiled = build_schedule(STAGED)
+    kernel = kernel_for(compiled)
+    programs = schedule_programs(compiled, machine_for("gfx950"), kernel)
+    issued = Counter(i.kind for program in programs for i in program.loop)
+    tile_bytes = (128 + 128) * 64 * 2
+    assert issued[Kind.MFMA] == 8 * 8 * 2
+    assert issued[Kind.GLOBAL_TO_VGPR] == issued[Kind.LDS_WRITE] == tile_bytes // (64 * 16)
+    assert issued[Kind.LDS_READ] == 2 * tile_bytes // (64 * 16), "two waves read each row"
+    assert issued[Kind.GLOBAL_TO_LDS] == 0
+    labels = {i.label for i in programs[0].loop}
+    assert {"load staging0", "store AB[0,0]", "frag AB[0,1]", "mma (0,1)"} <= labels
+
+
+@pytest.mark.parametrize(("arch", "mma_k"), [("gfx950", 32), ("gfx942", 16)])
+def test_single_buffer_cycles_lie_above_their_bounds(arch: str, mma_k: int) -> None:
+    spec = {"schedule": "single_buffer", "geometry": {**BF16, "MMA_K": mma_k}}
+    compiled, machine = synchronize(build_schedule(spec)), machine_for(arch)
+    trace = simulate(compiled, machine, k_tiles=32)
+    assert trace.iterations == 30
+    cycles = machine.matrix_op(f"16x16x{mma_k}_f16").cycles.value
+    mfma_bound = 16 * (64 // mma_k) * cycles
+    lds_bound = 3 * (128 + 128) * 64 * 2 / machine.lds_bytes_per_clk.value
+    assert trace.steady_cycles_per_iteration >= max(mfma_bound, lds_bound)
+    assert any(row.waited_for == "load staging0" for row in trace.stall_table())
+
+
+def test_shallow_matrix_instructions_share_a_read() -> None:
+    spec = {"schedule": "single_buffer", "geometry": {**BF16, "MMA_K": 16}}
+    compiled = build_schedule(spec)
+    programs = schedule_programs(compiled, machine_for("gfx942"), kernel_for(compiled))
+    reads = [i for i in programs[0].loop if i.kind is Kind.LDS_READ]
+    assert {i.bytes_per_lane for i in reads} == {16}
+    assert len(reads) == 16
+
+
+def test_a_single_buffer_without_a_shape_is_refused() -> None:
+    with pytest.raises(ConfigError, match="single_buffer has no tile shape"):
+        simulate(build_schedule("single_buffer"))
