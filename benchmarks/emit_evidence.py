@@ -3,6 +3,9 @@
     python benchmarks/emit_evidence.py matrix  [--seeds 20] [--output docs/emitted-matrix.md]
     python benchmarks/emit_evidence.py mutants [--seeds 50] [--output docs/emitted-mutants.md]
 
+With ``--only SCHEDULE ...`` other kernels are left out; their rows in the output of ``matrix`` stay
+as they are.
+
 matrix: for each kernel trip counts 0, 1, 2 and 5; M and N the whole tile or ragged; each with seeds
 of its own (data, timing of memory, order of waves). Integer data must come out exactly.
 
@@ -32,6 +35,7 @@ from pipeloom.emit import (
 from pipeloom.geometry import KernelGeometry
 from pipeloom.kernels import Kernel
 from pipeloom.schedules.four_wave import FourWaveSpec
+from pipeloom.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.schedules.ping_pong import PingPongSpec
 from pipeloom.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.schedules.spec_parts import GeometrySpec
@@ -43,6 +47,8 @@ from pipeloom.weaken import weakenings
 
 K_STEPS = 2
 _SIZE = {"bf16": 2, "fp16": 2, "fp8": 1}
+MODULO = {"gemm_tile": "four_wave", "gemm_tile_ping_pong": "ping_pong"}
+"""Schedule -> the wave grid it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,20 @@ class Case:
                 **single_buffer_costs(geometry, k_steps=K_STEPS)
             )
             return compile_schedule(SingleBufferSchedule(K_STEPS, target=target))
+        if self.schedule in MODULO:
+            modulo = TileSpec(
+                BM=self.BM,
+                BN=self.BN,
+                BK=self.BK,
+                MMA_M=self.side,
+                MMA_N=self.side,
+                MMA_K=self.depth,
+                elem_bytes=_SIZE[self.dtype],
+            )
+            kernel = MODULO[self.schedule]
+            return compile_schedule(
+                GemmTileSpec(kernel=kernel, arch=self.target, geometry=modulo).build()
+            )
         tile = GeometrySpec(
             BM=self.BM,
             BN=self.BN,
@@ -92,24 +112,25 @@ class Case:
         spec = PingPongSpec if self.schedule == "ping_pong" else FourWaveSpec
         return compile_schedule(spec(geometry=tile).build())
 
+    def proved(self) -> CompiledSchedule:
+        """With all the synchronisation it needs; a modulo schedule has it by construction."""
+        compiled = self.compile()
+        return compiled if self.schedule in MODULO else synchronize(compiled)
+
     def emit(self, out_dtype: str | None = None) -> EmittedKernel:
         """The kernel, from the synchronised schedule."""
         return emit_kernel(
-            synchronize(self.compile()),
+            self.proved(),
             target=self.target,
             dtype=self.dtype,
             out_dtype=out_dtype,
             geometry=self.geometry(),
         )
 
-    def depth_of(self, trips: int) -> int:
-        """K at which the loop runs ``trips`` times."""
-        return self.BK * (trips + 2 if self.schedule == "single_buffer" else 2 * (trips + 1))
-
 
 def cases() -> Iterator[Case]:
     """All of them."""
-    for schedule in ("ping_pong", "four_wave"):
+    for schedule in ("ping_pong", "four_wave", *MODULO):
         for dtype in ("bf16", "fp16"):
             yield Case(schedule, "gfx950", dtype, 128, 128, 64, 16, 32)
             yield Case(schedule, "gfx950", dtype, 256, 128, 64, 16, 32)
@@ -161,7 +182,7 @@ def run_case(case: Case, seeds: int) -> Row:
                 ready,
                 M=case.BM - less[0],
                 N=case.BN - less[1],
-                K=case.depth_of(trips),
+                K=emitted.k_min + trips * emitted.k_step,
                 seed=1000 * trips + seed,
                 data=Data.NORMAL if seed == 2 else Data.INTEGERS,
             )
@@ -178,8 +199,27 @@ def run_case(case: Case, seeds: int) -> Row:
     )
 
 
-def matrix_page(rows: list[Row], seeds: int) -> str:
-    """The page."""
+FIRST_CELLS = 4
+"""Kernel, target, types, tile; then the numbers of runs and of failures."""
+
+
+def kept_rows(page: Path | None, ran: Sequence[Case]) -> list[str]:
+    """The rows of kernels in an earlier page that are not run again."""
+    if page is None or not page.exists():
+        return []
+    names = {case.schedule for case in ran} | {"kernel"}
+    return [
+        line
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and line.split(" | ")[0].removeprefix("| ") not in names
+    ]
+
+
+def matrix_page(rows: list[Row], seeds: int, kept: Sequence[str] = ()) -> str:
+    """The page; ``kept`` are rows of kernels that were run before."""
+    before = [line.split(" | ")[FIRST_CELLS : FIRST_CELLS + 2] for line in kept]
+    runs = sum(int(cells[0]) for cells in before) + sum(row.runs for row in rows)
+    failed = sum(int(cells[1]) for cells in before) + sum(len(row.failures) for row in rows)
     lines = [
         "# What was run",
         "",
@@ -190,10 +230,11 @@ def matrix_page(rows: list[Row], seeds: int) -> str:
         "has normal data, compared within the rounding of the types. A run passes with no finding, "
         "every element right and nothing written outside C.",
         "",
-        f"{sum(row.runs for row in rows)} runs, {sum(len(row.failures) for row in rows)} failed.",
+        f"{runs} runs, {failed} failed.",
         "",
         "| kernel | target | types | tile, instruction | runs | failed | resources |",
         "|---|---|---|---|---|---|---|",
+        *kept,
     ]
     for row in rows:
         case = row.case
@@ -211,6 +252,8 @@ WEAKENED = (
     Case("ping_pong", "gfx950", "bf16", 128, 128, 64, 16, 32),
     Case("four_wave", "gfx950", "bf16", 128, 128, 64, 16, 32),
     Case("single_buffer", "gfx942", "bf16", 64, 64, 64, 16, 16),
+    Case("gemm_tile", "gfx950", "bf16", 128, 128, 64, 16, 32),
+    Case("gemm_tile_ping_pong", "gfx950", "bf16", 128, 128, 64, 16, 32),
 )
 
 
@@ -244,7 +287,7 @@ class Tally:
 def weaken_case(case: Case, seeds: int) -> Tally:
     """Weaken, emit, run."""
     tally = Tally()
-    for weakened in weakenings(synchronize(case.compile())):
+    for weakened in weakenings(case.proved()):
         if verify(weakened.compiled).status is Status.PROVED:
             tally.harmless.append(weakened.what)
             continue
@@ -257,7 +300,7 @@ def weaken_case(case: Case, seeds: int) -> Tally:
         )
         ready = Launchable.load(emitted, assemble(emitted))
         for seed in range(seeds):
-            depth = case.depth_of((2, 0, 1)[seed % 3])
+            depth = emitted.k_min + (2, 0, 1)[seed % 3] * emitted.k_step
             if not run_gemm(emitted, ready, M=case.BM, N=case.BN, K=depth, seed=seed).ok:
                 tally.noticed += 1
                 tally.first_seed += seed == 0
@@ -303,23 +346,30 @@ def main() -> None:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="SCHEDULE")
     given = parser.parse_args()
+
+    def chosen(case: Case) -> bool:
+        return given.only is None or case.schedule in given.only
+
     with ProcessPoolExecutor(given.workers) as pool:
         if given.what == "matrix":
-            seeds, every = given.seeds or 20, list(cases())
+            seeds, every = given.seeds or 20, list(filter(chosen, cases()))
+            kept = kept_rows(given.output, every)
             rows = []
             for row in pool.map(run_case, every, [seeds] * len(every)):
                 rows.append(row)
                 verdict = "FAILED" if row.failures else "ok"
                 print(f"{row.case}: {row.runs} runs {verdict}, {row.seconds:.0f} s", flush=True)
                 if given.output:
-                    given.output.write_text(matrix_page(rows, seeds), encoding="utf-8")
-            page = matrix_page(rows, seeds)
+                    given.output.write_text(matrix_page(rows, seeds, kept), encoding="utf-8")
+            page = matrix_page(rows, seeds, kept)
         else:
             seeds = given.seeds or 50
             tallies = []
+            every = list(filter(chosen, WEAKENED))
             for case, tally in zip(
-                WEAKENED, pool.map(weaken_case, WEAKENED, [seeds] * len(WEAKENED)), strict=True
+                every, pool.map(weaken_case, every, [seeds] * len(every)), strict=True
             ):
                 tallies.append((case, tally))
                 print(f"{case}: {tally.noticed} of {tally.unsafe} noticed", flush=True)

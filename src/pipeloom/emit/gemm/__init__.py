@@ -11,6 +11,7 @@ from pipeloom.emit.entry import MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm.four_wave import four_wave_emitter
 from pipeloom.emit.gemm.gemm_tile import gemm_tile_emitter
+from pipeloom.emit.gemm.lds_dma import require_lds_dma
 from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
 from pipeloom.emit.gemm.single_buffer import single_buffer_emitter, single_buffer_geometry
 from pipeloom.emit.gemm.tile import ELEMENT_BYTES
@@ -54,6 +55,7 @@ def default_geometry(schedule: str, target: str, dtype: str) -> KernelGeometry:
             hint=f"one of: {', '.join(ELEMENT_BYTES)}",
             field="dtype",
         )
+    require_lds_dma(schedule, chip)
     size = ELEMENT_BYTES[dtype]
     depth = max(k for kind, side, _, k in chip.matrix if kind == dtype and side == 16)
     return derive[schedule](

@@ -83,17 +83,22 @@ class LdsDmaEmitter(GemmEmitter):
         return [quadrant * subtiles + i for i in range(subtiles)]
 
 
-def lds_dma_matrix(
-    kernel: FragmentModel, chip: Chip, dtype: str, geometry: KernelGeometry
-) -> MatrixShape:
-    """The MFMA, where the chip has wide LDS-DMA and the MFMA takes at least 16 bytes per lane."""
+def require_lds_dma(kernel: str, chip: Chip) -> None:
+    """Raise ``EmitError`` unless the chip loads 16 bytes per lane straight into LDS."""
     if chip.lds_dma_bytes < LOAD_BYTES:
         raise EmitError(
-            f"the {kernel.name} kernel loads 16 bytes per lane straight into LDS, but "
+            f"the {kernel} kernel loads 16 bytes per lane straight into LDS, but "
             f"{chip.name} can only {chip.lds_dma_bytes}",
             hint="use single_buffer on this target, or target gfx950",
             field="target",
         )
+
+
+def lds_dma_matrix(
+    kernel: FragmentModel, chip: Chip, dtype: str, geometry: KernelGeometry
+) -> MatrixShape:
+    """The MFMA, where the chip has wide LDS-DMA and the MFMA takes at least 16 bytes per lane."""
+    require_lds_dma(kernel.name, chip)
     matrix = matrix_shape(chip, dtype, geometry)
     fragment = matrix.side * matrix.depth * geometry.elem_bytes // WAVE_LANES
     if fragment < LOAD_BYTES:
