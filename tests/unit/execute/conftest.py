@@ -122,7 +122,7 @@ def litmus() -> Litmus:
         ops = [_op(word[2:] if word[1] == ":" else word) for word in words]
         entries = tuple(ScheduleEntry(op, n, Phase.PROLOGUE) for n, op in enumerate(ops))
         form = WavesDiffer if only else LitmusKernel
-        compiled = replace(base, prologue=entries, kernel=(), epilogue=())
+        compiled = replace(base, prologue=entries, kernel=(), epilogue=(), kernel_deps=())
         return compiled, form(tiles, fragment_entries, only)
 
     return make
