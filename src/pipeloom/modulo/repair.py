@@ -15,6 +15,9 @@ from collections.abc import Callable
 from pipeloom.modulo.core import Core
 from pipeloom.modulo.table import ReservationTable
 
+# More than any height or slack, so that ops alone in their group come last.
+FIRST = 1e9
+
 
 def repair_schedule(
     core: Core, *, seed: int, effort: int, stop: Callable[[], bool] = lambda: False
@@ -82,16 +85,15 @@ def repair_schedule(
 def _priority(
     core: Core, number: int, position: int, rng: random.Random, seed: int
 ) -> tuple[float, int]:
-    """Small is first: ops of large groups, then those whose recurrence leaves little slack."""
+    """Small is first: ops tied to others, by height (even seeds) or by slack (odd ones)."""
     far = core.far[number]
     size = len(far)
     if seed % 2 == 0:
         rank = float(-max(far[position]))
     else:
-        rank = float(min((-far[other][position] for other in range(size)), default=0))
         rank = sum(-far[other][position] - far[position][other] for other in range(size)) / size
     jitter = rng.random() * (0.0 if seed < 2 else 2.0)
-    return (rank + jitter - 1e6 * (size > 1), -size)
+    return (rank + jitter - (FIRST if size > 1 else 0.0), -size)
 
 
 def _first_free(slots: int, low: int, high: int, ii: int) -> int | None:
