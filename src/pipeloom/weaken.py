@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pipeloom.compiled import CompiledSchedule, ScheduleEntry
+from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import OpDesc, OpTag, Phase
 
 _WAITS = {
     OpTag.WAIT_VM: ("wait_vm", OpDesc.wait_vm),
     OpTag.WAIT_LGKM: ("wait_lgkm", OpDesc.wait_lgkm),
 }
-_FIELDS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "kernel", Phase.EPILOGUE: "epilogue"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,46 +33,18 @@ def weakenings(compiled: CompiledSchedule) -> Iterator[Weakened]:
     """Each wait looser by one entry, and absent; each barrier absent; in the order of entries."""
     for phase in Phase:
         for slot, entry in enumerate(compiled.phase(phase)):
-            place = f"{_FIELDS[phase]}[{slot}]"
+            place = f"{phase.name.lower()}[{slot}]"
             op = entry.op
             if op.tag == OpTag.BARRIER:
-                yield Weakened(_without(compiled, phase, slot), f"{place} barrier deleted")
+                yield Weakened(compiled.without_entry(phase, slot), f"{place} barrier deleted")
             elif op.tag in _WAITS:
                 name, make = _WAITS[OpTag(op.tag)]
-                looser = make(op.wait_value + 1)
+                entries = list(compiled.phase(phase))
+                entries[slot] = replace(entry, op=make(op.wait_value + 1))
                 yield Weakened(
-                    _with(compiled, phase, slot, looser),
+                    compiled.with_entries(phase, entries),
                     f"{place} {name}({op.wait_value}) loosened to {op.wait_value + 1}",
                 )
                 yield Weakened(
-                    _without(compiled, phase, slot), f"{place} {name}({op.wait_value}) deleted"
+                    compiled.without_entry(phase, slot), f"{place} {name}({op.wait_value}) deleted"
                 )
-
-
-def _with(compiled: CompiledSchedule, phase: Phase, slot: int, op: OpDesc) -> CompiledSchedule:
-    entries = list(compiled.phase(phase))
-    entries[slot] = replace(entries[slot], op=op)
-    return _put(compiled, phase, entries)
-
-
-def _without(compiled: CompiledSchedule, phase: Phase, slot: int) -> CompiledSchedule:
-    """The stagger, if any, stays between the same two entries."""
-    entries = list(compiled.phase(phase))
-    del entries[slot]
-    at = compiled.warp_stagger_index
-    before = phase is Phase.PROLOGUE and slot < at
-    moved = replace(compiled, warp_stagger_index=at - 1 if before else at)
-    return _put(moved, phase, entries)
-
-
-def _put(
-    compiled: CompiledSchedule, phase: Phase, entries: list[ScheduleEntry]
-) -> CompiledSchedule:
-    numbered = tuple(replace(entry, time_slot=i) for i, entry in enumerate(entries))
-    match phase:
-        case Phase.PROLOGUE:
-            return replace(compiled, prologue=numbered)
-        case Phase.KERNEL:
-            return replace(compiled, kernel=numbered)
-        case Phase.EPILOGUE:
-            return replace(compiled, epilogue=numbered)

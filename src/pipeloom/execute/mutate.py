@@ -20,7 +20,6 @@ from random import Random
 
 from pipeloom.checks import check_int
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.execute.strict import drop_entry, with_entries
 from pipeloom.graph import describe_op
 from pipeloom.kernels import Counter, Kernel, kernel_for
 from pipeloom.ops import OpDesc, OpTag, Phase
@@ -90,7 +89,7 @@ def _entry_mutants(
     if op.tag in _WAITS:
         counter = _WAITS[op.tag]
         name = f"drop wait, {where}: {describe_op(op)}"
-        yield Mutant(MutationKind.DROP_WAIT, name, drop_entry(compiled, phase, slot))
+        yield Mutant(MutationKind.DROP_WAIT, name, compiled.without_entry(phase, slot))
         for kind, count in (
             (MutationKind.LOOSEN_WAIT, op.wait_value + costs[counter]),
             (MutationKind.TIGHTEN_WAIT, max(0, op.wait_value - costs[counter])),
@@ -102,18 +101,18 @@ def _entry_mutants(
                 yield Mutant(
                     kind,
                     f"{kind.value}, {where}: {describe_op(op)} -> {describe_op(other)}",
-                    with_entries(compiled, phase, changed),
+                    compiled.with_entries(phase, changed),
                 )
     if op.tag == _BARRIER:
         name = f"drop barrier, {where}"
-        yield Mutant(MutationKind.DROP_BARRIER, name, drop_entry(compiled, phase, slot))
+        yield Mutant(MutationKind.DROP_BARRIER, name, compiled.without_entry(phase, slot))
     if following is not None and following.op != op:
         barrier = _BARRIER in (op.tag, following.op.tag)
         kind = MutationKind.MOVE_BARRIER if barrier else MutationKind.SWAP_NEIGHBOURS
         yield Mutant(
             kind,
             f"{kind.value}, {where}: {describe_op(op)} <-> {describe_op(following.op)}",
-            with_entries(compiled, phase, _swapped(entries, slot)),
+            compiled.with_entries(phase, _swapped(entries, slot)),
         )
 
 

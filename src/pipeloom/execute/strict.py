@@ -15,39 +15,13 @@ it gives schedules in which each wait and barrier matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 
 from pipeloom.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.ops import OpDesc, OpTag, Phase
 
 SYNC_TAGS = frozenset({int(OpTag.BARRIER), int(OpTag.WAIT_VM), int(OpTag.WAIT_LGKM)})
 _BEFORE_EACH = (OpDesc.wait_vm(0), OpDesc.wait_lgkm(0), OpDesc.barrier(), OpDesc.barrier())
-
-
-def with_entries(
-    compiled: CompiledSchedule,
-    phase: Phase,
-    entries: Iterable[ScheduleEntry],
-    warp_stagger_index: int | None = None,
-) -> CompiledSchedule:
-    """``compiled`` with other entries in one phase, numbered anew."""
-    numbered = tuple(replace(entry, time_slot=slot) for slot, entry in enumerate(entries))
-    stagger = compiled.warp_stagger_index if warp_stagger_index is None else warp_stagger_index
-    if phase is Phase.PROLOGUE:
-        return replace(compiled, prologue=numbered, warp_stagger_index=stagger)
-    if phase is Phase.KERNEL:
-        return replace(compiled, kernel=numbered, warp_stagger_index=stagger)
-    return replace(compiled, epilogue=numbered, warp_stagger_index=stagger)
-
-
-def drop_entry(compiled: CompiledSchedule, phase: Phase, slot: int) -> CompiledSchedule:
-    """``compiled`` without one entry; the stagger stays between the same two entries."""
-    entries = compiled.phase(phase)
-    stagger = compiled.warp_stagger_index
-    if phase is Phase.PROLOGUE and slot < stagger:
-        stagger -= 1
-    return with_entries(compiled, phase, entries[:slot] + entries[slot + 1 :], stagger)
 
 
 def fully_synchronized(compiled: CompiledSchedule) -> CompiledSchedule:
@@ -68,7 +42,7 @@ def fully_synchronized(compiled: CompiledSchedule) -> CompiledSchedule:
             if compiled.warp_stagger_index == len(compiled.prologue):
                 stagger = len(entries)
             stagger = stagger if staggered else len(entries) + 1
-        strict = with_entries(strict, phase, entries, stagger)
+        strict = strict.with_entries(phase, entries, stagger)
     return strict
 
 
@@ -82,7 +56,7 @@ def thinned(
     for phase in reversed(Phase):
         for slot in reversed(range(len(compiled.phase(phase)))):
             if compiled.phase(phase)[slot].op.tag in SYNC_TAGS:
-                candidate = drop_entry(compiled, phase, slot)
+                candidate = compiled.without_entry(phase, slot)
                 if is_right(candidate):
                     compiled = candidate
     return compiled

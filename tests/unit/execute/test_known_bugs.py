@@ -12,7 +12,6 @@ import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, OpRole, Phase, ScheduleEntry, build_schedule
 from pipeloom.execute import Execution, classify, dry_run, fully_synchronized
-from pipeloom.execute.strict import drop_entry, with_entries
 from pipeloom.ops import OpTag
 
 TRIPS = (0, 1, 2)
@@ -44,12 +43,12 @@ def base(published: CompiledSchedule) -> CompiledSchedule:
 def _swap(compiled: CompiledSchedule, phase: Phase, slot: int) -> CompiledSchedule:
     entries = [*compiled.phase(phase)]
     entries[slot], entries[slot + 1] = entries[slot + 1], entries[slot]
-    return with_entries(compiled, phase, entries)
+    return compiled.with_entries(phase, entries)
 
 
 def _without(compiled: CompiledSchedule, phase: Phase, tag: OpTag) -> CompiledSchedule:
     kept = [entry for entry in compiled.phase(phase) if entry.op.tag != tag]
-    return with_entries(compiled, phase, kept)
+    return compiled.with_entries(phase, kept)
 
 
 def test_loads_in_flight_from_the_loop_into_the_epilogue(
@@ -58,7 +57,7 @@ def test_loads_in_flight_from_the_loop_into_the_epilogue(
     """The published epilogue waits for its own loads but has no barrier to publish them."""
     last = base.kernel[-1]
     assert last.op.role is OpRole.COMPUTE
-    busy = with_entries(base, Phase.KERNEL, [*base.kernel[:-5], last])
+    busy = base.with_entries(Phase.KERNEL, [*base.kernel[:-5], last])
     assert busy.kernel[-2].op.role is OpRole.GLOBAL_LOAD
     assert _is_right(busy)
     execution = _failure(replace(busy, epilogue=published.epilogue), 1)
@@ -71,14 +70,14 @@ def test_loads_in_flight_from_the_loop_into_the_epilogue(
 def test_only_a_trip_count_of_zero(base: CompiledSchedule) -> None:
     """The loop drains its fragments; nobody drains those of the prologue if it never runs."""
     drain = ScheduleEntry(OpDesc.wait_lgkm(0), 0, Phase.KERNEL)
-    drained = with_entries(base, Phase.KERNEL, [*base.kernel, drain])
+    drained = base.with_entries(Phase.KERNEL, [*base.kernel, drain])
     first_mma = next(n for n, e in enumerate(base.epilogue) if e.op.role is OpRole.COMPUTE)
     kept = [
         entry
         for n, entry in enumerate(base.epilogue)
         if n > first_mma or entry.op.tag != OpTag.WAIT_LGKM
     ]
-    broken = with_entries(drained, Phase.EPILOGUE, kept)
+    broken = drained.with_entries(Phase.EPILOGUE, kept)
     assert not _is_right(broken, 0)
     assert _is_right(broken, 1, 2, 3)
     assert _failure(broken, 0).symptoms[0].at.step == len(base.prologue) + kept.index(
@@ -143,9 +142,9 @@ def test_dropping_the_stagger_from_a_strict_schedule_harms_nothing() -> None:
     assert _is_right(flat, 1)
 
 
-def test_drop_entry_keeps_the_stagger_in_its_place() -> None:
+def test_without_entry_keeps_the_stagger_in_its_place() -> None:
     compiled = build_schedule("ping_pong")
     at = compiled.warp_stagger_index
-    assert drop_entry(compiled, Phase.PROLOGUE, 0).warp_stagger_index == at - 1
-    assert drop_entry(compiled, Phase.PROLOGUE, at).warp_stagger_index == at
-    assert drop_entry(compiled, Phase.KERNEL, 0).warp_stagger_index == at
+    assert compiled.without_entry(Phase.PROLOGUE, 0).warp_stagger_index == at - 1
+    assert compiled.without_entry(Phase.PROLOGUE, at).warp_stagger_index == at
+    assert compiled.without_entry(Phase.KERNEL, 0).warp_stagger_index == at
