@@ -126,13 +126,22 @@ class CompiledSchedule:
         entries: Iterable[ScheduleEntry],
         warp_stagger_index: int | None = None,
     ) -> CompiledSchedule:
-        """The same with other entries in one phase, numbered anew."""
+        """The same with other entries in one phase, numbered anew.
+
+        Without ``program`` and ``kernel_deps``, which describe the entries that were there before.
+        """
         phases = [self.prologue, self.kernel, self.epilogue]
         phases[phase] = tuple(replace(entry, time_slot=i) for i, entry in enumerate(entries))
         prologue, kernel, epilogue = phases
         stagger = self.warp_stagger_index if warp_stagger_index is None else warp_stagger_index
         return replace(
-            self, prologue=prologue, kernel=kernel, epilogue=epilogue, warp_stagger_index=stagger
+            self,
+            program=None,
+            prologue=prologue,
+            kernel=kernel,
+            epilogue=epilogue,
+            kernel_deps=(),
+            warp_stagger_index=stagger,
         )
 
     def without_entry(self, phase: Phase, slot: int) -> CompiledSchedule:
