@@ -39,7 +39,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         ),
         "k_tiles": draw(st.sampled_from([None, 1, 2, 3, 5, 8])),
         "objectives": [],
-        "time_limit": 3.0,
+        "work_limit": 2.0,
     }
 
 

@@ -104,6 +104,7 @@ BAD: list[tuple[Callable[[], object], type[ScheduleError], str]] = [
         r"edges\[0\] is \[0\](.|\n)*source, target, latency, distance",
     ),
     (lambda: solve_modulo(ONE, time_limit=0), ConfigError, "time_limit is 0"),
+    (lambda: solve_modulo(ONE, work_limit=0), ConfigError, "work_limit is 0"),
     (lambda: solve_modulo(ONE, workers=0), ConfigError, "workers is 0"),
     (lambda: solve_modulo(ONE, seed=-1), ConfigError, "seed is -1"),
     (lambda: solve_modulo(ONE, max_ii=0), ConfigError, "max_ii is 0"),

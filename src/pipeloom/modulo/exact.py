@@ -35,11 +35,16 @@ INTERRUPT_POLL_SECONDS = 0.2
 
 @dataclass(slots=True)
 class Effort:
-    """How much an exact solve may spend, and how it reports: shared by all solves of a call."""
+    """How much exact solves may spend, and how they report: shared by all solves of a call.
+
+    ``work_left`` is in CP-SAT's deterministic time, about a second a unit: a search that it ends
+    gives the same answer on every machine, unlike one that ``deadline`` ends.
+    """
 
     deadline: float | None
     workers: int
     seed: int
+    work_left: float | None = None
     interrupted: bool = False
     tick: Callable[[], None] | None = None
 
@@ -50,7 +55,24 @@ class Effort:
     def spent(self) -> bool:
         """Whether no further solve may start."""
         left = self.remaining()
-        return self.interrupted or (left is not None and left <= 0.0)
+        late = left is not None and left <= 0.0
+        return self.interrupted or late or self.worked_out()
+
+    def worked_out(self) -> bool:
+        """Whether the work limit is used up."""
+        return self.work_left is not None and self.work_left <= 0.0
+
+    def share(self, work: float | None) -> float | None:
+        """``work``, or what is left if that is less."""
+        if self.work_left is None:
+            return work
+        left = max(0.0, self.work_left)
+        return left if work is None else min(work, left)
+
+    def charge(self, work: float) -> None:
+        """Note what a solve took."""
+        if self.work_left is not None:
+            self.work_left -= work
 
 
 class ModuloModel:
@@ -142,8 +164,7 @@ class ModuloModel:
     def solve(self, effort: Effort, work: float | None = None) -> tuple[Verdict, Any]:
         """Run CP-SAT in a thread, so that Ctrl-C reaches us; returns the solver for values.
 
-        ``work`` limits the solve in CP-SAT's deterministic time, about a second a unit, which
-        unlike the clock is the same on every run.
+        ``work`` limits this one solve, in deterministic time.
         """
         solver = self.cp.CpSolver()
         parameters = solver.parameters
@@ -156,9 +177,11 @@ class ModuloModel:
         left = effort.remaining()
         if left is not None:
             parameters.max_time_in_seconds = max(0.01, left)
-        if work is not None:
-            parameters.max_deterministic_time = work
+        share = effort.share(work)
+        if share is not None:
+            parameters.max_deterministic_time = share
         status = run_interruptible(solver, self.model, effort)
+        effort.charge(solver.response_proto.deterministic_time)
         if status in (self.cp.OPTIMAL, self.cp.FEASIBLE):
             return Verdict.FOUND, solver
         if status == self.cp.INFEASIBLE:

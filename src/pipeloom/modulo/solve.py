@@ -51,28 +51,44 @@ def solve_modulo(
     *,
     objectives: Sequence[Objective] = (),
     max_ii: int | None = None,
+    work_limit: float | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ModuloResult:
     """The schedule with the smallest II, with a certificate; every result has been checked.
 
-    ``time_limit`` (seconds) and Ctrl-C end the search with the best schedule so far and the
-    bound proved by then. ``workers`` is CP-SAT's thread count (default 1). A run that ends by
-    itself gives the same result for the same seed and worker count; one stopped by the clock
-    can differ, as clocks do. ``objectives`` improve the schedule at its II, in the given order.
-    ``max_ii`` gives up beyond an II.
+    ``time_limit`` (seconds), ``work_limit`` and Ctrl-C end the search with the best schedule so
+    far and the bound proved by then. ``work_limit`` counts exact search in deterministic units of
+    about a second. ``workers`` is CP-SAT's thread count (default 1). A run that ends by itself or
+    by ``work_limit`` gives the same result for the same seed and worker count; one stopped by
+    the clock can differ, as clocks do. ``objectives`` improve the schedule at its II, in the given
+    order. ``max_ii`` gives up beyond an II.
 
     Raises ``OrderError`` when budgets or ``max_ii`` leave no schedule.
     """
-    _check_arguments(time_limit, workers, seed, max_ii)
-    return _Solve(problem, time_limit, workers or 1, seed, max_ii, progress).run(objectives)
+    _check_arguments(time_limit, work_limit, workers, seed, max_ii)
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    effort = Effort(deadline, workers or 1, seed, work_limit)
+    return _Solve(problem, effort, max_ii, progress).run(objectives)
 
 
 def _check_arguments(
-    time_limit: float | None, workers: int | None, seed: int, max_ii: int | None
+    time_limit: float | None,
+    work_limit: float | None,
+    workers: int | None,
+    seed: int,
+    max_ii: int | None,
 ) -> None:
     if time_limit is not None and not time_limit > 0:
         raise ConfigError(
-            f"time_limit is {time_limit!r}", hint="give seconds above 0, or None for no limit"
+            f"time_limit is {time_limit!r}",
+            hint="give seconds above 0, or None for no limit",
+            field="time_limit",
+        )
+    if work_limit is not None and not work_limit > 0:
+        raise ConfigError(
+            f"work_limit is {work_limit!r}",
+            hint="give units of about a second above 0, or None for no limit",
+            field="work_limit",
         )
     if workers is not None and (type(workers) is not int or workers < 1):
         raise ConfigError(f"workers is {workers!r}", hint="give at least 1, or None for 1")
@@ -88,16 +104,14 @@ class _Solve:
     def __init__(
         self,
         problem: ModuloProblem,
-        time_limit: float | None,
-        workers: int,
-        seed: int,
+        effort: Effort,
         max_ii: int | None,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.problem = problem
         self.started = time.monotonic()
-        deadline = None if time_limit is None else self.started + time_limit
-        self.effort = Effort(deadline, workers, seed, tick=self._tick)
+        self.effort = effort
+        effort.tick = self._tick
         self.asked_ii = max_ii
         self.max_ii = enough_ii(problem) if max_ii is None else max_ii
         self.progress = progress
@@ -315,8 +329,13 @@ class _Solve:
                 found.append(Refutation(ii, ii, how, words))
         stopped = None
         if bound < best.ii:
-            stopped = "interrupted" if self.effort.interrupted else "time limit"
+            stopped = self._stopped_by()
         return Certificate(bound, bound == best.ii, tuple(found), stopped)
+
+    def _stopped_by(self) -> str:
+        if self.effort.interrupted:
+            return "interrupted"
+        return "work limit" if self.effort.worked_out() else "time limit"
 
     def _refuted_by(self, ii: int) -> str:
         known = self.settled.get(ii)

@@ -20,13 +20,15 @@ class PipeliningGoal:
     """What strategy MODULO is asked for: a loop, and for which K.
 
     ``k_tiles`` fixes K modulo the kernel's unrolling, and with it the shape of the epilogue;
-    without it the phases serve K from stages - 1 tiles in steps of the unrolling. A ``time_limit``
-    (seconds) bounds the search and gives up that equal input gives equal output.
+    without it the phases serve K from stages - 1 tiles in steps of the unrolling.
+    ``work_limit`` bounds the search the same way on every machine (units of about a second);
+    ``time_limit`` (seconds) does so by the clock, and then equal input may give unequal output.
     """
 
     loop: TileLoop
     k_tiles: int | None = None
     objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
+    work_limit: float | None = None
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
@@ -50,6 +52,7 @@ def solve_tile_loop(
     return solve_modulo(
         problem,
         time_limit=goal.time_limit,
+        work_limit=goal.work_limit,
         objectives=goal.objectives,
         max_ii=max_ii,
         progress=progress,

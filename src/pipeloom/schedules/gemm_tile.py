@@ -35,8 +35,9 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine
 from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, SINGLE_BUFFER_GRID, GemmTile
 
-TIME_LIMIT = 20.0
-"""Seconds; a search that has not ended by then keeps the best so far and says so in a note."""
+WORK_LIMIT = 10.0
+"""Units of about a second, the same on every machine; a search that has not ended by then keeps
+the best so far and says so in a note."""
 
 
 class GemmTileSchedule(PipelineSchedule):
@@ -56,7 +57,8 @@ class GemmTileSchedule(PipelineSchedule):
         global_latency: int | None = None,
         k_tiles: int | None = None,
         objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES,
-        time_limit: float | None = TIME_LIMIT,
+        work_limit: float | None = WORK_LIMIT,
+        time_limit: float | None = None,
     ) -> None:
         check_instance("GemmTileSchedule", "tile", tile, GemmTile)
         check_instance("GemmTileSchedule", "machine", machine, Machine)
@@ -68,6 +70,7 @@ class GemmTileSchedule(PipelineSchedule):
             loop=self.loop,
             k_tiles=k_tiles,
             objectives=objectives,
+            work_limit=work_limit,
             time_limit=time_limit,
         )
 
@@ -169,7 +172,8 @@ class GemmTileSpec:
     global_latency: int | None = None
     k_tiles: int | None = None
     objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
-    time_limit: float | None = TIME_LIMIT
+    work_limit: float | None = WORK_LIMIT
+    time_limit: float | None = None
 
     def build(self) -> GemmTileSchedule:
         """The schedule it describes."""
@@ -203,6 +207,7 @@ class GemmTileSpec:
             global_latency=self.global_latency,
             k_tiles=self.k_tiles,
             objectives=self.objectives,
+            work_limit=self.work_limit,
             time_limit=self.time_limit,
         )
 

@@ -94,6 +94,15 @@ def test_a_spent_clock_still_gives_a_checked_schedule_with_its_bound() -> None:
         assert result.certificate.stopped == "time limit"
 
 
+def test_a_work_limit_ends_the_search_at_the_same_place_every_time() -> None:
+    problem = random_problem(*ABOVE_ITS_BOUND)
+    first, second = (solve_modulo(problem, work_limit=1e-4) for _ in range(2))
+    assert first == second
+    assert first.certificate.stopped == "work limit"
+    assert first.lower_bound < 28 <= first.ii
+    assert solve_modulo(problem, work_limit=100.0) == solve_modulo(problem)
+
+
 def test_ctrl_c_keeps_the_best_schedule() -> None:
     problem = random_problem(*ABOVE_ITS_BOUND)
     calls = 0
