@@ -68,9 +68,25 @@ def test_runs_and_groups() -> None:
     nested = kinds("( (M V)x2 B )x3")
     assert nested == ([Kind.MFMA, Kind.VALU] * 2 + [Kind.BARRIER]) * 3
     assert kinds("M0 V") == [Kind.VALU]
+    assert kinds("(M2\tV) x 2") == kinds("( M2 V )×2") == kinds("M M V M M V")
 
 
-@pytest.mark.parametrize("text", ["wv16+wl0", "wv(16)+wl(0)", "wl0+wv16", "wv16+l0"])
+@pytest.mark.parametrize("last", ["wl0", "wl(0)", "wv3+wl0", "prio1", "prio(1)", "N(2)", "B"])
+def test_a_group_may_end_in_any_instruction(last: str) -> None:
+    assert kinds(f"(M {last})x3") == kinds(f"M {last}") * 3
+    assert kinds(f"((R {last})x2 {last})x2") == (kinds(f"R {last}") * 2 + kinds(last)) * 2
+
+
+def test_letters_need_no_space_between_them() -> None:
+    assert kinds("M4R2wl0B(MV)x2branch") == kinds("M4 R2 wl0 B (M V)x2 branch")
+
+
+def test_counts_go_up_to_what_the_instruction_encodes() -> None:
+    wait, nop, prio = parse("wv63+wl15 N(15) prio(3)")
+    assert (wait.vm, wait.lgkm, nop.amount, prio.amount) == (63, 15, 15, 3)
+
+
+@pytest.mark.parametrize("text", ["wv16+wl0", "wv(16)+wl(0)", "wl0+wv16", "wv16+l0", "wv16 + wl0"])
 def test_a_combined_wait_is_one_instruction(text: str) -> None:
     (wait,) = parse(text)
     assert (wait.vm, wait.lgkm) == (16, 0)
