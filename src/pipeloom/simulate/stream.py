@@ -8,9 +8,10 @@
     branch      the branch back
 
 A trailing number is a run length (``M12``), ``( ... )x5`` repeats, and groups nest. White space and
-commas separate where needed: ``M4R2`` is ``M4 R2``. For example ``wv4 B R8 (M4 G)x4 wl0 M16 branch``
-is one iteration of a loop. Counts must be ones the instruction can encode: vmcnt to 63, lgkmcnt to
-15 (the largest of each meaning no wait), s_nop to 15, s_setprio to 3.
+commas separate where needed: ``M4R2`` is ``M4 R2``. For example
+``wv4 B R8 (M4 G)x4 wl0 M16 branch`` is one iteration of a loop. Counts must be ones the instruction
+can encode: vmcnt to 63, lgkmcnt to 15 (the largest of each means no wait), s_nop to 15, s_setprio
+to 3.
 
 Two courtesies to texts copied from measurements: everything up to a ``||`` is a legend and is
 skipped, and so is a parenthesis that holds a ``=``. A bare ``w`` is a wait whose counts the source
@@ -106,7 +107,9 @@ def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[I
         elif match["bare"]:
             items.append(None)
         elif match["nop"]:
-            items.append(Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position)))
+            items.append(
+                Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position))
+            )
         elif match["barrier"]:
             items.extend([Instruction.barrier()] * _run(match["barriers"], text, position))
         elif match["letter"]:
