@@ -16,7 +16,10 @@ to 3.
 Two courtesies to texts copied from measurements: everything up to a ``||`` is a legend and is
 skipped, and so is a parenthesis that holds a ``=``. A bare ``w`` is a wait whose counts the source
 does not give; it is taken to wait for all that its successor needs: LDS operations before a barrier
-or an MFMA, loads before a ds_write, everything otherwise.
+or an MFMA, the loads of its registers before a ds_write, everything otherwise. Where every load to
+registers has its ds_write, the n-th write stores the n-th load: that of the iteration before if the
+write stands first, since the load overwrites its registers. So in ``w W2 w W2 M8 G4`` the first
+wait is vmcnt(2), the second vmcnt(0).
 """
 
 from __future__ import annotations
@@ -223,7 +226,23 @@ def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Ins
         if after.kind in (Kind.BARRIER, Kind.MFMA):
             resolved.append(Instruction.wait(lgkm=0))
         elif after.kind is Kind.LDS_WRITE:
-            resolved.append(Instruction.wait(vm=0))
+            resolved.append(Instruction.wait(vm=_loads_behind_writes(items, index)))
         else:
             resolved.append(Instruction.wait(vm=0, lgkm=0))
     return tuple(resolved)
+
+
+def _loads_behind_writes(items: list[Instruction | None], wait: int) -> int:
+    """How many loads may be outstanding when the ds_writes right behind ``items[wait]`` start."""
+    kinds = [None if item is None else item.kind for item in items]
+    loads = kinds.count(Kind.GLOBAL_TO_VGPR)
+    if loads != kinds.count(Kind.LDS_WRITE) or kinds[wait + 1 :][:1] != [Kind.LDS_WRITE]:
+        return 0
+    last = wait + 1
+    while last + 1 < len(kinds) and kinds[last + 1] is Kind.LDS_WRITE:
+        last += 1
+    written = kinds[:last].count(Kind.LDS_WRITE)
+    issued = kinds[:wait].count(Kind.GLOBAL_TO_VGPR)
+    if written < issued:
+        return issued - 1 - written
+    return issued + loads - 1 - written

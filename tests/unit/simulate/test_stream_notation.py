@@ -117,6 +117,30 @@ def test_a_bare_wait_at_the_end_looks_at_the_loop_head() -> None:
     assert parse("B M w", GFX942)[-1].lgkm == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("w W2 w W2 M8 G4", [2, 0]),  # stored before the registers are loaded again
+        ("w W G w W G w W G w W G", [3, 3, 3, 3]),
+        ("G4 M8 w W4", [0]),  # stored in the iteration that loads
+        ("G4 G4 M8 w W4 M8 w W4", [4, 0]),
+        ("w W2 M G4", [0]),  # not one write for each load: all loads
+        ("w W2 w W2 M8", [0, 0]),
+    ],
+)
+def test_a_bare_wait_before_a_write_counts_the_loads_behind_its_own(
+    text: str, counts: list[int]
+) -> None:
+    assert [i.vm for i in parse(text, GFX942) if i.kind is Kind.WAIT] == counts
+
+
+def test_the_counts_of_a_source_come_out_of_the_loop_that_omits_them() -> None:
+    """A later version of this loop is published with vmcnt 15, 13 and 12 at these places."""
+    record = next(r for r in measured_records() if r["id"] == "g942_intra_base")
+    waits = [i for i in parse(record["stream"], GFX942) if i.kind is Kind.WAIT]
+    assert [wait.vm for wait in waits if wait.vm is not None] == [15, 13, 12]
+
+
 def test_given_streams_have_the_counts_their_records_state() -> None:
     given = [record for record in measured_records() if "stream" in record]
     assert len(given) == 3
