@@ -2,6 +2,8 @@
 
 python benchmarks/calibrate.py            # print
 python benchmarks/calibrate.py --write    # update docs/performance-model.md
+
+Takes a minute or two: most of it refits the uncertain constants with each source left out.
 """
 
 from __future__ import annotations

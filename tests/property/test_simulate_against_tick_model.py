@@ -107,11 +107,7 @@ class TickModel:
                 return False
             if wave.outstanding(wave.texture, now) >= m.vmem_queue_depth.value:
                 return False
-            if wave.outstanding(wave.loads, now) >= m.vmcnt_limit.value:
-                return False
-            flying = sum(size for time, size in self.returning if time > now)
-            fits = flying + op.bytes <= m.global_bytes_in_flight.value
-            return op.kind is Kind.GLOBAL_STORE or fits or flying == 0
+            return wave.outstanding(wave.loads, now) < m.vmcnt_limit.value
         if op.kind is Kind.WAIT:
             vm = 10**6 if op.vm is None or op.vm >= m.vmcnt_limit.value else op.vm
             lgkm = 10**6 if op.lgkm is None or op.lgkm >= m.lgkmcnt_limit.value else op.lgkm
@@ -194,7 +190,10 @@ class TickModel:
     def use_memory(self, wave: TickWave, op: Instruction, now: int) -> None:
         m = self.m
         moved = -(-op.bytes // m.vmem_bytes_per_clk.value)
-        self.texture_until = max(self.texture_until, now) + max(m.vmem_min_cycles.value, moved)
+        begin = max(self.texture_until, now)
+        while op.kind is not Kind.GLOBAL_STORE and not self.fits(op, begin):
+            begin += 1
+        self.texture_until = begin + max(m.vmem_min_cycles.value, moved)
         wave.texture.append(self.texture_until)
         arrival = float(self.texture_until + m.global_latency.value)
         if op.kind is not Kind.GLOBAL_STORE:
@@ -207,6 +206,10 @@ class TickModel:
         retires = int(-(-arrival // 1))
         wave.loads.append(max([retires, *wave.loads[-1:]]))
         self.vmem_issued_at[wave.simd] = now
+
+    def fits(self, op: Instruction, when: int) -> bool:
+        flying = sum(size for time, size in self.returning if time > when)
+        return flying == 0 or flying + op.bytes <= self.m.global_bytes_in_flight.value
 
 
 def instructions(machine: Machine) -> st.SearchStrategy[Instruction]:

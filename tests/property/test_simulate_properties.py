@@ -135,3 +135,19 @@ def test_a_loop_runs_like_its_unrolling(case: dict[str, object]) -> None:
     assert [(e.wave, e.start, e.free, e.done) for e in flat.events] == [
         (e.wave, e.start, e.free, e.done) for e in trace.events
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(loops(), st.sampled_from(WORDS.split()), st.data())
+def test_one_wave_is_never_faster_for_more_work(
+    case: dict[str, object], extra: str, data: st.DataObject
+) -> None:
+    """Of one wave, up to the order in which landing data and reads meet at the LDS array.
+
+    Several waves may be: one more instruction can skew two waves that were in each other's way.
+    """
+    words = str(case["stream"]).split()
+    at = data.draw(st.integers(0, len(words)))
+    alone = {**case, "waves_per_simd": 1, "stagger": False, "simds": 1, "jitter": 0.0}
+    longer = simulate({**alone, "stream": " ".join([*words[:at], extra, *words[at:]])})
+    assert longer.total_cycles >= simulate(alone).total_cycles - 8

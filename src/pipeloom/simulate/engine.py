@@ -11,9 +11,9 @@ waves holding up younger ones), then to the wave that has waited longest. What i
 - an LDS operation takes a place in the queue of its SIMD pair, then the LDS array for bytes over
   bandwidth times conflict, then the return path of its SIMD, then a fixed latency;
 - a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
-- a global load takes a place in its wave's queue, the texture path, a place under the cap of bytes
-  in flight, the memory latency, and the compute unit's share of the bandwidth; a load to LDS then
-  writes through the LDS array;
+- a global load takes a place in its wave's queue, a place under the cap of bytes in flight, the
+  texture path, the memory latency, and the compute unit's share of the bandwidth; a load to LDS
+  then writes through the LDS array;
 - vmcnt and lgkmcnt retire in order; a wait waits for the entry that makes its count true, and
   issuing past the counter's limit waits too;
 - the n-th barrier releases when every wave that has not ended is at its n-th.

@@ -7,13 +7,19 @@
     wv16 or wv(16) s_waitcnt vmcnt(16)    wl0 or wl(0) s_waitcnt lgkmcnt(0)    wv16+wl0 both
     branch      the branch back
 
-A trailing number is a run length (``M12``), ``( ... )x5`` repeats, and groups nest. For example
-``wv4 B R8 (M4 G)x4 wl0 M16 branch`` is one iteration of a loop.
+A trailing number is a run length (``M12``), ``( ... )x5`` repeats, and groups nest. White space and
+commas separate where needed: ``M4R2`` is ``M4 R2``. For example
+``wv4 B R8 (M4 G)x4 wl0 M16 branch`` is one iteration of a loop. Counts must be ones the instruction
+can encode: vmcnt to 63, lgkmcnt to 15 (the largest of each means no wait), s_nop to 15, s_setprio
+to 3.
 
 Two courtesies to texts copied from measurements: everything up to a ``||`` is a legend and is
 skipped, and so is a parenthesis that holds a ``=``. A bare ``w`` is a wait whose counts the source
 does not give; it is taken to wait for all that its successor needs: LDS operations before a barrier
-or an MFMA, loads before a ds_write, everything otherwise.
+or an MFMA, the loads of its registers before a ds_write, everything otherwise. Where every load to
+registers has its ds_write, the n-th write stores the n-th load: that of the iteration before if the
+write stands first, since the load overwrites its registers. So in ``w W2 w W2 M8 G4`` the first
+wait is vmcnt(2), the second vmcnt(0).
 """
 
 from __future__ import annotations
@@ -47,25 +53,28 @@ class StreamOptions:
     lds_conflict: float = 1.0
 
 
-_RUNS = "MRTWGVXPSN"
 _LEGAL = (
     "instructions are M R T W G V X P S N B, wv(n), wl(n), prio(n) and branch, each with an"
     " optional run length; ( ... )xN repeats"
 )
 MAX_INSTRUCTIONS = 1_000_000
+MAX_PRIORITY = 3  # CDNA3 ISA, s_setprio: SIMM16[1:0]
+MAX_NOP = 15  # CDNA3 ISA, s_nop: SIMM16[3:0]
 
+# A count, bare or in its own parentheses: a closing one without its opening ends the group.
+_COUNT = r"(?:\(\d+\)|\d+)"
 _TOKEN = re.compile(
     r"\s+|,"
     r"|(?P<comment>\([^()]*=[^()]*\))"
     r"|(?P<open>\()"
-    r"|(?P<close>\)\s*(?:[x*](?P<times>\d+))?)"
+    r"|(?P<close>\)\s*(?:[x*×]\s*(?P<times>\d+))?)"
     r"|(?P<branch>branch\b)"
-    r"|(?P<prio>prio\(?(?P<priority>\d+)\)?)"
-    r"|(?P<wait>w[vl]\(?\d+\)?(?:\+w?[vl]\(?\d+\)?)*)"
+    r"|(?P<prio>prio(?:\((?P<priority>\d+)\)|(?P<bare_priority>\d+)))"
+    rf"|(?P<wait>w[vl]{_COUNT}(?:\s*\+\s*w?[vl]{_COUNT})*)"
     r"|(?P<bare>w(?![a-z0-9(]))"
     r"|(?P<nop>N\((?P<count>\d+)\))"
-    r"|(?P<barrier>B(?P<barriers>\d*))(?![A-Za-z])"
-    r"|(?P<letter>[MRTWGVXPSN])(?P<run>\d*)(?![A-Za-z(])"
+    r"|(?P<barrier>B(?P<barriers>\d*))"
+    r"|(?P<letter>[MRTWGVXPSN])(?P<run>\d*)(?!\()"
 )
 
 
@@ -92,13 +101,18 @@ def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[I
         elif match["branch"]:
             items.append(Instruction.branch())
         elif match["prio"]:
-            items.append(Instruction.set_prio(int(match["priority"])))
+            level = match["priority"] or match["bare_priority"]
+            items.append(
+                Instruction.set_prio(_operand("s_setprio", level, MAX_PRIORITY, text, position))
+            )
         elif match["wait"]:
-            items.append(_wait(match["wait"], text, position))
+            items.append(_wait(match["wait"], text, position, machine))
         elif match["bare"]:
             items.append(None)
         elif match["nop"]:
-            items.append(Instruction.nop(int(match["count"])))
+            items.append(
+                Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position))
+            )
         elif match["barrier"]:
             items.extend([Instruction.barrier()] * _run(match["barriers"], text, position))
         elif match["letter"]:
@@ -146,7 +160,19 @@ def _run(digits: str, text: str, position: int) -> int:
     return int(digits)
 
 
-def _wait(token: str, text: str, position: int) -> Instruction:
+def _operand(name: str, digits: str, largest: int, text: str, position: int) -> int:
+    if int(digits) > largest:
+        raise StreamError(
+            f"{name} cannot encode {digits}", text, position, hint=f"use 0 to {largest}"
+        )
+    return int(digits)
+
+
+def _wait(token: str, text: str, position: int, machine: Machine) -> Instruction:
+    limits = {
+        "v": ("vmcnt", machine.vmcnt_limit.value),
+        "l": ("lgkmcnt", machine.lgkmcnt_limit.value),
+    }
     counts: dict[str, int] = {}
     for name, digits in re.findall(r"([vl])\(?(\d+)\)?", token):
         if name in counts:
@@ -156,7 +182,7 @@ def _wait(token: str, text: str, position: int) -> Instruction:
                 position,
                 hint="write one count for each of wv and wl",
             )
-        counts[name] = int(digits)
+        counts[name] = _operand(limits[name][0], digits, limits[name][1], text, position)
     return Instruction.wait(vm=counts.get("v"), lgkm=counts.get("l"))
 
 
@@ -200,7 +226,23 @@ def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Ins
         if after.kind in (Kind.BARRIER, Kind.MFMA):
             resolved.append(Instruction.wait(lgkm=0))
         elif after.kind is Kind.LDS_WRITE:
-            resolved.append(Instruction.wait(vm=0))
+            resolved.append(Instruction.wait(vm=_loads_behind_writes(items, index)))
         else:
             resolved.append(Instruction.wait(vm=0, lgkm=0))
     return tuple(resolved)
+
+
+def _loads_behind_writes(items: list[Instruction | None], wait: int) -> int:
+    """How many loads may be outstanding when the ds_writes right behind ``items[wait]`` start."""
+    kinds = [None if item is None else item.kind for item in items]
+    loads = kinds.count(Kind.GLOBAL_TO_VGPR)
+    if loads != kinds.count(Kind.LDS_WRITE) or kinds[wait + 1 :][:1] != [Kind.LDS_WRITE]:
+        return 0
+    last = wait + 1
+    while last + 1 < len(kinds) and kinds[last + 1] is Kind.LDS_WRITE:
+        last += 1
+    written = kinds[:last].count(Kind.LDS_WRITE)
+    issued = kinds[:wait].count(Kind.GLOBAL_TO_VGPR)
+    if written < issued:
+        return issued - 1 - written
+    return issued + loads - 1 - written

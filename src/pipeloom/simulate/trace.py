@@ -175,14 +175,19 @@ class Trace:
     def steady_cycles_per_iteration(self) -> float:
         """Cycles per iteration in the steady state; 0 with no loop.
 
-        Measured over the time in which every wave is inside the steady window, as the time over
-        the iterations that a wave completes in it, averaged over the waves. Waves that no barrier
-        holds together may drift so far apart that there is no such time; then it is the time of
-        the whole loop over the trip count.
+        Where the steady window, or its later half, repeats exactly, the mean over one repetition,
+        whether that is one iteration or several. Otherwise the time in which every wave is inside
+        the window over the iterations that a wave completes in it, averaged over the waves. Waves
+        that no barrier holds together may drift so far apart that there is no such time; then it
+        is the time of the whole loop over the trip count.
         """
         first, last = self.steady_window
         if last <= first:
             return 0.0
+        for start in (first, (first + last) // 2):
+            repetition = self._repetition(start, last)
+            if repetition is not None:
+                return repetition
         begin = max(mark[first] for mark in self.marks)
         end = min(mark[last] for mark in self.marks)
         if end <= begin:
@@ -190,6 +195,23 @@ class Trace:
             return (self._loop_end() - begin) / self.iterations
         done = [_iterations_at(mark, end) - _iterations_at(mark, begin) for mark in self.marks]
         return (end - begin) * len(done) / sum(done)
+
+    def _repetition(self, first: int, last: int) -> float | None:
+        """Cycles per iteration if every wave's iterations in [first, last) repeat in step.
+
+        In step: no wave is more than a repetition behind another, so that all share the machine.
+        """
+        starts = [mark[first] for mark in self.marks]
+        skew = max(starts) - min(starts)
+        for length in range(1, (last - first) // 2 + 1):
+            spans = {
+                mark[i + length] - mark[i]
+                for mark in self.marks
+                for i in range(first, last - length + 1)
+            }
+            if len(spans) == 1 and skew <= min(spans):
+                return spans.pop() / length
+        return None
 
     def _loop_end(self) -> int:
         """When the last wave has left the loop and the last MFMA of the loop has finished."""

@@ -215,8 +215,8 @@ class GlobalPath:
     """From a compute unit to memory: the texture path, the bytes in flight, the bandwidth share."""
 
     __slots__ = (
-        "bytes_in_flight", "cap", "depth", "issue_cycles", "jitter", "landings", "latency",
-        "limit", "memory_free", "outstanding", "random", "texture_free",
+        "bytes_in_flight", "cap", "capped", "depth", "issue_cycles", "jitter", "landings",
+        "latency", "limit", "memory_free", "outstanding", "random", "texture_free",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, jitter: float, seed: int) -> None:
@@ -231,31 +231,30 @@ class GlobalPath:
         self.memory_free = 0.0
         self.outstanding: list[tuple[int, int, int]] = []  # heap of (returns, event, bytes)
         self.bytes_in_flight = 0
+        self.capped: dict[int, int] = {}  # loads that the cap held back -> the load it waited for
         self.landings: list[tuple[int, int]] = []  # (when, LDS cycles), for the engine to collect
 
     def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
-        """A free port, a place in the wave's queue, room in vmcnt and under the bytes in flight."""
+        """A free port, a place in the wave's queue and room in vmcnt."""
         start, cause, source = now, Cause.NONE, -1
         if wave.simd.vmem_port > start:
             start, cause = wave.simd.vmem_port, Cause.ISSUE_PORT
         if len(wave.texture) >= self.depth and wave.texture[-self.depth] > start:
             start, cause = wave.texture[-self.depth], Cause.VMEM_QUEUE
             source = wave.vm_event[-self.depth]
+            if source in self.capped:
+                cause, source = Cause.BYTES_IN_FLIGHT, self.capped[source]
         if len(wave.vm) >= self.limit and wave.vm[-self.limit] > start:
             start, cause = wave.vm[-self.limit], Cause.VMEM_COUNTER
             source = wave.vm_event[-self.limit]
-        if start == now and op[4]:
-            outstanding = self.outstanding
-            while outstanding and outstanding[0][0] <= now:
-                self.bytes_in_flight -= heappop(outstanding)[2]
-            if outstanding and self.bytes_in_flight + op[3] > self.cap:
-                start, source = outstanding[0][:2]
-                cause = Cause.BYTES_IN_FLIGHT
         return start, cause, source
 
     def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
         """(texture cycles, LDS cycles on landing, bytes, cycles of bandwidth share; 0 = store)."""
-        self.texture_free = max(self.texture_free, now) + op[1]
+        begin = max(self.texture_free, now)
+        if op[4]:
+            begin = self._room(begin, op[3], event)
+        self.texture_free = begin + op[1]
         wave.texture.append(self.texture_free)
         latency = float(self.latency)
         if self.jitter:
@@ -276,3 +275,18 @@ class GlobalPath:
         wave.vm_event.append(event)
         wave.simd.vmem_port = now + 1
         return now + self.issue_cycles, done
+
+    def _room(self, begin: int, wanted: int, event: int) -> int:
+        """When from ``begin`` on enough loads have returned for ``wanted`` bytes more.
+
+        Loads still in the queue ahead of the texture path are not in flight: the cap is the
+        cache's, and the queue in front of it keeps taking instructions while the cap holds.
+        """
+        outstanding = self.outstanding
+        while outstanding and outstanding[0][0] <= begin:
+            self.bytes_in_flight -= heappop(outstanding)[2]
+        while outstanding and self.bytes_in_flight + wanted > self.cap:
+            begin, source, returned = heappop(outstanding)
+            self.bytes_in_flight -= returned
+            self.capped[event] = source
+        return begin

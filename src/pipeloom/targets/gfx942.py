@@ -26,9 +26,19 @@ MATRIX_OPS = (
     MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _CALCULATOR)),
 )
 
+# Of a half wave: each pairs a run of four lanes with one of the upper sixteen.
+_QUADS_B128 = ((0, 20), (4, 16), (8, 28), (12, 24))
 LDS_PHASES = (
     LdsPhases(
-        16, lane_groups(8), _MEASURED, "eight groups of 8 lanes; that they are consecutive is ours"
+        16,
+        tuple(
+            tuple(half + first + lane for first in pair for lane in range(4))
+            for half in (0, 32)
+            for pair in _QUADS_B128
+        ),
+        _MEASURED,
+        "eight groups of 8 lanes; which lanes: read groups that public padding code quotes from"
+        " AMD (0-3 with 20-23 and so on); unions of two are HipKittens' gfx950 phases",
     ),
     LdsPhases(8, lane_groups(16), _DERIVED, "16 lanes of 8 bytes on 32 banks, consecutive"),
     LdsPhases(4, lane_groups(32), _DERIVED, "32 lanes of 4 bytes on 32 banks, consecutive"),

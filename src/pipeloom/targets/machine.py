@@ -169,13 +169,14 @@ class Machine:
 
         Takes the short form (``16x16x32_f16``), the shape alone where it is unambiguous
         (``32x32x16`` is the 16-bit form), and the assembler's names
-        (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest.
+        (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest; an mxfp type
+        is block-scaled by definition, so it means the scaled form.
         """
         shape = re.search(r"(\d+)x(\d+)x(\d+)", name)
         if shape is not None:
             m, n, k = (int(part) for part in shape.groups())
             text = name.lower()
-            scaled = "scale" in text
+            scaled = "scale" in text or "mxfp" in text
             wanted = _dtype_in(text[shape.end() :] + " " + text[: shape.start()])
             found = [op for op in self.matrix_ops if (op.m, op.n, op.k) == (m, n, k)]
             if scaled or not any(not op.scaled for op in found):

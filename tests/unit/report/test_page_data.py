@@ -120,7 +120,8 @@ def test_barriers_release_in_order(data: dict[str, Any]) -> None:
 
 def test_depth_counts_what_is_in_flight(data: dict[str, Any], compiled: CompiledSchedule) -> None:
     depth = data["timeline"]["depth"]
-    assert max(depth["loads"]) <= 46.0
+    # 46 of 1 KB under the cap, and up to four of each of eight waves ahead of the texture path.
+    assert max(depth["loads"]) <= 46.0 + 4 * 8
     assert len(depth["lds"]) == len(depth["loads"]) <= 1200
     assert max(depth["lds"]) > 4
 

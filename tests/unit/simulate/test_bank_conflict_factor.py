@@ -58,5 +58,12 @@ def test_the_gfx950_phases_are_not_consecutive_lanes() -> None:
     assert bank_conflict(apart, 16, GFX950) == 1.0
 
 
+def test_two_gfx942_phases_make_one_of_gfx950() -> None:
+    """Independent sources for the two chips, one structure."""
+    narrow = [set(p.lanes[i]) for p in GFX942.lds_phases[:1] for i in range(8)]
+    for wide in GFX950.lds_phases[0].lanes:
+        assert set().union(*(group for group in narrow if group <= set(wide))) == set(wide)
+
+
 def test_an_unaligned_access_takes_sixteen_times_as_long() -> None:
     assert bank_conflict([16 * lane + 4 for lane in range(64)], 16, GFX950) == 16.0

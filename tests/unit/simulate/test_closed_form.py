@@ -10,9 +10,12 @@ from itertools import combinations
 
 import pytest
 
-from pipeloom.simulate import Instruction, WaveProgram, simulate_programs
+from pipeloom.simulate import Instruction, WaveProgram, simulate_programs, simulate_stream
 from pipeloom.targets.gfx950 import GFX950
 
+# The MFMAs of 32 cycles, one per chip at least; the formula needs nothing else.
+NAMES = [("gfx950", "32x32x16_f16"), ("gfx950", "16x16x128_fp8"), ("gfx942", "32x32x8_f16"),
+         ("gfx942", "32x32x16_fp8")]  # fmt: skip
 MFMA = Instruction.mfma(GFX950.matrix_op("32x32x16_f16"))
 VALU = Instruction.valu()
 
@@ -39,6 +42,15 @@ def even_interleaving(mfmas: int, valus: int) -> tuple[Instruction, ...]:
 @pytest.mark.parametrize("valus", range(0, 64, 3))
 def test_the_even_interleaving_reaches_the_optimum(mfmas: int, valus: int) -> None:
     assert cycles(even_interleaving(mfmas, valus)) == optimum(mfmas, valus)
+
+
+@pytest.mark.parametrize(("arch", "mfma"), NAMES)
+@pytest.mark.parametrize("mfmas", [1, 2, 3, 5, 8, 13, 21])
+def test_a_loop_of_it_takes_the_optimum_every_iteration(arch: str, mfma: str, mfmas: int) -> None:
+    for valus in (0, 1, *range(5, 8 * mfmas + 12, 7), 6 * mfmas, 6 * mfmas + 1):
+        words = ["M" if i.matrix_op else "V" for i in even_interleaving(mfmas, valus)]
+        trace = simulate_stream(" ".join(words), arch=arch, mfma=mfma, simds=1, iterations=9)
+        assert trace.steady_cycles_per_iteration == optimum(mfmas, valus), valus
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,15 @@ def test_loads_issue_freely_then_at_the_pace_of_the_texture_path() -> None:
 
 def test_bytes_in_flight_are_capped() -> None:
     machine = GFX950.with_value("global_bytes_in_flight", 4096, "test")
-    trace = simulate_programs((once(*[LOAD] * 5),), machine, 0)
-    assert trace.events[4].cause is Cause.BYTES_IN_FLIGHT
-    assert trace.events[4].start == trace.events[0].done
+    trace = simulate_programs((once(*[LOAD] * 9),), machine, 0)
+    # The fifth waits ahead of the texture path for the first to return. The queue takes the
+    # sixth to eighth behind it; the ninth has to wait until the fifth gets through.
+    assert [event.stall for event in trace.events[4:8]] == [0, 12, 12, 12]
+    texture = 16
+    through = trace.events[0].done + texture
+    assert trace.events[4].done == through + GFX950.global_latency.value
+    ninth = trace.events[8]
+    assert (ninth.cause, ninth.source, ninth.start) == (Cause.BYTES_IN_FLIGHT, 0, through)
 
 
 def test_a_stream_of_loads_gets_its_share_of_the_bandwidth() -> None:

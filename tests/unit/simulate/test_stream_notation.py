@@ -68,9 +68,25 @@ def test_runs_and_groups() -> None:
     nested = kinds("( (M V)x2 B )x3")
     assert nested == ([Kind.MFMA, Kind.VALU] * 2 + [Kind.BARRIER]) * 3
     assert kinds("M0 V") == [Kind.VALU]
+    assert kinds("(M2\tV) x 2") == kinds("( M2 V )×2") == kinds("M M V M M V")
 
 
-@pytest.mark.parametrize("text", ["wv16+wl0", "wv(16)+wl(0)", "wl0+wv16", "wv16+l0"])
+@pytest.mark.parametrize("last", ["wl0", "wl(0)", "wv3+wl0", "prio1", "prio(1)", "N(2)", "B"])
+def test_a_group_may_end_in_any_instruction(last: str) -> None:
+    assert kinds(f"(M {last})x3") == kinds(f"M {last}") * 3
+    assert kinds(f"((R {last})x2 {last})x2") == (kinds(f"R {last}") * 2 + kinds(last)) * 2
+
+
+def test_letters_need_no_space_between_them() -> None:
+    assert kinds("M4R2wl0B(MV)x2branch") == kinds("M4 R2 wl0 B (M V)x2 branch")
+
+
+def test_counts_go_up_to_what_the_instruction_encodes() -> None:
+    wait, nop, prio = parse("wv63+wl15 N(15) prio(3)")
+    assert (wait.vm, wait.lgkm, nop.amount, prio.amount) == (63, 15, 15, 3)
+
+
+@pytest.mark.parametrize("text", ["wv16+wl0", "wv(16)+wl(0)", "wl0+wv16", "wv16+l0", "wv16 + wl0"])
 def test_a_combined_wait_is_one_instruction(text: str) -> None:
     (wait,) = parse(text)
     assert (wait.vm, wait.lgkm) == (16, 0)
@@ -99,6 +115,30 @@ def test_a_bare_wait_waits_for_what_follows(text: str, vm: int | None, lgkm: int
 def test_a_bare_wait_at_the_end_looks_at_the_loop_head() -> None:
     assert parse("W M w", GFX942)[-1].vm == 0
     assert parse("B M w", GFX942)[-1].lgkm == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("w W2 w W2 M8 G4", [2, 0]),  # stored before the registers are loaded again
+        ("w W G w W G w W G w W G", [3, 3, 3, 3]),
+        ("G4 M8 w W4", [0]),  # stored in the iteration that loads
+        ("G4 G4 M8 w W4 M8 w W4", [4, 0]),
+        ("w W2 M G4", [0]),  # not one write for each load: all loads
+        ("w W2 w W2 M8", [0, 0]),
+    ],
+)
+def test_a_bare_wait_before_a_write_counts_the_loads_behind_its_own(
+    text: str, counts: list[int]
+) -> None:
+    assert [i.vm for i in parse(text, GFX942) if i.kind is Kind.WAIT] == counts
+
+
+def test_the_counts_of_a_source_come_out_of_the_loop_that_omits_them() -> None:
+    """A later version of this loop is published with vmcnt 15, 13 and 12 at these places."""
+    record = next(r for r in measured_records() if r["id"] == "g942_intra_base")
+    waits = [i for i in parse(record["stream"], GFX942) if i.kind is Kind.WAIT]
+    assert [wait.vm for wait in waits if wait.vm is not None] == [15, 13, 12]
 
 
 def test_given_streams_have_the_counts_their_records_state() -> None:
