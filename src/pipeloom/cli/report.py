@@ -85,5 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
     if trace is not None:
         figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
     print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
-    print(f"{simulation.header}: {verdict.status.name}, {figures}")
+    status = "" if simulation.emission else f": {verdict.status.name}"
+    print(f"{simulation.header}{status}, {figures}")
     return 0

@@ -20,7 +20,7 @@ from pipeloom.report.headers import tile_text
 from pipeloom.report.segments import entry_labels
 from pipeloom.simulate import Trace, simulate
 from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.simulate.schedule import schedule_programs
+from pipeloom.simulate.schedule import schedule_programs, trips_for
 from pipeloom.spec import find_spec
 from pipeloom.targets.chips import MACHINES
 from pipeloom.targets.machine import Machine
@@ -104,6 +104,7 @@ class Simulation:
         if k_tiles is None:
             least = max(K_TILES, kernel.tiles(kernel.min_trips))
             k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
+        trips_for(kernel, k_tiles)
         if self.emission is None:
             return simulate(
                 self.compiled, self.machine, kernel, k_tiles, jitter=self.jitter, seed=self.seed
