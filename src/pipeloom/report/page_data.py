@@ -124,6 +124,7 @@ def _meta(
         "sync": sync_text(compiled),
         "strategy": compiled.certificate.strategy,
         "waves": 0 if trace is None else len(trace.programs),
+        "per_iteration": _tiles(compiled),
         "iterations": 0 if trace is None else trace.iterations,
         "cycles": 0 if trace is None else trace.total_cycles,
         "prologue": 0 if trace is None else trace.prologue_cycles,
@@ -143,7 +144,7 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
             [
                 f"{trace.steady_cycles_per_iteration:.0f}",
                 "cycles per iteration",
-                "steady state of the simulated loop",
+                f"steady state of the simulated loop; an iteration sums {_tiles(compiled)}",
             ],
             [f"{busy:.1%}", "matrix unit busy", "of the steady loop, busiest SIMD"],
             [
@@ -152,6 +153,7 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
                 "the busiest unit if over 90 % busy, else what the waves wait for",
             ],
         ]
+    rows.append([verdict.status.name, "verdict", _MEANING[verdict.status]])
     rows += [
         [
             f"{counts.coalesced_waits} / {counts.barriers}",
@@ -164,9 +166,14 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
             f"cycles of the cost model, order by {certificate.strategy}; lower bound "
             f"{certificate.lower_bound}",
         ],
-        [verdict.status.name, "verdict", _MEANING[verdict.status]],
     ]
     return rows
+
+
+def _tiles(compiled: CompiledSchedule) -> str:
+    """``2 K tiles``: what one iteration sums."""
+    tiles = kernel_for(compiled).tiles_per_iteration
+    return f"{tiles} K tile{'' if tiles == 1 else 's'}"
 
 
 def body_ops_of_entries(compiled: CompiledSchedule) -> dict[tuple[Phase, int], int]:
