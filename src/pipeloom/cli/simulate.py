@@ -20,7 +20,7 @@ from pipeloom.cli.simulation import (
 from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.tile import add_tile
 from pipeloom.cli.usage import UsageError, at_least
-from pipeloom.errors import SpecError
+from pipeloom.errors import ConfigError, SpecError
 from pipeloom.simulate import Trace, simulate_stream
 from pipeloom.simulate.stream import StreamError
 from pipeloom.verify import verify
@@ -35,6 +35,11 @@ STREAM: Mapping[str, Any] = MappingProxyType(
     }
 )
 """Options of a stream alone, with their defaults; the machine has a default for ``mfma``."""
+
+STREAM_HINTS: Mapping[str, str] = MappingProxyType(
+    {"waves_per_simd": "--waves-per-simd", "stagger=False": "no --stagger"}
+)
+"""What a hint of the library says -> what this command calls it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +164,11 @@ def _stream_trace(arguments: argparse.Namespace) -> Trace:
         )
     except StreamError as error:
         raise source.located(error) from error
+    except ConfigError as error:
+        hint = error.hint
+        for argument, option in STREAM_HINTS.items():
+            hint = hint and hint.replace(argument, option)
+        raise ConfigError(error.message, hint=hint, field=error.field) from error
 
 
 def _refuse_with_stream(arguments: argparse.Namespace) -> None:

@@ -32,7 +32,7 @@ def tile_text(compiled: CompiledSchedule, elements: str | None = None) -> str:
         return f"{shape.BM}x{shape.BN}x{shape.BK} {named}"
     config = compiled.config
     if config.depth < 2:
-        return "no tile: this schedule has no tile shape"
+        return "no tile: the target profile's counts"
     return f"no tile: {config.vm_per_load_a} + {config.vm_per_load_b} vmcnt entries per load"
 
 

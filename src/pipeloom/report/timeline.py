@@ -83,14 +83,20 @@ def _headline(trace: Trace, k_tiles: int) -> Text:
     return text
 
 
-def stall_table(trace: Trace, most: int) -> Table:
-    """Where the waves stood longest; cycles per iteration for loop points."""
+def stall_table(trace: Trace, most: int) -> RenderableType:
+    """Where the waves stood longest; cycles per iteration for loop points.
+
+    An MFMA behind another in the matrix unit is work, not lost time, and is not listed.
+    """
+    rows = _rows(trace)[:most]
+    if not rows:
+        return Text("no stalls: no wave stood, but for a busy matrix unit", "bold")
     table = Table(title="stalls", title_justify="left", title_style="bold", box=None)
     table.add_column("where")
     for name in ("mean", "worst wave"):
         table.add_column(name, justify="right")
     table.add_column("waits for", overflow="fold")
-    for where, mean, worst, waited_for in _rows(trace)[:most]:
+    for where, mean, worst, waited_for in rows:
         table.add_row(where, f"{mean:.0f}", f"{worst:.0f}", waited_for)
     return table
 
@@ -106,7 +112,7 @@ def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
                 _waited_for(row),
             )
             for row in trace.stall_table()
-            if row.mean > 0
+            if row.mean > 0 and row.cause is not Cause.MATRIX_UNIT
         ]
     return [
         (

@@ -311,6 +311,13 @@ def test_every_option_of_a_stream_matters(capsys: pytest.CaptureFixture[str]) ->
         assert changed["total_cycles"] != plain["total_cycles"], option
 
 
+def test_a_busy_matrix_unit_is_no_stall(capsys: pytest.CaptureFixture[str]) -> None:
+    out = _run(capsys, "simulate", "--stream", "M16 branch")[1]
+    assert "no stalls" in out
+    assert "stalls" in _run(capsys, "simulate", "--stream", "G2 wv0 M16 branch")[1]
+    assert "the matrix unit is busy" not in out
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -336,6 +343,10 @@ def test_bad_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "\n  M4 Q2 R8\n     ^" in err
     code, _, err = _run(capsys, "simulate", "--stream", str(tmp_path / "none.txt"))
     assert (code, "there is no stream file" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", "--stream", "M4 B", "--stagger")
+    assert (code, "hint: use an even --waves-per-simd, or no --stagger" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", "--stream", "R4 wl0", "--lds-conflict", "0")
+    assert (code, "conflict" in err) == (1, True)
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\x00")
     code, _, err = _run(capsys, "simulate", "--stream", str(binary))
