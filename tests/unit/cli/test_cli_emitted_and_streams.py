@@ -351,3 +351,25 @@ def test_bad_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     binary.write_bytes(b"\xff\xfe\x00")
     code, _, err = _run(capsys, "simulate", "--stream", str(binary))
     assert (code, "cannot read the stream" in err) == (1, True)
+
+
+# ---------------------------------------------------------------- the table of docs/looking.md
+
+PAGE = Path(pipeloom.__file__).parents[2] / "docs" / "looking.md"
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "four_wave", "single_buffer"])
+def test_the_page_states_both_ways_of_simulating(name: str) -> None:
+    tile = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+    compiled = build_schedule({"schedule": name, "geometry": tile}, sync="repaired", reorder=True)
+    runs = (simulate(compiled), simulate_emitted(emit_kernel(compiled)))
+    shape = compiled.geometry
+    assert shape is not None
+    firsts = (f"| {name}, {shape.BM}x{shape.BN}x{shape.BK} | op-level |", "| | emitted |")
+    text = PAGE.read_text("utf-8")
+    for first, run in zip(firsts, runs, strict=True):
+        busy = max(run.steady_matrix_efficiency())
+        assert (
+            f"{first} {run.steady_cycles_per_iteration:.0f} | {100 * busy:.1f} % | "
+            f"{run.prologue_cycles} | {run.epilogue_cycles} | {run.total_cycles} |"
+        ) in text
