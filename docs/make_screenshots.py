@@ -43,10 +43,8 @@ return [box.left + p[0], box.top + p[1]];
 """
 TO_GRAPH = TO_RUN.replace("run", "dependences")
 UNFOLD_WAVE_0 = """
-const node = app.trace.currentWorkspace.flatTracks.find((t) => t.name.startsWith("wave 0"));
-node.expand();
-const sidebar = document.querySelector(".pf-sidebar__sidebar-button, .pf-sidebar button");
-if (sidebar) sidebar.click();
+const space = app.trace.currentWorkspace ?? app.trace.workspace;
+space.flatTracks.find((t) => t.name.startsWith("wave 0")).expand();
 """
 EXAMPLE = """
 document.querySelector(".findings tr.entry").click();
@@ -107,7 +105,7 @@ def take_perfetto(user_interface: str, folder: Path) -> None:
             time.sleep(0.2)
         time.sleep(2)
         browser.execute_script(UNFOLD_WAVE_0)
-        time.sleep(2)
+        time.sleep(15)
         browser.save_screenshot(str(IMAGES / "perfetto.png"))
         browser.quit()
         server.shutdown()
