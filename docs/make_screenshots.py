@@ -1,9 +1,17 @@
-"""Take the pictures of docs/looking.md: ``python docs/make_screenshots.py`` (needs chromium)."""
+"""Take the pictures of docs/looking.md: ``python docs/make_screenshots.py`` (needs chromium).
+
+With PIPELOOM_PERFETTO_UI, the folder that tests/browser/test_perfetto_ui.py speaks of, also the
+trace in Perfetto.
+"""
 
 from __future__ import annotations
 
+import functools
+import http.server
+import os
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -34,6 +42,10 @@ const box = document.getElementById("timeline").getBoundingClientRect();
 return [box.left + p[0], box.top + p[1]];
 """
 TO_GRAPH = TO_RUN.replace("run", "dependences")
+UNFOLD_WAVE_0 = """
+const space = app.trace.currentWorkspace ?? app.trace.workspace;
+space.flatTracks.find((t) => t.name.startsWith("wave 0")).expand();
+"""
 EXAMPLE = """
 document.querySelector(".findings tr.entry").click();
 document.getElementById("show-example").click();
@@ -74,6 +86,31 @@ def take(browser: webdriver.Chrome, page: Path, name: str, *scripts: str, hover:
     browser.save_screenshot(str(IMAGES / name))
 
 
+def take_perfetto(user_interface: str, folder: Path) -> None:
+    """The trace of a short ping-pong in the Perfetto UI, served from this machine."""
+    trace = folder / "trace.json"
+    main(["trace", "ping_pong", "--k-tiles", "8", "-o", str(trace)])
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            return str(trace) if path == "/trace.json" else super().translate_path(path)
+
+    serve = functools.partial(Handler, directory=user_interface)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        browser = open_browser(False, str(folder / "perfetto"))
+        browser.get(f"{address}/#!/?url={address}/trace.json")
+        while not browser.execute_script("return Boolean(window.app && app.trace)"):
+            time.sleep(0.2)
+        time.sleep(2)
+        browser.execute_script(UNFOLD_WAVE_0)
+        time.sleep(15)
+        browser.save_screenshot(str(IMAGES / "perfetto.png"))
+        browser.quit()
+        server.shutdown()
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.html"
@@ -86,3 +123,5 @@ if __name__ == "__main__":
         take(dark, report, "report-zoomed-dark.png", CHOOSE_MMA, TO_RUN)
         take(dark, report, "report-counterexample-dark.png", EXAMPLE, TO_RUN)
         dark.quit()
+        if perfetto := os.environ.get("PIPELOOM_PERFETTO_UI"):
+            take_perfetto(perfetto, Path(folder))

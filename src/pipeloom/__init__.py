@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         filter_spurious_cross_stage_flow,
         single_buffer_edge_rules,
     )
+    from pipeloom.emitted_stream import simulate_emitted
     from pipeloom.errors import (
         ConfigError,
         GraphError,
@@ -127,6 +128,7 @@ _HOMES = {
         "filter_spurious_cross_stage_flow",
         "single_buffer_edge_rules",
     ),
+    "pipeloom.emitted_stream": ("simulate_emitted",),
     "pipeloom.errors": (
         "ConfigError",
         "GraphError",
@@ -268,6 +270,7 @@ __all__ = [
     "optimal_schedule_with_halves",
     "optimize_within_barriers",
     "simple_greedy",
+    "simulate_emitted",
     "single_buffer_edge_rules",
     "single_buffer_reorder",
     "synchronize",

@@ -39,6 +39,19 @@ FLAGS = (
     "--window-size=1366,768",
 )
 NOW = "{ behavior: 'instant', block: 'start' }"
+OUTSIDE = """
+return [...document.querySelectorAll(".card table")].filter((table) => {
+  const around = table.parentElement.closest("#stalls-body > div, #knobs-body > div, .card");
+  const [outer, inner] = [around.getBoundingClientRect(), table.getBoundingClientRect()];
+  return inner.width && (inner.right > outer.right + 1 || inner.left < outer.left - 1);
+}).length
+"""
+"""Tables that stick out of their column or card, over what stands beside them."""
+PINS = """
+return pipeloom.timeline.chart.getZr().storage.getDisplayList()
+  .filter((shape) => shape.type === "circle" && shape.shape.r === 8)
+  .map((shape) => [shape.shape.cx, shape.shape.cy])
+"""
 SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
 
 
@@ -48,7 +61,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {}
     for name in ("ping_pong", "single_buffer"):
         found[name] = folder / f"{name}.html"
-        assert main(["report", name, "--k-tiles", "16", "-o", str(found[name])]) == 0
+        tile = ["--tile", "none"] if name == "single_buffer" else []
+        assert main(["report", name, *tile, "--k-tiles", "16", "-o", str(found[name])]) == 0
     return found
 
 
@@ -178,13 +192,7 @@ def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -
     )
     assert width <= window
     assert "TIMING" in page.find_element(By.ID, "verdict").text
-    outside = page.execute_script(
-        "return [...document.querySelectorAll('.card table')].filter((t) => {"
-        " const card = t.closest('.card').getBoundingClientRect();"
-        " const box = t.getBoundingClientRect();"
-        " return box.width && (box.right > card.right || box.left < card.left); }).length"
-    )
-    assert outside == 0
+    assert page.execute_script(OUTSIDE) == 0
 
 
 def test_the_wheel_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
@@ -319,6 +327,10 @@ def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chr
         ".data.filter((row) => row[4] === 'pin').map((row) => row[5])"
     )
     assert len(marks) == len(places)
+    pins = wait_for(lambda: page.execute_script(PINS))
+    assert len(pins) == len(marks)
+    for at, (x, y) in enumerate(pins):
+        assert all(abs(x - left) >= 16 or abs(y - top) >= 16 for left, top in pins[:at])
     assert "Counterexample" in page.find_element(By.ID, "details").text
     assert logged(page) == []
 
@@ -377,3 +389,52 @@ def test_unusual_runs_have_a_page_too(
     proved = page.find_element(By.ID, "verdict-body").text.startswith("PROVED")
     assert proved == ("proven" in arguments)
     assert (page.find_element(By.ID, "story").text == "") == proved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verdict", "subtitle"),
+    [
+        (["single_buffer"], "RACE", "iterations of 1 K tile: "),
+        (["gemm_tile"], "PROVED", "iterations of 1 K tile: "),
+        (["ping_pong", "--set", "minimal_barriers=true"], "RACE", "iterations of 2 K tiles: "),
+        (["ping_pong", "--emitted"], "PROVED", "emitted kernel ping_pong_bf16_bf16"),
+        (["four_wave", "--emitted"], "PROVED", "emitted kernel four_wave_fp8_f32"),
+    ],
+    ids=["single_buffer", "gemm_tile", "racing", "emitted ping_pong", "emitted four_wave"],
+)
+def test_the_first_screen_tells_the_story(
+    arguments: list[str], verdict: str, subtitle: str, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    assert main(["report", *arguments, "-o", str(target)]) == 0
+    page = opened(browser, target)
+    page.execute_script("scrollTo({ top: 0, behavior: 'instant' })")
+    figures = page.find_elements(By.CSS_SELECTOR, "#figures .figure")
+    names = [figure.find_element(By.TAG_NAME, "span").text for figure in figures]
+    assert names[:2] == ["cycles per iteration", "matrix unit busy"]
+    assert names[2] in ("limited by", "held up by")
+    assert names[3] == "verdict"
+    assert figures[3].find_element(By.TAG_NAME, "b").text == verdict
+    assert subtitle in page.find_element(By.ID, "subtitle").text
+    top = page.execute_script(
+        "return document.getElementById('timeline').getBoundingClientRect().top / innerHeight"
+    )
+    assert top < 0.45, "the timeline is in sight"
+    assert page.execute_script(OUTSIDE) == 0
+    assert logged(page) == []
+
+
+def test_an_emitted_kernel_s_instructions_lead_to_the_schedule(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    assert main(["report", "single_buffer", "--emitted", "-o", str(target)]) == 0
+    page = opened(browser, target)
+    _, x, y = find_segment(page, "s[2] === 'store AB[0,0]'")
+    Mouse(page, "timeline").move(x, y).press().release().perform()
+    chosen = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#schedule tr.chosen"))
+    assert "store A" in chosen[0].text
+    labels = page.execute_script("return pipeloom.page.timeline.segments.map((s) => s[2])")
+    assert {"setup: addresses, accumulators", "store of C", "loop counter and branch"} <= {*labels}
+    assert page.execute_script("return pipeloom.page.timeline.buffers.length") > 8
+    assert logged(page) == []

@@ -1,7 +1,7 @@
-"""What all commands share: source, tile, synchronisation, JSON, files written whole or not at all.
+"""What all commands share: source, synchronisation, JSON, files written whole or not at all.
 
-One schedule is compiled one way by every command: ``load_compiled`` alone decides which tile a
-spec gets where it names none, and ``tile_header`` says which it was.
+One schedule is compiled one way by every command, through ``load_compiled``; ``tile`` decides which
+tile a spec gets where it names none.
 """
 
 from __future__ import annotations
@@ -16,27 +16,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
+from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, with_tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.plain import key_paths
-from pipeloom.report.headers import tile_text
-from pipeloom.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.spec import build_schedule, find_spec
 from pipeloom.synchronize import synchronize
 
-TILES: Mapping[str, Mapping[str, int]] = MappingProxyType(
+OPTION_HINTS: Mapping[str, str] = MappingProxyType(
     {
-        "bf16": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2}),
-        "fp16": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2}),
-        "fp8": MappingProxyType({"BK": 128, "MMA_K": 128, "elem_bytes": 1}),
+        "reorder=True applies it": "--reorder applies it",
+        "keep_barriers=False, sync='proven'": "--sync proven",
     }
 )
-"""256 x 256 tiles with 128 bytes of K, by element type."""
-
-_DERIVES_DEPTH = "gemm_tile"
-"""Finds BK and MMA_K itself, from its machine and the size of an element."""
+"""What a hint of the library says -> what the commands call it."""
 
 
 def add_source(
@@ -61,33 +55,19 @@ def add_source(
     )
 
 
-def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
-    """``--tile``; ``default`` is what a spec without a tile gets where the option is not given."""
-    parser.add_argument(
-        "--tile",
-        choices=("none", *TILES),
-        help="the tile where the spec names none: 256x256x64 in bf16 or fp16, 256x256x128 in fp8; "
-        "'none' leaves it to the spec and the target's counter costs. "
-        f"Default: {default}, and what a schedule has of its own (four_wave: fp8)",
-    )
-    parser.set_defaults(default_tile=default)
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")
 
 
-def add_sync(parser: argparse.ArgumentParser, *, default: Sync | None = "reference") -> None:
-    """``--sync`` and ``--reorder``; without a default the command chooses what is proved."""
-    chosen = default or "repaired with --reorder, else proven; a compiled file that is PROVED stays"
+def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> None:
+    """``--sync`` and ``--reorder``; ``default`` says in words what is taken where neither is."""
     parser.add_argument(
         "--sync",
         choices=get_args(Sync),
-        default=default,
         help="whose waits and barriers: the specification's (reference); those that follow from "
         "the dependences alone (proven); or the specification's barriers with waits that follow "
-        f"(repaired). The last two are proved free of races. Default: {chosen}",
+        f"(repaired). The last two are proved free of races. Default: {default}",
     )
     parser.add_argument(
         "--reorder",
@@ -106,20 +86,30 @@ def load_compiled(
     stands in for the source.
     """
     data = find_spec(arguments.source) if spec is None else spec
-    sync: Sync = getattr(arguments, "sync", "reference")
+    sync: Sync = getattr(arguments, "sync", None) or "reference"
     reorder: bool = getattr(arguments, "reorder", False)
     if reorder and sync == "reference":
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     try:
         if not is_compiled(data):
-            tiled = _with_tile(arguments, data)
+            if data.get("schedule") == DERIVES_DEPTH and sync != "reference":
+                _say_always_synchronised(arguments.source, sync)
+            tiled = with_tile(arguments, data)
             return build_schedule(tiled, arguments.settings, sync=sync, reorder=reorder)
         compiled = read_compiled(arguments, data)
         if sync == "reference":
             return compiled
         return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
     except OrderError as error:
-        raise as_options(error) from error
+        raise as_options(error, getattr(arguments, "hints", OPTION_HINTS)) from error
+
+
+def _say_always_synchronised(source: str, sync: str) -> None:
+    print(
+        f"note: {source} has its waits and barriers derived and proved in any case; sync {sync} "
+        "changes nothing",
+        file=sys.stderr,
+    )
 
 
 def is_compiled(data: Mapping[str, Any]) -> bool:
@@ -129,7 +119,7 @@ def is_compiled(data: Mapping[str, Any]) -> bool:
 
 def read_compiled(arguments: argparse.Namespace, data: Mapping[str, Any]) -> CompiledSchedule:
     """A compiled schedule as it is; options that would change its spec are refused."""
-    for option, value in (("--set", arguments.settings), ("--tile", _tile(arguments))):
+    for option, value in (("--set", arguments.settings), ("--tile", given_tile(arguments))):
         if value:
             raise SpecError(
                 f"{arguments.source} is a compiled schedule, which {option} cannot change",
@@ -138,67 +128,12 @@ def read_compiled(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Com
     return CompiledSchedule.from_dict(data)
 
 
-def as_options(error: OrderError) -> OrderError:
-    """The same error with a hint that speaks of options, not of arguments."""
-    hint = error.hint and error.hint.replace("reorder=True applies it", "--reorder applies it")
-    if hint:
-        hint = hint.replace("keep_barriers=False, sync='proven'", "--sync proven")
+def as_options(error: OrderError, hints: Mapping[str, str]) -> OrderError:
+    """The same error with a hint in the words of the command that is run."""
+    hint = error.hint
+    for argument, option in hints.items():
+        hint = hint and hint.replace(argument, option)
     return OrderError(error.message, hint=hint, field=error.field)
-
-
-def tile_header(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
-    """``ping_pong, 256x256x64 bf16``: what every command says it is about."""
-    return f"{compiled.schedule}, {tile_text(compiled, _tile(arguments))}"
-
-
-def require_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> None:
-    """Refuse a schedule that could have a tile and has none, where the figures need one."""
-    if compiled.geometry is None and _takes_tile(compiled.schedule):
-        raise SpecError(
-            f"{arguments.source} has no tile shape, so its ops have no instruction counts",
-            hint="give --tile bf16 (or fp16, fp8); for a compiled file to pipeloom compile",
-            field="geometry",
-        )
-
-
-def _tile(arguments: argparse.Namespace) -> str | None:
-    tile: str | None = getattr(arguments, "tile", None)
-    return tile
-
-
-def _takes_tile(schedule: str) -> bool:
-    return schedule in SCHEDULES and any(
-        path.startswith("geometry.") for path in key_paths(SCHEDULES[schedule])
-    )
-
-
-def _with_tile(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec with the tile that ``--tile``, or the command by default, gives it."""
-    name, tile = str(data.get("schedule")), _tile(arguments)
-    if tile == "none":
-        return data
-    if tile is None:
-        default = TILES.get(getattr(arguments, "default_tile", "none"))
-        if default is None or name not in DEFAULT_TILES or "geometry" in data:
-            return data
-        return {"geometry": dict(default), **data}
-    if name in SCHEDULES and not _takes_tile(name):
-        takers = [schedule for schedule in SCHEDULES if _takes_tile(schedule)]
-        raise SpecError(
-            f"{name} has no tile shape that --tile could set",
-            hint=f"drop --tile; it is for {', '.join(takers)}",
-            field="geometry",
-        )
-    if "geometry" in data:
-        raise SpecError(
-            f"{arguments.source} names its own tile, which --tile does not replace",
-            hint="drop --tile, or change the tile with --set geometry.BK=... and the like",
-            field="geometry",
-        )
-    shape = dict(TILES[tile])
-    if name == _DERIVES_DEPTH:
-        shape = {"elem_bytes": shape["elem_bytes"]}
-    return {"geometry": shape, **data}
 
 
 def print_json(data: Any) -> None:

@@ -9,21 +9,31 @@ from types import MappingProxyType
 from typing import get_args
 
 from pipeloom.checks import nearest
-from pipeloom.cli.common import TILES, add_json, add_tile, load_compiled, print_json, require_tile
-from pipeloom.cli.simulate import add_machine
-from pipeloom.compiled import CompiledSchedule
+from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.simulation import Simulation, add_machine, prepare
+from pipeloom.cli.tile import ELEMENT_BYTES, add_tile
 from pipeloom.compiler import Sync
 from pipeloom.errors import SpecError
-from pipeloom.simulate import simulate
 from pipeloom.spec import UnknownKeyError
-from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
 DEFAULT_TILE = "bf16"
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"sync": get_args(Sync), "reorder": ("true", "false"), "tile": ("none", *TILES)}
+    {
+        "sync": get_args(Sync),
+        "reorder": ("true", "false"),
+        "tile": ("none", *ELEMENT_BYTES),
+        "emitted": ("true", "false"),
+    }
 )
 """What a variant takes besides the keys of its spec."""
+HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "reorder=True applies it": "reorder=true in the variant applies it",
+        "keep_barriers=False, sync='proven'": "sync=proven in the variant",
+    }
+)
+"""What a hint of the library says -> how a variant spells it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
         "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
         "sync=reference|proven|repaired, reorder=true and tile=none|bf16|fp16|fp8 as the options "
-        "of compile."
+        "of compile. emitted=true runs the instructions of the emitted kernel, as simulate "
+        "--emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
+        "ping_pong:emitted=true."
     )
     parser.add_argument("variants", metavar="VARIANT", nargs="+", help="NAME|SPEC[:KEY=VALUE,...]")
     add_tile(parser, default=DEFAULT_TILE)
@@ -54,19 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
             hint="for one schedule use pipeloom simulate; or add a setting after a colon, as in "
             f"{variants[0].source}:sync=proven",
         )
-    machine = machine_for(arguments.arch)
     rows = []
     for text, variant in zip(arguments.variants, variants, strict=True):
-        compiled = _load(variant)
-        require_tile(variant, compiled)
-        trace = simulate(
-            compiled,
-            machine,
-            k_tiles=arguments.k_tiles,
-            jitter=arguments.jitter,
-            seed=arguments.seed,
+        for name in ("arch", "jitter", "seed"):
+            setattr(variant, name, getattr(arguments, name))
+        simulation = _prepare(variant)
+        trace = simulation.run(arguments.k_tiles)
+        verdict = verify(simulation.compiled)
+        rows.append(
+            compare(text, simulation.compiled, trace, verdict, elements=simulation.elements)
         )
-        rows.append(compare(text, compiled, trace, verify(compiled), elements=variant.tile))
     if arguments.json:
         print_json([row.to_dict() for row in rows])
         return 0
@@ -106,8 +115,9 @@ def parse_variant(text: str, *, tile: str | None = None) -> argparse.Namespace:
                 hint=f"use one of {', '.join(OPTIONS[key])}",
                 field=key,
             )
-    sync, reorder = options.get("sync", "reference"), options.get("reorder") == "true"
-    if reorder and sync == "reference":
+    sync, reorder = options.get("sync"), options.get("reorder") == "true"
+    emitted = options.get("emitted") == "true"
+    if reorder and (sync == "reference" or (sync is None and not emitted)):
         raise SpecError(
             f"{text!r}: reorder=true changes nothing without sync=proven or sync=repaired",
             hint=f"add sync=repaired, as in {source}:sync=repaired,reorder=true",
@@ -120,13 +130,16 @@ def parse_variant(text: str, *, tile: str | None = None) -> argparse.Namespace:
         reorder=reorder,
         tile=options.get("tile", tile),
         default_tile=DEFAULT_TILE,
+        emitted=emitted,
+        allow_timing=False,
+        hints=HINTS,
     )
 
 
-def _load(variant: argparse.Namespace) -> CompiledSchedule:
-    """The variant's schedule; of an unknown key the hint also lists what only variants take."""
+def _prepare(variant: argparse.Namespace) -> Simulation:
+    """The variant to run; of an unknown key the hint also lists what only variants take."""
     try:
-        return load_compiled(variant)
+        return prepare(variant)
     except UnknownKeyError as error:
         names = sorted({*error.names, *OPTIONS})
         raise SpecError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import add_source, add_sync, add_tile, load_compiled, write_file
+from pipeloom.cli.common import add_source, add_sync, load_compiled, write_file
+from pipeloom.cli.tile import add_tile
 from pipeloom.ops import Phase
 from pipeloom.report.headers import tile_text
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.cli.common import (
-    TILES,
     add_json,
     add_source,
     add_sync,
@@ -18,9 +17,9 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
     read_compiled,
-    require_tile,
     write_file,
 )
+from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
@@ -32,6 +31,7 @@ from pipeloom.verify import verify
 if TYPE_CHECKING:
     from pipeloom.emit import EmittedKernel
 
+CHOSEN_SYNC = "repaired with --reorder, else proven; a compiled file that is PROVED stays"
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_emission(parser: argparse.ArgumentParser) -> None:
     """What emitting commands share: source, target and types."""
     add_source(parser, compiled=True)
-    add_sync(parser, default=None)
+    add_sync(parser, default=CHOSEN_SYNC)
     parser.add_argument("--target", default="gfx950", help="gfx950 (default) or gfx942")
     parser.add_argument(
         "--dtype",
@@ -75,15 +75,19 @@ class Emission:
     compiled: CompiledSchedule
     sync: str
 
+    @property
+    def tile(self) -> str:
+        """``256x256x64 bf16``."""
+        shape = self.kernel.geometry
+        return "" if shape is None else f"{shape.BM}x{shape.BN}x{shape.BK} {self.kernel.dtype}"
+
     def summary(self) -> str:
         """One line: what, for what, how synchronised, with which verdict."""
         kernel = self.kernel
-        shape = kernel.geometry
-        tile = "" if shape is None else f", {shape.BM}x{shape.BN}x{shape.BK} {kernel.dtype}"
         counts = self.compiled.counts(Phase.KERNEL)
         return (
-            f"{kernel.name} for {kernel.target}{tile}: {self.sync}, {counts.barriers} barriers per "
-            f"iteration, {kernel.status.name}"
+            f"{kernel.name} for {kernel.target}, {self.tile}: {self.sync}, {counts.barriers} "
+            f"barriers per iteration, {kernel.status.name}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,24 +117,19 @@ def emission(arguments: argparse.Namespace) -> Emission:
 
     data = dict(find_spec(arguments.source))
     name = str(data.get("schedule"))
-    tile = None
     if name in EMITTERS:
         tile = default_geometry(name, arguments.target, arguments.dtype or "bf16")
-        own = name == "single_buffer" or (name not in DEFAULT_TILES and arguments.dtype is None)
+        own = name not in DEFAULT_TILES and arguments.dtype is None
         if not is_compiled(data) and "geometry" not in data and not own:
             data["geometry"] = {field: getattr(tile, field) for field in _SHAPE}
     compiled, sync = _synchronized(arguments, data)
-    geometry = compiled.geometry
-    if name == "single_buffer" and geometry is None:
-        geometry = tile
-    elif name in EMITTERS:
+    if name in EMITTERS:
         require_tile(arguments, compiled)
     kernel = emit_kernel(
         compiled,
         target=arguments.target,
         dtype=_dtype(arguments, compiled),
         out_dtype=arguments.out_dtype,
-        geometry=geometry,
         allow_timing=arguments.allow_timing,
     )
     return Emission(kernel, compiled, sync)
@@ -146,6 +145,8 @@ def _synchronized(
     """
     if arguments.sync is not None:
         return load_compiled(arguments, spec=data), f"sync {arguments.sync}"
+    if data.get("schedule") == DERIVES_DEPTH and not is_compiled(data):
+        return _load(arguments, data, "reference", reorder=False), "sync as derived"
     if is_compiled(data):
         compiled = read_compiled(arguments, data)
         if verify(compiled).proved:
@@ -173,13 +174,13 @@ def _dtype(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
     shape = compiled.geometry
     if shape is None:
         return given or "bf16"
-    fitting = [name for name, tile in TILES.items() if tile["elem_bytes"] == shape.elem_bytes]
+    fitting = [name for name, size in ELEMENT_BYTES.items() if size == shape.elem_bytes]
     if given is None:
         return fitting[0] if fitting else "bf16"
-    if given in TILES and given not in fitting:
+    if given in ELEMENT_BYTES and given not in fitting:
         raise SpecError(
             f"the tile of {arguments.source} holds elements of {shape.elem_bytes} byte(s), but "
-            f"{given} has {TILES[given]['elem_bytes']}",
+            f"{given} has {ELEMENT_BYTES[given]}",
             hint=f"emit it with --dtype {' or '.join(fitting)}, or compile it with --tile {given}",
             field="dtype",
         )

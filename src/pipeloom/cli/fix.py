@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
 from pipeloom.cli.common import (
     add_json,
     add_source,
-    add_tile,
     as_options,
     load_compiled,
     print_json,
-    tile_header,
     write_file,
 )
+from pipeloom.cli.tile import add_tile, tile_header
 from pipeloom.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.errors import OrderError
 from pipeloom.ops import OpRole, Phase
@@ -23,6 +23,14 @@ from pipeloom.report.headers import tile_text
 from pipeloom.report.labels import Labels
 from pipeloom.synchronize import synchronize
 from pipeloom.verify import verify
+
+FIX_HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "reorder=True applies it": "--reorder applies it",
+        "keep_barriers=False, sync='proven'": "without --keep-barriers",
+    }
+)
+"""What a hint of the library says -> what this command calls it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +112,7 @@ def _synchronized(arguments: argparse.Namespace, before: CompiledSchedule) -> Co
     try:
         return synchronize(before, reorder=arguments.reorder, keep_barriers=arguments.keep_barriers)
     except OrderError as error:
-        raise as_options(error) from error
+        raise as_options(error, FIX_HINTS) from error
 
 
 def _cost_line(phase: Phase, old: PhaseCounts, new: PhaseCounts) -> str:

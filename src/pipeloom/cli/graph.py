@@ -8,11 +8,10 @@ import sys
 from pipeloom.cli.common import (
     add_json,
     add_source,
-    add_tile,
     load_compiled,
     print_json,
-    tile_header,
 )
+from pipeloom.cli.tile import add_tile, tile_header
 from pipeloom.plain import to_plain
 from pipeloom.report.labels import Labels
 

@@ -8,16 +8,12 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
-    add_tile,
-    load_compiled,
     print_json,
-    tile_header,
     write_file,
 )
-from pipeloom.cli.simulate import add_machine, add_problem, estimate_of
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.simulate import Trace, simulate
-from pipeloom.targets.chips import machine_for
+from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estimate_of, prepare
+from pipeloom.cli.tile import add_tile
+from pipeloom.cli.usage import at_least
 from pipeloom.verify import verify
 
 
@@ -29,14 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the stalls and the knobs."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16")
+    add_tile(parser, default="bf16", dtype=True)
     add_sync(parser)
+    add_emitted(parser)
     add_machine(parser)
     add_problem(parser)
     parser.add_argument("-o", "--output", metavar="FILE.html", required=True, help="the page")
     parser.add_argument(
         "--timeline-iterations",
-        type=int,
+        type=at_least(1),
         default=4,
         metavar="N",
         help="iterations shown in the timeline (default 4); the figures are from all K tiles",
@@ -50,21 +47,25 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.report.page import render_page
     from pipeloom.report.page_data import page_data
 
-    compiled = load_compiled(arguments)
+    simulation = prepare(arguments, needs_tile=False)
+    compiled = simulation.compiled
     verdict = verify(compiled)
-    trace = _trace(compiled, arguments)
+    trace = shown = None
+    if compiled.geometry is not None:
+        trace = shown = simulation.run(arguments.k_tiles)
+        if trace.iterations > arguments.timeline_iterations:
+            shown = simulation.run(simulation.kernel.tiles(arguments.timeline_iterations))
     page = render_page(
         page_data(
             compiled,
             verdict,
             trace,
-            timeline_iterations=arguments.timeline_iterations,
-            jitter=arguments.jitter,
-            seed=arguments.seed,
+            shown=shown,
             unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
             "instruction counts.",
-            estimate=None if trace is None else estimate_of(arguments, compiled, trace),
-            elements=arguments.tile,
+            estimate=None if trace is None else estimate_of(arguments, simulation, trace),
+            elements=simulation.elements,
+            stream="" if simulation.emission is None else simulation.emission.kernel.name,
         )
     )
     write_file(arguments.output, page)
@@ -76,26 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
                 "bytes": size,
                 "verdict": verdict.status.name,
                 "simulated": trace is not None,
+                "emitted": simulation.emission is not None,
             }
         )
         return 0
     figures = "not simulated: no tile shape"
     if trace is not None:
         figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
-    header = tile_header(arguments, compiled)
     print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
-    print(f"{header}: {verdict.status.name}, {figures}")
+    status = "" if simulation.emission else f": {verdict.status.name}"
+    print(f"{simulation.header}{status}, {figures}")
     return 0
-
-
-def _trace(compiled: CompiledSchedule, arguments: argparse.Namespace) -> Trace | None:
-    machine = machine_for(arguments.arch)
-    if compiled.geometry is None:
-        return None
-    return simulate(
-        compiled,
-        machine,
-        k_tiles=arguments.k_tiles,
-        jitter=arguments.jitter,
-        seed=arguments.seed,
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import add_json, add_source, add_sync, add_tile, load_compiled, print_json
+from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
+from pipeloom.cli.tile import add_tile
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
 from pipeloom.report.headers import tile_text

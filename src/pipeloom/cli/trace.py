@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import (
-    add_json,
-    add_source,
-    add_sync,
-    add_tile,
-    load_compiled,
-    print_json,
-    tile_header,
-    write_file,
-)
-from pipeloom.cli.simulate import add_machine, trace_of
+from pipeloom.cli.common import add_json, add_source, add_sync, print_json, write_file
+from pipeloom.cli.simulation import add_emitted, add_machine, prepare
+from pipeloom.cli.tile import add_tile
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
         "Write what pipeloom simulate computes as a trace: one track per wave and "
-        "unit, arrows from every load to the wait that guarantees it. Open the file at "
+        "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
+        "emitted kernel. Open the file at "
         "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16")
+    add_tile(parser, default="bf16", dtype=True)
     add_sync(parser)
+    add_emitted(parser)
     add_machine(parser)
     parser.add_argument("-o", "--output", metavar="FILE.json", required=True, help="the trace")
     add_json(parser)
@@ -37,8 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
     from pipeloom.report.chrome_trace import chrome_trace
 
-    compiled = load_compiled(arguments)
-    trace = trace_of(arguments, compiled)
+    simulation = prepare(arguments)
+    trace = simulation.run(arguments.k_tiles)
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
     figures = {
@@ -47,12 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
         "waves": len(trace.programs),
         "instructions": len(trace.events),
         "total_cycles": trace.total_cycles,
+        "emitted": simulation.emission is not None,
     }
     if arguments.json:
         print_json(figures)
         return 0
     print(
-        f"wrote {arguments.output}: {tile_header(arguments, compiled)}, "
+        f"wrote {arguments.output}: {simulation.header}, "
         f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
         f"{trace.total_cycles} cycles; open it at https://ui.perfetto.dev"
     )

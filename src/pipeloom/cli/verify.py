@@ -8,11 +8,10 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
-    add_tile,
     load_compiled,
     print_json,
-    tile_header,
 )
+from pipeloom.cli.tile import add_tile, tile_header
 from pipeloom.report.headers import tile_text
 from pipeloom.verify import verify
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from pipeloom.emit import EmittedKernel
 from pipeloom.emit.gemm.scalars import ARGUMENTS
@@ -10,8 +12,15 @@ from pipeloom.emitted_stream.lowering import lower_line
 from pipeloom.emitted_stream.walk import Executed, WavePath, walk_wave
 from pipeloom.errors import ConfigError
 from pipeloom.simulate import Instruction, Trace, WaveProgram, simulate_programs
+from pipeloom.simulate.instruction import Unit
+from pipeloom.simulate.trace import Phase
 from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine
+
+Labels = Mapping[tuple[Phase, int], str]
+NO_LABELS: Labels = MappingProxyType({})
+_NAMED = (Unit.MATRIX, Unit.LDS, Unit.GLOBAL)
+"""What does an entry's work; the rest of it is arithmetic."""
 
 
 def simulate_emitted(
@@ -20,16 +29,18 @@ def simulate_emitted(
     k_tiles: int = 32,
     *,
     arguments: Mapping[int, int] | None = None,
+    labels: Labels = NO_LABELS,
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
     """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
 
     The shipped kernels compute one whole tile of C. A kernel of your own needs ``arguments``: its
-    arguments as 32-bit words by byte offset, which then decide the loop count instead.
+    arguments as 32-bit words by byte offset, which then decide the loop count instead. ``labels``
+    rename what schedule entries do, by phase and entry, as tables of the schedule call them.
     """
     chosen = machine_for(emitted.target) if machine is None else machine
-    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments)
+    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, labels=labels)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
 
 
@@ -39,15 +50,20 @@ def emitted_programs(
     k_tiles: int,
     *,
     arguments: Mapping[int, int] | None = None,
+    labels: Labels = NO_LABELS,
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
     words = _gemm_arguments(emitted, k_tiles) if arguments is None else arguments
     lowered: dict[tuple[int, bool], Instruction] = {}
 
-    def lower(steps: Sequence[Executed]) -> tuple[Instruction, ...]:
+    def lower(phase: Phase, steps: Sequence[Executed]) -> tuple[Instruction, ...]:
         for step in steps:
             if (step.line, step.jumped) not in lowered:
-                lowered[step.line, step.jumped] = lower_line(step, machine)
+                found = lower_line(step, machine)
+                name = None if found.entry is None else labels.get((phase, found.entry))
+                if name is not None and found.unit in _NAMED:
+                    found = replace(found, label=name)
+                lowered[step.line, step.jumped] = found
         return tuple(lowered[step.line, step.jumped] for step in steps)
 
     paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
@@ -56,9 +72,9 @@ def emitted_programs(
         WaveProgram(
             simd=wave % machine.simds.value,
             group=groups[wave],
-            prologue=lower(path.prologue),
-            loop=lower(_one_trip(path, wave)),
-            epilogue=lower(path.epilogue),
+            prologue=lower(Phase.PROLOGUE, path.prologue),
+            loop=lower(Phase.LOOP, _one_trip(path, wave)),
+            epilogue=lower(Phase.EPILOGUE, path.epilogue),
         )
         for wave, path in enumerate(paths)
     )

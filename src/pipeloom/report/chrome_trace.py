@@ -31,7 +31,8 @@ ISSUE, MATRIX, SYNC, LDS, GLOBAL = 1, 2, 3, 10, 40
 """Thread ids; LDS and global operations that overlap take the ids that follow."""
 _THREADS = {ISSUE: "issue", MATRIX: "matrix unit", SYNC: "waits and barriers"}
 _FLIGHTS = {Unit.LDS: (LDS, "LDS"), Unit.GLOBAL: (GLOBAL, "global memory")}
-COUNTER_PID = 0
+COUNTER_PID = 1000
+"""Not 0, which Perfetto takes for the idle process."""
 
 Row = dict[str, Any]
 
@@ -101,6 +102,7 @@ def _metadata(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) -
         return {"name": kind, "ph": "M", "ts": 0, "pid": pid, "tid": tid, "args": args}
 
     yield meta("process_name", COUNTER_PID, 0, name="compute unit")
+    yield meta("process_sort_index", COUNTER_PID, 0, sort_index=COUNTER_PID)
     for wave, program in enumerate(trace.programs):
         pid = _pid(wave)
         yield meta(

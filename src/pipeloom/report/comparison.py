@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeloom.compiled import CompiledSchedule
+from pipeloom.kernels import kernel_for
 from pipeloom.ops import Phase
-from pipeloom.report.headers import tile_text
+from pipeloom.report.headers import limit_text, tile_text
 from pipeloom.report.segments import stalls_by_entry
 from pipeloom.simulate.trace import Phase as TracePhase
 from pipeloom.simulate.trace import Trace
@@ -21,7 +22,7 @@ from pipeloom.verify.findings import Verdict
 WIDE = 120
 _CAUSES = 48
 """Characters that the columns of causes need to be readable."""
-_FIRST_TO_GO = ("tile", "stalled", "waits", "barriers", "MFMA")
+_FIRST_TO_GO = ("tile", "stalled", "waits", "barriers")
 _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 
 
@@ -43,6 +44,7 @@ class Comparison:
     top_stall: str
     verdict: str
     tile: str
+    k_tiles_per_iteration: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""
@@ -77,6 +79,7 @@ def compare(
         top_stall=top,
         verdict=verdict.status.name,
         tile=tile_text(compiled, elements),
+        k_tiles_per_iteration=kernel_for(compiled).tiles_per_iteration,
     )
 
 
@@ -99,12 +102,17 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
         justify: JustifyMethod = "left" if name in ("variant", "verdict", "tile") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "variant", overflow="fold")
     if wide:
-        table.add_column("limited by", overflow="fold")
+        table.add_column("limit", overflow="fold")
         table.add_column("top stall, cycles", overflow="fold")
     for index, row in enumerate(rows):
         cells = [column[index] for column in columns.values()]
-        table.add_row(*cells, *((row.limiting_unit, row.top_stall) if wide else ()))
+        table.add_row(*cells, *((_limit(row), row.top_stall) if wide else ()))
     text = Text("\nper iteration of the steady loop", "bright_black")
+    sums = sorted({row.k_tiles_per_iteration for row in rows})
+    if len(sums) == 1:
+        text.append(f", {sums[0]} K tile{'' if sums[0] == 1 else 's'}")
+    if not _same_work(rows):
+        text.append("; iterations differ in work, so compare by MFMA, the matrix unit's busy share")
     if "stalled" in columns:
         text.append("; stalled: mean of the waves")
     if len(tiles) == 1:
@@ -113,12 +121,26 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
         for row in rows:
             tile = f"{row.tile}; " if len(tiles) > 1 and "tile" not in columns else ""
             text.append(f"\n{row.name}", "default")
-            text.append(f": {tile}limited by {row.limiting_unit}; most stalled at {row.top_stall}")
+            text.append(f": {tile}{_limit(row)}; most stalled at {row.top_stall}")
     return Group(table, text)
+
+
+def _limit(row: Comparison) -> str:
+    title, limit = limit_text(row.limiting_unit)
+    return f"{title} {limit}" if title == "limited by" else f"{title}: {limit}"
+
+
+def _same_work(rows: Sequence[Comparison]) -> bool:
+    """Whether an iteration of every variant sums equally much, so that cycles compare."""
+    return len({(row.tile, row.k_tiles_per_iteration) for row in rows}) == 1
 
 
 def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
     best = min((row.cycles_per_iteration for row in rows), default=0.0)
+    if not _same_work(rows):
+        best = -1.0
+    sums = [row.k_tiles_per_iteration for row in rows]
+    differ = {"K tiles": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
     return {
         "variant": [Text(row.name) for row in rows],
         "verdict": [Text(row.verdict, style=_STYLES[row.verdict]) for row in rows],
@@ -129,6 +151,7 @@ def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
             )
             for row in rows
         ],
+        **differ,
         "MFMA": [Text(f"{row.matrix_efficiency:.1%}") for row in rows],
         "waits": [Text(str(row.waits)) for row in rows],
         "barriers": [Text(str(row.barriers)) for row in rows],

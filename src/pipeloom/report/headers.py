@@ -10,6 +10,8 @@ from __future__ import annotations
 from pipeloom.compiled import CompiledSchedule
 
 _ELEMENTS = {1: "fp8", 2: "bf16", 4: "f32"}
+_WAITING = "waiting: "
+_UNITS = {"matrix": "matrix unit", "valu issue": "VALU issue", "lds": "LDS"}
 _DERIVED = {
     "waits and barriers derived from dependences": "waits and barriers derived",
     "waits derived from dependences, barriers kept": "waits derived, barriers kept",
@@ -30,8 +32,19 @@ def tile_text(compiled: CompiledSchedule, elements: str | None = None) -> str:
         return f"{shape.BM}x{shape.BN}x{shape.BK} {named}"
     config = compiled.config
     if config.depth < 2:
-        return "no tile: this schedule has no tile shape"
+        return "no tile: the target profile's counts"
     return f"no tile: {config.vm_per_load_a} + {config.vm_per_load_b} vmcnt entries per load"
+
+
+def limit_text(limiting_unit: str) -> tuple[str, str]:
+    """What ``Trace.limiting_unit`` found, as a title and a value.
+
+    ``("limited by", "matrix unit")``, or ``("held up by", "the LDS queue is full")`` where no unit
+    is busy enough to be the limit.
+    """
+    if limiting_unit.startswith(_WAITING):
+        return "held up by", limiting_unit.removeprefix(_WAITING)
+    return "limited by", _UNITS.get(limiting_unit, limiting_unit)
 
 
 def sync_text(compiled: CompiledSchedule) -> str:

@@ -19,7 +19,7 @@ from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.errors import ConfigError
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import OpDesc, OpTag, Phase
-from pipeloom.report.headers import sync_text, tile_text
+from pipeloom.report.headers import limit_text, sync_text, tile_text
 from pipeloom.report.labels import Labels
 from pipeloom.report.page_timeline import timeline_data
 from pipeloom.report.segments import EntryStall, stalls_by_entry
@@ -57,6 +57,8 @@ def page_data(
     unsimulated: str = "",
     estimate: Estimate | None = None,
     elements: str | None = None,
+    shown: Trace | None = None,
+    stream: str = "",
 ) -> dict[str, Any]:
     """What the page shows of a schedule, its verdict and its simulation.
 
@@ -64,6 +66,9 @@ def page_data(
     ``timeline_iterations`` iterations of the same programs, so that prologue, steady loop and
     epilogue are seen whole; give it the ``jitter`` and ``seed`` of ``trace``. Without a trace the
     page says ``unsimulated`` instead. ``elements`` is that of ``headers.tile_text``.
+
+    A trace of other programs than the schedule's own, as of an emitted kernel, needs ``shown``, the
+    run for the timeline, and ``stream``, the name of what was run.
     """
     if timeline_iterations < 1:
         raise ConfigError(
@@ -77,13 +82,12 @@ def page_data(
     timeline = None
     if trace is not None:
         model = kernel_for(compiled) if kernel is None else kernel
-        shown = trace
-        if trace.iterations > timeline_iterations:
+        if shown is None and trace.iterations > timeline_iterations:
             k_tiles = model.tiles(timeline_iterations)
             shown = simulate(compiled, trace.machine, model, k_tiles, jitter=jitter, seed=seed)
-        timeline = timeline_data(compiled, model, shown, first_entry)
+        timeline = timeline_data(compiled, model, shown or trace, first_entry)
     return {
-        "meta": _meta(compiled, verdict, trace, elements),
+        "meta": {**_meta(compiled, verdict, trace, elements), "stream": stream},
         "headline": _headline(compiled, verdict, trace),
         "unsimulated": "" if trace is not None else unsimulated,
         "entries": _entries(compiled, stalls, op_of, first_entry),
@@ -120,6 +124,7 @@ def _meta(
         "sync": sync_text(compiled),
         "strategy": compiled.certificate.strategy,
         "waves": 0 if trace is None else len(trace.programs),
+        "per_iteration": _tiles(compiled),
         "iterations": 0 if trace is None else trace.iterations,
         "cycles": 0 if trace is None else trace.total_cycles,
         "prologue": 0 if trace is None else trace.prologue_cycles,
@@ -134,20 +139,21 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
     rows = []
     if trace is not None:
         busy = max(trace.steady_matrix_efficiency(), default=0.0)
-        limit = trace.limiting_unit()
+        title, limit = limit_text(trace.limiting_unit())
         rows += [
             [
                 f"{trace.steady_cycles_per_iteration:.0f}",
                 "cycles per iteration",
-                "steady state of the simulated loop",
+                f"steady state of the simulated loop; an iteration sums {_tiles(compiled)}",
             ],
             [f"{busy:.1%}", "matrix unit busy", "of the steady loop, busiest SIMD"],
             [
-                limit.removeprefix("waiting: "),
-                "waits mostly for" if limit.startswith("waiting") else "limited by",
+                limit,
+                title,
                 "the busiest unit if over 90 % busy, else what the waves wait for",
             ],
         ]
+    rows.append([verdict.status.name, "verdict", _MEANING[verdict.status]])
     rows += [
         [
             f"{counts.coalesced_waits} / {counts.barriers}",
@@ -160,9 +166,14 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
             f"cycles of the cost model, order by {certificate.strategy}; lower bound "
             f"{certificate.lower_bound}",
         ],
-        [verdict.status.name, "verdict", _MEANING[verdict.status]],
     ]
     return rows
+
+
+def _tiles(compiled: CompiledSchedule) -> str:
+    """``2 K tiles``: what one iteration sums."""
+    tiles = kernel_for(compiled).tiles_per_iteration
+    return f"{tiles} K tile{'' if tiles == 1 else 's'}"
 
 
 def body_ops_of_entries(compiled: CompiledSchedule) -> dict[tuple[Phase, int], int]:

@@ -61,10 +61,14 @@ def _key(segment: Segment, iterations: int) -> StepKey:
 
 
 def _colour(trace: Trace, segment: Segment) -> int:
-    kind = trace.instruction(trace.events[segment.events[-1]]).kind
+    last = trace.instruction(trace.events[segment.events[-1]])
+    kind = last.kind if segment.unit is Unit.SYNC else None
     if kind is Kind.WAIT:
         return WAIT
-    return BARRIER if kind is Kind.BARRIER else _KINDS[segment.unit]
+    if kind is Kind.BARRIER:
+        return BARRIER
+    own = segment.entry is None and segment.unit is Unit.VALU
+    return _KINDS[Unit.SCALAR if own else segment.unit]
 
 
 def _segment_rows(

@@ -11,13 +11,18 @@ A person thinks in entries, so pictures show *segments*: what one wave issued fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeloom.simulate.instruction import Instruction, Kind, Unit
+from pipeloom.simulate.instruction import Kind, Unit, WaveProgram
 from pipeloom.simulate.trace import Cause, Event, Phase, Trace
 
 LOOP_OVERHEAD = "loop counter and branch"
+SETUP = "setup: addresses, accumulators"
+CONVERSION = "conversion of C"
+STORE = "store of C"
+_OWN = {Phase.PROLOGUE: SETUP, Phase.LOOP: LOOP_OVERHEAD, Phase.EPILOGUE: CONVERSION}
+_ARITHMETIC = (Kind.SALU, Kind.BRANCH, Kind.VALU, Kind.TRANS, Kind.PACKED, Kind.NOP)
 _VM_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE)
 _LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
 
@@ -67,7 +72,7 @@ def _runs(trace: Trace, events: list[int]) -> Iterator[list[int]]:
     for number in events:
         event = trace.events[number]
         instruction = trace.instruction(event)
-        own = "" if instruction.entry is not None else _own_label(instruction)
+        own = "" if instruction.entry is not None else _own_label(trace, event)
         key = (event.iteration, instruction.entry, own)
         if run and key != last:
             yield run
@@ -78,22 +83,27 @@ def _runs(trace: Trace, events: list[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _own_label(instruction: Instruction) -> str:
-    scalar = instruction.kind in (Kind.SALU, Kind.BRANCH)
-    return LOOP_OVERHEAD if scalar else instruction.label
+def _own_label(trace: Trace, event: Event) -> str:
+    """What to call an instruction that no entry asks for: the kernel's own, by what it is for."""
+    instruction = trace.instruction(event)
+    if instruction.kind is Kind.GLOBAL_STORE:
+        return STORE
+    is_arithmetic = instruction.kind in _ARITHMETIC
+    return _OWN[trace.phase(event)] if is_arithmetic else instruction.label
 
 
 def _segment(trace: Trace, run: list[int]) -> Segment:
     events = [trace.events[n] for n in run]
     first, last = events[0], events[-1]
-    name = trace.instruction(last)
+    named = _namesake(trace, events)
+    name = trace.instruction(named)
     worst = max(events, key=lambda e: e.stall)
     return Segment(
         wave=first.wave,
         phase=trace.phase(first),
         entry=name.entry,
         iteration=first.iteration,
-        label=name.label if name.entry is not None else _own_label(name),
+        label=name.label if name.entry is not None else _own_label(trace, named),
         unit=name.unit,
         ready=first.ready,
         start=first.start,
@@ -104,6 +114,14 @@ def _segment(trace: Trace, run: list[int]) -> Segment:
         source=worst.source if worst.stall else -1,
         events=tuple(run),
     )
+
+
+def _namesake(trace: Trace, events: list[Event]) -> Event:
+    """The event that says what a run is: its last, past any address arithmetic and wait states."""
+    for event in reversed(events):
+        if trace.instruction(event).kind not in _ARITHMETIC:
+            return event
+    return events[-1]
 
 
 def retired_by(trace: Trace) -> Mapping[int, tuple[int, ...]]:
@@ -155,6 +173,18 @@ class EntryStall:
     waited_for: str
 
 
+def entry_labels(programs: Sequence[WaveProgram]) -> dict[tuple[Phase, int], str]:
+    """What each entry is called: the label of what it does, not of its address arithmetic."""
+    found: dict[tuple[Phase, int], str] = {}
+    for program in programs:
+        parts = (program.prologue, program.loop, program.epilogue)
+        for phase, part in zip(Phase, parts, strict=True):
+            for instruction in part:
+                if instruction.entry is not None and instruction.kind not in _ARITHMETIC:
+                    found.setdefault((phase, instruction.entry), instruction.label)
+    return found
+
+
 def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
     """Where the waves lost time, worst first; entries that cost nothing are left out.
 
@@ -163,15 +193,16 @@ def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
     first, last = trace.steady_window
     spent: dict[tuple[Phase, int | None, str], dict[int, float]] = {}
     causes: dict[tuple[Phase, int | None, str], dict[tuple[Cause, str], int]] = {}
+    names = entry_labels(trace.programs)
     for event in trace.events:
         phase = trace.phase(event)
         outside = phase is Phase.LOOP and not first <= event.iteration < last
         if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
             continue
         instruction = trace.instruction(event)
-        label = instruction.label if instruction.entry is not None else _own_label(instruction)
-        if instruction.kind is Kind.SALU and instruction.entry is not None:
-            label = label.removeprefix("m0 for ")
+        label = _own_label(trace, event)
+        if instruction.entry is not None:
+            label = names.get((phase, instruction.entry), instruction.label)
         key = (phase, instruction.entry, label)
         by_wave = spent.setdefault(key, {})
         weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipeloom.report.headers import limit_text
 from pipeloom.report.segments import EntryStall, stalls_by_entry
 from pipeloom.simulate import costs
 from pipeloom.simulate.estimate import Estimate
@@ -53,18 +54,27 @@ Cell = tuple[str, str]
 Span = tuple[int, int, Cell]
 
 
-def render_trace(trace: Trace, *, width: int = 118, stalls: int = 12) -> RenderableType:
+def render_trace(
+    trace: Trace, *, width: int = 118, stalls: int = 12, k_tiles_per_iteration: int = 0
+) -> RenderableType:
     """The figures, the timeline of two steady iterations, and the worst stalls."""
     return Group(
-        _headline(trace), Text(), _timeline(trace, width), Text(), stall_table(trace, stalls)
+        _headline(trace, k_tiles_per_iteration),
+        Text(),
+        _timeline(trace, width),
+        Text(),
+        stall_table(trace, stalls),
     )
 
 
-def _headline(trace: Trace) -> Text:
+def _headline(trace: Trace, k_tiles: int) -> Text:
     efficiency = max(trace.steady_matrix_efficiency(), default=0.0)
     text = Text()
     text.append(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration", style="bold")
-    text.append(f", matrix unit {efficiency:.1%} busy, limited by {trace.limiting_unit()}\n")
+    if k_tiles:
+        text.append(f" of {k_tiles} K tile{'' if k_tiles == 1 else 's'}")
+    title, limit = limit_text(trace.limiting_unit())
+    text.append(f", matrix unit {efficiency:.1%} busy\n{title}: {limit}\n")
     text.append(
         f"{trace.machine.arch}, {len(trace.programs)} waves, {trace.iterations} iterations: "
         f"{trace.total_cycles} cycles (prologue {trace.prologue_cycles}, epilogue "
@@ -73,14 +83,20 @@ def _headline(trace: Trace) -> Text:
     return text
 
 
-def stall_table(trace: Trace, most: int) -> Table:
-    """Where the waves stood longest; cycles per iteration for loop points."""
+def stall_table(trace: Trace, most: int) -> RenderableType:
+    """Where the waves stood longest; cycles per iteration for loop points.
+
+    An MFMA behind another in the matrix unit is work, not lost time, and is not listed.
+    """
+    rows = _rows(trace)[:most]
+    if not rows:
+        return Text("no stalls: no wave stood, but for a busy matrix unit", "bold")
     table = Table(title="stalls", title_justify="left", title_style="bold", box=None)
     table.add_column("where")
     for name in ("mean", "worst wave"):
         table.add_column(name, justify="right")
     table.add_column("waits for", overflow="fold")
-    for where, mean, worst, waited_for in _rows(trace)[:most]:
+    for where, mean, worst, waited_for in rows:
         table.add_row(where, f"{mean:.0f}", f"{worst:.0f}", waited_for)
     return table
 
@@ -96,7 +112,7 @@ def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
                 _waited_for(row),
             )
             for row in trace.stall_table()
-            if row.mean > 0
+            if row.mean > 0 and row.cause is not Cause.MATRIX_UNIT
         ]
     return [
         (

@@ -22,6 +22,20 @@ _MEANING = {
 }
 
 
+_IN_SHORT = {
+    Status.PROVED: "waits and barriers alone order every access",
+    Status.TIMING: "only latencies keep some accesses apart; pipeloom verify shows which",
+    Status.RACE: "some accesses can meet; pipeloom verify shows how",
+}
+
+
+def verdict_line(status: Status) -> Text:
+    """The status and what it means for the figures below it, in one line."""
+    text = Text(status.name, style=_STYLES[status])
+    text.append(f": {_IN_SHORT[status]}", style="default not bold")
+    return text
+
+
 def render_verdict(verdict: Verdict, *, most: int = 6, subtitle: str = "") -> RenderableType:
     """The whole verdict; of each group of findings the first ``most`` are spelled out."""
     parts: list[RenderableType] = [_headline(verdict)]

@@ -35,9 +35,13 @@ SCHEDULES: Mapping[str, type[SpecForm]] = MappingProxyType(
 )
 
 DEFAULT_TILES: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {"ping_pong": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2})}
+    {
+        "ping_pong": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2}),
+        "single_buffer": MappingProxyType({"BK": 64, "MMA_K": 32, "elem_bytes": 2}),
+    }
 )
-"""The tile (bf16, 256x256x64) that a schedule is simulated and emitted for where none is named.
+"""The bf16 tile for gfx950 that a schedule is simulated and emitted for where none is named:
+256x256x64 and 128x128x64.
 
 Compiling alone needs no tile: the counter costs of the specification's profile stand in for it.
 """

@@ -78,13 +78,13 @@ def test_compare_takes_compiled_files(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("text", "source", "settings", "sync", "reorder"),
     [
-        ("ping_pong", "ping_pong", [], "reference", False),
+        ("ping_pong", "ping_pong", [], None, False),
         ("ping_pong:sync=proven", "ping_pong", [], "proven", False),
         ("a.toml:x=1,sync=proven,reorder=true,y=2", "a.toml", ["x=1", "y=2"], "proven", True),
     ],
 )
 def test_parse_variant(
-    text: str, source: str, settings: list[str], sync: str, reorder: bool
+    text: str, source: str, settings: list[str], sync: str | None, reorder: bool
 ) -> None:
     found = parse_variant(text)
     assert (found.source, found.settings, found.sync, found.reorder) == (
@@ -130,6 +130,7 @@ def test_report_json_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[
     done = Output(capsys, "report", "ping_pong", *SHORT, *size, "-o", str(target), "--json")
     assert json.loads(done.out) == {
         "bytes": target.stat().st_size,
+        "emitted": False,
         "output": str(target),
         "simulated": True,
         "verdict": "TIMING",
@@ -141,7 +142,7 @@ def test_report_without_a_tile_shape_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "report.html"
-    done = Output(capsys, "report", "single_buffer", "-o", str(target))
+    done = Output(capsys, "report", "single_buffer", "--tile", "none", "-o", str(target))
     assert done.code == 0
     assert "not simulated: no tile shape" in done.out
     assert "has no tile shape, so its ops have no instruction counts" in target.read_text("utf-8")
@@ -188,16 +189,12 @@ def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) 
         (["compare", "ping_pong"], "compare needs at least two variants"),
         (["compare", "ping_pong", "ping_pnog"], "did you mean 'ping_pong'"),
         (["compare", "ping_pong", "ping_pong:schedulign=csp"], "did you mean 'scheduling'"),
-        (["compare", "ping_pong", "single_buffer"], "has no tile shape"),
+        (["compare", "ping_pong", "single_buffer:tile=none"], "has no tile shape"),
         (["compare", "ping_pong", "four_wave", "--arch", "gfx90a"], "unknown architecture"),
         (["report", "nonsense", "-o", "x.html"], "neither a shipped schedule nor a spec file"),
         (["report", "ping_pong", "-o", "nowhere/x.html"], "cannot write nowhere/x.html"),
         (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot sum 7 K tiles"),
-        (
-            ["report", "ping_pong", "--timeline-iterations", "0", "-o", "x.html"],
-            "timeline_iterations = 0",
-        ),
-        (["trace", "single_buffer", "-o", "x.json"], "has no tile shape"),
+        (["trace", "single_buffer", "--tile", "none", "-o", "x.json"], "has no tile shape"),
         (["trace", "ping_pong", "-o", "nowhere/x.json"], "cannot write nowhere/x.json"),
         (["simulate", "ping_pong", "--m", "4096"], "needs all of --m, --n and --k"),
         (["simulate", "--stream", "M4 branch", "--k", "64"], "a stream has no tile shape"),

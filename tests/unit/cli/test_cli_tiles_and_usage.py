@@ -132,6 +132,12 @@ def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture
         (["simulate", "--stream", "M4", "--sync", "proven"], "--sync is for a schedule"),
         (["simulate", "--stream", "M4", "--tile", "bf16"], "--tile is for a schedule"),
         (["simulate", "--stream", "M4", "--set", "a=1"], "--set is for a schedule"),
+        (["simulate", "--stream", "M4", "--emitted"], "--emitted is for a schedule"),
+        (["simulate", "ping_pong", "--lds-conflict", "2"], "--lds-conflict is for --stream"),
+        (
+            ["report", "ping_pong", "--timeline-iterations", "0", "-o", "x.html"],
+            "not a whole number of 1 or more",
+        ),
         (["simulate", "--stream", "M4", "--iterations", "0"], "not a whole number of 1 or more"),
     ],
 )

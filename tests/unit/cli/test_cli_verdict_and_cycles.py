@@ -125,7 +125,7 @@ def test_simulate_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_simulate_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _run(capsys, "simulate", "--stream", "M16 branch", "--iterations", "8")
     assert code == 0
-    assert "limited by matrix" in out
+    assert "limited by: matrix unit" in out
 
 
 @pytest.mark.parametrize(

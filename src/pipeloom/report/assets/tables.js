@@ -11,11 +11,12 @@ function fillHead() {
   const m = page.meta;
   byId("title").textContent = m.machine ? `${m.schedule} on ${m.machine}` : m.schedule;
   const parts = [m.tile, `${m.strategy} order`];
+  if (m.stream) parts.push(`the instructions of the emitted kernel ${m.stream}`);
   if (m.sync) parts.push(m.sync);
   if (m.waves)
     parts.push(
       `${m.waves} waves`,
-      `simulated for ${m.iterations} iterations: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
+      `simulated for ${m.iterations} iterations of ${m.per_iteration}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
     );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
@@ -198,7 +199,7 @@ function fillStalls(onSelect) {
       return el(
         "tr",
         "",
-        el("td", "", name),
+        el("td", "where", name),
         el("td", "num", num(s[T.mean])),
         el("td", "num", num(s[T.worst])),
         el("td", "quiet", s[T.cause] + (s[T.waitedFor] ? `: ${s[T.waitedFor]}` : "")),
@@ -242,7 +243,8 @@ function fillStalls(onSelect) {
 
 function fillKnobs() {
   const host = byId("knobs-body");
-  for (const note of page.notes) host.append(el("p", "note", note));
+  if (page.notes.length)
+    host.append(el("div", "notes", ...page.notes.map((note) => el("p", "note", note))));
   for (const [title, knobs] of page.knobs) {
     host.append(
       el(

@@ -1,7 +1,7 @@
 // @ts-check
 // Colours come from the style sheet, so that charts follow light and dark with the rest.
 
-const KIND_NAMES = ["MMA", "LDS read", "global load", "wait", "barrier", "scalar"];
+const KIND_NAMES = ["MMA", "LDS", "global memory", "wait", "barrier", "scalar"];
 const KIND_VARIABLES = ["--mma", "--lds", "--global", "--wait", "--barrier", "--scalar"];
 /** @type {Record<string, string>} */
 const ROLE_VARIABLES = {

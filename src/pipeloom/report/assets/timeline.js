@@ -139,13 +139,9 @@ function makeTimeline(host, onSelect) {
       }
     }
     if (example) {
-      /** @type {Record<number, number>} */
-      const seen = {};
       example.steps.forEach((step, n) => {
         const i = placeSegment(step[2]);
-        if (i < 0) return;
-        seen[i] = (seen[i] ?? -1) + 1;
-        add(i, "pin", String(n + 1), seen[i]);
+        if (i >= 0) add(i, "pin", String(n + 1));
       });
     }
     return rows;

@@ -217,6 +217,21 @@ function makeRenderers(view) {
     };
   }
 
+  /** Where a pin goes: at its segment, or beside an earlier pin of the same wave that is there. */
+  function pinPlace(params, api) {
+    const [left, apart] = [params.coordSys.x, 17];
+    const lane = view.overlay[params.dataIndex][2];
+    /** @type {number[]} */
+    const placed = [];
+    for (const row of view.overlay.slice(0, params.dataIndex + 1)) {
+      if (row[4] !== "pin" || row[2] !== lane) continue;
+      let x = Math.max(api.coord([run.segments[row[3]][S.start], 0])[0], left) + 8;
+      for (const other of placed.sort((a, b) => a - b)) if (Math.abs(x - other) < apart) x = other + apart;
+      placed.push(x);
+    }
+    return placed[placed.length - 1];
+  }
+
   function drawOverlay(params, api) {
     const kind = view.overlay[params.dataIndex][4];
     const i = api.value(3);
@@ -227,10 +242,7 @@ function makeRenderers(view) {
     if (!b) return null;
     if (kind === "pin") {
       const number = view.overlay[params.dataIndex][5];
-      const x =
-        Math.max(api.coord([s[S.start], 0])[0], params.coordSys.x) +
-        8 +
-        15 * view.overlay[params.dataIndex][6];
+      const x = pinPlace(params, api);
       const y = b.y - 1;
       return {
         type: "group",

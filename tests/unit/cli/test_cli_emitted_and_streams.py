@@ -1,0 +1,375 @@
+"""Emitted kernels and hand-written streams through the simulating commands; tiles by machine."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeloom
+from pipeloom import SpecError, build_schedule
+from pipeloom.cli.main import main
+from pipeloom.cli.tile import tile_for
+from pipeloom.emit import emit_kernel
+from pipeloom.emitted_stream import simulate_emitted
+from pipeloom.schedules import DEFAULT_TILES
+from pipeloom.simulate import simulate
+from pipeloom.targets.chips import machine_for
+
+GFX942, GFX950 = machine_for("gfx942"), machine_for("gfx950")
+REPAIRED = ["--sync", "repaired", "--reorder"]
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def _data(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    code, out, _ = _run(capsys, *arguments, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+# ---------------------------------------------------------------- tiles by machine
+
+
+def test_default_tiles_are_the_bf16_tiles_of_gfx950() -> None:
+    for name, tile in DEFAULT_TILES.items():
+        assert tile_for(name, "bf16", GFX950) == tile
+
+
+@pytest.mark.parametrize(
+    ("machine", "elements", "depth", "mma"),
+    [
+        (GFX950, "bf16", 64, 32),
+        (GFX950, "fp8", 256, 128),
+        (GFX942, "fp16", 64, 16),
+        (GFX942, "fp8", 128, 32),
+    ],
+)
+def test_single_buffer_has_a_tile_on_every_machine(
+    machine: Any, elements: str, depth: int, mma: int
+) -> None:
+    tile = tile_for("single_buffer", elements, machine)
+    assert (tile["BK"], tile["MMA_K"]) == (depth, mma)
+    compiled = build_schedule({"schedule": "single_buffer", "geometry": tile})
+    assert simulate(compiled, machine, k_tiles=4).iterations == 2
+
+
+def test_wide_loads_to_lds_are_refused_where_the_machine_has_none() -> None:
+    with pytest.raises(SpecError, match="16 bytes per lane straight to LDS, but gfx942 loads at m"):
+        tile_for("ping_pong", "bf16", GFX942)
+
+
+@pytest.mark.parametrize("name", ["single_buffer", "gemm_tile"])
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+def test_simulate_by_name_alone(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = _data(capsys, "simulate", name, "--arch", arch)
+    assert data["arch"] == arch
+    assert data["steady_cycles_per_iteration"] > 0
+    assert data["verdict"] == ("RACE" if name == "single_buffer" else "PROVED")
+
+
+def test_compare_trace_and_report_of_single_buffer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ["--k-tiles", "6"]
+    rows = _data(capsys, "compare", "single_buffer", "single_buffer:sync=proven", *short)
+    assert [row["verdict"] for row in rows] == ["RACE", "PROVED"]
+    assert {row["tile"] for row in rows} == {"128x128x64 bf16"}
+    for command, suffix in (("trace", "json"), ("report", "html")):
+        target = tmp_path / f"x.{suffix}"
+        assert _run(capsys, command, "single_buffer", *short, "-o", str(target))[0] == 0
+        assert target.stat().st_size > 10_000
+
+
+def test_the_default_k_is_one_that_the_kernel_can_sum(capsys: pytest.CaptureFixture[str]) -> None:
+    """gemm_tile for gfx942 sums 1, 3, 5, ... tiles: 32 is not among them."""
+    assert _data(capsys, "simulate", "gemm_tile", "--arch", "gfx942")["iterations"] == 16
+    code, _, err = _run(capsys, "simulate", "gemm_tile", "--arch", "gfx942", "--k-tiles", "32")
+    assert (code, "cannot sum 32 K tiles" in err) == (1, True)
+
+
+def test_the_machine_of_a_derived_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    derived = ["simulate", "gemm_tile", "--set", "arch=gfx942"]
+    assert _data(capsys, *derived)["arch"] == "gfx942"
+    code, _, err = _run(capsys, *derived, "--arch", "gfx950")
+    assert (code, "is derived for gfx942, not for gfx950" in err) == (1, True)
+
+
+# ---------------------------------------------------------------- gemm_tile, staged
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+def test_the_staged_gemm_tile_simulates(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stores to LDS are lowered: the loop issues one ds_write per load that filled the staging."""
+    settings = ["kernel=single_buffer", f"arch={arch}"]
+    compiled = build_schedule("gemm_tile", settings)
+    trace = simulate(compiled, machine_for(arch), k_tiles=32)
+    kinds = [i.kind.name for i in trace.programs[0].loop]
+    assert kinds.count("LDS_WRITE") == kinds.count("GLOBAL_TO_VGPR") > 0
+    assert 0.4 < max(trace.steady_matrix_efficiency()) < 1
+    data = _data(capsys, "simulate", "gemm_tile", *(f"--set={s}" for s in settings))
+    assert data["steady_cycles_per_iteration"] == trace.summary()["steady_cycles_per_iteration"]
+
+
+# ---------------------------------------------------------------- emitted kernels
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "single_buffer"])
+def test_simulate_emitted_is_the_library_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = _data(capsys, "simulate", name, "--emitted", "--k-tiles", "8")
+    compiled = build_schedule(
+        {"schedule": name, "geometry": dict(DEFAULT_TILES[name])}, sync="repaired", reorder=True
+    )
+    expected = simulate_emitted(emit_kernel(compiled), k_tiles=8).summary()
+    assert data["total_cycles"] == expected["total_cycles"]
+    assert data["steady_cycles_per_iteration"] == expected["steady_cycles_per_iteration"]
+    assert (data["verdict"], data["emitted"]["sync"]) == ("PROVED", "sync repaired")
+    assert data["emitted"]["kernel"] == f"{name}_bf16_bf16"
+
+
+def test_simulate_emitted_is_exported() -> None:
+    assert pipeloom.simulate_emitted is simulate_emitted
+    assert "simulate_emitted" in pipeloom.__all__
+
+
+def test_emitted_entries_are_called_as_in_the_schedule(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    short = ["--k-tiles", "8"]
+    out = _run(capsys, "simulate", "ping_pong", "--emitted", *short)[1]
+    assert "emitted ping_pong_bf16_bf16 for gfx950, 256x256x64 bf16: sync repaired" in out
+    assert "kernel[1] frag A[0,0]" in out
+    assert "FRAGMENT_LOAD" not in out
+    assert "epilogue conversion of C" in out
+    assert "prologue setup: addresses, accumulators" in out
+
+
+def test_dtype_and_target_as_emit_spells_them(capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--emitted", "--k-tiles", "4"]
+    fp8 = _data(capsys, "simulate", "ping_pong", "--dtype", "fp8", "--target", "gfx950", *short)
+    assert (fp8["tile"], fp8["emitted"]["dtype"]) == ("256x256x128 fp8", "fp8")
+    gfx942 = _data(capsys, "simulate", "single_buffer", "--target", "gfx942", *short)
+    assert (gfx942["arch"], gfx942["emitted"]["target"]) == ("gfx942", "gfx942")
+
+
+def test_compare_sets_the_emitted_kernel_beside_its_schedule(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variants = ["ping_pong:sync=repaired,reorder=true", "ping_pong:emitted=true"]
+    model, real = _data(capsys, "compare", *variants)
+    assert model["cycles_per_iteration"] <= real["cycles_per_iteration"]
+    assert real["cycles_per_iteration"] < 1.02 * model["cycles_per_iteration"]
+    assert (real["waits"], real["barriers"]) == (model["waits"], model["barriers"])
+
+
+def test_trace_and_report_of_an_emitted_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "t.json"
+    short = ["--emitted", "--k-tiles", "8"]
+    figures = _data(capsys, "trace", "four_wave", *short, "-o", str(target))
+    assert figures["emitted"]
+    names = {row["name"] for row in json.loads(target.read_text())["traceEvents"]}
+    assert {"store of C", "frag A[0,0]"} <= names
+    page = tmp_path / "r.html"
+    code, out, _ = _run(capsys, "report", "four_wave", *short, "-o", str(page))
+    assert (code, "emitted four_wave_fp8_f32 for gfx950" in out) == (0, True)
+    assert out.count("PROVED") == 1
+    assert '"stream":"four_wave_fp8_f32"' in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ping_pong", "--emitted", "--sync", "reference"], "the ping_pong schedule is TIMING"),
+        (["ping_pong", "--allow-timing"], "--allow-timing is for emitting"),
+        (["ping_pong", "--emitted", "--arch", "gfx942"], "gfx942"),
+        (["ping_pong", "--emitted", "--k-tiles", "7"], "cannot sum 7 K tiles"),
+        (
+            ["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"],
+            "adds the store of C, which an emitted kernel already holds",
+        ),
+    ],
+)
+def test_emitted_refuses(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = _run(capsys, "simulate", *arguments)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert "hint: " in err
+
+
+def test_a_timing_schedule_is_emitted_when_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    allowed = ["--emitted", "--sync", "reference", "--allow-timing", "--k-tiles", "4"]
+    assert _data(capsys, "simulate", "ping_pong", *allowed)["verdict"] == "TIMING"
+
+
+def test_a_compiled_file_is_emitted_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "c.json")
+    _run(capsys, "compile", "single_buffer", "--tile", "bf16", "--sync", "proven", "-o", path)
+    data = _data(capsys, "simulate", path, "--emitted", "--k-tiles", "4")
+    assert data["emitted"]["sync"] == "sync as compiled"
+    code, _, err = _run(capsys, "simulate", path, "--emitted", "--tile", "bf16")
+    assert (code, "which --tile cannot change" in err) == (1, True)
+
+
+# ---------------------------------------------------------------- synchronised by construction
+
+
+@pytest.mark.parametrize("command", ["verify", "simulate", "compile", "show"])
+def test_sync_of_a_derived_schedule_is_said_to_change_nothing(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, plain, silent = _run(capsys, command, "gemm_tile", "--json")
+    assert (code, silent) == (0, "")
+    code, out, err = _run(capsys, command, "gemm_tile", "--sync", "proven", "--json")
+    assert (code, out) == (0, plain)
+    assert "note: gemm_tile has its waits and barriers derived and proved in any case" in err
+
+
+def test_emitting_a_derived_schedule_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _run(capsys, "emit", "gemm_tile", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["sync"] == "sync as derived"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["compare", "ping_pong", "ping_pong:sync=repaired"], "reorder=true in the variant"),
+        (["simulate", "ping_pong", "--sync", "repaired"], "--reorder applies it"),
+        (["fix", "ping_pong", "--keep-barriers"], "--reorder applies it"),
+    ],
+)
+def test_hints_are_spelt_as_the_command_spells_them(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = _run(capsys, *arguments)
+    assert code == 1
+    assert f". {hint}" in err
+
+
+def test_what_a_compare_hint_says_works(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = ["ping_pong", "ping_pong:sync=repaired,reorder=true"]
+    assert _run(capsys, "compare", *variants, "--k-tiles", "4")[0] == 0
+
+
+def test_unlike_iterations_are_not_ranked_by_cycles(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    unlike = _run(capsys, "compare", "ping_pong", "gemm_tile")[1]
+    assert "iterations differ in work" in unlike
+    assert "K tiles" in unlike
+    like = _run(capsys, "compare", "ping_pong", "ping_pong:scheduling=identity")[1]
+    assert "per iteration of the steady loop, 2 K tiles" in like
+
+
+# ---------------------------------------------------------------- streams
+
+LOOP = "wv10 B R8 G2 wl0 B M16 branch"
+
+
+def test_a_stream_from_text_file_and_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--waves-per-simd", "2", "--stagger", "--iterations", "12", "--mfma", "32x32x16_f16"]
+    told = _data(capsys, "simulate", "--stream", LOOP, *options)
+    file = tmp_path / "loop.txt"
+    file.write_text(LOOP.replace(" B", "\nB"))
+    assert _data(capsys, "simulate", "--stream", str(file), *options) == told
+    monkeypatch.setattr("sys.stdin", io.StringIO(LOOP))
+    assert _data(capsys, "simulate", "--stream", "-", *options) == told
+    assert (told["waves"], told["iterations"]) == (8, 12)
+
+
+def test_every_option_of_a_stream_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["--waves-per-simd", "2"]
+    plain = _data(capsys, "simulate", "--stream", LOOP, *base)
+    for option in (
+        ["--arch", "gfx942"],
+        ["--mfma", "32x32x16_f16"],
+        ["--mfma", "64"],
+        ["--waves-per-simd", "4"],
+        ["--stagger"],
+        ["--iterations", "30"],
+        ["--lds-conflict", "4"],
+        ["--jitter", "0.5"],
+    ):
+        changed = _data(capsys, "simulate", "--stream", LOOP, *base, *option)
+        assert changed["total_cycles"] != plain["total_cycles"], option
+
+
+def test_a_busy_matrix_unit_is_no_stall(capsys: pytest.CaptureFixture[str]) -> None:
+    out = _run(capsys, "simulate", "--stream", "M16 branch")[1]
+    assert "no stalls" in out
+    assert "stalls" in _run(capsys, "simulate", "--stream", "G2 wv0 M16 branch")[1]
+    assert "the matrix unit is busy" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("M4\n  R8 Q3\n", ":2:6: unknown instruction 'Q3'"),
+        ("M4\n(R8\n", ":2:1: this ( is never closed"),
+        ("wv1+wv2 M", ":1:1: the wait 'wv1+wv2' names wv twice"),
+        ("", ":1:1: the stream has no instruction"),
+    ],
+)
+def test_the_bad_token_of_a_file_by_line_and_column(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "loop.txt"
+    file.write_text(text)
+    code, out, err = _run(capsys, "simulate", "--stream", str(file))
+    assert (code, out) == (1, "")
+    assert f"error: {file}{message}" in err
+
+
+def test_bad_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "simulate", "--stream", "M4 Q2 R8")
+    assert (code, "stream, character 3: unknown instruction 'Q2'" in err) == (1, True)
+    assert "\n  M4 Q2 R8\n     ^" in err
+    code, _, err = _run(capsys, "simulate", "--stream", str(tmp_path / "none.txt"))
+    assert (code, "there is no stream file" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", "--stream", "M4 B", "--stagger")
+    assert (code, "hint: use an even --waves-per-simd, or no --stagger" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", "--stream", "R4 wl0", "--lds-conflict", "0")
+    assert (code, "conflict" in err) == (1, True)
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\xfe\x00")
+    code, _, err = _run(capsys, "simulate", "--stream", str(binary))
+    assert (code, "cannot read the stream" in err) == (1, True)
+
+
+# ---------------------------------------------------------------- the table of docs/looking.md
+
+PAGE = Path(pipeloom.__file__).parents[2] / "docs" / "looking.md"
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "four_wave", "single_buffer"])
+def test_the_page_states_both_ways_of_simulating(name: str) -> None:
+    tile = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+    compiled = build_schedule({"schedule": name, "geometry": tile}, sync="repaired", reorder=True)
+    runs = (simulate(compiled), simulate_emitted(emit_kernel(compiled)))
+    shape = compiled.geometry
+    assert shape is not None
+    firsts = (f"| {name}, {shape.BM}x{shape.BN}x{shape.BK} | op-level |", "| | emitted |")
+    text = PAGE.read_text("utf-8")
+    for first, run in zip(firsts, runs, strict=True):
+        busy = max(run.steady_matrix_efficiency())
+        assert (
+            f"{first} {run.steady_cycles_per_iteration:.0f} | {100 * busy:.1f} % | "
+            f"{run.prologue_cycles} | {run.epilogue_cycles} | {run.total_cycles} |"
+        ) in text
