@@ -103,7 +103,7 @@ class TileCosts:
         """One piece of an operand, by all waves."""
         tile, machine = self._tile, self._machine
         size = tile.piece_bytes(operand)
-        moved = WAVE_LANES * tile.dma_bytes
+        moved = WAVE_LANES * tile.load_bytes
         each = max(machine.vmem_min_cycles.value, ceil(moved / machine.vmem_bytes_per_clk.value))
         texture = self._waves * tile.load_entries(operand) * each
         memory = ceil(size / machine.global_bytes_per_clk.value)
