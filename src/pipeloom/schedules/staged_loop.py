@@ -138,7 +138,7 @@ def _require_whole(tile: GemmTile) -> None:
         raise ConfigError(
             f"BK = {tile.BK} is {tile.k_mmas} matrix instructions deep, which {tile.k_steps} reads "
             "of 16 bytes per lane do not share evenly",
-            hint=f"make BK a multiple of {2 * tile.MMA_K}",
+            hint=f"make BK a multiple of {LOAD_BYTES // tile.lane_bytes * tile.MMA_K}",
             field="GemmTile.BK",
         )
 

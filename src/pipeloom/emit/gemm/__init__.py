@@ -11,6 +11,7 @@ from pipeloom.emit.entry import MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm.four_wave import four_wave_emitter
 from pipeloom.emit.gemm.gemm_tile import gemm_tile_emitter
+from pipeloom.emit.gemm.gemm_tile_staged import staged_gemm_tile_emitter
 from pipeloom.emit.gemm.lds_dma import require_lds_dma
 from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
 from pipeloom.emit.gemm.single_buffer import single_buffer_emitter, single_buffer_geometry
@@ -24,6 +25,7 @@ EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(
         "single_buffer": single_buffer_emitter,
         "gemm_tile": gemm_tile_emitter,
         "gemm_tile_ping_pong": gemm_tile_emitter,
+        "gemm_tile_single_buffer": staged_gemm_tile_emitter,
     }
 )
 """Schedule name -> its emitter."""
