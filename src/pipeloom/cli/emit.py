@@ -32,6 +32,12 @@ from pipeloom.verify import verify
 if TYPE_CHECKING:
     from pipeloom.emit import EmittedKernel
 
+ANY_CHIP = "gfx950"
+"""The target of a schedule that suits several, where none is given."""
+
+_FOR_ONE_CHIP = "gemm_tile"
+"""Is compiled for the target where its spec names no ``arch``; it derives its tile's K from that."""
+
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
 
@@ -55,7 +61,11 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     """What emitting commands share: source, target and types."""
     add_source(parser, compiled=True)
     add_sync(parser, default=None)
-    parser.add_argument("--target", default="gfx950", help="gfx950 (default) or gfx942")
+    parser.add_argument(
+        "--target",
+        help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
+        "where it is for any",
+    )
     parser.add_argument(
         "--dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
@@ -108,17 +118,23 @@ class Emission:
 
 
 def emission(arguments: argparse.Namespace) -> Emission:
-    """The kernel that the arguments ask for; a spec without a tile gets that of its dtype."""
+    """The kernel that the arguments ask for.
+
+    A spec without a tile gets that of its dtype, one for a chip yet unnamed that of the target.
+    """
     from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
     data = dict(find_spec(arguments.source))
     name = str(data.get("schedule"))
     tile = None
     if name in EMITTERS:
-        tile = default_geometry(name, arguments.target, arguments.dtype or "bf16")
+        tile = default_geometry(name, arguments.target or ANY_CHIP, arguments.dtype or "bf16")
         own = name == "single_buffer" or (name not in DEFAULT_TILES and arguments.dtype is None)
         if not is_compiled(data) and "geometry" not in data and not own:
-            data["geometry"] = {field: getattr(tile, field) for field in _SHAPE}
+            fields = ("elem_bytes",) if name == _FOR_ONE_CHIP else _SHAPE
+            data["geometry"] = {field: getattr(tile, field) for field in fields}
+        if name == _FOR_ONE_CHIP and arguments.target and not is_compiled(data):
+            data.setdefault("arch", arguments.target)
     compiled, sync = _synchronized(arguments, data)
     geometry = compiled.geometry
     if name == "single_buffer" and geometry is None:
@@ -127,7 +143,7 @@ def emission(arguments: argparse.Namespace) -> Emission:
         require_tile(arguments, compiled)
     kernel = emit_kernel(
         compiled,
-        target=arguments.target,
+        target=arguments.target or compiled.arch or ANY_CHIP,
         dtype=_dtype(arguments, compiled),
         out_dtype=arguments.out_dtype,
         geometry=geometry,

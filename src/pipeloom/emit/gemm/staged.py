@@ -19,7 +19,7 @@ from pipeloom.emit.entry import EmitRequest
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.emitter import WORDS, GemmEmitter
-from pipeloom.emit.gemm.setup import LDS_WINDOW, SLICE_BYTES
+from pipeloom.emit.gemm.setup import LDS_WINDOW
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape, matrix_shape, tile_layout
 from pipeloom.emit.isa import Bank, Register
 from pipeloom.emit.plan import Plan, PlannedStep
@@ -128,7 +128,8 @@ class StagedEmitter(GemmEmitter):
         for operand in self.tile.operands:
             start = operand.lds_base + stage * self.tile.stage_bytes(operand)
             for number in range(self.load_count(operand)):
-                window, offset = divmod(start + number * self.tile.waves * SLICE_BYTES, LDS_WINDOW)
+                run = number * self.tile.waves * self.tile.slice_bytes
+                window, offset = divmod(start + run, LDS_WINDOW)
                 address = self.places[f"write {window}"]
                 code("ds_write_b128", address, staging.part(at, WORDS), offset=offset)
                 at += WORDS
@@ -141,12 +142,11 @@ def staged_tile(
     chip = request.chip
     matrix = matrix_shape(chip, request.dtype, geometry)
     row_bytes = geometry.BK * geometry.elem_bytes
-    _require_even_steps(model.k_steps, geometry, matrix.lane_blocks * LOAD_BYTES)
     stages = _buffers(request.plan)
     along_m, along_n = grid
     rows = tuple(wave // along_n for wave in range(model.waves))
     columns = tuple(wave % along_n for wave in range(model.waves))
-    return GemmTile(
+    tile = GemmTile(
         chip=chip,
         dtype=request.dtype,
         out_dtype=request.out_dtype,
@@ -160,6 +160,8 @@ def staged_tile(
             "B", geometry.BN, stages * geometry.BM * row_bytes, matrix.side, along_n, columns
         ),
     )
+    _require_even_steps(model.k_steps, geometry, matrix.lane_blocks * LOAD_BYTES)
+    return tile
 
 
 def _require_even_steps(k_steps: int, geometry: KernelGeometry, read_bytes: int) -> None:
