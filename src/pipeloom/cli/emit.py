@@ -36,7 +36,7 @@ ANY_CHIP = "gfx950"
 """The target of a schedule that suits several, where none is given."""
 
 _FOR_ONE_CHIP = "gemm_tile"
-"""Is compiled for the target where its spec names no ``arch``; it derives its tile's K from that."""
+"""Is compiled for the target where its spec names no ``arch``, and derives BK from that."""
 
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
