@@ -26,7 +26,7 @@ from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.ops import Phase
 from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.spec import find_spec
+from pipeloom.spec import apply_settings, find_spec, load_spec
 from pipeloom.verify import verify
 
 if TYPE_CHECKING:
@@ -117,10 +117,11 @@ class Emission:
         }
 
 
-def emission(arguments: argparse.Namespace) -> Emission:
+def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
     """The kernel that the arguments ask for.
 
-    A spec without a tile gets that of its dtype, one for a chip yet unnamed that of the target.
+    A spec without a tile gets that of its dtype, one for a chip yet unnamed that of the target, and
+    one whose depth is derived is for ``k`` where it is a number of whole K tiles.
     """
     from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
@@ -133,8 +134,8 @@ def emission(arguments: argparse.Namespace) -> Emission:
         if not is_compiled(data) and "geometry" not in data and not own:
             fields = ("elem_bytes",) if name == _FOR_ONE_CHIP else _SHAPE
             data["geometry"] = {field: getattr(tile, field) for field in fields}
-        if name == _FOR_ONE_CHIP and arguments.target and not is_compiled(data):
-            data.setdefault("arch", arguments.target)
+        if name == _FOR_ONE_CHIP and not is_compiled(data):
+            data = _fitted(arguments, data, k)
     compiled, sync = _synchronized(arguments, data)
     geometry = compiled.geometry
     if name == "single_buffer" and geometry is None:
@@ -150,6 +151,20 @@ def emission(arguments: argparse.Namespace) -> Emission:
         allow_timing=arguments.allow_timing,
     )
     return Emission(kernel, compiled, sync)
+
+
+def _fitted(
+    arguments: argparse.Namespace, data: Mapping[str, Any], k: int | None
+) -> dict[str, Any]:
+    """The spec of a modulo schedule for the target and the K at hand, where it leaves them open."""
+    fitted = dict(data)
+    if arguments.target:
+        fitted.setdefault("arch", arguments.target)
+    if k is not None:
+        shape = load_spec(apply_settings(fitted, arguments.settings)).geometry()
+        if shape is not None and k >= shape.BK and k % shape.BK == 0:
+            fitted.setdefault("k_tiles", k // shape.BK)
+    return fitted
 
 
 def _synchronized(

@@ -88,7 +88,8 @@ class TileCosts:
         per_simd = -(-self._waves // self._machine.simds.value)
         cycles = self._tile.mmas_per_op * per_simd * self.matrix_op.cycles.value
         step = self.quantum
-        whole = (Reservation(ISSUE, cycles - step, step),) * self.issue_slots
+        rest = (Reservation(ISSUE, cycles - step, step),) if cycles > step else ()
+        whole = rest * self.issue_slots
         return OpCycles(cycles, cycles, (Reservation(MFMA, cycles), *whole))
 
     def fragment(self, operand: str) -> OpCycles:

@@ -135,10 +135,18 @@ def test_another_target_than_the_schedules_chip(
 @needs_assembler
 def test_run_a_modulo_schedule_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--target", "gfx942", "--m", "60", "--n", "64", "--timings", "1"]
-    spec = ["--set", "kernel=single_buffer", "--set", "k_tiles=7", *TINY]
-    code, out, _ = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", "224")
-    assert code == 0
-    assert "equal to NumPy in all 1 timing" in out
+    spec = ["--set", "kernel=single_buffer", *TINY]
+    for k in ("224", "256"):  # 7 and 8 K tiles: the epilogue is made for the K at hand
+        code, out, _ = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", k)
+        assert code == 0
+        assert "equal to NumPy in all 1 timing" in out
+    odd = [*spec, "--set", "k_tiles=7"]
+    code, _, err = _run(capsys, "run", "gemm_tile", *odd, *problem, "--k", "256")
+    assert code == 1
+    assert "K is 256, but the schedule starts with" in err
+    code, _, err = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", "100")
+    assert code == 1
+    assert "K is 100, but the schedule starts with" in err
 
 
 # ---------------------------------------------------------------- whose waits, which tile

@@ -112,6 +112,12 @@ def test_the_matrix_units_work_the_same_however_waves_share(grid: WaveGrid) -> N
     assert TileCosts(tile(FP8, grid=grid), GFX950).mfma_bound == 2048
 
 
+def test_a_quadrant_of_one_instruction_leaves_every_step_to_the_memory_ops() -> None:
+    costs = TileCosts(tile(FP8, BM=64, BN=64), GFX950).mma()
+    assert costs.latency == 32
+    assert [use.unit for use in costs.uses] == [MFMA]
+
+
 def test_a_barrier_is_dear_with_one_wave_per_simd() -> None:
     assert TileCosts(tile(BF16), GFX950).publish == 37
     assert TileCosts(tile(BF16, grid=PING_PONG_GRID), GFX950).publish == 1
