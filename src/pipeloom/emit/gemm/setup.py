@@ -2,7 +2,8 @@
 
 Buffer descriptors start at the block's first row, and ``num_records`` ends after the matrix's last
 row: rows past M or N read as zero, and the hardware does the masking (an LDS-DMA lane that is out
-of range writes zeros; ROCm/rocm-systems pull request 10928 says so of gfx950). The row of a load
+of range writes zeros; ROCm/rocm-systems pull request 10928 says so of gfx950. Nothing rests on it:
+what lies there reaches only rows and columns of C that are not stored). The row of a load
 stands in its vector offset and the K tile in its scalar offset, so a row past the end is out of
 range whether or not the chip counts the scalar offset in its check.
 
