@@ -82,6 +82,8 @@ class CompiledSchedule:
     kernel_deps: tuple[DepEdge, ...]
     warp_stagger_index: int
     geometry: KernelGeometry | None = None
+    arch: str | None = None
+    """The one chip it is for; None where its order and counts hold on any."""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -130,6 +130,7 @@ def compile_schedule(
         kernel_deps=deps,
         warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
         geometry=schedule.geometry(),
+        arch=schedule.arch(),
         notes=(
             *schedule.notes(),
             *ineffective_knobs(config, knobs),
@@ -200,6 +201,7 @@ def _pipelined(
         kernel_deps=loop.edges,
         warp_stagger_index=len(loop.prologue) + 1,
         geometry=schedule.geometry(),
+        arch=schedule.arch(),
         notes=(*schedule.notes(), *loop.notes()),
     )
 

@@ -80,6 +80,10 @@ class PipelineSchedule(ABC):
         """The tile shape, where the schedule is for one shape."""
         return None
 
+    def arch(self) -> str | None:
+        """The one chip it is for (``gfx950``), where its costs or counts hold on no other."""
+        return None
+
     def notes(self) -> tuple[str, ...]:
         """Remarks on the declaration itself, passed on to the result."""
         return ()

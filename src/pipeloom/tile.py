@@ -39,13 +39,15 @@ class WaveGrid:
 
     In a *blocked* grid a wave's rows are contiguous and an operand is loaded in two halves, each
     read by some of the waves. In an *interleaved* grid an operand is loaded in as many pieces as
-    there are quadrant rows, and every wave has its slice of every piece.
+    there are quadrant rows, and every wave has its slice of every piece. A *staged* grid loads to
+    registers and stores from there to LDS; the others load straight into LDS.
     """
 
     name: str
     along_m: int
     along_n: int
     interleaved: bool
+    staged: bool = False
 
     @property
     def waves(self) -> int:
@@ -59,7 +61,7 @@ class WaveGrid:
 
 FOUR_WAVE_GRID = WaveGrid("four_wave", 2, 2, interleaved=True)
 PING_PONG_GRID = WaveGrid("ping_pong", 2, 4, interleaved=False)
-SINGLE_BUFFER_GRID = WaveGrid("single_buffer", 4, 1, interleaved=True)
+SINGLE_BUFFER_GRID = WaveGrid("single_buffer", 4, 1, interleaved=True, staged=True)
 GRIDS: Mapping[str, WaveGrid] = MappingProxyType(
     {grid.name: grid for grid in (FOUR_WAVE_GRID, PING_PONG_GRID, SINGLE_BUFFER_GRID)}
 )
@@ -69,7 +71,8 @@ GRIDS: Mapping[str, WaveGrid] = MappingProxyType(
 class GemmTile:
     """A tile shape, its MMA shape, its quadrants and its waves; validates that all divide evenly.
 
-    ``dma_bytes`` is what one lane moves per global-to-LDS instruction: 16 on gfx950, 4 on gfx942.
+    ``dma_bytes`` is what one lane moves per global-to-LDS instruction: 16 on gfx950, 4 on gfx942;
+    a staged grid has none.
     """
 
     BM: int
@@ -117,8 +120,18 @@ class GemmTile:
 
     def load_entries(self, operand: str) -> int:
         """vmcnt entries of one load op, per wave."""
-        at_once = self.grid.waves * WAVE_LANES * self.dma_bytes
+        at_once = self.grid.waves * WAVE_LANES * self.load_bytes
         return -(-self.piece_bytes(operand) // at_once)
+
+    @property
+    def load_bytes(self) -> int:
+        """What one lane moves per load instruction: 16 to registers on every chip."""
+        return LOAD_BYTES if self.grid.staged else self.dma_bytes
+
+    @property
+    def tile_loads(self) -> int:
+        """Load instructions of one K tile of A and B, per wave."""
+        return sum(self.pieces(x) * self.load_entries(x) for x in "AB")
 
     @property
     def lane_bytes(self) -> int:
@@ -128,8 +141,11 @@ class GemmTile:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes per lane of one fragment read; the 32 bytes of an fp8 16x16x128 take two."""
-        return min(self.lane_bytes, LOAD_BYTES)
+        """Bytes per lane of one fragment read: 16, unless the whole K tile is less.
+
+        The 32 bytes of an fp8 16x16x128 take two reads; one read feeds two 16x16x16 of 8 bytes.
+        """
+        return min(self.k_mmas * self.lane_bytes, LOAD_BYTES)
 
     def mma_rows(self, operand: str) -> int:
         """MMAs along one side of a quadrant."""
@@ -146,9 +162,14 @@ class GemmTile:
         """Matrix instructions along K."""
         return _divide(self.BK, self.MMA_K, "BK", "MMA_K")
 
+    @property
+    def k_steps(self) -> int:
+        """K steps that can be read by themselves: at least a matrix instruction and 16 bytes."""
+        return max(1, self.k_mmas * self.lane_bytes // max(self.lane_bytes, LOAD_BYTES))
+
     def fragment_reads(self, operand: str) -> int:
         """lgkmcnt entries of one fragment op, per wave."""
-        return self.mma_rows(operand) * self.k_mmas * -(-self.lane_bytes // LOAD_BYTES)
+        return self.mma_rows(operand) * -(-self.k_mmas * self.lane_bytes // LOAD_BYTES)
 
     def fragment_registers(self, operand: str) -> int:
         """Registers per lane that one fragment op fills."""

@@ -25,11 +25,14 @@ from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.ops import Phase
 from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.spec import find_spec
+from pipeloom.spec import apply_settings, find_spec, load_spec
 from pipeloom.verify import verify
 
 if TYPE_CHECKING:
     from pipeloom.emit import EmittedKernel
+
+ANY_CHIP = "gfx950"
+"""The target of a schedule that suits several, where none is given."""
 
 CHOSEN_SYNC = "repaired with --reorder, else proven; a compiled file that is PROVED stays"
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
@@ -55,7 +58,11 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     """What emitting commands share: source, target and types."""
     add_source(parser, compiled=True)
     add_sync(parser, default=CHOSEN_SYNC)
-    parser.add_argument("--target", default="gfx950", help="gfx950 (default) or gfx942")
+    parser.add_argument(
+        "--target",
+        help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
+        "where it is for any",
+    )
     parser.add_argument(
         "--dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
@@ -111,28 +118,49 @@ class Emission:
         }
 
 
-def emission(arguments: argparse.Namespace) -> Emission:
-    """The kernel that the arguments ask for; a spec without a tile gets that of its dtype."""
+def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
+    """The kernel that the arguments ask for.
+
+    A spec without a tile gets that of its dtype, one for a chip yet unnamed that of the target, and
+    one whose depth is derived is for ``k`` where it is a number of whole K tiles.
+    """
     from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
     data = dict(find_spec(arguments.source))
     name = str(data.get("schedule"))
     if name in EMITTERS:
-        tile = default_geometry(name, arguments.target, arguments.dtype or "bf16")
+        tile = default_geometry(name, arguments.target or ANY_CHIP, arguments.dtype or "bf16")
         own = name not in DEFAULT_TILES and arguments.dtype is None
         if not is_compiled(data) and "geometry" not in data and not own:
-            data["geometry"] = {field: getattr(tile, field) for field in _SHAPE}
+            fields = ("elem_bytes",) if name == DERIVES_DEPTH else _SHAPE
+            data["geometry"] = {field: getattr(tile, field) for field in fields}
+        if name == DERIVES_DEPTH and not is_compiled(data):
+            data = _fitted(arguments, data, k)
     compiled, sync = _synchronized(arguments, data)
     if name in EMITTERS:
         require_tile(arguments, compiled)
     kernel = emit_kernel(
         compiled,
-        target=arguments.target,
+        target=arguments.target or compiled.arch or ANY_CHIP,
         dtype=_dtype(arguments, compiled),
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
     )
     return Emission(kernel, compiled, sync)
+
+
+def _fitted(
+    arguments: argparse.Namespace, data: Mapping[str, Any], k: int | None
+) -> dict[str, Any]:
+    """The spec of a modulo schedule for the target and the K at hand, where it leaves them open."""
+    fitted = dict(data)
+    if arguments.target:
+        fitted.setdefault("arch", arguments.target)
+    if k is not None:
+        shape = load_spec(apply_settings(fitted, arguments.settings)).geometry()
+        if shape is not None and k >= shape.BK and k % shape.BK == 0:
+            fitted.setdefault("k_tiles", k // shape.BK)
+    return fitted
 
 
 def _synchronized(

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.emit import assemble
     from pipeloom.trial import Launchable, run_gemm
 
-    found = emission(arguments)
+    found = emission(arguments, arguments.k)
     emitted = found.kernel
     ready = Launchable.load(emitted, assemble(emitted))
     seeds = range(arguments.seed, arguments.seed + arguments.timings)

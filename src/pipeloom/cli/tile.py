@@ -117,11 +117,13 @@ def with_tile(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Mapping
 def machine_of(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Machine:
     """The machine to simulate: ``--arch``, else the one that the spec is derived for, else gfx950.
 
-    ``data`` is the spec, or a compiled schedule, which does not say.
+    ``data`` is the spec, or a compiled schedule.
     """
     given: str | None = arguments.arch
     derived = None
-    if data.get("schedule") == DERIVES_DEPTH and "prologue" not in data:
+    if "prologue" in data:
+        derived = data.get("arch")
+    elif data.get("schedule") == DERIVES_DEPTH:
         derived = apply_settings(data, arguments.settings).get("arch")
     if given is None or derived is None:
         return machine_for(str(given or derived or "gfx950"))

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from pipeloom.errors import InternalError
 from pipeloom.ops import Phase
@@ -185,8 +186,9 @@ def _table() -> dict[str, Opcode]:
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
     add(Unit.VMEM, "buffer_store_short buffer_store_short_d16_hi", "va1", "v1", "s4", "si1")
-    lds_dma = Opcode("buffer_load_dwordx4", Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
-    table[LDS_DMA] = lds_dma
+    for key in LDS_DMA_BY_BYTES.values():
+        name = key.split()[0]
+        table[key] = Opcode(name, Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
 
     for name, passes, a_words, d_words in MFMA_SHAPES:
         operands = (f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}")
@@ -196,6 +198,9 @@ def _table() -> dict[str, Opcode]:
 
 LDS_DMA = "buffer_load_dwordx4 lds"
 """Key of the LDS-DMA load: the same mnemonic with no result register and an ``lds`` modifier."""
+
+LDS_DMA_BY_BYTES: Mapping[int, str] = MappingProxyType({4: "buffer_load_dword lds", 16: LDS_DMA})
+"""The LDS-DMA load by the bytes that it moves per lane; gfx942 has the narrow one only."""
 
 MFMA_SHAPES = (
     # name, passes of 4 cycles, registers of A and B, registers of C and D.
@@ -263,7 +268,7 @@ class Instruction:
     @property
     def is_lds_dma(self) -> bool:
         """Whether it loads from global memory straight into LDS."""
-        return self.opcode is OPCODES[LDS_DMA]
+        return any(self.opcode is OPCODES[key] for key in LDS_DMA_BY_BYTES.values())
 
     @property
     def wait_states(self) -> int:

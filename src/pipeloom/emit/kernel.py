@@ -147,6 +147,7 @@ def emit_kernel(
     your own passes its model as ``kernel`` and its instructions as ``emitter``.
     """
     chip = chip_for(target)
+    _require_arch(compiled, chip.name)
     out = out_dtype or ("f32" if dtype == "fp8" else dtype)
     check_out_dtype(out)
     if accumulators not in ACCUMULATOR_BANKS:
@@ -205,6 +206,18 @@ def emit_kernel(
         k_step=plan.tiles_per_iteration * bk,
         k_min=model.tiles(model.min_trips) * bk,
     )
+
+
+def _require_arch(compiled: CompiledSchedule, target: str) -> None:
+    """A schedule made of one chip's costs and counts is not emitted for another."""
+    if compiled.arch not in (None, target):
+        raise EmitError(
+            f"the {compiled.schedule} schedule was compiled for {compiled.arch}, but the target is "
+            f"{target}: its instruction counts, waits and depth are those of {compiled.arch}",
+            hint=f"compile it with arch={target} (--set arch={target}), or emit it for "
+            f"{compiled.arch} (--target {compiled.arch})",
+            field="target",
+        )
 
 
 def _line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.faults import EmitError
 from pipeloom.graph import describe_op
-from pipeloom.kernels import Kernel, Register, Step
+from pipeloom.kernels import Effect, Kernel, Register, Step
 from pipeloom.ops import OpDesc, Phase
 
 
@@ -56,6 +56,11 @@ class Plan:
     def steps(self) -> tuple[PlannedStep, ...]:
         """All steps in the order of the text."""
         return self.prologue + self.loop + self.epilogue
+
+    def effect(self, step: PlannedStep) -> Effect:
+        """What a step touches, by the kernel model; of wave 0, where waves differ in rows only."""
+        placed = Step(0, step.op, step.phase, step.slot, None, 0, step.tile, step.origin)
+        return self.kernel.effect(placed, 0)
 
 
 Merged = list[tuple[PlannedStep, tuple[int, ...]]]

@@ -21,7 +21,7 @@ from pipeloom.emit.faults import EmitError
 from pipeloom.emit.isa import Instruction, Provenance, Unit
 from pipeloom.emit.plan import Plan, PlannedStep
 from pipeloom.graph import describe_op
-from pipeloom.kernels import Counter, Step
+from pipeloom.kernels import Counter
 from pipeloom.ops import OpTag
 
 _COUNTED = {Counter.VM: Unit.VMEM, Counter.LGKM: Unit.LDS}
@@ -121,8 +121,7 @@ def _check_counts(
     emitter: EntryEmitter, plan: Plan, step: PlannedStep, added: Sequence[Instruction]
 ) -> None:
     """The counters move as the kernel model says, or the schedule's waits mean something else."""
-    placed = Step(0, step.op, step.phase, step.slot, None, 0, step.tile, step.origin)
-    effect = plan.kernel.effect(placed, 0)
+    effect = plan.effect(step)
     for counter, unit in _COUNTED.items():
         count = sum(line.opcode.unit is unit for line in added)
         modelled = effect.entries if effect.counter is counter else 0

@@ -25,6 +25,7 @@ from pipeloom.kernels.interface import (
     WalkBuilder,
 )
 from pipeloom.ops import OpRole
+from pipeloom.tile import SINGLE_BUFFER_GRID
 
 WHOLE = Part(0, 1)
 
@@ -33,8 +34,9 @@ class StagedTileKernel(Kernel):
     """Four waves along M; ``k_steps`` fragments per K tile, ``base + unroll * trips`` tiles."""
 
     name = "gemm_tile_single_buffer"
-    waves = 4
-    groups = ((0, 1, 2, 3),)
+    grid = SINGLE_BUFFER_GRID
+    waves = grid.waves
+    groups = (tuple(range(waves)),)
 
     def __init__(self, k_steps: int, base: int, unroll: int) -> None:
         self.k_steps = k_steps
@@ -44,15 +46,17 @@ class StagedTileKernel(Kernel):
 
     @classmethod
     def for_schedule(cls, compiled: CompiledSchedule) -> StagedTileKernel:
-        """K steps from the tile shape, depth from the configuration."""
-        if compiled.geometry is None:
-            raise ConfigError(
-                f"{compiled.schedule} has no tile shape, so its K steps are unknown",
-                hint="compile it from a spec with a geometry",
-                field="geometry",
-            )
+        """K steps as the body has fragments per tile, depth from the configuration."""
         config = compiled.config
-        return cls(compiled.geometry.k_mmas, config.prologue_fill, config.num_partitions)
+        fragments = sum(op.role is OpRole.FRAGMENT_LOAD for op in compiled.body)
+        if fragments == 0 or fragments % config.num_partitions:
+            raise ConfigError(
+                f"the body of {compiled.schedule} has {fragments} fragment loads, which "
+                f"{config.num_partitions} K tile(s) do not share evenly",
+                hint="each K tile has a fragment per K step",
+                field="body",
+            )
+        return cls(fragments // config.num_partitions, config.prologue_fill, config.num_partitions)
 
     @property
     def tiles_per_iteration(self) -> int:

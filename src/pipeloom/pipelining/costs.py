@@ -88,7 +88,8 @@ class TileCosts:
         per_simd = -(-self._waves // self._machine.simds.value)
         cycles = self._tile.mmas_per_op * per_simd * self.matrix_op.cycles.value
         step = self.quantum
-        whole = (Reservation(ISSUE, cycles - step, step),) * self.issue_slots
+        rest = (Reservation(ISSUE, cycles - step, step),) if cycles > step else ()
+        whole = rest * self.issue_slots
         return OpCycles(cycles, cycles, (Reservation(MFMA, cycles), *whole))
 
     def fragment(self, operand: str) -> OpCycles:
@@ -103,7 +104,7 @@ class TileCosts:
         """One piece of an operand, by all waves."""
         tile, machine = self._tile, self._machine
         size = tile.piece_bytes(operand)
-        moved = WAVE_LANES * tile.dma_bytes
+        moved = WAVE_LANES * tile.load_bytes
         each = max(machine.vmem_min_cycles.value, ceil(moved / machine.vmem_bytes_per_clk.value))
         texture = self._waves * tile.load_entries(operand) * each
         memory = ceil(size / machine.global_bytes_per_clk.value)

@@ -27,24 +27,31 @@ from pipeloom.pipelining.loop import (
 )
 from pipeloom.targets.machine import Machine
 from pipeloom.targets.mi355x import MatmulTag
-from pipeloom.targets.registers import RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
+from pipeloom.targets.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
 from pipeloom.tile import GemmTile
 
 LOAD_TAG = {"A": MatmulTag.LOAD_A, "B": MatmulTag.LOAD_B}
 FRAGMENT_TAG = {"A": MatmulTag.MMA_LOAD_A, "B": MatmulTag.MMA_LOAD_B}
 CHANNEL = {"A": 0, "B": 1}
+USUAL_LOADS = 16
+"""Loads per K tile whose addresses ``RESERVED_VGPRS`` has room for."""
 
 
 def register_budget(tile: GemmTile, machine: Machine) -> int:
-    """Registers per lane left for fragments: the wave's share, less accumulators and addresses."""
+    """Registers per lane left for fragments: the wave's share, less accumulators and addresses.
+
+    Accumulators may lie in AGPRs, fragments and addresses lie in the VGPRs that can be named. Each
+    load of a K tile has an address, and narrow loads are many.
+    """
     waves_per_simd = -(-tile.grid.waves // machine.simds.value)
     share = VGPRS_PER_SIMD_LANE.value // waves_per_simd
-    left = share - tile.accumulator_registers - RESERVED_VGPRS.value
+    reserved = RESERVED_VGPRS.value + max(0, tile.tile_loads - USUAL_LOADS)
+    left = min(share - tile.accumulator_registers, DIRECT_VGPRS.value) - reserved
     if left < 1:
         raise ConfigError(
             f"a {tile.BM}x{tile.BN} tile on {tile.grid.waves} waves needs "
             f"{tile.accumulator_registers} of {share} registers for accumulators, "
-            f"and {RESERVED_VGPRS.value} are reserved: none are left for fragments",
+            f"and {reserved} are reserved: none are left for fragments",
             hint="make BM or BN smaller, or use more waves",
             field="GemmTile",
         )

@@ -33,7 +33,7 @@ from pipeloom.schedules.gemm_loop import gemm_tile_loop
 from pipeloom.schedules.staged_loop import staged_tile_loop
 from pipeloom.targets.chips import machine_for
 from pipeloom.targets.machine import Machine
-from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, SINGLE_BUFFER_GRID, GemmTile
+from pipeloom.tile import FOUR_WAVE_GRID, GRIDS, GemmTile
 
 WORK_LIMIT = 10.0
 """Units of about a second, the same on every machine; a search that has not ended by then keeps
@@ -64,7 +64,7 @@ class GemmTileSchedule(PipelineSchedule):
         check_instance("GemmTileSchedule", "machine", machine, Machine)
         self.tile = tile
         self.machine = machine
-        declare = staged_tile_loop if tile.grid is SINGLE_BUFFER_GRID else gemm_tile_loop
+        declare = staged_tile_loop if tile.grid.staged else gemm_tile_loop
         self.loop: TileLoop = declare(tile, machine, budget, global_latency)
         self._goal = PipeliningGoal(
             loop=self.loop,
@@ -124,6 +124,10 @@ class GemmTileSchedule(PipelineSchedule):
     def geometry(self) -> KernelGeometry:
         """The tile shape with its counter costs."""
         return self.tile.geometry()
+
+    def arch(self) -> str:
+        """The machine whose costs and instruction widths the schedule is made of."""
+        return self.machine.arch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +190,7 @@ class GemmTileSpec:
         machine = machine_for(self.arch)
         shape = self.geometry
         grid = GRIDS[self.kernel]
-        quadrants = 1 if grid is SINGLE_BUFFER_GRID else 2
+        quadrants = 1 if grid.staged else 2
         tile = GemmTile(
             BM=shape.BM,
             BN=shape.BN,

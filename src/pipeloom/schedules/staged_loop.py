@@ -2,7 +2,8 @@
 
     load      A and B of the tile to staging registers, all waves together
     store     staging registers to one LDS buffer
-    fragment  K step t of the tile to registers, each wave its rows of A and all of B
+    fragment  K step t of the tile to registers, each wave its rows of A and all of B; a step is
+              16 bytes per lane or a matrix instruction deep, whichever is more
     MMA       K step t; each step has accumulators of its own share
 
     load -> store -> fragment t -> MMA t -> MMA t of the next tile
@@ -15,7 +16,7 @@ from __future__ import annotations
 from math import ceil
 
 from pipeloom.errors import ConfigError
-from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.geometry import LOAD_BYTES
 from pipeloom.graph import DepEdge
 from pipeloom.modulo import Budget, Reservation, Unit
 from pipeloom.ops import OpDesc, OpRole, ResourceKind
@@ -41,9 +42,9 @@ def staged_tile_loop(
     global_latency: int | None = None,
 ) -> TileLoop:
     """One K tile of ``tile`` on ``machine``; limits not in ``budget`` are the machine's."""
-    costs, steps = TileCosts(tile, machine, global_latency), tile.k_mmas
+    _require_whole(tile)
+    costs, steps = TileCosts(tile, machine, global_latency), tile.k_steps
     limits = tile_limits(tile, machine, budget)
-    lanes = tile.grid.waves * WAVE_LANES
     slots = max(2, -(-(steps + 2) // steps))
     issue = Reservation(ISSUE)
     mma_cycles = costs.mma().latency // steps
@@ -67,7 +68,7 @@ def staged_tile_loop(
         (Reservation(LDS, read), issue),
     )
     mma = OpCycles(mma_cycles, mma_cycles, (Reservation(MFMA, mma_cycles), *holds_issue))
-    staging = -(-tile.tile_bytes // (lanes * REGISTER_BYTES))
+    staging = tile.tile_loads * LOAD_BYTES // REGISTER_BYTES
     per_step = sum(tile.fragment_registers(x) for x in "AB") // steps
     most = _copies(limits, staging, steps * per_step)
     fragments, mmas = range(2, 2 + steps), range(2 + steps, 2 + 2 * steps)
@@ -75,7 +76,7 @@ def staged_tile_loop(
         name=f"gemm_tile {tile.grid.name} {tile.BM}x{tile.BN}x{tile.BK}",
         units=(Unit(MFMA), Unit(LDS), Unit(VMEM), Unit(MEMORY), Unit(ISSUE, slots)),
         ops=(
-            TileOp("load", _load_op(tile, load, lanes), load),
+            TileOp("load", _load_op(tile, load), load),
             TileOp(
                 "store",
                 OpDesc(
@@ -83,7 +84,7 @@ def staged_tile_loop(
                     resource=ResourceKind.LDS,
                     latency=store.latency,
                     role=OpRole.SHARED_STORE,
-                    lgkm_cost=-(-tile.tile_bytes // (lanes * LOAD_BYTES)),
+                    lgkm_cost=tile.tile_loads,
                 ),
                 store,
             ),
@@ -124,6 +125,24 @@ def staged_tile_loop(
     )
 
 
+def _require_whole(tile: GemmTile) -> None:
+    """A fragment holds all rows of a wave: there is one MMA op per K step, not one per quadrant."""
+    if (tile.m, tile.n) != (1, 1):
+        raise ConfigError(
+            f"a tile staged through registers has {tile.m} x {tile.n} quadrants, but its fragments "
+            "are cut along K only",
+            hint="leave m and n out, or set both to 1",
+            field="GemmTile.m",
+        )
+    if tile.k_mmas % tile.k_steps:
+        raise ConfigError(
+            f"BK = {tile.BK} is {tile.k_mmas} matrix instructions deep, which {tile.k_steps} reads "
+            "of 16 bytes per lane do not share evenly",
+            hint=f"make BK a multiple of {LOAD_BYTES // tile.lane_bytes * tile.MMA_K}",
+            field="GemmTile.BK",
+        )
+
+
 def _copies(limits: Budget, staging: int, fragments: int) -> int:
     assert limits.registers is not None
     copies = limits.registers // (staging + fragments)
@@ -137,10 +156,10 @@ def _copies(limits: Budget, staging: int, fragments: int) -> int:
     return copies
 
 
-def _load_op(tile: GemmTile, cycles: OpCycles, lanes: int) -> OpDesc:
+def _load_op(tile: GemmTile, cycles: OpCycles) -> OpDesc:
     return OpDesc(
         int(SingleBufferTag.LOAD_DRAM),
-        vm_cost=-(-tile.tile_bytes // (lanes * LOAD_BYTES)),
+        vm_cost=tile.tile_loads,
         resource=ResourceKind.GLOBAL_MEM,
         latency=cycles.latency,
         role=OpRole.GLOBAL_LOAD,
@@ -151,11 +170,11 @@ def _fragment_op(tile: GemmTile, cycles: OpCycles, step: int) -> OpDesc:
     return OpDesc(
         int(SingleBufferTag.LOAD_FRAG),
         subtile=step,
-        lgkm_cost=sum(tile.fragment_reads(x) for x in "AB") // tile.k_mmas,
+        lgkm_cost=sum(tile.fragment_reads(x) for x in "AB") // tile.k_steps,
         resource=ResourceKind.LDS,
         latency=cycles.latency,
         role=OpRole.FRAGMENT_LOAD,
-        vgpr_def=sum(tile.fragment_registers(x) for x in "AB") // tile.k_mmas,
+        vgpr_def=sum(tile.fragment_registers(x) for x in "AB") // tile.k_steps,
     )
 
 

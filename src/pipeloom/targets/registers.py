@@ -11,9 +11,16 @@ VGPRS_PER_SIMD_LANE = Fact(
     "CDNA3 and CDNA4 ISA: VGPRs and AGPRs, shared by the waves of a SIMD",
 )
 
+DIRECT_VGPRS = Fact(
+    256,
+    "registers per wave",
+    FactKind.VENDOR,
+    "CDNA3 and CDNA4 ISA: v0 to v255; the rest of a wave's share are AGPRs",
+)
+
 RESERVED_VGPRS = Fact(
     32,
     "registers per wave",
     FactKind.ASSUMED,
-    "lane ids, LDS and global addresses; what our emitter's kernels need is below this",
+    "lane ids, LDS and global addresses, of which up to 16 are one per load of a K tile",
 )

@@ -89,6 +89,66 @@ def test_run_json_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "gfx90a" in err
 
 
+# ------------------------------------------------------------------- which chip
+
+TINY = ["--set", "BM=64", "--set", "BN=64"]
+
+
+@pytest.mark.parametrize("kernel", ["four_wave", "single_buffer"])
+def test_a_modulo_schedule_is_compiled_for_the_target(
+    kernel: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "k.s")
+    grid = ["--set", f"kernel={kernel}", *TINY, "-o", path]
+    code, out, _ = _run(capsys, "emit", "gemm_tile", "--target", "gfx942", *grid)
+    assert code == 0
+    assert "for gfx942, 64x64x32 bf16" in out
+    assert "v_mfma_f32_16x16x16_bf16" in Path(path).read_text()
+    # and the target follows where only the schedule names a chip
+    code, out, _ = _run(capsys, "emit", "gemm_tile", "--set", "arch=MI300X", *grid)
+    assert code == 0
+    assert "for gfx942, 64x64x32 bf16" in out
+    code, out, _ = _run(capsys, "emit", "gemm_tile", "--dtype", "fp8", *grid)
+    assert code == 0
+    assert "for gfx950, 64x64x128 fp8" in out
+
+
+def test_another_target_than_the_schedules_chip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chip = ["--set", "arch=gfx950", "--target", "gfx942"]
+    code, _, err = _run(capsys, "emit", "gemm_tile", *TINY, *chip)
+    assert code == 1
+    assert "was compiled for gfx950, but the target is gfx942" in err
+    assert "--set arch=gfx942" in err
+    path = str(tmp_path / "c.json")
+    assert _run(capsys, "compile", "gemm_tile", *TINY, "--set", "arch=gfx942", "-o", path)[0] == 0
+    code, _, err = _run(capsys, "emit", path, "--target", "gfx950")
+    assert code == 1
+    assert "was compiled for gfx942, but the target is gfx950" in err
+    assert "--target gfx942" in err
+    code, out, _ = _run(capsys, "emit", path, "-o", str(tmp_path / "k.s"))
+    assert code == 0
+    assert "for gfx942, 64x64x32 bf16: sync as compiled" in out
+
+
+@needs_assembler
+def test_run_a_modulo_schedule_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = ["--target", "gfx942", "--m", "60", "--n", "64", "--timings", "1"]
+    spec = ["--set", "kernel=single_buffer", *TINY]
+    for k in ("224", "256"):  # 7 and 8 K tiles: the epilogue is made for the K at hand
+        code, out, _ = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", k)
+        assert code == 0
+        assert "equal to NumPy in all 1 timing" in out
+    odd = [*spec, "--set", "k_tiles=7"]
+    code, _, err = _run(capsys, "run", "gemm_tile", *odd, *problem, "--k", "256")
+    assert code == 1
+    assert "K is 256, but the schedule starts with" in err
+    code, _, err = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", "100")
+    assert code == 1
+    assert "K is 100, but the schedule starts with" in err
+
+
 # ---------------------------------------------------------------- whose waits, which tile
 
 

@@ -12,6 +12,7 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit import EmittedKernel, assemble, emit_kernel, single_buffer_geometry
 from pipeloom.emit.chips import chip_for
 from pipeloom.schedules.four_wave import FourWaveSpec
+from pipeloom.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.schedules.ping_pong import PingPongSpec
 from pipeloom.schedules.single_buffer import SingleBufferSpec
 from pipeloom.schedules.spec_parts import GeometrySpec
@@ -21,14 +22,29 @@ from pipeloom.trial import Launchable
 Shape = tuple[int, int, int, int, int]
 """BM, BN, BK, side of the matrix instruction, its depth."""
 SIZE = {"bf16": 2, "fp16": 2, "fp8": 1}
+MODULO_GRIDS = {
+    "gemm_tile": "four_wave",
+    "gemm_tile_ping_pong": "ping_pong",
+    "gemm_tile_single_buffer": "single_buffer",
+}
 
 
 @cache
-def proved_schedule(name: str, dtype: str, shape: Shape) -> CompiledSchedule:
+def proved_schedule(
+    name: str, dtype: str, shape: Shape, target: str = "gfx950"
+) -> CompiledSchedule:
     """A schedule for this shape with all the synchronisation it needs."""
     if name == "single_buffer":
         return synchronize(compile_schedule(SingleBufferSpec().build()))
     bm, bn, bk, side, depth = shape
+    if name in MODULO_GRIDS:
+        tile = TileSpec(
+            BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=SIZE[dtype]
+        )
+        modulo = GemmTileSpec(
+            kernel=MODULO_GRIDS[name], arch=target, geometry=tile, objectives=(), time_limit=None
+        )
+        return compile_schedule(modulo.build())
     geometry = GeometrySpec(
         BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=SIZE[dtype]
     )
@@ -51,7 +67,7 @@ def built_kernel(
         bm, bn, bk, side, _ = shape
         geometry = single_buffer_geometry(chip_for(target), dtype, BM=bm, BN=bn, BK=bk, side=side)
     emitted: EmittedKernel = emit_kernel(
-        proved_schedule(name, dtype, shape),
+        proved_schedule(name, dtype, shape, target),
         target=target,
         dtype=dtype,
         out_dtype=out_dtype,
@@ -63,7 +79,7 @@ def built_kernel(
 
 @pytest.fixture(scope="session")
 def proved() -> Callable[..., CompiledSchedule]:
-    """``proved(name, dtype, shape)``."""
+    """``proved(name, dtype, shape, target)``."""
     return proved_schedule
 
 

@@ -24,7 +24,7 @@ from pipeloom.emit import (
 )
 from pipeloom.emulate import Timing, decode_kernel
 from pipeloom.emulate.lds import LocalMemory
-from pipeloom.kernels import Kernel, kernel_for
+from pipeloom.kernels import Counter, Kernel, kernel_for
 from pipeloom.ops import OpRole, OpTag
 from pipeloom.schedules.gemm_tile import BudgetSpec, GemmTileSpec, TileSpec
 from pipeloom.trial import Data, Launchable, run_gemm
@@ -154,21 +154,28 @@ def wave_through(compiled: CompiledSchedule, kernel: Kernel) -> Waved:
 
 @pytest.mark.parametrize("kernel", GRIDS)
 def test_sampled_weakenings_are_noticed(kernel: str) -> None:
-    sample = list(weakenings(modulo(kernel, SMALL)))[3::14]
+    assert_noticed(modulo(kernel, SMALL), "gfx950", SMALL, 3, 14)
+
+
+def assert_noticed(
+    compiled: CompiledSchedule, target: str, tile: TileSpec, first: int, every: int
+) -> None:
+    """Of every so many weakenings, those that the verifier calls unsafe go wrong."""
+    sample = list(weakenings(compiled))[first::every]
     assert len(sample) >= 4
     unsafe = 0
     for weakened in sample:
         if verify(weakened.compiled).status is Status.PROVED:
             continue
         unsafe += 1
-        emitted = emit_kernel(weakened.compiled, judge=wave_through)  # type: ignore[arg-type]
+        emitted = emit_kernel(weakened.compiled, target=target, judge=wave_through)  # type: ignore[arg-type]
         ready = Launchable.load(emitted, assemble(emitted))
         trials = (
             run_gemm(
                 emitted,
                 ready,
-                M=128,
-                N=128,
+                M=tile.BM,
+                N=tile.BN,
                 K=emitted.k_min + (2, 0, 1)[seed % 3] * emitted.k_step,
                 seed=seed,
             )
@@ -199,17 +206,106 @@ def test_accumulators_in_vgprs() -> None:
     check(Launchable.load(emitted, assemble(emitted)), SMALL, (1,))
 
 
-def test_default_tiles() -> None:
-    for schedule in ("gemm_tile", "gemm_tile_ping_pong"):
-        made = default_geometry(schedule, "gfx950", "fp8")
-        assert (made.BM, made.BN, made.BK, made.MMA_K) == (256, 256, 128, 128)
-        with pytest.raises(EmitError, match=f"the {schedule} kernel loads 16 bytes per lane"):
-            default_geometry(schedule, "gfx942", "bf16")
+@pytest.mark.parametrize("arch", list(CHIPS))
+@pytest.mark.parametrize("kernel", [*GRIDS, "single_buffer"])
+@pytest.mark.parametrize(("dtype", "size"), [("bf16", 2), ("fp8", 1)])
+def test_default_tiles_are_those_of_the_schedule(
+    kernel: str, arch: str, dtype: str, size: int
+) -> None:
+    schedule = GemmTileSpec(kernel=kernel, arch=arch, geometry=TileSpec(elem_bytes=size)).build()
+    assert default_geometry(schedule.name, arch, dtype) == schedule.geometry()
 
 
 def test_what_is_not_emitted() -> None:
     compiled = modulo("four_wave", SMALL)
-    with pytest.raises(EmitError, match="straight into LDS, but gfx942 can only 4"):
-        emit_kernel(compiled, target="gfx942")
     with pytest.raises(EmitError, match="but fp8 has 1"):
         emit_kernel(compiled, dtype="fp8")
+    for schedule in ("ping_pong", "four_wave"):
+        with pytest.raises(EmitError, match=r"16 bytes per lane.*but gfx942 can only 4") as it:
+            default_geometry(schedule, "gfx942", "bf16")
+        assert "use single_buffer or gemm_tile on this target" in (it.value.hint or "")
+
+
+# ------------------------------------------------------------- LDS-DMA of 4 bytes per lane (gfx942)
+
+NARROW = [
+    ("four_wave", "bf16", TileSpec(BM=64, BN=64, BK=32)),
+    ("four_wave", "fp16", TileSpec(BM=128, BN=64, BK=32)),
+    ("four_wave", "fp8", TileSpec(BM=64, BN=64, BK=64, elem_bytes=1)),
+    ("four_wave", "fp16", TileSpec(BM=128, BN=128, BK=32, MMA_M=32, MMA_N=32)),
+    ("ping_pong", "bf16", TileSpec(BM=64, BN=128, BK=32)),
+    ("ping_pong", "fp8", TileSpec(BM=64, BN=128, BK=64, elem_bytes=1)),
+    ("ping_pong", "fp8", TileSpec(BM=128, BN=256, BK=64, elem_bytes=1, MMA_M=32, MMA_N=32)),
+]
+
+
+@cache
+def narrow(kernel: str, tile: TileSpec, latency: int | None = None) -> CompiledSchedule:
+    """For gfx942, at the smallest II; that the stages are the fewest takes longer to prove."""
+    spec = GemmTileSpec(
+        kernel=kernel,
+        arch="gfx942",
+        geometry=tile,
+        global_latency=latency,
+        objectives=(),
+        time_limit=None,
+    )
+    return compile_schedule(spec.build())
+
+
+def loaded(compiled: CompiledSchedule, dtype: str = "bf16") -> Launchable:
+    emitted = emit_kernel(compiled, target="gfx942", dtype=dtype)
+    return Launchable.load(emitted, assemble(emitted))
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "tile"), NARROW, ids=str)
+def test_narrow_loads_are_equal_to_numpy(kernel: str, dtype: str, tile: TileSpec) -> None:
+    ready = loaded(narrow(kernel, tile), dtype)
+    assert ready.emitted.status is Status.PROVED
+    text = ready.emitted.text
+    assert "buffer_load_dword v" in text
+    assert "dwordx4 v" not in "".join(line for line in text.splitlines() if " lds" in line)
+    check(ready, tile, (0, 1, 2, 5))
+
+
+def test_rows_longer_than_the_narrow_loads_of_a_swizzle() -> None:
+    """4 rows of 256 bytes at once, of a swizzle that repeats after 8."""
+    tile = TileSpec(BM=64, BN=64, BK=128)
+    check(loaded(narrow("four_wave", tile)), tile, (0, 1))
+
+
+def test_more_loads_than_vmcnt_holds() -> None:
+    """A wave stalls at 63 loads in flight, and both the proof and the emulator know."""
+    tile = TileSpec(BM=128, BN=128, BK=64)
+    compiled = narrow("four_wave", tile, 3000)
+    loads = sum(e.op.vm_cost for e in compiled.prologue if e.op.role is OpRole.GLOBAL_LOAD)
+    assert loads > Counter.VM.limit
+    assert verify(compiled).status is Status.PROVED
+    waits = [e.op.wait_value for e in compiled.kernel if e.op.tag == OpTag.WAIT_VM]
+    assert waits
+    assert max(waits) < Counter.VM.limit
+    check(loaded(compiled), tile, (0, 2))
+
+
+@pytest.mark.parametrize("kernel", GRIDS)
+def test_sampled_weakenings_of_narrow_loads_are_noticed(kernel: str) -> None:
+    tile = TileSpec(BM=64, BN=64 if kernel == "four_wave" else 128, BK=32)
+    assert_noticed(narrow(kernel, tile), "gfx942", tile, 5, 14)
+
+
+# ------------------------------------------------------------------------- the chip of a schedule
+
+
+@pytest.mark.parametrize("kernel", [*GRIDS, "single_buffer"])
+def test_another_chip_than_the_schedules(kernel: str) -> None:
+    tile = TileSpec(BM=64, BN=128, BK=64)
+    compiled = modulo(kernel, tile, BudgetSpec(stages=2))
+    assert compiled.arch == "gfx950"
+    with pytest.raises(EmitError, match="was compiled for gfx950, but the target is gfx942") as it:
+        emit_kernel(compiled, target="gfx942")
+    assert "--set arch=gfx942" in (it.value.hint or "")
+    assert "--target gfx950" in (it.value.hint or "")
+    read_back = CompiledSchedule.from_dict(compiled.to_dict())
+    assert read_back.arch == "gfx950"
+    older = {key: value for key, value in compiled.to_dict().items() if key != "arch"}
+    assert CompiledSchedule.from_dict(older).arch is None

@@ -113,6 +113,112 @@ def test_bytes_are_the_schedule(
     assert set(items[stores:]) == {("buffer_store", 1)}
 
 
+Counts = dict[tuple[OpRole, int], Item]
+"""By role and channel (-1 for A and B together): the family, and how many instructions."""
+LOAD, STORE, FRAGMENT = OpRole.GLOBAL_LOAD, OpRole.SHARED_STORE, OpRole.FRAGMENT_LOAD
+MODULO_CASES: list[tuple[str, str, tuple[int, int, int, int, int], str, Counts]] = [
+    # 64 rows of 128 bytes are 2 loads of 256 lanes; a wave has 16 rows of A and 64 of B.
+    (
+        "gemm_tile_single_buffer",
+        "bf16",
+        (64, 64, 64, 16, 32),
+        "gfx950",
+        {
+            (LOAD, -1): ("load", 4),
+            (STORE, -1): ("ds_write", 4),
+            (FRAGMENT, -1): ("ds_read", 5),
+            (OpRole.COMPUTE, -1): ("v_mfma", 4),
+        },
+    ),
+    # The same bytes; a read feeds two of the shallow instructions.
+    (
+        "gemm_tile_single_buffer",
+        "fp16",
+        (64, 64, 64, 16, 16),
+        "gfx942",
+        {
+            (LOAD, -1): ("load", 4),
+            (STORE, -1): ("ds_write", 4),
+            (FRAGMENT, -1): ("ds_read", 5),
+            (OpRole.COMPUTE, -1): ("v_mfma", 8),
+        },
+    ),
+    # 32 bytes per lane and MFMA: two reads each; one K step of 128.
+    (
+        "gemm_tile_single_buffer",
+        "fp8",
+        (128, 64, 128, 16, 128),
+        "gfx950",
+        {
+            (LOAD, -1): ("load", 6),
+            (STORE, -1): ("ds_write", 6),
+            (FRAGMENT, -1): ("ds_read", 12),
+            (OpRole.COMPUTE, -1): ("v_mfma", 8),
+        },
+    ),
+    # Half of 64 rows of 64 bytes: 2 loads of 256 lanes x 4 bytes; 1 tile of rows; 2 MFMAs deep.
+    (
+        "gemm_tile",
+        "bf16",
+        (64, 64, 32, 16, 16),
+        "gfx942",
+        {
+            (LOAD, 0): ("lds-dma", 2),
+            (LOAD, 1): ("lds-dma", 2),
+            (FRAGMENT, 0): ("ds_read", 1),
+            (FRAGMENT, 1): ("ds_read", 1),
+            (OpRole.COMPUTE, -1): ("v_mfma", 2),
+        },
+    ),
+    # Eight waves: halves of 64 and 128 rows; quadrants of 32 x 32.
+    (
+        "gemm_tile_ping_pong",
+        "fp8",
+        (128, 256, 64, 32, 16),
+        "gfx942",
+        {
+            (LOAD, 0): ("lds-dma", 2),
+            (LOAD, 1): ("lds-dma", 4),
+            (FRAGMENT, 0): ("ds_read", 2),
+            (FRAGMENT, 1): ("ds_read", 2),
+            (OpRole.COMPUTE, -1): ("v_mfma", 4),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "shape", "target", "counts"), MODULO_CASES)
+def test_bytes_are_the_modulo_schedule(
+    proved: Callable[..., CompiledSchedule],
+    built: Callable[..., Launchable],
+    name: str,
+    dtype: str,
+    shape: tuple[int, int, int, int, int],
+    target: str,
+    counts: Counts,
+) -> None:
+    """Entries as the schedule has them, in numbers worked out by hand: no count is a bound."""
+    compiled = proved(name, dtype, shape, target)
+    ready = built(name, dtype, shape, target)
+    kernel = kernel_for(compiled)
+    expected: list[Item] = [("wait lgkm", 0)]
+    for step in plan_kernel(kernel, compiled).steps():
+        op = step.op
+        if op.is_framework:
+            expected += expected_items(op, {})
+            continue
+        family, count = counts[op.role, op.channel]
+        expected += [(family, 1)] * count
+        effect = kernel.effect(Step(0, op, step.phase, step.slot, None, 0, step.tile), 0)
+        if effect.counter is not None:
+            assert effect.entries == count
+    expected.append(("wait all", 0))
+    items = [item for i in decode_kernel(ready.kernel.code) if (item := decoded_item(i))]
+    stores = items.index(("buffer_store", 1))
+    assert items[:stores] == expected
+    assert set(items[stores:]) == {("buffer_store", 1)}
+
+
 def test_line_map_names_every_instruction(built: Callable[..., Launchable]) -> None:
     ready = built("ping_pong", "bf16", (128, 128, 64, 16, 32))
     instructions = decode_kernel(ready.kernel.code)

@@ -7,6 +7,7 @@ import re
 from pipeloom.emit import CHIPS, Code, assemble_text
 from pipeloom.emit.isa import (
     LDS_DMA,
+    LDS_DMA_BY_BYTES,
     OPCODES,
     VCC,
     Operand,
@@ -46,7 +47,7 @@ def sample_lines() -> list[str]:
             continue
         operands = [sample_operand(code, at) for at, code in enumerate(opcode.operands)]
         modifiers = ["offen"] if name.startswith("buffer") else []
-        modifiers += ["lds"] if name == LDS_DMA else []
+        modifiers += ["lds"] if name in LDS_DMA_BY_BYTES.values() else []
         lines.append(str(instruction(opcode, *operands, modifiers=modifiers)))
     return [*lines, str(waitcnt(vm=3)), str(waitcnt(lgkm=2)), str(waitcnt(0, 0))]
 
@@ -67,6 +68,14 @@ def test_what_an_instruction_reads_and_writes() -> None:
     assert load.writes == ()
     assert [str(r) for r in load.reads] == ["v1", "s[4:7]", "s9", "m0"]
     assert str(load) == "buffer_load_dwordx4 v1, s[4:7], s9 offen lds"
+    narrow = instruction(
+        LDS_DMA_BY_BYTES[4], vgpr(1), sgpr(4, 4), sgpr(9), modifiers=["offen", "lds"]
+    )
+    assert narrow.is_lds_dma
+    assert narrow.writes == ()
+    assert str(narrow) == "buffer_load_dword v1, s[4:7], s9 offen lds"
+    plain = instruction("buffer_load_dword", vgpr(0), vgpr(1), sgpr(4, 4), sgpr(9))
+    assert not plain.is_lds_dma
     assert str(instruction("s_mov_b32", sgpr(3), 0x12345)) == "s_mov_b32 s3, 0x12345"
 
 

@@ -13,7 +13,7 @@ from pipeloom.pipelining.costs import LDS, MEMORY, MFMA, VMEM, TileCosts
 from pipeloom.schedules.gemm_loop import register_budget
 from pipeloom.targets.gfx942 import GFX942
 from pipeloom.targets.gfx950 import GFX950
-from pipeloom.tile import FOUR_WAVE_GRID, PING_PONG_GRID, GemmTile, WaveGrid
+from pipeloom.tile import FOUR_WAVE_GRID, PING_PONG_GRID, SINGLE_BUFFER_GRID, GemmTile, WaveGrid
 
 BF16 = {"BM": 256, "BN": 256, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
 FP8 = {"BM": 256, "BN": 256, "BK": 128, "MMA_M": 16, "MMA_N": 16, "MMA_K": 128, "elem_bytes": 1}
@@ -46,6 +46,35 @@ def test_quadrants_share_the_work() -> None:
 def test_narrow_dma_takes_four_times_the_loads() -> None:
     wide, narrow = tile(BF16), tile(BF16, dma_bytes=4)
     assert narrow.load_entries("B") == 4 * wide.load_entries("B") == 16
+
+
+def test_loads_to_registers_are_wide_on_every_chip() -> None:
+    staged = tile(BF16, grid=SINGLE_BUFFER_GRID, m=1, n=1, dma_bytes=4)
+    # 256 rows of 128 bytes by 256 lanes of 16
+    assert staged.load_entries("A") == 8
+    assert staged.tile_loads == 16
+    # each operand by itself: 32 rows of 64 bytes are half a load of all waves
+    thin = tile(BF16, BM=64, BN=32, BK=32, grid=SINGLE_BUFFER_GRID, m=1, n=1)
+    assert (thin.load_entries("A"), thin.load_entries("B"), thin.tile_loads) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "reads"),
+    [
+        (BF16, 2, 8),  # 16 bytes per lane and MFMA
+        ({**BF16, "MMA_K": 16}, 2, 8),  # 8: a read feeds two
+        ({**BF16, "MMA_M": 32, "MMA_N": 32, "MMA_K": 8}, 4, 8),
+        (FP8, 1, 8),  # 32: two reads each
+        ({**BF16, "BK": 16, "MMA_K": 16}, 1, 4),  # a K tile of 8 bytes is one short read
+    ],
+)
+def test_reads_are_16_bytes_whatever_an_instruction_takes(
+    shape: dict[str, int], steps: int, reads: int
+) -> None:
+    made = tile(shape)
+    assert (made.k_steps, made.fragment_reads("A")) == (steps, reads)
+    row = made.BK * made.elem_bytes * made.MMA_M // 64
+    assert made.fragment_reads("A") * made.read_bytes == made.mma_rows("A") * row
 
 
 @pytest.mark.parametrize(
@@ -83,6 +112,12 @@ def test_the_matrix_units_work_the_same_however_waves_share(grid: WaveGrid) -> N
     assert TileCosts(tile(FP8, grid=grid), GFX950).mfma_bound == 2048
 
 
+def test_a_quadrant_of_one_instruction_leaves_every_step_to_the_memory_ops() -> None:
+    costs = TileCosts(tile(FP8, BM=64, BN=64), GFX950).mma()
+    assert costs.latency == 32
+    assert [use.unit for use in costs.uses] == [MFMA]
+
+
 def test_a_barrier_is_dear_with_one_wave_per_simd() -> None:
     assert TileCosts(tile(BF16), GFX950).publish == 37
     assert TileCosts(tile(BF16, grid=PING_PONG_GRID), GFX950).publish == 1
@@ -96,6 +131,10 @@ def test_a_matrix_instruction_the_machine_lacks() -> None:
 def test_registers_left_for_fragments() -> None:
     # one wave per SIMD: 512, less 256 accumulators, less 32; two waves: 256 - 128 - 32
     assert register_budget(tile(BF16), GFX950) == 224
+    # fragments lie in v0 to v255, however few accumulators there are in AGPRs
+    assert register_budget(tile(BF16, BM=128, BN=128), GFX950) == 224
+    # 64 loads of 4 bytes per lane have 48 addresses more than the usual 16
+    assert register_budget(tile(BF16, dma_bytes=4), GFX950) == 224 - 48
     assert register_budget(tile(BF16, grid=PING_PONG_GRID), GFX950) == 96
     with pytest.raises(ConfigError, match="needs 512 of 512 registers for accumulators"):
         register_budget(tile(BF16, BM=512), GFX950)

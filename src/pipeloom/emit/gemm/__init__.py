@@ -11,11 +11,14 @@ from pipeloom.emit.entry import MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm.four_wave import four_wave_emitter
 from pipeloom.emit.gemm.gemm_tile import gemm_tile_emitter
+from pipeloom.emit.gemm.gemm_tile_staged import staged_gemm_tile_emitter
 from pipeloom.emit.gemm.lds_dma import require_lds_dma
 from pipeloom.emit.gemm.ping_pong import ping_pong_emitter
 from pipeloom.emit.gemm.single_buffer import single_buffer_emitter, single_buffer_geometry
 from pipeloom.emit.gemm.tile import ELEMENT_BYTES
 from pipeloom.geometry import KernelGeometry
+from pipeloom.tile import FOUR_WAVE_GRID, PING_PONG_GRID, SINGLE_BUFFER_GRID
+from pipeloom.tile import GemmTile as CountedTile
 
 EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(
     {
@@ -24,26 +27,32 @@ EMITTERS: Mapping[str, MakeEmitter] = MappingProxyType(
         "single_buffer": single_buffer_emitter,
         "gemm_tile": gemm_tile_emitter,
         "gemm_tile_ping_pong": gemm_tile_emitter,
+        "gemm_tile_single_buffer": staged_gemm_tile_emitter,
     }
 )
 """Schedule name -> its emitter."""
 
+_MODULO_GRIDS = {
+    "gemm_tile": FOUR_WAVE_GRID,
+    "gemm_tile_ping_pong": PING_PONG_GRID,
+    "gemm_tile_single_buffer": SINGLE_BUFFER_GRID,
+}
+_ROW_BYTES = {"gfx950": 128, "gfx942": 64}
+"""K of a 256 x 256 tile, such that two of them fit in LDS."""
+
 
 def default_geometry(schedule: str, target: str, dtype: str) -> KernelGeometry:
-    """A tile that suits a shipped kernel: 256 x 256 with 128 bytes of K, or single buffer's own.
+    """A tile that suits a shipped kernel: 256 x 256, or single buffer's own.
+
+    Rows hold 128 bytes of K, and 64 on gfx942, which has less LDS.
 
     For compiling a schedule by name; its counter costs are those that the emitter will find.
     """
     chip = chip_for(target)
     if schedule == "single_buffer":
         return single_buffer_geometry(chip, dtype)
-    derive = {
-        "ping_pong": KernelGeometry.ping_pong,
-        "four_wave": KernelGeometry.four_wave,
-        "gemm_tile": KernelGeometry.four_wave,
-        "gemm_tile_ping_pong": KernelGeometry.ping_pong,
-    }
-    if schedule not in derive:
+    derive = {"ping_pong": KernelGeometry.ping_pong, "four_wave": KernelGeometry.four_wave}
+    if schedule not in derive and schedule not in _MODULO_GRIDS:
         raise EmitError(
             f"no tile is known for schedule {schedule!r}",
             hint=nearest(schedule, EMITTERS),
@@ -55,9 +64,22 @@ def default_geometry(schedule: str, target: str, dtype: str) -> KernelGeometry:
             hint=f"one of: {', '.join(ELEMENT_BYTES)}",
             field="dtype",
         )
-    require_lds_dma(schedule, chip)
     size = ELEMENT_BYTES[dtype]
     depth = max(k for kind, side, _, k in chip.matrix if kind == dtype and side == 16)
-    return derive[schedule](
-        BM=256, BN=256, BK=128 // size, MMA_M=16, MMA_N=16, MMA_K=depth, elem_bytes=size
-    )
+    shape = {
+        "BM": 256,
+        "BN": 256,
+        "BK": _ROW_BYTES[chip.name] // size,
+        "MMA_M": 16,
+        "MMA_N": 16,
+        "MMA_K": depth,
+        "elem_bytes": size,
+    }
+    if schedule in derive:
+        require_lds_dma(schedule, chip)
+        return derive[schedule](**shape)
+    grid = _MODULO_GRIDS[schedule]
+    quadrants = 1 if grid.staged else 2
+    return CountedTile(
+        **shape, m=quadrants, n=quadrants, grid=grid, dma_bytes=chip.lds_dma_bytes
+    ).geometry()

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from pipeloom.emit.code import Code
 from pipeloom.emit.entry import EmitRequest
-from pipeloom.emit.gemm.lds_dma import LdsDmaEmitter, lds_dma_matrix, operand_shape
-from pipeloom.emit.gemm.tile import GemmTile, OperandShape, tile_layout
+from pipeloom.emit.gemm.lds_dma import LdsDmaEmitter, operand_shape
+from pipeloom.emit.gemm.tile import GemmTile, OperandShape, matrix_shape, tile_layout
 from pipeloom.emit.plan import Plan, PlannedStep
 from pipeloom.errors import InternalError
 from pipeloom.graph import describe_op
@@ -30,7 +30,7 @@ from pipeloom.ops import OpRole
 from pipeloom.tile import HALVES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RotatingTile(GemmTile):
     """A tile with any number of buffers for each piece of an operand."""
 
@@ -114,7 +114,7 @@ def gemm_tile_emitter(request: EmitRequest) -> GemmTileEmitter:
 
 def _rotating_tile(kernel: GemmTileKernel, request: EmitRequest) -> RotatingTile:
     geometry = request.need_geometry()
-    matrix = lds_dma_matrix(kernel, request.chip, request.dtype, geometry)
+    matrix = matrix_shape(request.chip, request.dtype, geometry)
     buffers = _buffers(kernel, request.plan)
     shapes: list[OperandShape] = []
     base = 0
@@ -145,6 +145,7 @@ def _rotating_tile(kernel: GemmTileKernel, request: EmitRequest) -> RotatingTile
         stages=kernel.depth,
         a=shapes[0],
         b=shapes[1],
+        load_bytes=request.chip.lds_dma_bytes,
         buffers=buffers,
         interleaved=kernel.grid.interleaved,
     )

@@ -3,7 +3,8 @@
 A load op brings a *piece*, a run of rows of one operand: every wave fetches its slice with
 ``buffer_load_dwordx4 ... lds``, one instruction per ``rows_at_once`` rows. Such a load writes LDS
 at m0 + 16 * lane, so m0 is set before each; nothing else of it depends on stage or tile but the
-scalar offset.
+scalar offset. Where the chip moves 4 bytes per lane only (gfx942), ``buffer_load_dword ... lds``
+takes its place, four times as often.
 
 Which rows of the block a wave's fragments take is read off the kernel model, so that the proof
 and the code cannot disagree.
@@ -18,9 +19,8 @@ from pipeloom.emit.code import Code
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.emitter import WORDS, GemmEmitter
-from pipeloom.emit.gemm.setup import SLICE_BYTES
 from pipeloom.emit.gemm.tile import OperandShape, matrix_shape
-from pipeloom.emit.isa import LDS_DMA, M0
+from pipeloom.emit.isa import LDS_DMA_BY_BYTES, M0
 from pipeloom.emit.plan import PlannedStep
 from pipeloom.errors import InternalError
 from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
@@ -70,12 +70,14 @@ class LdsDmaEmitter(GemmEmitter):
         if step.tile is None:
             raise InternalError(f"{step} brings no K tile")
         count = self.loads_per_piece(operand)
+        run = self.tile.waves * self.tile.slice_bytes
+        load = LDS_DMA_BY_BYTES[self.tile.load_bytes]
         for number in range(count):
-            code("s_add_u32", M0, s.LDS_SLICE, start + number * self.tile.waves * SLICE_BYTES)
+            code("s_add_u32", M0, s.LDS_SLICE, start + number * run)
             if number == 0:
                 offset = self.tile_offset(code, step.tile)
             address = self.places[f"load {operand.name}{piece * count + number}"]
-            code(LDS_DMA, address, s.BUFFER[operand.name], offset, modifiers=["offen", "lds"])
+            code(load, address, s.BUFFER[operand.name], offset, modifiers=["offen", "lds"])
 
     def fragment_tiles(self, operand: OperandShape, quadrant: int) -> list[int]:
         """The rows (columns) of MFMA tiles of a quadrant, counted over the wave's tile."""
@@ -89,7 +91,7 @@ def require_lds_dma(kernel: str, chip: Chip) -> None:
         raise EmitError(
             f"the {kernel} kernel loads 16 bytes per lane straight into LDS, but "
             f"{chip.name} can only {chip.lds_dma_bytes}",
-            hint="use single_buffer on this target, or target gfx950",
+            hint="use single_buffer or gemm_tile on this target, or target gfx950",
             field="target",
         )
 

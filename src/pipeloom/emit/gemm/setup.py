@@ -2,7 +2,8 @@
 
 Buffer descriptors start at the block's first row, and ``num_records`` ends after the matrix's last
 row: rows past M or N read as zero, and the hardware does the masking (an LDS-DMA lane that is out
-of range writes zeros; ROCm/rocm-systems pull request 10928 says so of gfx950). The row of a load
+of range writes zeros; ROCm/rocm-systems pull request 10928 says so of gfx950. Nothing rests on it:
+what lies there reaches only rows and columns of C that are not stored). The row of a load
 stands in its vector offset and the K tile in its scalar offset, so a row past the end is out of
 range whether or not the chip counts the scalar offset in its check.
 
@@ -18,12 +19,10 @@ from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape, bit_weights
 from pipeloom.emit.isa import Register
 from pipeloom.emit.layout import Swizzle
-from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.geometry import LOAD_BYTES
 
 RAW_BUFFER = 0x00027000
 """Descriptor word 3 of an untyped buffer on gfx9 (LLVM AMDGPU; data format 32)."""
-SLICE_BYTES = WAVE_LANES * LOAD_BYTES
-"""What one load instruction of one wave brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def start_loop(code: Code, tile: GemmTile, first_tiles: int, groups: tuple[int, 
     code("s_mov_b32", s.LOOP_OFFSET, 0)
     code("s_mul_i32", s.LOOP_END, s.K, tile.elem_bytes)
     code("s_sub_u32", s.LOOP_END, s.LOOP_END, first_tiles * tile.row_bytes)
-    code("s_mul_i32", s.LDS_SLICE, s.WAVE, SLICE_BYTES)
+    code("s_mul_i32", s.LDS_SLICE, s.WAVE, tile.slice_bytes)
     sum_over_bits(code, s.WAVE_GROUP, groups, "wave group")
     for operand in tile.operands:
         sum_over_bits(code, s.FIRST_ROW[operand.name], operand.wave_rows, "first row")
@@ -122,19 +121,46 @@ def load_offsets(
 ) -> None:
     """Byte offset in global memory of what this lane brings with the i-th load of the block.
 
-    Thread t fills position t of a run of rows; the layout says which chunk belongs there.
+    Thread t fills position t of a run of rows; the layout says which chunk belongs there. Where a
+    lane brings less than a chunk, as many neighbours share one. The next load is the same some rows
+    down, unless the swizzle is another there.
     """
     code.comment(f"global offsets of {operand.name}: row * stride + 16 * swizzled chunk")
-    chunks, stride = tile.layout.chunks, s.STRIDE[operand.name]
-    code("v_lshrrev_b32", scratch.row, _log2(chunks), thread)
-    code("v_and_b32", scratch.place, chunks - 1, thread)
+    stride, at_once = s.STRIDE[operand.name], tile.rows_at_once
+    fresh = max(1, tile.layout.swizzle.period // at_once)
+    for number, result in enumerate(results):
+        if number < fresh:
+            _load_offset(code, tile, stride, thread, number * at_once, result, scratch)
+        else:
+            code("s_mul_i32", s.SCRATCH, stride, number // fresh * fresh * at_once)
+            code("v_add_u32", result, s.SCRATCH, results[number % fresh])
+
+
+def _load_offset(
+    code: Code,
+    tile: GemmTile,
+    stride: Register,
+    thread: Register,
+    first_row: int,
+    result: Register,
+    scratch: SetupScratch,
+) -> None:
+    """The offset of a thread in a run that starts at ``first_row``."""
+    chunks, sharers = tile.layout.chunks, LOAD_BYTES // tile.load_bytes
+    code("v_lshrrev_b32", scratch.row, _log2(chunks * sharers), thread)
+    if first_row:
+        code("v_add_u32", scratch.row, first_row, scratch.row)
+    if sharers == 1:
+        code("v_and_b32", scratch.place, chunks - 1, thread)
+    else:
+        code("v_bfe_u32", scratch.place, thread, _log2(sharers), _log2(chunks))
     row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
     code("v_xor_b32", scratch.place, scratch.place, scratch.swizzled)
     code("v_mul_lo_u32", scratch.base, scratch.row, stride)
-    code("v_lshl_add_u32", results[0], scratch.place, 4, scratch.base)
-    for number, result in enumerate(results[1:], start=1):
-        code("s_mul_i32", s.SCRATCH, stride, number * tile.rows_at_once)
-        code("v_add_u32", result, s.SCRATCH, results[0])
+    code("v_lshl_add_u32", result, scratch.place, _log2(LOAD_BYTES), scratch.base)
+    if sharers > 1:
+        code("v_and_b32", scratch.place, sharers - 1, thread)
+        code("v_lshl_add_u32", result, scratch.place, _log2(tile.load_bytes), result)
 
 
 def read_addresses(

@@ -56,6 +56,8 @@ class GemmTile:
     stages: int
     a: OperandShape
     b: OperandShape
+    load_bytes: int = LOAD_BYTES
+    """What a lane brings with one load."""
 
     @property
     def operands(self) -> tuple[OperandShape, OperandShape]:
@@ -94,8 +96,13 @@ class GemmTile:
 
     @property
     def rows_at_once(self) -> int:
-        """Rows that all waves bring with one 16-byte load per lane."""
-        return self.waves * WAVE_LANES // self.layout.chunks
+        """Rows that all waves bring with one load per lane."""
+        return self.waves * self.slice_bytes // self.row_bytes
+
+    @property
+    def slice_bytes(self) -> int:
+        """What one load instruction of one wave brings."""
+        return WAVE_LANES * self.load_bytes
 
     def subtiles(self, operand: OperandShape) -> int:
         """MFMA tiles in a fragment."""
@@ -115,7 +122,7 @@ class GemmTile:
 
     def loads(self, rows: int, what: str) -> int:
         """Load instructions per wave that bring ``rows`` rows."""
-        if rows % self.rows_at_once:
+        if not self.rows_at_once or rows % self.rows_at_once:
             raise EmitError(
                 f"{what} has {rows} rows, but {self.waves} waves bring {self.rows_at_once} rows "
                 f"of {self.row_bytes} bytes at once: some waves would have nothing to load",
