@@ -134,9 +134,7 @@ def run_gemm(
         line_map=ready.line_map,
         check_races=check_races,
     )
-    exact = a_values @ b_values.T
-    magnitude = np.abs(a_values) @ np.abs(b_values).T
-    wrong, worst = _compare(emitted.out_dtype, c[:, :N], exact, magnitude, K, data)
+    wrong, worst = _compare(emitted.out_dtype, c[:, :N], a_values, b_values, data)
     spoilt = int((np.ascontiguousarray(c[:, N:]).view(np.uint8) != _UNTOUCHED).sum())
     return Trial((M, N, K), seed, result.findings, wrong, worst, spoilt, result.executed)
 
@@ -177,10 +175,9 @@ def _blank(out_dtype: str, rows: int, columns: int) -> Array:
     return np.full((rows, columns * size), _UNTOUCHED, np.uint8).view(kind)
 
 
-def _compare(
-    out_dtype: str, c: Array, exact: Reals, magnitude: Reals, depth: int, data: Data
-) -> tuple[int, float]:
+def _compare(out_dtype: str, c: Array, a: Reals, b: Reals, data: Data) -> tuple[int, float]:
     """(elements out of bounds, largest error relative to the bound)."""
+    exact = a @ b.T
     got = (bf16_to_f32(np.ascontiguousarray(c)) if out_dtype == "bf16" else c).astype(np.float64)
     if data is Data.INTEGERS:
         rounded = exact.astype(np.float32)
@@ -190,7 +187,8 @@ def _compare(
             rounded = rounded.astype(np.float16).astype(np.float32)
         different = got != rounded
         return int(different.sum()), float(different.any())
-    bound = np.abs(exact) * _OUT_EPSILON[out_dtype] * 1.01 + magnitude * depth * _F32_EPSILON
+    magnitude = np.abs(a) @ np.abs(b).T
+    bound = np.abs(exact) * _OUT_EPSILON[out_dtype] * 1.01 + magnitude * a.shape[1] * _F32_EPSILON
     with np.errstate(invalid="ignore"):
         error = np.abs(got - exact) / bound
     error = np.where(np.isnan(error), np.inf, error)
