@@ -141,6 +141,8 @@ NAMES = ("kernel", "target", "types", "tile, instruction")
 FOUND = ("runs", "failed", "registers and LDS", "code")
 CODE = -1
 """The column of the digest."""
+UNKNOWN = "-"
+"""In place of a digest: run, but it was not noted of what. Such a row is run again."""
 
 
 class Page(Protocol):
@@ -217,6 +219,7 @@ class MatrixPage:
         tiles, outputs = self.tiles, self.outputs
         runs = tiles.total("runs") + outputs.total("runs")
         failed = tiles.total("failed") + outputs.total("failed")
+        any_unknown = any(row[CODE] == UNKNOWN for row in tiles.rows)
         lines = [
             "# What was run",
             "",
@@ -227,7 +230,8 @@ class MatrixPage:
             "of the tile). Integer data is compared exactly with NumPy; one seed of each trip "
             "count has normal data, compared within the rounding of the types. A run passes with "
             "no finding, every element right and nothing written outside C. `code` is the start "
-            "of the SHA-256 of the machine code that was run.",
+            "of the SHA-256 of the machine code that was run"
+            + ("; `-` where an older run did not note it." if any_unknown else "."),
             "",
             f"{len(tiles.rows) + len(outputs.rows)} kernels, {runs} runs, {failed} failed.",
             "",
@@ -328,11 +332,11 @@ def _listed(numbers: Sequence[int]) -> str:
 def fill(
     page: Page, output: Path | None, workers: int, chosen: Sequence[Case], again: bool
 ) -> None:
-    """Run the chosen kernels and write the page after each."""
+    """Run the chosen kernels, new and small ones first, and write the page after each."""
+    known = {case: "" if again else page.known(case) for case in chosen}
+    first = sorted(chosen, key=lambda case: (bool(known[case]), case.shape[0] * case.shape[1]))
     with ProcessPoolExecutor(workers) as pool:
-        futures = [
-            pool.submit(page.work(case, "" if again else page.known(case))) for case in chosen
-        ]
+        futures = [pool.submit(page.work(case, known[case])) for case in first]
         for future in as_completed(futures):
             outcome = future.result()
             if outcome.unchanged:

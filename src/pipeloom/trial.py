@@ -6,7 +6,8 @@
 
 Integers small enough that every product and sum is exact must come out exactly (after rounding to
 the type of C); normal data must come out within the rounding of C and of f32 sums. C has spare
-columns that the kernel must leave alone.
+columns that the kernel must leave alone; rows of A and B may have some, full of NaN, that it must
+not use.
 """
 
 from __future__ import annotations
@@ -115,20 +116,24 @@ def run_gemm(
     data: Data = Data.INTEGERS,
     timing: Timing = Timing.RANDOM,
     spare_columns: int = _SPARE_COLUMNS,
+    spare_depth: tuple[int, int] = (0, 0),
     check_races: bool = True,
 ) -> Trial:
-    """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves."""
-    emitted.check_problem(M, N, K)
+    """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves.
+
+    Rows of C are ``spare_columns`` longer than N, rows of A and B longer than K by ``spare_depth``.
+    """
+    lda, ldb, ldc = K + spare_depth[0], K + spare_depth[1], N + spare_columns
+    emitted.check_problem(M, N, K, lda=lda, ldb=ldb, ldc=ldc)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     a, a_values = _operand(emitted, M, K, seed, data)
     b, b_values = _operand(emitted, N, K, seed + 1_000_003, data)
-    stride = N + spare_columns
-    c = _blank(emitted.out_dtype, M, stride)
+    c = _blank(emitted.out_dtype, M, ldc)
     result = run_kernel(
         ready.kernel,
         grid=emitted.grid(M, N),
         block=emitted.block,
-        args=[a, b, c, M, N, K, K, K, stride],
+        args=[_widened(emitted, a, lda), _widened(emitted, b, ldb), c, M, N, K, lda, ldb, ldc],
         seed=seed,
         timing=timing,
         line_map=ready.line_map,
@@ -167,6 +172,18 @@ def _operand(
         encoded = encode_float8(values, name)
         decoded = float_table(name)[encoded]
     return encoded, decoded.astype(np.float64)
+
+
+def _widened(emitted: EmittedKernel, encoded: Array, columns: int) -> Array:
+    """Rows of ``columns`` elements, NaN where there were none."""
+    rows, filled = encoded.shape
+    if columns == filled:
+        return encoded
+    # All ones is a NaN in bf16, fp16 and OCP fp8; FNUZ fp8 has only 0x80.
+    octet = 0x80 if emitted.dtype == "fp8" and emitted.target == "gfx942" else 0xFF
+    wide = np.full((rows, columns * encoded.itemsize), octet, np.uint8).view(encoded.dtype)
+    wide[:, :filled] = encoded
+    return wide
 
 
 def _blank(out_dtype: str, rows: int, columns: int) -> Array:
