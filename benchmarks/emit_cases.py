@@ -165,12 +165,22 @@ STAGED_942 = REGISTERS_942 | {
 STAGED_950 = REGISTERS_950 | {
     "fp8": [(64, 64, 256, 16, 128), (128, 64, 256, 32, 64), (128, 128, 256, 16, 128)]
 }
+FOUR_WAVE_942 = _by_type(
+    [(64, 64, 32, 16, 16), (128, 64, 32, 16, 16), (128, 128, 32, 32, 8)],
+    [(64, 64, 64, 16, 32), (128, 64, 64, 16, 32), (128, 128, 64, 32, 16)],
+)
+PING_PONG_942 = _by_type(
+    [(64, 128, 32, 16, 16), (128, 128, 32, 16, 16), (128, 256, 32, 32, 8)],
+    [(64, 128, 64, 16, 32), (128, 128, 64, 16, 32), (128, 256, 64, 32, 16)],
+)
 KERNELS: Sequence[tuple[str, str, Mapping[str, Sequence[Shape]]]] = (
     ("ping_pong", "gfx950", LDS_DMA_950),
     ("four_wave", "gfx950", LDS_DMA_950),
     ("single_buffer", "gfx942", REGISTERS_942),
     ("single_buffer", "gfx950", REGISTERS_950),
+    ("gemm_tile", "gfx942", FOUR_WAVE_942),
     ("gemm_tile", "gfx950", LDS_DMA_950),
+    ("gemm_tile_ping_pong", "gfx942", PING_PONG_942),
     ("gemm_tile_ping_pong", "gfx950", LDS_DMA_950),
     ("gemm_tile_single_buffer", "gfx942", STAGED_942),
     ("gemm_tile_single_buffer", "gfx950", STAGED_950),
