@@ -219,7 +219,6 @@ class MatrixPage:
         tiles, outputs = self.tiles, self.outputs
         runs = tiles.total("runs") + outputs.total("runs")
         failed = tiles.total("failed") + outputs.total("failed")
-        any_unknown = any(row[CODE] == UNKNOWN for row in tiles.rows)
         lines = [
             "# What was run",
             "",
@@ -230,8 +229,7 @@ class MatrixPage:
             "of the tile). Integer data is compared exactly with NumPy; one seed of each trip "
             "count has normal data, compared within the rounding of the types. A run passes with "
             "no finding, every element right and nothing written outside C. `code` is the start "
-            "of the SHA-256 of the machine code that was run"
-            + ("; `-` where an older run did not note it." if any_unknown else "."),
+            f"of the SHA-256 of the machine code that was run{_unnoted(tiles)}.",
             "",
             f"{len(tiles.rows) + len(outputs.rows)} kernels, {runs} runs, {failed} failed.",
             "",
@@ -291,7 +289,9 @@ class MutantsPage:
             "Written by `python -m benchmarks.emit_evidence mutants --output "
             "docs/emitted-mutants.md`. Each wait of a proved schedule is loosened by one entry and "
             "deleted, each barrier deleted. Of those that the verifier calls unsafe: how many does "
-            f"the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in turn)?",
+            f"the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in turn)? "
+            "`code` is the start of the SHA-256 of the machine code that was weakened"
+            f"{_unnoted(counts)}.",
             "",
             f"{noticed} of {unsafe} noticed ({100 * noticed / max(unsafe, 1):.1f} %), in "
             f"{len(counts.rows)} kernels.",
@@ -323,6 +323,11 @@ class MutantsPage:
             "with the schedule's entries.",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _unnoted(table: Table) -> str:
+    unnoted = any(row[CODE] == UNKNOWN for row in table.rows)
+    return f" (`{UNKNOWN}` where an older run did not note it)" if unnoted else ""
 
 
 def _listed(numbers: Sequence[int]) -> str:
