@@ -1,383 +1,375 @@
-"""Evidence for the emitter: every kernel under many timings, and every wait of a few of them.
+"""Evidence for the emitter: every kernel under many timings, and every wait of many of them.
 
-    python benchmarks/emit_evidence.py matrix  [--seeds 20] [--output docs/emitted-matrix.md]
-    python benchmarks/emit_evidence.py mutants [--seeds 50] [--output docs/emitted-mutants.md]
-
-With ``--only SCHEDULE ...`` other kernels are left out; their rows in the output of ``matrix`` stay
-as they are.
+    python -m benchmarks.emit_evidence matrix  [--output docs/emitted-matrix.md]
+    python -m benchmarks.emit_evidence mutants [--output docs/emitted-mutants.md]
 
 matrix: for each kernel trip counts 0, 1, 2 and 5; M and N the whole tile or ragged; each with seeds
 of its own (data, timing of memory, order of waves). Integer data must come out exactly.
 
 mutants: each weakening of a proved schedule that the verifier calls unsafe is emitted all the same
 and run; does the emulator notice?
+
+A row is written as soon as its kernel is done. Rows that are there already are kept as long as the
+kernel's machine code is what it was then (the column ``code`` is its digest), so an interrupted run
+goes on where it was, and after a change to the emitter only what it changed is run again. ``--all``
+runs everything again; ``--only SCHEDULE ...`` leaves other kernels as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from pipeloom import compile_schedule
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit import (
-    EmittedKernel,
-    assemble,
-    chip_for,
-    emit_kernel,
-    single_buffer_costs,
-    single_buffer_geometry,
-)
-from pipeloom.geometry import KernelGeometry
-from pipeloom.kernels import Kernel
-from pipeloom.schedules.four_wave import FourWaveSpec
-from pipeloom.schedules.gemm_tile import GemmTileSpec, TileSpec
-from pipeloom.schedules.ping_pong import PingPongSpec
-from pipeloom.schedules.single_buffer import SingleBufferSchedule
-from pipeloom.schedules.spec_parts import GeometrySpec
-from pipeloom.synchronize import synchronize
-from pipeloom.targets.mi355x import mi355x_single_buffer_target
+from benchmarks.emit_cases import Case, cases, output_cases, weakened_cases
+from benchmarks.emit_mutants import Tally, weaken
+from benchmarks.evidence_page import Row, Table, cell, write_page
+
+from pipeloom.emit import assemble
+from pipeloom.errors import ScheduleError
 from pipeloom.trial import Data, Launchable, run_gemm
-from pipeloom.verify import Status, verify
-from pipeloom.weaken import weakenings
 
-K_STEPS = 2
-_SIZE = {"bf16": 2, "fp16": 2, "fp8": 1}
-MODULO = {"gemm_tile": "four_wave", "gemm_tile_ping_pong": "ping_pong"}
-"""Schedule -> the wave grid it is for."""
+RAGGED = (5, 3)
+NORMAL_SEED = 2
+MUTANT_SEEDS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One kernel: BM x BN x BK with side x side x depth matrix instructions."""
+class Effort:
+    """How often a kernel is run."""
 
-    schedule: str
-    target: str
-    dtype: str
-    BM: int
-    BN: int
-    BK: int
-    side: int
-    depth: int
+    trips: tuple[int, ...]
+    seeds: int
 
     @property
-    def tile(self) -> str:
-        """``256x256x64, 16x16x32``."""
-        return f"{self.BM}x{self.BN}x{self.BK}, {self.side}x{self.side}x{self.depth}"
-
-    def geometry(self) -> KernelGeometry | None:
-        """The tile of a schedule that is compiled without one."""
-        if self.schedule != "single_buffer":
-            return None
-        return single_buffer_geometry(
-            chip_for(self.target), self.dtype, BM=self.BM, BN=self.BN, BK=self.BK, side=self.side
-        )
-
-    def compile(self) -> CompiledSchedule:
-        """The schedule as declared, not yet synchronised."""
-        if self.schedule == "single_buffer":
-            geometry = self.geometry()
-            assert geometry is not None
-            target = mi355x_single_buffer_target().with_pipeline(
-                **single_buffer_costs(geometry, k_steps=K_STEPS)
-            )
-            return compile_schedule(SingleBufferSchedule(K_STEPS, target=target))
-        if self.schedule in MODULO:
-            modulo = TileSpec(
-                BM=self.BM,
-                BN=self.BN,
-                BK=self.BK,
-                MMA_M=self.side,
-                MMA_N=self.side,
-                MMA_K=self.depth,
-                elem_bytes=_SIZE[self.dtype],
-            )
-            kernel = MODULO[self.schedule]
-            return compile_schedule(
-                GemmTileSpec(kernel=kernel, arch=self.target, geometry=modulo).build()
-            )
-        tile = GeometrySpec(
-            BM=self.BM,
-            BN=self.BN,
-            BK=self.BK,
-            MMA_M=self.side,
-            MMA_N=self.side,
-            MMA_K=self.depth,
-            elem_bytes=_SIZE[self.dtype],
-        )
-        spec = PingPongSpec if self.schedule == "ping_pong" else FourWaveSpec
-        return compile_schedule(spec(geometry=tile).build())
-
-    def proved(self) -> CompiledSchedule:
-        """With all the synchronisation it needs; a modulo schedule has it by construction."""
-        compiled = self.compile()
-        return compiled if self.schedule in MODULO else synchronize(compiled)
-
-    def emit(self, out_dtype: str | None = None) -> EmittedKernel:
-        """The kernel, from the synchronised schedule."""
-        return emit_kernel(
-            self.proved(),
-            target=self.target,
-            dtype=self.dtype,
-            out_dtype=out_dtype,
-            geometry=self.geometry(),
-        )
+    def runs(self) -> int:
+        """Of one kernel."""
+        return len(self.trips) * self.seeds
 
 
-def cases() -> Iterator[Case]:
-    """All of them."""
-    for schedule in ("ping_pong", "four_wave", *MODULO):
-        for dtype in ("bf16", "fp16"):
-            yield Case(schedule, "gfx950", dtype, 128, 128, 64, 16, 32)
-            yield Case(schedule, "gfx950", dtype, 256, 128, 64, 16, 32)
-            yield Case(schedule, "gfx950", dtype, 128, 256, 64, 32, 16)
-            yield Case(schedule, "gfx950", dtype, 256, 256, 64, 16, 32)
-        yield Case(schedule, "gfx950", "fp8", 128, 128, 128, 16, 128)
-        yield Case(schedule, "gfx950", "fp8", 128, 256, 128, 32, 64)
-        yield Case(schedule, "gfx950", "fp8", 256, 256, 128, 16, 128)
-    for target in ("gfx942", "gfx950"):
-        depths = {16: 16, 32: 8} if target == "gfx942" else {16: 32, 32: 16}
-        for dtype in ("bf16", "fp16"):
-            yield Case("single_buffer", target, dtype, 64, 64, 64, 16, depths[16])
-            yield Case("single_buffer", target, dtype, 128, 64, 64, 32, depths[32])
-            yield Case("single_buffer", target, dtype, 128, 128, 64, 16, depths[16])
-        bk, depths = (128, {16: 32, 32: 16}) if target == "gfx942" else (256, {16: 128, 32: 64})
-        yield Case("single_buffer", target, "fp8", 64, 64, bk, 16, depths[16])
-        yield Case("single_buffer", target, "fp8", 64, 128, bk, 32, depths[32])
-        yield Case("single_buffer", target, "fp8", 128, 128, bk, 16, depths[16])
+MATRIX = Effort((0, 1, 2, 5), 20)
+OUTPUTS = Effort((0, 1, 2), 4)
 
 
-TRIPS = (0, 1, 2, 5)
-RAGGED = (5, 3)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One kernel's runs."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a kernel: rows for the page, or why there are none."""
 
     case: Case
-    out_dtype: str
-    resources: str
-    runs: int
-    failures: tuple[str, ...]
-    seconds: float
+    row: Row = ()
+    failures: tuple[str, ...] = ()
+    tally: Tally | None = None
+    refused: str = ""
+    unchanged: bool = False
+    seconds: float = 0.0
 
 
-def run_case(case: Case, seeds: int) -> Row:
-    """All runs of one kernel: odd seeds are ragged, and one run of each has normal data."""
+def load(case: Case) -> tuple[Launchable, str]:
+    """The kernel, and the digest of its machine code."""
     emitted = case.emit()
     ready = Launchable.load(emitted, assemble(emitted))
+    return ready, hashlib.sha256(ready.kernel.code).hexdigest()[:8]
+
+
+def run_case(case: Case, effort: Effort, known: str) -> Outcome:
+    """All runs of one kernel: odd seeds are ragged, and one run of each trip count is normal data.
+
+    Nothing is run if the digest of the code is ``known``.
+    """
     started = time.perf_counter()
+    try:
+        ready, digest = load(case)
+    except ScheduleError as error:
+        return Outcome(case, refused=cell(error.message))
+    if digest == known:
+        return Outcome(case, unchanged=True)
+    emitted = ready.emitted
     failures = []
-    runs = 0
-    for trips in TRIPS:
-        for seed in range(seeds):
+    for trips in effort.trips:
+        for seed in range(effort.seeds):
             less = RAGGED if seed % 2 else (0, 0)
             trial = run_gemm(
                 emitted,
                 ready,
-                M=case.BM - less[0],
-                N=case.BN - less[1],
+                M=case.shape[0] - less[0],
+                N=case.shape[1] - less[1],
                 K=emitted.k_min + trips * emitted.k_step,
                 seed=1000 * trips + seed,
-                data=Data.NORMAL if seed == 2 else Data.INTEGERS,
+                data=Data.NORMAL if seed == NORMAL_SEED else Data.INTEGERS,
             )
-            runs += 1
             if not trial.ok:
-                failures.append(trial.summary())
-    return Row(
-        case,
-        emitted.out_dtype,
-        str(emitted.resources),
-        runs,
-        tuple(failures),
-        time.perf_counter() - started,
+                failures.append(cell(trial.summary()))
+    made = emitted.resources
+    row = (
+        str(effort.runs),
+        str(len(failures)),
+        f"{made.vgprs} VGPRs, {made.agprs} AGPRs, {made.lds_bytes} bytes of LDS",
+        digest,
     )
+    return Outcome(case, row, tuple(failures), seconds=time.perf_counter() - started)
 
 
-FIRST_CELLS = 4
-"""Kernel, target, types, tile; then the numbers of runs and of failures."""
+def weaken_case(case: Case, seeds: int, known: str) -> Outcome:
+    """All weakenings of one kernel, unless the digest of its code is ``known``."""
+    started = time.perf_counter()
+    try:
+        ready, digest = load(case)
+    except ScheduleError as error:
+        return Outcome(case, refused=cell(error.message))
+    if digest == known:
+        return Outcome(case, unchanged=True)
+    del ready
+    tally = weaken(case, seeds)
+    row = (
+        str(tally.unsafe + len(tally.harmless)),
+        str(len(tally.harmless)),
+        str(tally.unsafe),
+        f"{tally.noticed} ({100 * tally.noticed / max(tally.unsafe, 1):.1f} %)",
+        str(tally.first_seed),
+        digest,
+    )
+    return Outcome(case, row, tally=tally, seconds=time.perf_counter() - started)
 
 
-def kept_rows(page: Path | None, ran: Sequence[Case]) -> list[str]:
-    """The rows of kernels in an earlier page that are not run again."""
-    if page is None or not page.exists():
-        return []
-    names = {case.schedule for case in ran} | {"kernel"}
-    return [
-        line
-        for line in page.read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ") and line.split(" | ")[0].removeprefix("| ") not in names
-    ]
+NAMES = ("kernel", "target", "types", "tile, instruction")
+FOUND = ("runs", "failed", "registers and LDS", "code")
+CODE = -1
+"""The column of the digest."""
+UNKNOWN = "-"
+"""In place of a digest: run, but it was not noted of what. Such a row is run again."""
 
 
-def matrix_page(rows: list[Row], seeds: int, kept: Sequence[str] = ()) -> str:
-    """The page; ``kept`` are rows of kernels that were run before."""
-    before = [line.split(" | ")[FIRST_CELLS : FIRST_CELLS + 2] for line in kept]
-    runs = sum(int(cells[0]) for cells in before) + sum(row.runs for row in rows)
-    failed = sum(int(cells[1]) for cells in before) + sum(len(row.failures) for row in rows)
-    lines = [
-        "# What was run",
-        "",
-        "Generated by `benchmarks/emit_evidence.py matrix`: each kernel below was emitted from a "
-        f"proved schedule, assembled, and run in the emulator with trip counts {TRIPS}, {seeds} "
-        "seeds each (timing of memory, order of waves, data), half of them with M and N ragged (5 "
-        "rows and 3 columns short of the tile). Integer data is compared exactly; one seed of each "
-        "has normal data, compared within the rounding of the types. A run passes with no finding, "
-        "every element right and nothing written outside C.",
-        "",
-        f"{runs} runs, {failed} failed.",
-        "",
-        "| kernel | target | types | tile, instruction | runs | failed | resources |",
-        "|---|---|---|---|---|---|---|",
-        *kept,
-    ]
-    for row in rows:
-        case = row.case
-        lines.append(
-            f"| {case.schedule} | {case.target} | {case.dtype} to {row.out_dtype} | {case.tile} | "
-            f"{row.runs} | {len(row.failures)} | {row.resources.rsplit(' on ', 1)[0]} |"
+class Page(Protocol):
+    """A page and the kernels it is about."""
+
+    subjects: list[Case]
+
+    def known(self, case: Case) -> str:
+        """The digest of the code that the page speaks of, or nothing."""
+        ...
+
+    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
+        """What another process has to do for a kernel."""
+        ...
+
+    def enter(self, outcome: Outcome) -> None:
+        """Replace what it says about a kernel."""
+        ...
+
+    def render(self) -> str:
+        """As Markdown."""
+        ...
+
+
+class MatrixPage:
+    """Every tile of every kernel; every type of C; failures; what is refused."""
+
+    def __init__(self, earlier: Path | None) -> None:
+        tiles, outputs = list(cases()), list(output_cases())
+        self.subjects = [*tiles, *outputs]
+        self._tiles = frozenset(tiles)
+        self.tiles = Table((*NAMES, *FOUND), len(NAMES))
+        self.outputs = Table((*NAMES, "accumulators", *FOUND), len(NAMES) + 1)
+        self.failed = Table((*NAMES, "accumulators", "failure"), len(NAMES) + 1)
+        self.refused = Table((*NAMES, "accumulators", "refused"), len(NAMES) + 1)
+        if earlier is not None:
+            for table in (self.tiles, self.outputs, self.failed, self.refused):
+                table.read(earlier)
+
+    def effort(self, case: Case) -> Effort:
+        """More for the tiles than for the types of C."""
+        return MATRIX if case in self._tiles else OUTPUTS
+
+    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
+        return partial(run_case, case, self.effort(case), known)
+
+    def _place(self, case: Case) -> tuple[Table, Row]:
+        if case in self._tiles:
+            return self.tiles, case.cells
+        return self.outputs, (*case.cells, case.accumulators)
+
+    def known(self, case: Case) -> str:
+        table, key = self._place(case)
+        rows = table.about(key)
+        return rows[0][CODE] if rows and rows[0][table.keys] == str(self.effort(case).runs) else ""
+
+    def enter(self, outcome: Outcome) -> None:
+        case = outcome.case
+        table, key = self._place(case)
+        full = (*case.cells, case.accumulators)
+        table.put(key, [outcome.row] if outcome.row else [])
+        if case in self._tiles or not outcome.refused:
+            self.refused.put(full, [(outcome.refused,)] if outcome.refused else [])
+        self.failed.put(full, [(text,) for text in outcome.failures])
+        keys = [(*c.cells, c.accumulators) for c in self.subjects]
+        self.tiles.arrange([c.cells for c in self.subjects if c in self._tiles])
+        self.outputs.arrange(
+            [key for c, key in zip(self.subjects, keys, strict=True) if c not in self._tiles]
         )
-    for row in rows:
-        lines += [f"- {row.case}: {text}" for text in row.failures]
-    return "\n".join(lines) + "\n"
+        self.refused.arrange(list(dict.fromkeys(keys)))
+        self.failed.arrange(list(dict.fromkeys(keys)))
+
+    def render(self) -> str:
+        tiles, outputs = self.tiles, self.outputs
+        runs = tiles.total("runs") + outputs.total("runs")
+        failed = tiles.total("failed") + outputs.total("failed")
+        lines = [
+            "# What was run",
+            "",
+            "Written by `python -m benchmarks.emit_evidence matrix --output "
+            "docs/emitted-matrix.md`: each kernel below was emitted from a proved schedule, "
+            "assembled, and run in the emulator. A seed decides the data, the timing of memory and "
+            "the order of waves; every other seed has M and N ragged (5 rows and 3 columns short "
+            "of the tile). Integer data is compared exactly with NumPy; one seed of each trip "
+            "count has normal data, compared within the rounding of the types. A run passes with "
+            "no finding, every element right and nothing written outside C. `code` is the start "
+            f"of the SHA-256 of the machine code that was run{_unnoted(tiles)}.",
+            "",
+            f"{len(tiles.rows) + len(outputs.rows)} kernels, {runs} runs, {failed} failed.",
+            "",
+            "## Tiles",
+            "",
+            f"Trip counts {_listed(MATRIX.trips)}; {MATRIX.seeds} seeds of each.",
+            "",
+            *tiles.lines(),
+            "",
+            "## Types of C, and where sums are kept",
+            "",
+            f"The smallest tile of each kernel; trip counts {_listed(OUTPUTS.trips)}, "
+            f"{OUTPUTS.seeds} seeds of each.",
+            "",
+            *outputs.lines(),
+        ]
+        for title, table in (("Failures", self.failed), ("Refused", self.refused)):
+            if table.rows:
+                lines += ["", f"## {title}", "", *table.lines()]
+        return "\n".join(lines) + "\n"
 
 
-WEAKENED = (
-    Case("ping_pong", "gfx950", "bf16", 256, 256, 64, 16, 32),
-    Case("ping_pong", "gfx950", "bf16", 128, 128, 64, 16, 32),
-    Case("four_wave", "gfx950", "bf16", 128, 128, 64, 16, 32),
-    Case("single_buffer", "gfx942", "bf16", 64, 64, 64, 16, 16),
-    Case("gemm_tile", "gfx950", "bf16", 128, 128, 64, 16, 32),
-    Case("gemm_tile_ping_pong", "gfx950", "bf16", 128, 128, 64, 16, 32),
-)
+class MutantsPage:
+    """How many weakenings of each kernel are noticed, and why the others are not."""
+
+    def __init__(self, earlier: Path | None) -> None:
+        self.subjects = list(weakened_cases())
+        counts = ("weakened", "still proved", "unsafe", "noticed", "by the first seed", "code")
+        self.counts = Table((*NAMES, *counts), len(NAMES))
+        self.missed = Table((*NAMES, "not noticed", "why"), len(NAMES))
+        self.harmless = Table((*NAMES, "still proved"), len(NAMES))
+        if earlier is not None:
+            for table in (self.counts, self.missed, self.harmless):
+                table.read(earlier)
+
+    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
+        return partial(weaken_case, case, MUTANT_SEEDS, known)
+
+    def known(self, case: Case) -> str:
+        rows = self.counts.about(case.cells)
+        return rows[0][CODE] if rows else ""
+
+    def enter(self, outcome: Outcome) -> None:
+        key, tally = outcome.case.cells, outcome.tally or Tally()
+        self.counts.put(key, [outcome.row] if outcome.row else [])
+        self.missed.put(key, [(what, cell(why)) for what, why in tally.missed])
+        self.harmless.put(key, [(what,) for what in tally.harmless])
+        for table in (self.counts, self.missed, self.harmless):
+            table.arrange([case.cells for case in self.subjects])
+
+    def render(self) -> str:
+        counts = self.counts
+        unsafe, noticed = counts.total("unsafe"), counts.total("noticed")
+        lines = [
+            "# Weakened kernels",
+            "",
+            "Written by `python -m benchmarks.emit_evidence mutants --output "
+            "docs/emitted-mutants.md`. Each wait of a proved schedule is loosened by one entry and "
+            "deleted, each barrier deleted. Of those that the verifier calls unsafe: how many does "
+            f"the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in turn)? "
+            "`code` is the start of the SHA-256 of the machine code that was weakened"
+            f"{_unnoted(counts)}.",
+            "",
+            f"{noticed} of {unsafe} noticed ({100 * noticed / max(unsafe, 1):.1f} %), in "
+            f"{len(counts.rows)} kernels.",
+            "",
+            *counts.lines(),
+        ]
+        if self.missed.rows:
+            lines += [
+                "",
+                "## Not noticed, and why",
+                "",
+                "The proof takes every wave's slice of a load to overlap every read of the region, "
+                "which is right for any layout. The emulator looks at bytes. The reasons below are "
+                "computed: for each hazard that the verifier names and each pair of waves it may "
+                "happen between, the bytes of LDS that the two entries touch when the kernel runs.",
+                "",
+                *self.missed.lines(),
+            ]
+        if self.harmless.rows:
+            lines += ["", "## Still proved", "", *self.harmless.lines()]
+        lines += [
+            "",
+            "## Order",
+            "",
+            "That what runs is the schedule, entry by entry, is tested apart from this: "
+            "`tests/unit/emit/test_emitted_order.py` and `test_bytes_are_the_schedule` in "
+            "`tests/unit/emit/test_emit_gemm_tile.py` decode the assembled bytes and compare every "
+            "load, LDS access, matrix instruction, wait (with its count), barrier and priority "
+            "with the schedule's entries.",
+        ]
+        return "\n".join(lines) + "\n"
 
 
-@dataclass
-class Waved:
-    """A verdict that lets anything through."""
-
-    status: Status = Status.PROVED
-    findings: Sequence[object] = ()
+def _unnoted(table: Table) -> str:
+    unnoted = any(row[CODE] == UNKNOWN for row in table.rows)
+    return f" (`{UNKNOWN}` where an older run did not note it)" if unnoted else ""
 
 
-def wave_through(compiled: CompiledSchedule, kernel: Kernel) -> Waved:
-    """In place of the verifier."""
-    return Waved()
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(str(n) for n in numbers[:-1]) + f" and {numbers[-1]}"
 
 
-@dataclass
-class Tally:
-    """What became of one kernel's weakenings."""
-
-    harmless: list[str] = field(default_factory=list)
-    noticed: int = 0
-    first_seed: int = 0
-    missed: list[str] = field(default_factory=list)
-
-    @property
-    def unsafe(self) -> int:
-        return self.noticed + len(self.missed)
-
-
-def weaken_case(case: Case, seeds: int) -> Tally:
-    """Weaken, emit, run."""
-    tally = Tally()
-    for weakened in weakenings(case.proved()):
-        if verify(weakened.compiled).status is Status.PROVED:
-            tally.harmless.append(weakened.what)
-            continue
-        emitted = emit_kernel(
-            weakened.compiled,
-            target=case.target,
-            dtype=case.dtype,
-            geometry=case.geometry(),
-            judge=wave_through,  # type: ignore[arg-type]
-        )
-        ready = Launchable.load(emitted, assemble(emitted))
-        for seed in range(seeds):
-            depth = emitted.k_min + (2, 0, 1)[seed % 3] * emitted.k_step
-            if not run_gemm(emitted, ready, M=case.BM, N=case.BN, K=depth, seed=seed).ok:
-                tally.noticed += 1
-                tally.first_seed += seed == 0
-                break
-        else:
-            tally.missed.append(weakened.what)
-    return tally
-
-
-def mutants_page(results: Sequence[tuple[Case, Tally]], seeds: int) -> str:
-    """The page."""
-    lines = [
-        "# Weakened kernels",
-        "",
-        "Generated by `benchmarks/emit_evidence.py mutants`. Each wait of a proved schedule is "
-        "loosened by one entry and deleted, each barrier deleted. Of those that the verifier "
-        f"calls unsafe: how many does the emulator notice within {seeds} seeds?",
-        "",
-        "| kernel | target | tile | weakened | still proved | unsafe | noticed | by the first seed "
-        "|",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for case, tally in results:
-        total = tally.unsafe + len(tally.harmless)
-        lines.append(
-            f"| {case.schedule} | {case.target} | {case.tile} {case.dtype} | {total} | "
-            f"{len(tally.harmless)} | {tally.unsafe} | {tally.noticed} "
-            f"({100 * tally.noticed / max(tally.unsafe, 1):.1f} %) | {tally.first_seed} |"
-        )
-    for case, tally in results:
-        if tally.missed:
-            lines += ["", f"Not noticed in {case.schedule}, {case.tile}:", ""]
-            lines += [f"- {what}" for what in tally.missed]
-        if tally.harmless:
-            lines += ["", f"Still proved in {case.schedule}, {case.tile}:", ""]
-            lines += [f"- {what}" for what in tally.harmless]
-    return "\n".join(lines) + "\n"
+def fill(
+    page: Page, output: Path | None, workers: int, chosen: Sequence[Case], again: bool
+) -> None:
+    """Run the chosen kernels, new and small ones first, and write the page after each."""
+    known = {case: "" if again else page.known(case) for case in chosen}
+    first = sorted(chosen, key=lambda case: (bool(known[case]), case.shape[0] * case.shape[1]))
+    with ProcessPoolExecutor(workers) as pool:
+        futures = [pool.submit(page.work(case, known[case])) for case in first]
+        for future in as_completed(futures):
+            outcome = future.result()
+            if outcome.unchanged:
+                print(f"{outcome.case}: unchanged", flush=True)
+                continue
+            page.enter(outcome)
+            said = outcome.refused or ", ".join(outcome.row)
+            print(f"{outcome.case}: {said}, {outcome.seconds:.0f} s", flush=True)
+            if output is not None:
+                write_page(output, page.render)
+    write_page(output, page.render)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    """Parse the command line, run, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["matrix", "mutants"])
-    parser.add_argument("--seeds", type=int)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", nargs="+", metavar="SCHEDULE")
+    parser.add_argument("--all", action="store_true", help="also what has not changed")
     given = parser.parse_args()
 
-    def chosen(case: Case) -> bool:
-        return given.only is None or case.schedule in given.only
-
-    with ProcessPoolExecutor(given.workers) as pool:
-        if given.what == "matrix":
-            seeds, every = given.seeds or 20, list(filter(chosen, cases()))
-            kept = kept_rows(given.output, every)
-            rows = []
-            for row in pool.map(run_case, every, [seeds] * len(every)):
-                rows.append(row)
-                verdict = "FAILED" if row.failures else "ok"
-                print(f"{row.case}: {row.runs} runs {verdict}, {row.seconds:.0f} s", flush=True)
-                if given.output:
-                    given.output.write_text(matrix_page(rows, seeds, kept), encoding="utf-8")
-            page = matrix_page(rows, seeds, kept)
-        else:
-            seeds = given.seeds or 50
-            tallies = []
-            every = list(filter(chosen, WEAKENED))
-            for case, tally in zip(
-                every, pool.map(weaken_case, every, [seeds] * len(every)), strict=True
-            ):
-                tallies.append((case, tally))
-                print(f"{case}: {tally.noticed} of {tally.unsafe} noticed", flush=True)
-            page = mutants_page(tallies, seeds)
-    if given.output:
-        given.output.write_text(page, encoding="utf-8")
-    else:
-        print(page)
+    page: Page = MatrixPage(given.output) if given.what == "matrix" else MutantsPage(given.output)
+    chosen = [case for case in page.subjects if given.only is None or case.schedule in given.only]
+    fill(page, given.output, given.workers, chosen, given.all)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 
 Integers small enough that every product and sum is exact must come out exactly (after rounding to
 the type of C); normal data must come out within the rounding of C and of f32 sums. C has spare
-columns that the kernel must leave alone.
+columns that the kernel must leave alone; rows of A and B may have some, full of NaN, that it must
+not use.
 """
 
 from __future__ import annotations
@@ -115,28 +116,30 @@ def run_gemm(
     data: Data = Data.INTEGERS,
     timing: Timing = Timing.RANDOM,
     spare_columns: int = _SPARE_COLUMNS,
+    spare_depth: tuple[int, int] = (0, 0),
     check_races: bool = True,
 ) -> Trial:
-    """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves."""
-    emitted.check_problem(M, N, K)
+    """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves.
+
+    Rows of C are ``spare_columns`` longer than N, rows of A and B longer than K by ``spare_depth``.
+    """
+    lda, ldb, ldc = K + spare_depth[0], K + spare_depth[1], N + spare_columns
+    emitted.check_problem(M, N, K, lda=lda, ldb=ldb, ldc=ldc)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     a, a_values = _operand(emitted, M, K, seed, data)
     b, b_values = _operand(emitted, N, K, seed + 1_000_003, data)
-    stride = N + spare_columns
-    c = _blank(emitted.out_dtype, M, stride)
+    c = _blank(emitted.out_dtype, M, ldc)
     result = run_kernel(
         ready.kernel,
         grid=emitted.grid(M, N),
         block=emitted.block,
-        args=[a, b, c, M, N, K, K, K, stride],
+        args=[_widened(emitted, a, lda), _widened(emitted, b, ldb), c, M, N, K, lda, ldb, ldc],
         seed=seed,
         timing=timing,
         line_map=ready.line_map,
         check_races=check_races,
     )
-    exact = a_values @ b_values.T
-    magnitude = np.abs(a_values) @ np.abs(b_values).T
-    wrong, worst = _compare(emitted.out_dtype, c[:, :N], exact, magnitude, K, data)
+    wrong, worst = _compare(emitted.out_dtype, c[:, :N], a_values, b_values, data)
     spoilt = int((np.ascontiguousarray(c[:, N:]).view(np.uint8) != _UNTOUCHED).sum())
     return Trial((M, N, K), seed, result.findings, wrong, worst, spoilt, result.executed)
 
@@ -171,16 +174,27 @@ def _operand(
     return encoded, decoded.astype(np.float64)
 
 
+def _widened(emitted: EmittedKernel, encoded: Array, columns: int) -> Array:
+    """Rows of ``columns`` elements, NaN where there were none."""
+    rows, filled = encoded.shape
+    if columns == filled:
+        return encoded
+    # All ones is a NaN in bf16, fp16 and OCP fp8; FNUZ fp8 has only 0x80.
+    octet = 0x80 if emitted.dtype == "fp8" and emitted.target == "gfx942" else 0xFF
+    wide = np.full((rows, columns * encoded.itemsize), octet, np.uint8).view(encoded.dtype)
+    wide[:, :filled] = encoded
+    return wide
+
+
 def _blank(out_dtype: str, rows: int, columns: int) -> Array:
     kind = {"bf16": np.uint16, "fp16": np.float16, "f32": np.float32}[out_dtype]
     size = np.dtype(kind).itemsize
     return np.full((rows, columns * size), _UNTOUCHED, np.uint8).view(kind)
 
 
-def _compare(
-    out_dtype: str, c: Array, exact: Reals, magnitude: Reals, depth: int, data: Data
-) -> tuple[int, float]:
+def _compare(out_dtype: str, c: Array, a: Reals, b: Reals, data: Data) -> tuple[int, float]:
     """(elements out of bounds, largest error relative to the bound)."""
+    exact = a @ b.T
     got = (bf16_to_f32(np.ascontiguousarray(c)) if out_dtype == "bf16" else c).astype(np.float64)
     if data is Data.INTEGERS:
         rounded = exact.astype(np.float32)
@@ -190,7 +204,8 @@ def _compare(
             rounded = rounded.astype(np.float16).astype(np.float32)
         different = got != rounded
         return int(different.sum()), float(different.any())
-    bound = np.abs(exact) * _OUT_EPSILON[out_dtype] * 1.01 + magnitude * depth * _F32_EPSILON
+    magnitude = np.abs(a) @ np.abs(b).T
+    bound = np.abs(exact) * _OUT_EPSILON[out_dtype] * 1.01 + magnitude * a.shape[1] * _F32_EPSILON
     with np.errstate(invalid="ignore"):
         error = np.abs(got - exact) / bound
     error = np.where(np.isnan(error), np.inf, error)

@@ -24,7 +24,8 @@ from pipeloom.emit.entry import EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.tile import check_out_dtype
+from pipeloom.emit.gemm.store import OUT_OF_RANGE
+from pipeloom.emit.gemm.tile import OUTPUT_BYTES, check_out_dtype
 from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
@@ -36,6 +37,8 @@ from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import Phase
 from pipeloom.verify import Status, verify
 
+OFFSET_LIMIT = 1 << 32
+"""Rows past the end of a matrix must not wrap around to its start."""
 ACCUMULATOR_BANKS = {"agpr": Bank.ACCUMULATOR, "vgpr": Bank.VECTOR}
 
 
@@ -110,7 +113,8 @@ class EmittedKernel:
                 hint=f"choose K = {self.k_min} + n * {self.k_step}, or pad K with zeros",
                 field="K",
             )
-        size = self._shape().elem_bytes
+        shape = self._shape()
+        size = shape.elem_bytes
         for name, given, least in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
             if given is not None and given < least:
                 raise EmitError(
@@ -123,6 +127,18 @@ class EmittedKernel:
                     f"{name} is {given} elements of {size} bytes: rows of {name[2].upper()} are "
                     "not 16-byte aligned",
                     hint=f"pad it to a multiple of {LOAD_BYTES // size}",
+                    field=name,
+                )
+        for name, rows, stride, limit in (
+            ("lda", shape.BM, (lda or K) * size, OFFSET_LIMIT),
+            ("ldb", shape.BN, (ldb or K) * size, OFFSET_LIMIT),
+            ("ldc", shape.BM, (ldc or N) * OUTPUT_BYTES[self.out_dtype], OUT_OF_RANGE),
+        ):
+            if rows * stride >= limit:
+                raise EmitError(
+                    f"a block of {rows} rows of {stride} bytes spans {rows * stride} bytes of "
+                    f"{name[2].upper()}, but offsets reach {limit}",
+                    hint=f"make {name} smaller than {-(-limit // rows)} bytes, or the tile lower",
                     field=name,
                 )
 

@@ -84,12 +84,15 @@ class TileCosts:
         return self.matrix_op.cycles.value
 
     def mma(self) -> OpCycles:
-        """One quadrant of every wave. Its operands are read until the last instruction issues."""
+        """One quadrant of every wave. Its operands are read until the last instruction issues.
+
+        Nothing else issues between its instructions; a single one has no between.
+        """
         per_simd = -(-self._waves // self._machine.simds.value)
         cycles = self._tile.mmas_per_op * per_simd * self.matrix_op.cycles.value
         step = self.quantum
-        rest = (Reservation(ISSUE, cycles - step, step),) if cycles > step else ()
-        whole = rest * self.issue_slots
+        between = (Reservation(ISSUE, cycles - step, step),) if cycles > step else ()
+        whole = between * self.issue_slots
         return OpCycles(cycles, cycles, (Reservation(MFMA, cycles), *whole))
 
     def fragment(self, operand: str) -> OpCycles:

@@ -110,11 +110,13 @@ def test_the_staged_gemm_tile_simulates(arch: str, capsys: pytest.CaptureFixture
     """Stores to LDS are lowered: the loop issues one ds_write per load that filled the staging."""
     settings = ["kernel=single_buffer", f"arch={arch}"]
     compiled = build_schedule("gemm_tile", settings)
-    trace = simulate(compiled, machine_for(arch), k_tiles=32)
+    k_tiles = compiled.config.prologue_fill + 10 * compiled.config.num_partitions
+    trace = simulate(compiled, machine_for(arch), k_tiles=k_tiles)
     kinds = [i.kind.name for i in trace.programs[0].loop]
     assert kinds.count("LDS_WRITE") == kinds.count("GLOBAL_TO_VGPR") > 0
     assert 0.4 < max(trace.steady_matrix_efficiency()) < 1
-    data = _data(capsys, "simulate", "gemm_tile", *(f"--set={s}" for s in settings))
+    sets = (f"--set={s}" for s in settings)
+    data = _data(capsys, "simulate", "gemm_tile", "--k-tiles", str(k_tiles), *sets)
     assert data["steady_cycles_per_iteration"] == trace.summary()["steady_cycles_per_iteration"]
 
 
