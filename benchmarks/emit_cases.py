@@ -12,6 +12,7 @@ from functools import cache
 
 from pipeloom import compile_schedule
 from pipeloom.compiled import CompiledSchedule
+from pipeloom.declare import PipelineSchedule
 from pipeloom.emit import (
     EmittedKernel,
     chip_for,
@@ -20,13 +21,13 @@ from pipeloom.emit import (
     single_buffer_geometry,
 )
 from pipeloom.emit.gate import Judge
+from pipeloom.errors import OrderError
 from pipeloom.geometry import KernelGeometry
 from pipeloom.schedules.four_wave import FourWaveSpec
 from pipeloom.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.schedules.ping_pong import PingPongSpec
 from pipeloom.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.schedules.spec_parts import GeometrySpec
-from pipeloom.synchronize import synchronize
 from pipeloom.targets.mi355x import mi355x_single_buffer_target
 from pipeloom.verify import verify
 
@@ -39,9 +40,6 @@ MODULO = {
     "gemm_tile_single_buffer": "single_buffer",
 }
 """Schedule -> the wave grid it is for."""
-SOLVE_SECONDS = 60.0
-"""For a modulo schedule. None of those below needs half of it, so none depends on the machine."""
-
 Shape = tuple[int, int, int, int, int]
 """BM, BN, BK, side of the matrix instruction, its depth."""
 
@@ -115,7 +113,7 @@ class Case:
 def _single_buffer(geometry: KernelGeometry) -> CompiledSchedule:
     costs = single_buffer_costs(geometry, k_steps=K_STEPS)
     target = mi355x_single_buffer_target().with_pipeline(**costs)
-    return synchronize(compile_schedule(SingleBufferSchedule(K_STEPS, target=target)))
+    return _shipped(SingleBufferSchedule(K_STEPS, target=target))
 
 
 @cache
@@ -126,15 +124,22 @@ def _proved(schedule: str, target: str, shape: Shape, elem_bytes: int) -> Compil
         modulo = TileSpec(
             BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=elem_bytes
         )
-        spec = GemmTileSpec(
-            kernel=MODULO[schedule], arch=target, geometry=modulo, time_limit=SOLVE_SECONDS
+        return compile_schedule(
+            GemmTileSpec(kernel=MODULO[schedule], arch=target, geometry=modulo).build()
         )
-        return compile_schedule(spec.build())
     tile = GeometrySpec(
         BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=elem_bytes
     )
     made = PingPongSpec if schedule == "ping_pong" else FourWaveSpec
-    return synchronize(compile_schedule(made(geometry=tile).build()))
+    return _shipped(made(geometry=tile).build())
+
+
+def _shipped(schedule: PipelineSchedule) -> CompiledSchedule:
+    """As ``pipeloom emit`` has it: barriers kept and loads moved, else barriers derived too."""
+    try:
+        return compile_schedule(schedule, sync="repaired", reorder=True)
+    except OrderError:
+        return compile_schedule(schedule, sync="proven")
 
 
 def _by_type(halves: list[Shape], octets: list[Shape]) -> dict[str, list[Shape]]:
