@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 from pipeloom.emulate.faults import CodeObjectError
 from pipeloom.emulate.metadata import MetadataValue, parse_metadata
@@ -47,8 +48,27 @@ class KernelArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelMetadata:
+    """What the metadata note says of a kernel, beside its arguments; None where it is silent.
+
+    HIP launches by this note, the hardware by the descriptor: ``limits`` compares the two.
+    """
+
+    kernarg_bytes: int | None = None
+    group_segment_bytes: int | None = None
+    private_segment_bytes: int | None = None
+    wavefront_size: int | None = None
+    sgprs: int | None = None
+    vgprs: int | None = None
+    """VGPRs and AGPRs together."""
+    agprs: int | None = None
+    max_work_items: int | None = None
+    required_block: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's code and the descriptor fields that decide its initial registers."""
+    """A kernel's code, its descriptor, and what its metadata says of it."""
 
     name: str
     arch: str
@@ -58,10 +78,17 @@ class Kernel:
     kernarg_bytes: int
     rsrc1: int
     rsrc2: int
+    rsrc3: int
     properties: int
     preload: int
     arguments: tuple[KernelArgument, ...]
     uses_private_segment: bool
+    metadata: KernelMetadata = KernelMetadata()
+
+    @property
+    def kernarg_size(self) -> int:
+        """Bytes of the kernarg segment; 0 in the descriptor leaves it to the metadata."""
+        return self.kernarg_bytes or self.metadata.kernarg_bytes or 0
 
     @property
     def preload_dwords(self) -> int:
@@ -99,6 +126,9 @@ class CodeObject:
 
     def _listing(self) -> str:
         return "name one of: " + (", ".join(sorted(self.kernels)) or "(none)")
+
+
+_Described: TypeAlias = tuple[tuple[KernelArgument, ...], KernelMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +185,12 @@ def _load(elf: bytes) -> CodeObject:
         )
     sections = _sections(elf)
     symbols = _symbols(sections)
-    arguments = _arguments(sections)
+    described = _described(sections)
     functions = {symbol.name: symbol for symbol in symbols}
     kernels: dict[str, Kernel] = {}
     for symbol in symbols:
         if symbol.name.endswith(".kd"):
-            kernel = _kernel(symbol, functions, sections, arch, arguments)
+            kernel = _kernel(symbol, functions, sections, arch, described)
             kernels[kernel.name] = kernel
     if not kernels:
         raise CodeObjectError(
@@ -210,7 +240,7 @@ def _kernel(
     functions: Mapping[str, _Symbol],
     sections: list[_Section],
     arch: str,
-    arguments: Mapping[str, tuple[KernelArgument, ...]],
+    described: Mapping[str, _Described],
 ) -> Kernel:
     name = symbol.name.removesuffix(".kd")
     descriptor = _bytes_at(sections, symbol.value, 64)
@@ -218,7 +248,8 @@ def _kernel(
         raise CodeObjectError(f"the descriptor of kernel {name} is cut short")
     group, private, kernarg = struct.unpack_from("<III", descriptor, 0)
     entry = symbol.value + struct.unpack_from("<q", descriptor, 16)[0]
-    rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIHH", descriptor, 48)
+    rsrc3, rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIIHH", descriptor, 44)
+    arguments, metadata = described.get(name, ((), KernelMetadata()))
     function = functions.get(name)
     if function is not None and function.value == entry and function.size:
         size = function.size
@@ -233,10 +264,12 @@ def _kernel(
         kernarg_bytes=kernarg,
         rsrc1=rsrc1,
         rsrc2=rsrc2,
+        rsrc3=rsrc3,
         properties=properties,
         preload=preload,
-        arguments=arguments.get(name, ()),
+        arguments=arguments,
         uses_private_segment=bool(rsrc2 & 1),
+        metadata=metadata,
     )
 
 
@@ -247,9 +280,9 @@ def _rest_of_section(sections: list[_Section], address: int) -> int:
     raise CodeObjectError(f"the kernel's entry {address:#x} lies in no section")
 
 
-def _arguments(sections: list[_Section]) -> dict[str, tuple[KernelArgument, ...]]:
+def _described(sections: list[_Section]) -> dict[str, _Described]:
     document = _metadata(sections)
-    result: dict[str, tuple[KernelArgument, ...]] = {}
+    result: dict[str, _Described] = {}
     kernels = document.get("amdhsa.kernels")
     if not isinstance(kernels, list):
         return result
@@ -259,8 +292,29 @@ def _arguments(sections: list[_Section]) -> dict[str, tuple[KernelArgument, ...]
         name = str(kernel.get(".symbol", "")).removesuffix(".kd")
         listed = kernel.get(".args")
         entries = listed if isinstance(listed, list) else []
-        result[name] = tuple(_argument(entry) for entry in entries if isinstance(entry, dict))
+        arguments = tuple(_argument(entry) for entry in entries if isinstance(entry, dict))
+        result[name] = arguments, _kernel_metadata(kernel)
     return result
+
+
+def _kernel_metadata(entry: Mapping[str, MetadataValue]) -> KernelMetadata:
+    def number(key: str) -> int | None:
+        value = entry.get(key)
+        return value if isinstance(value, int) else None
+
+    block = entry.get(".reqd_workgroup_size")
+    sizes = [v for v in block if isinstance(v, int)] if isinstance(block, list) else []
+    return KernelMetadata(
+        kernarg_bytes=number(".kernarg_segment_size"),
+        group_segment_bytes=number(".group_segment_fixed_size"),
+        private_segment_bytes=number(".private_segment_fixed_size"),
+        wavefront_size=number(".wavefront_size"),
+        sgprs=number(".sgpr_count"),
+        vgprs=number(".vgpr_count"),
+        agprs=number(".agpr_count"),
+        max_work_items=number(".max_flat_workgroup_size"),
+        required_block=(sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None,
+    )
 
 
 def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
