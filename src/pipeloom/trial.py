@@ -23,6 +23,7 @@ from pipeloom.emit import CodeObject, EmittedKernel
 from pipeloom.emulate import (
     Finding,
     Kernel,
+    LaunchError,
     SourceLine,
     Timing,
     load_code_object,
@@ -118,7 +119,9 @@ def run_gemm(
     check_races: bool = True,
 ) -> Trial:
     """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves."""
-    emitted.check_problem(M, N, K)
+    emitted.check_problem(M, N, K, ldc=N + spare_columns)
+    if seed < 0:
+        raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     a, a_values = _operand(emitted, M, K, seed, data)
     b, b_values = _operand(emitted, N, K, seed + 1_000_003, data)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeloom import __version__
 from pipeloom.cli.common import (
     TILES,
     add_json,
@@ -36,7 +38,7 @@ ANY_CHIP = "gfx950"
 """The target of a schedule that suits several, where none is given."""
 
 _FOR_ONE_CHIP = "gemm_tile"
-"""Is compiled for the target where its spec names no ``arch``; it derives its tile's K from that."""
+"""Is compiled for the target where its spec names no ``arch``; its tile's K follows from that."""
 
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
@@ -51,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_emission(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="k.s for assembly, k.hsaco for a code object"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -97,23 +102,14 @@ class Emission:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as data, and what the kernel takes."""
-        counts = self.compiled.counts(Phase.KERNEL)
-        resources = self.kernel.resources
+        """The same as data, and how to launch the kernel."""
+        from pipeloom.emit import launch_record
+
         return {
-            "target": self.kernel.target,
-            "dtype": self.kernel.dtype,
+            **launch_record(self.kernel),
+            "pipeloom": __version__,
             "sync": self.sync,
-            "barriers": counts.barriers,
-            "verdict": self.kernel.status.name,
-            "resources": {
-                "vgprs": resources.vgprs,
-                "agprs": resources.agprs,
-                "sgprs": resources.sgprs,
-                "lds_bytes": resources.lds_bytes,
-                "waves": resources.waves,
-                "waves_per_simd": resources.waves_per_simd,
-            },
+            "barriers": self.compiled.counts(Phase.KERNEL).barriers,
         }
 
 
@@ -129,7 +125,7 @@ def emission(arguments: argparse.Namespace) -> Emission:
     tile = None
     if name in EMITTERS:
         tile = default_geometry(name, arguments.target or ANY_CHIP, arguments.dtype or "bf16")
-        own = name == "single_buffer" or (name not in DEFAULT_TILES and arguments.dtype is None)
+        own = name not in (*DEFAULT_TILES, "single_buffer") and arguments.dtype is None
         if not is_compiled(data) and "geometry" not in data and not own:
             fields = ("elem_bytes",) if name == _FOR_ONE_CHIP else _SHAPE
             data["geometry"] = {field: getattr(tile, field) for field in fields}
@@ -212,24 +208,40 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.output} ends in {suffix!r}",
             hint="use .s for assembly or .hsaco for a code object",
         )
+    beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
     found = emission(arguments)
     emitted = found.kernel
     if arguments.output:
         content = emitted.text if suffix == ".s" else assemble(emitted).data
         write_file(arguments.output, content)
+    if beside is not None:
+        write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
     if arguments.json:
         print_json(
             {
-                "name": emitted.name,
                 **found.to_dict(),
                 "lines": emitted.text.count("\n"),
                 "output": arguments.output,
+                "launch": None if beside is None else str(beside),
             }
         )
     elif arguments.output:
         print(found.summary())
         print(emitted.resources)
-        print(f"wrote {arguments.output}")
+        print(f"wrote {arguments.output}" + (f", and {beside}: how to launch it" if beside else ""))
     else:
         sys.stdout.write(emitted.text)
     return 0
+
+
+def _sidecar(output: str) -> Path:
+    """``k.json`` of ``k.hsaco``; a file of that name that is something else is not replaced."""
+    from pipeloom.emit import LAUNCH_FORMAT
+
+    path = Path(output).with_suffix(".json")
+    if path.is_file() and LAUNCH_FORMAT not in path.read_text(errors="replace"):
+        raise SpecError(
+            f"how to launch {output} would be written to {path}, which is something else",
+            hint="choose another name for the code object, or move that file away",
+        )
+    return path

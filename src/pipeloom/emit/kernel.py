@@ -20,7 +20,7 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.allocate import Allocation, Resources
 from pipeloom.emit.chips import chip_for
 from pipeloom.emit.code import Code
-from pipeloom.emit.entry import EmitRequest, MakeEmitter
+from pipeloom.emit.entry import Argument, EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
@@ -68,6 +68,7 @@ class EmittedKernel:
     waves: int
     k_step: int
     k_min: int
+    arguments: tuple[Argument, ...]
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -189,6 +190,7 @@ def emit_kernel(
         waves=model.waves,
         k_step=plan.tiles_per_iteration * bk,
         k_min=model.tiles(model.min_trips) * bk,
+        arguments=made.arguments,
     )
 
 
