@@ -75,8 +75,10 @@ def bf16_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 def fp8_bits(values: npt.NDArray[np.float32], target: str) -> npt.NDArray[np.uint8]:
     """e4m3 of -3 .. 3: OCP (bias 7) on gfx950, FNUZ (bias 8) on gfx942."""
     one = (8 if target == "gfx942" else 7) << 3
-    bits = np.array([0, one, one + 8, one + 12])[np.abs(values).astype(int)]
-    return np.where(values < 0, bits | 0x80, bits).astype(np.uint8)
+    table = np.array([0, one, one + 8, one + 12], np.uint8)
+    bits: npt.NDArray[np.uint8] = table[np.abs(values).astype(int)]
+    bits[values < 0] |= 0x80
+    return bits
 
 
 def encode(values: npt.NDArray[np.float32], dtype: str, target: str) -> Array:
