@@ -66,8 +66,8 @@ def check_problem(
         _check_row(name, stride, row, matrix, element)
         if rows * stride * element >= limit:
             raise EmitError(
-                f"{name} is {stride}: the {rows} rows of {matrix} that a block spans are "
-                f"{rows * stride * element} bytes apart, {limit >> 30} GiB or more",
+                f"{name} is {stride}: the {rows} rows of {matrix} in a block span "
+                f"{rows * stride * element} bytes, {limit >> 30} GiB or more",
                 hint=f"keep {name} below {-(-limit // (rows * element))}, or split the problem "
                 f"along {'N' if matrix == 'C' else 'K'}",
                 field=name,

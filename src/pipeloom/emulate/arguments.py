@@ -51,8 +51,10 @@ def pack_arguments(
     bound: Bound = []
     for position, (argument, value) in enumerate(zip(wanted, args, strict=True)):
         name = argument.name or f"arg {position}"
-        encode = _pointer if argument.is_pointer else _value
-        data = encode(name, argument.size, value, memory, bound)
+        if argument.is_pointer:
+            data = _pointer(name, argument.size, value, memory, bound)
+        else:
+            data = _value(name, argument.size, value)
         packed[argument.offset : argument.offset + argument.size] = data
     hidden = {
         "hidden_block_count_x": groups[0],
@@ -109,7 +111,7 @@ def _pointer(name: str, size: int, value: Argument, memory: GlobalMemory, bound:
     return buffers[0].base.to_bytes(size, "little")
 
 
-def _value(name: str, size: int, value: Argument, memory: GlobalMemory, bound: Bound) -> bytes:
+def _value(name: str, size: int, value: Argument) -> bytes:
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, np.generic):

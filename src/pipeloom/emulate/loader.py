@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from pipeloom.elf import Section, read_sections
 from pipeloom.emulate.faults import CodeObjectError
 from pipeloom.emulate.metadata import MetadataValue, parse_metadata
 
@@ -132,17 +133,6 @@ _Described: TypeAlias = tuple[tuple[KernelArgument, ...], KernelMetadata]
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
-    kind: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    entry_size: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class _Symbol:
     name: str
     value: int
@@ -166,7 +156,7 @@ def load_code_object(source: bytes | str | os.PathLike[str]) -> CodeObject:
         )
     try:
         return _load(elf)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise CodeObjectError(f"the ELF file is cut short or malformed: {error}") from error
 
 
@@ -183,7 +173,7 @@ def _load(elf: bytes) -> CodeObject:
             f"the code object is for machine {flags & 0xFF:#x}, which the emulator does not model",
             hint="assemble for " + " or ".join(sorted(_MACHINE_NAMES.values())),
         )
-    sections = _sections(elf)
+    sections = read_sections(elf)
     symbols = _symbols(sections)
     described = _described(sections)
     functions = {symbol.name: symbol for symbol in symbols}
@@ -200,20 +190,7 @@ def _load(elf: bytes) -> CodeObject:
     return CodeObject(arch, MappingProxyType(kernels))
 
 
-def _sections(elf: bytes) -> list[_Section]:
-    table = struct.unpack_from("<Q", elf, 40)[0]
-    count = struct.unpack_from("<H", elf, 60)[0]
-    sections: list[_Section] = []
-    for index in range(count):
-        _, kind, _, address, offset, size, link, _, _, entry_size = struct.unpack_from(
-            "<IIQQQQIIQQ", elf, table + 64 * index
-        )
-        data = b"" if kind == 8 else elf[offset : offset + size]
-        sections.append(_Section(kind, address, offset, size, link, entry_size, data))
-    return sections
-
-
-def _symbols(sections: list[_Section]) -> list[_Symbol]:
+def _symbols(sections: list[Section]) -> list[_Symbol]:
     found: dict[str, _Symbol] = {}
     for table in sections:
         if table.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
@@ -227,7 +204,7 @@ def _symbols(sections: list[_Section]) -> list[_Symbol]:
     return list(found.values())
 
 
-def _bytes_at(sections: list[_Section], address: int, size: int) -> bytes:
+def _bytes_at(sections: list[Section], address: int, size: int) -> bytes:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             start = address - section.address
@@ -238,7 +215,7 @@ def _bytes_at(sections: list[_Section], address: int, size: int) -> bytes:
 def _kernel(
     symbol: _Symbol,
     functions: Mapping[str, _Symbol],
-    sections: list[_Section],
+    sections: list[Section],
     arch: str,
     described: Mapping[str, _Described],
 ) -> Kernel:
@@ -273,14 +250,14 @@ def _kernel(
     )
 
 
-def _rest_of_section(sections: list[_Section], address: int) -> int:
+def _rest_of_section(sections: list[Section], address: int) -> int:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             return section.address + section.size - address
     raise CodeObjectError(f"the kernel's entry {address:#x} lies in no section")
 
 
-def _described(sections: list[_Section]) -> dict[str, _Described]:
+def _described(sections: list[Section]) -> dict[str, _Described]:
     document = _metadata(sections)
     result: dict[str, _Described] = {}
     kernels = document.get("amdhsa.kernels")
@@ -326,7 +303,7 @@ def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
     )
 
 
-def _metadata(sections: list[_Section]) -> dict[str, MetadataValue]:
+def _metadata(sections: list[Section]) -> dict[str, MetadataValue]:
     for section in sections:
         if section.kind != _SHT_NOTE:
             continue

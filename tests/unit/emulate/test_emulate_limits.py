@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeloom.emit import CHIPS
 from pipeloom.emulate import CodeObjectError, LaunchError, load_code_object, run_kernel
-from pipeloom.emulate.limits import Limits
+from pipeloom.emulate.limits import LDS_BYTES, Limits
 
 BODY = """
       s_load_dwordx2 s[20:21], s[0:1], 0x0
@@ -125,6 +126,11 @@ def test_a_workgroup_must_fit_a_compute_unit(bench: Any) -> None:
     run(bench, text)
     with pytest.raises(LaunchError, match=r"5 waves puts 2 on a SIMD.* ask for 264 each"):
         run(bench, text, block=(320,))
+
+
+def test_lds_is_as_large_as_the_emitter_has_it() -> None:
+    """The emulator imports nothing of the emitter; so the two figures are compared here."""
+    assert {chip.name: chip.lds_bytes for chip in CHIPS.values()} == LDS_BYTES
 
 
 @pytest.mark.parametrize(
