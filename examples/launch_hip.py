@@ -1,34 +1,43 @@
 """Launch an emitted GEMM on a real GPU through HIP, and compare it with NumPy.
 
-    pipeloom emit ping_pong.toml --target gfx950 --dtype bf16 -o k.hsaco     # or save assemble()
-    python examples/launch_hip.py k.hsaco ping_pong_bf16_f32 --m 4096 --n 4096 --k 4096
+    pipeloom emit ping_pong --target gfx950 --dtype bf16 -o k.hsaco
+    python examples/launch_hip.py k.hsaco --m 4096 --n 4096 --k 4096
 
 UNTESTED ON HARDWARE: it was written on a machine without a GPU. The kernels it launches were run
-only in pipeloom's emulator. Expect to fix small things, and please report them.
+only in pipeloom's emulator, and this script against a stand-in for HIP that calls the emulator.
+Expect to fix small things, and please report them.
 
-It needs ROCm's libamdhip64.so and NumPy, nothing else; operands are bf16, C is f32.
+It needs ROCm's libamdhip64.so and NumPy, nothing else. Kernel name, tile, threads, types and the
+layout of the arguments come from k.json, which ``pipeloom emit`` writes beside k.hsaco.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
+import struct
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
+
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+ARGUMENT_BUFFER, ARGUMENT_SIZE, ARGUMENTS_END = 1, 2, 3
+"""HIP_LAUNCH_PARAM_*: the arguments as one buffer, laid out as the kernel reads it."""
 
 
 class Hip:
     """The few HIP calls that a launch takes, with errors as exceptions."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: Any = None) -> None:
         try:
-            self._library = ctypes.CDLL("libamdhip64.so")
+            self._library = library or ctypes.CDLL("libamdhip64.so")
         except OSError as error:
             raise SystemExit(f"no HIP runtime here: {error}") from error
         self._library.hipGetErrorString.restype = ctypes.c_char_p
@@ -40,20 +49,21 @@ class Hip:
             message = self._library.hipGetErrorString(code).decode()
             raise RuntimeError(f"{name}: {message} ({code})")
 
-    def to_device(self, array: npt.NDArray[Any]) -> ctypes.c_void_p:
-        """A copy of an array in device memory."""
+    def to_device(self, array: Array) -> int:
+        """The address of a copy of an array in device memory."""
         pointer = ctypes.c_void_p()
         self.call("hipMalloc", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
         source = array.ctypes.data_as(ctypes.c_void_p)
         size = ctypes.c_size_t(array.nbytes)
         self.call("hipMemcpy", pointer, source, size, HOST_TO_DEVICE)
-        return pointer
+        assert pointer.value is not None
+        return pointer.value
 
-    def to_host(self, pointer: ctypes.c_void_p, array: npt.NDArray[Any]) -> None:
+    def to_host(self, address: int, array: Array) -> None:
         """Fill an array from device memory."""
         target = array.ctypes.data_as(ctypes.c_void_p)
         size = ctypes.c_size_t(array.nbytes)
-        self.call("hipMemcpy", target, pointer, size, DEVICE_TO_HOST)
+        self.call("hipMemcpy", target, ctypes.c_void_p(address), size, DEVICE_TO_HOST)
 
 
 def bf16_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
@@ -62,46 +72,104 @@ def bf16_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def main() -> int:
+def fp8_bits(values: npt.NDArray[np.float32], target: str) -> npt.NDArray[np.uint8]:
+    """e4m3 of -3 .. 3: OCP (bias 7) on gfx950, FNUZ (bias 8) on gfx942."""
+    one = (8 if target == "gfx942" else 7) << 3
+    table = np.array([0, one, one + 8, one + 12], np.uint8)
+    bits: npt.NDArray[np.uint8] = table[np.abs(values).astype(int)]
+    bits[values < 0] |= 0x80
+    return bits
+
+
+def encode(values: npt.NDArray[np.float32], dtype: str, target: str) -> Array:
+    """Small integers in the type of A, B or C; all of them are exact in A and B."""
+    if dtype == "bf16":
+        return bf16_bits(values)
+    if dtype == "fp8":
+        return fp8_bits(values, target)
+    return values.astype({"fp16": np.float16, "f32": np.float32}[dtype])
+
+
+def pack_arguments(record: Mapping[str, Any], values: Mapping[str, int]) -> bytes:
+    """The argument buffer: each value at its offset, as the record lists them."""
+    names = [argument["name"] for argument in record["arguments"]]
+    if sorted(names) != sorted(values):
+        raise SystemExit(f"the kernel takes {', '.join(names)}, not {', '.join(values)}")
+    end = max(argument["offset"] + argument["size"] for argument in record["arguments"])
+    packed = bytearray(end)
+    for argument in record["arguments"]:
+        layout = "<Q" if argument["kind"] == "pointer" else "<i"
+        struct.pack_into(layout, packed, argument["offset"], values[argument["name"]])
+    return bytes(packed)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What ``pipeloom emit`` says of the kernel."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path}: {error}; emit the kernel with -o k.hsaco") from error
+    if record.get("format") != "pipeloom-launch-1":
+        raise SystemExit(f"{path} does not say how to launch a kernel")
+    return record
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("code", type=Path, help="the .hsaco file")
-    parser.add_argument("kernel", help="the kernel's name, as in the first lines of its assembly")
+    parser.add_argument("code", type=Path, help="k.hsaco, with k.json beside it")
     parser.add_argument("--m", type=int, default=4096)
     parser.add_argument("--n", type=int, default=4096)
     parser.add_argument("--k", type=int, default=4096)
-    parser.add_argument("--tile", type=int, nargs=2, default=(256, 256), help="BM BN")
-    parser.add_argument("--threads", type=int, default=512, help="512 ping-pong, else 256")
-    parser.add_argument("--runs", type=int, default=20)
-    given = parser.parse_args()
+    parser.add_argument("--runs", type=int, default=20, help="for the time")
+    return parser
+
+
+def main(command: Sequence[str] | None = None, library: Any = None) -> int:
+    given = arguments().parse_args(command)
     m, n, k = given.m, given.n, given.k
+    record = read_record(given.code.with_suffix(".json"))
+    k_min, k_step = record["k_min"], record["k_step"]
+    if k < k_min or (k - k_min) % k_step:
+        raise SystemExit(f"K is {k}, but this kernel takes {k_min} + i * {k_step}")
+    tile, target = record["tile"], record["target"]
+    grid = (-(-n // tile["BN"]), -(-m // tile["BM"]), 1)
 
     rng = np.random.default_rng(0)
     a = rng.integers(-3, 4, (m, k)).astype(np.float32)
     b = rng.integers(-3, 4, (n, k)).astype(np.float32)
-    c = np.zeros((m, n), np.float32)
+    expected = encode(a @ b.T, record["out_dtype"], target)
+    c = np.zeros_like(expected)
 
-    hip = Hip()
+    hip = Hip(library)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     hip.call("hipModuleLoad", ctypes.byref(module), str(given.code).encode())
-    hip.call("hipModuleGetFunction", ctypes.byref(function), module, given.kernel.encode())
-    pointers = [hip.to_device(bf16_bits(a)), hip.to_device(bf16_bits(b)), hip.to_device(c)]
-    sizes = [ctypes.c_int32(value) for value in (m, n, k, k, k, n)]
-    values = [*pointers, *sizes]
-    packed = (ctypes.c_void_p * len(values))(
-        *(ctypes.cast(ctypes.byref(value), ctypes.c_void_p) for value in values)
+    hip.call("hipModuleGetFunction", ctypes.byref(function), module, record["kernel"].encode())
+    device = {
+        "A": hip.to_device(encode(a, record["dtype"], target)),
+        "B": hip.to_device(encode(b, record["dtype"], target)),
+        "C": hip.to_device(c),
+    }
+    sizes = {"M": m, "N": n, "K": k, "lda": k, "ldb": k, "ldc": n}
+    packed = pack_arguments(record, {**device, **sizes})
+    buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
+    extra = (ctypes.c_void_p * 5)(
+        ARGUMENT_BUFFER,
+        ctypes.addressof(buffer),
+        ARGUMENT_SIZE,
+        ctypes.addressof(size),
+        ARGUMENTS_END,
     )
-    grid = (-(-n // given.tile[1]), -(-m // given.tile[0]), 1)
 
     def launch() -> None:
-        hip.call(
-            "hipModuleLaunchKernel", function, *grid, given.threads, 1, 1, 0, None, packed, None
-        )
+        block = (record["threads"], 1, 1)
+        hip.call("hipModuleLaunchKernel", function, *grid, *block, 0, None, None, extra)
 
     launch()
     hip.call("hipDeviceSynchronize")
-    hip.to_host(pointers[2], c)
-    right = np.array_equal(c, a @ b.T)
-    print("correct" if right else f"WRONG: {int((c != a @ b.T).sum())} of {m * n} elements")
+    hip.to_host(device["C"], c)
+    right = np.array_equal(c, expected)
+    print("correct" if right else f"WRONG: {int((c != expected).sum())} of {m * n} elements")
 
     start, stop, elapsed = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
     hip.call("hipEventCreate", ctypes.byref(start))

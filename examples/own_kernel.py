@@ -22,6 +22,7 @@ from pipeloom.emit import (
     LoopRegisters,
     PlannedStep,
     Resources,
+    advance_base,
     assemble,
     emit_kernel,
 )
@@ -122,8 +123,8 @@ class RowSumEmitter(EntryEmitter):
         Argument("K", 16, 4, False),
     )
     buffer, result = sgpr(4, 4), sgpr(8, 4)
-    rows, scratch, offset = sgpr(12), sgpr(13), sgpr(14)
-    loop = LoopRegisters(sgpr(15), sgpr(16), sgpr(17), 2 * ROW_BYTES)
+    scratch, rows, offset = sgpr(12, 2), sgpr(14), sgpr(15)
+    loop = LoopRegisters(sgpr(16), sgpr(17), sgpr(18), 2 * ROW_BYTES)
 
     def __init__(self, request: EmitRequest) -> None:
         lifetimes = register_lifetimes(request.plan, request.compiled)
@@ -133,7 +134,7 @@ class RowSumEmitter(EntryEmitter):
         values += [Value("sum", Bank.VECTOR, WORDS, steps)]
         self.allocation = allocate(values, request.chip, waves=1)
         vgprs = self.allocation.used[Bank.VECTOR]
-        self.resources = Resources(vgprs, 0, 18, 0, 1, request.chip.name, request.chip.lds_bytes)
+        self.resources = Resources(vgprs, 0, 19, 0, 1, request.chip.name, request.chip.lds_bytes)
 
     def setup(self, code: Code) -> None:
         """Each workgroup takes one b: K rows of X, one row of out."""
@@ -143,9 +144,7 @@ class RowSumEmitter(EntryEmitter):
         code.wait(lgkm=0)
         code("s_mul_i32", self.rows, self.rows, ROW_BYTES)
         for buffer, size in ((self.buffer, self.rows), (self.result, ROW_BYTES)):
-            code("s_mul_i32", self.scratch, sgpr(2), size)
-            code("s_add_u32", buffer.part(0), buffer.part(0), self.scratch)
-            code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
+            advance_base(code, buffer, sgpr(2), size, self.scratch)
             code("s_mov_b32", buffer.part(2), size)
             code("s_mov_b32", buffer.part(3), 0x00027000)
         code("s_mov_b32", self.loop.offset, 0)

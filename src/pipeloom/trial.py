@@ -24,6 +24,7 @@ from pipeloom.emit import CodeObject, EmittedKernel
 from pipeloom.emulate import (
     Finding,
     Kernel,
+    LaunchError,
     SourceLine,
     Timing,
     load_code_object,
@@ -125,6 +126,8 @@ def run_gemm(
     """
     lda, ldb, ldc = K + spare_depth[0], K + spare_depth[1], N + spare_columns
     emitted.check_problem(M, N, K, lda=lda, ldb=ldb, ldc=ldc)
+    if seed < 0:
+        raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     a, a_values = _operand(emitted, M, K, seed, data)
     b, b_values = _operand(emitted, N, K, seed + 1_000_003, data)

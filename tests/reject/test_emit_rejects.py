@@ -118,6 +118,46 @@ def test_strides_are_checked(proved: CompiledSchedule) -> None:
         emitted.check_problem(8, 8, 128, ldc=4)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "field", "message"),
+    [
+        # The kernel is 128 x 128 x 64 in bf16, C in f32: what fits, then one more.
+        ({"M": 2**31 - 1}, None, ""),
+        ({"M": 2**31}, "M", "M is 2147483648, but arguments are 32-bit"),
+        ({"N": 2**31}, "N", "N is 2147483648, but arguments are 32-bit"),
+        ({"K": 2**31}, "K", "K is 2147483648, but arguments are 32-bit"),
+        ({"M": 1, "N": 1, "K": 2**30 - 128}, None, ""),
+        ({"M": 1, "N": 1, "K": 2**30}, "K", "rows of 2147483648 bytes, but the loop counts less"),
+        ({"M": 1, "lda": 2**31 - 8}, None, ""),
+        ({"M": 1, "lda": 2**31}, "lda", "lda is 2147483648, but arguments are 32-bit"),
+        ({"M": 128, "lda": 2**24 - 8}, None, ""),
+        ({"M": 128, "lda": 2**24}, "lda", "128 rows of A in a block span 4294967296 bytes"),
+        ({"M": 128, "K": 2**24}, "lda", "lda is 16777216: the 128 rows of A"),
+        ({"M": 1, "N": 127, "ldb": 2**24}, None, ""),
+        ({"M": 1, "N": 128, "ldb": 2**24}, "ldb", "128 rows of B in a block span"),
+        ({"M": 1, "N": 128, "K": 2**24}, "ldb", "ldb is 16777216: the 128 rows of B"),
+        ({"N": 2**22 - 1}, None, ""),
+        ({"N": 2**22}, "ldc", "ldc is 4194304: the 128 rows of C in a block span"),
+        ({"M": 1, "ldc": 2**22}, "ldc", "128 rows of C .* 2 GiB(.|\n)*keep ldc below 4194304"),
+        ({"M": "a"}, "M", "M is 'a', which is no whole number"),
+        ({"lda": 256.0}, "lda", "lda is 256.0, which is no whole number"),
+    ],
+    ids=str,
+)
+def test_sizes_that_32_bits_do_not_hold(
+    proved: CompiledSchedule, sizes: dict[str, int], field: str | None, message: str
+) -> None:
+    emitted = emit_kernel(proved, out_dtype="f32")
+    problem = {"M": 128, "N": 128, "K": 128, **sizes}
+    if field is None:
+        emitted.check_problem(**problem)
+        return
+    with pytest.raises(EmitError, match=message) as caught:
+        emitted.check_problem(**problem)
+    assert caught.value.field == field
+    assert caught.value.hint
+
+
 def test_targets_and_types(proved: CompiledSchedule) -> None:
     with pytest.raises(EmitError, match="target 'gfx1100' is not known"):
         emit_kernel(proved, target="gfx1100")

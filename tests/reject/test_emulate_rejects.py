@@ -33,8 +33,9 @@ def kernel(code: bytes = S_ENDPGM, **changes: Any) -> Kernel:
         "group_segment_bytes": 0,
         "private_segment_bytes": 0,
         "kernarg_bytes": 16,
-        "rsrc1": 0,
+        "rsrc1": 12 << 6 | 7,
         "rsrc2": 2 << 1 | 1 << 7,
+        "rsrc3": 7,
         "properties": 8,
         "preload": 0,
         "arguments": (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeloom import __version__
 from pipeloom.cli.common import (
     add_json,
     add_source,
@@ -48,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_emission(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="k.s for assembly, k.hsaco for a code object"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -98,23 +103,14 @@ class Emission:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as data, and what the kernel takes."""
-        counts = self.compiled.counts(Phase.KERNEL)
-        resources = self.kernel.resources
+        """The same as data, and how to launch the kernel."""
+        from pipeloom.emit import launch_record
+
         return {
-            "target": self.kernel.target,
-            "dtype": self.kernel.dtype,
+            **launch_record(self.kernel),
+            "pipeloom": __version__,
             "sync": self.sync,
-            "barriers": counts.barriers,
-            "verdict": self.kernel.status.name,
-            "resources": {
-                "vgprs": resources.vgprs,
-                "agprs": resources.agprs,
-                "sgprs": resources.sgprs,
-                "lds_bytes": resources.lds_bytes,
-                "waves": resources.waves,
-                "waves_per_simd": resources.waves_per_simd,
-            },
+            "barriers": self.compiled.counts(Phase.KERNEL).barriers,
         }
 
 
@@ -225,24 +221,40 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.output} ends in {suffix!r}",
             hint="use .s for assembly or .hsaco for a code object",
         )
+    beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
     found = emission(arguments)
     emitted = found.kernel
     if arguments.output:
         content = emitted.text if suffix == ".s" else assemble(emitted).data
         write_file(arguments.output, content)
+    if beside is not None:
+        write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
     if arguments.json:
         print_json(
             {
-                "name": emitted.name,
                 **found.to_dict(),
                 "lines": emitted.text.count("\n"),
                 "output": arguments.output,
+                "launch": None if beside is None else str(beside),
             }
         )
     elif arguments.output:
         print(found.summary())
         print(emitted.resources)
-        print(f"wrote {arguments.output}")
+        print(f"wrote {arguments.output}" + (f", and {beside}: how to launch it" if beside else ""))
     else:
         sys.stdout.write(emitted.text)
     return 0
+
+
+def _sidecar(output: str) -> Path:
+    """``k.json`` of ``k.hsaco``; a file of that name that is something else is not replaced."""
+    from pipeloom.emit import LAUNCH_FORMAT
+
+    path = Path(output).with_suffix(".json")
+    if path.is_file() and LAUNCH_FORMAT not in path.read_text(errors="replace"):
+        raise SpecError(
+            f"how to launch {output} would be written to {path}, which is something else",
+            hint="choose another name for the code object, or move that file away",
+        )
+    return path

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--m", type=int, default=256, help="rows of C (default 256)")
     parser.add_argument("--n", type=int, default=256, help="columns of C (default 256)")
     parser.add_argument("--k", type=int, default=512, help="depth of the sums (default 512)")
-    parser.add_argument("--seed", type=int, default=0, help="first seed (default 0)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="first seed (default 0)")
     parser.add_argument(
         "--timings",
         type=at_least(1),

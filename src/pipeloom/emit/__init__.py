@@ -1,5 +1,6 @@
 """Machine code from schedules. See docs/emitting.md."""
 
+from pipeloom.emit.addresses import advance_base
 from pipeloom.emit.allocate import Allocation, Resources
 from pipeloom.emit.assemble import CodeObject, assemble, assemble_text
 from pipeloom.emit.chips import CHIPS, Chip, chip_for
@@ -19,10 +20,12 @@ from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.kernel import EmittedKernel, SourceLine, emit_kernel
 from pipeloom.emit.layout import TileLayout, count_conflicts, layout_conflicts, layout_for
 from pipeloom.emit.plan import Plan, PlannedStep, plan_kernel
+from pipeloom.emit.record import LAUNCH_FORMAT, launch_record
 
 __all__ = [
     "CHIPS",
     "EMITTERS",
+    "LAUNCH_FORMAT",
     "Allocation",
     "Argument",
     "AssemblyError",
@@ -43,6 +46,7 @@ __all__ = [
     "Resources",
     "SourceLine",
     "TileLayout",
+    "advance_base",
     "assemble",
     "assemble_text",
     "check_hazards",
@@ -51,6 +55,7 @@ __all__ = [
     "default_geometry",
     "emit_kernel",
     "insert_wait_states",
+    "launch_record",
     "layout_conflicts",
     "layout_for",
     "plan_kernel",

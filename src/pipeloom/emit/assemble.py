@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from pipeloom.elf import read_sections
 from pipeloom.emit.faults import AssemblyError
 from pipeloom.emit.kernel import EmittedKernel, SourceLine
 
@@ -104,13 +105,8 @@ def _run(arguments: list[str], place: Path, line_map: Mapping[int, SourceLine]) 
 
 
 def _section(data: bytes, wanted: str) -> bytes:
-    """The content of a section of a 64-bit little-endian ELF."""
-    (table,) = struct.unpack_from("<Q", data, 0x28)
-    size, count, names = struct.unpack_from("<HHH", data, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + size * i) for i in range(count)]
-    strings = headers[names][4]
-    for header in headers:
-        start = strings + header[0]
-        if data[start : data.index(b"\0", start)].decode() == wanted:
-            return data[header[4] : header[4] + header[5]]
+    """The content of a section of the code object."""
+    for section in read_sections(data):
+        if section.name == wanted:
+            return section.data
     raise AssemblyError(f"the code object has no section {wanted}", hint="please report this")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pipeloom.emit.isa import (
+    Align,
     Comment,
     Instruction,
     Label,
@@ -46,6 +47,10 @@ class Code:
     def label(self, name: str) -> None:
         """Append a label; names are the caller's to keep distinct."""
         self.lines.append(Label(name))
+
+    def align(self) -> None:
+        """Start the next instruction on a cache line."""
+        self.lines.append(Align())
 
     def comment(self, text: str) -> None:
         """Append a line for the reader."""

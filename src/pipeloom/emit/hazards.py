@@ -24,7 +24,6 @@ from pipeloom.emit.isa import (
     M0,
     VCC,
     Bank,
-    Comment,
     Instruction,
     Label,
     Line,
@@ -198,7 +197,7 @@ def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, 
 
     Branches back are followed only if ``backwards``, and then nothing else is looked at again.
     """
-    kept = [at for at, line in enumerate(lines) if not isinstance(line, Comment)]
+    kept = [at for at, line in enumerate(lines) if isinstance(line, Instruction | Label)]
     program = [lines[at] for at in kept]
     facts = [_Facts.of(line) if isinstance(line, Instruction) else None for line in program]
     before = _predecessors(program)

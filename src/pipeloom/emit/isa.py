@@ -300,7 +300,21 @@ class Comment:
         return f"// {self.text}"
 
 
-Line = Instruction | Label | Comment
+S_NOP = 0xBF800000
+"""``s_nop 0`` in machine code, for padding that may be executed."""
+CACHE_LINE = 64
+"""Bytes of an instruction cache line, as LLVM pads code for gfx90a and later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """The next instruction starts a cache line; what is skipped are ``s_nop``."""
+
+    def __str__(self) -> str:
+        return f".p2alignl {CACHE_LINE.bit_length() - 1}, {S_NOP:#x}"
+
+
+Line = Instruction | Label | Comment | Align
 
 
 def _printed(operand: Operand) -> str:

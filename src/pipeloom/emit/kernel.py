@@ -20,25 +20,23 @@ from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.allocate import Allocation, Resources
 from pipeloom.emit.chips import chip_for
 from pipeloom.emit.code import Code
-from pipeloom.emit.entry import EmitRequest, MakeEmitter
+from pipeloom.emit.entry import Argument, EmitRequest, MakeEmitter
 from pipeloom.emit.faults import EmitError
 from pipeloom.emit.gate import Judge, pass_gate
 from pipeloom.emit.gemm import EMITTERS
-from pipeloom.emit.gemm.store import OUT_OF_RANGE
 from pipeloom.emit.gemm.tile import OUTPUT_BYTES, check_out_dtype
 from pipeloom.emit.hazard_check import require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.isa import Bank, Instruction, Line
 from pipeloom.emit.plan import plan_kernel
+from pipeloom.emit.problem import Problem, check_problem
 from pipeloom.emit.program import emit_program
 from pipeloom.emit.text import kernel_text
-from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.geometry import WAVE_LANES, KernelGeometry
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import Phase
 from pipeloom.verify import Status, verify
 
-OFFSET_LIMIT = 1 << 32
-"""Rows past the end of a matrix must not wrap around to its start."""
 ACCUMULATOR_BANKS = {"agpr": Bank.ACCUMULATOR, "vgpr": Bank.VECTOR}
 
 
@@ -70,6 +68,7 @@ class EmittedKernel:
     waves: int
     k_step: int
     k_min: int
+    arguments: tuple[Argument, ...]
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -102,45 +101,15 @@ class EmittedKernel:
     ) -> None:
         """Raise ``EmitError`` for a size that this kernel cannot compute.
 
-        Leading dimensions count elements and are K, K and N where left out.
+        Leading dimensions count elements and are K, K and N where left out. See ``problem``.
         """
-        for name, value in (("M", M), ("N", N)):
-            if value < 1:
-                raise EmitError(f"{name} is {value}", hint="it must be at least 1", field=name)
-        if self.k_min > K or (K - self.k_min) % self.k_step:
-            raise EmitError(
-                f"K is {K}, but the schedule starts with {self.k_min} and steps by {self.k_step}",
-                hint=f"choose K = {self.k_min} + n * {self.k_step}, or pad K with zeros",
-                field="K",
-            )
-        shape = self._shape()
-        size = shape.elem_bytes
-        for name, given, least in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
-            if given is not None and given < least:
-                raise EmitError(
-                    f"{name} is {given}, shorter than a row of {least}",
-                    hint="leading dimensions are in elements",
-                    field=name,
-                )
-            if given is not None and name != "ldc" and given * size % LOAD_BYTES:
-                raise EmitError(
-                    f"{name} is {given} elements of {size} bytes: rows of {name[2].upper()} are "
-                    "not 16-byte aligned",
-                    hint=f"pad it to a multiple of {LOAD_BYTES // size}",
-                    field=name,
-                )
-        for name, rows, stride, limit in (
-            ("lda", shape.BM, (lda or K) * size, OFFSET_LIMIT),
-            ("ldb", shape.BN, (ldb or K) * size, OFFSET_LIMIT),
-            ("ldc", shape.BM, (ldc or N) * OUTPUT_BYTES[self.out_dtype], OUT_OF_RANGE),
-        ):
-            if rows * stride >= limit:
-                raise EmitError(
-                    f"a block of {rows} rows of {stride} bytes spans {rows * stride} bytes of "
-                    f"{name[2].upper()}, but offsets reach {limit}",
-                    hint=f"make {name} smaller than {-(-limit // rows)} bytes, or the tile lower",
-                    field=name,
-                )
+        check_problem(
+            Problem(M, N, K, lda=lda, ldb=ldb, ldc=ldc),
+            self._shape(),
+            out_bytes=OUTPUT_BYTES[self.out_dtype],
+            k_min=self.k_min,
+            k_step=self.k_step,
+        )
 
 
 def emit_kernel(
@@ -221,6 +190,7 @@ def emit_kernel(
         waves=model.waves,
         k_step=plan.tiles_per_iteration * bk,
         k_min=model.tiles(model.min_trips) * bk,
+        arguments=made.arguments,
     )
 
 

@@ -2,7 +2,7 @@
 
   s_cmp_ge_i32 offset, end         no trip at all is legal
   s_cbranch_scc1 epilogue
-loop:
+loop:                              at the start of a cache line
   ...                              the schedule's kernel entries
   s_add_u32 offset, offset, advance
   s_cmp_lt_i32 offset, end
@@ -14,6 +14,7 @@ epilogue:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from pipeloom.emit.code import Code
 from pipeloom.emit.entry import EntryEmitter
@@ -24,6 +25,8 @@ from pipeloom.graph import describe_op
 from pipeloom.kernels import Counter
 from pipeloom.ops import OpTag
 
+_MESSAGES = frozenset({OpTag.SCHEDULE_BARRIER, OpTag.SCHED_GROUP_BARRIER, OpTag.NONE})
+"""Messages to a compiler; there is none between us and the machine."""
 _COUNTED = {Counter.VM: Unit.VMEM, Counter.LGKM: Unit.LDS}
 
 
@@ -31,22 +34,20 @@ def emit_program(emitter: EntryEmitter, plan: Plan, code: Code, name: str) -> No
     """The whole kernel, from setup to ``s_endpgm``."""
     emitter.setup(code)
     labels = _Labels(name)
-    for step in plan.prologue:
-        _emit_step(emitter, plan, step, code, labels)
+    _emit_steps(emitter, plan, plan.prologue, code, labels)
     if plan.loop:
         registers = emitter.loop
         loop, epilogue = labels.fresh("loop"), labels.fresh("epilogue")
         code("s_cmp_ge_i32", registers.offset, registers.end)
         code("s_cbranch_scc1", epilogue)
+        code.align()
         code.label(loop)
-        for step in plan.loop:
-            _emit_step(emitter, plan, step, code, labels)
+        _emit_steps(emitter, plan, plan.loop, code, labels)
         code("s_add_u32", registers.offset, registers.offset, registers.advance)
         code("s_cmp_lt_i32", registers.offset, registers.end)
         code("s_cbranch_scc1", loop)
         code.label(epilogue)
-    for step in plan.epilogue:
-        _emit_step(emitter, plan, step, code, labels)
+    _emit_steps(emitter, plan, plan.epilogue, code, labels)
     emitter.finish(code)
     code("s_endpgm")
 
@@ -59,6 +60,29 @@ class _Labels:
     def fresh(self, what: str) -> str:
         self._count += 1
         return f".L{self._name}_{what}_{self._count}"
+
+
+def _emit_steps(
+    emitter: EntryEmitter, plan: Plan, steps: Sequence[PlannedStep], code: Code, labels: _Labels
+) -> None:
+    """The entries of a phase; a run of messages to a compiler is one line for the reader."""
+    for silent, run in groupby(steps, lambda step: step.op.tag in _MESSAGES):
+        if silent:
+            code.comment(_describe_messages(list(run)))
+            continue
+        for step in run:
+            _emit_step(emitter, plan, step, code, labels)
+
+
+def _describe_messages(steps: Sequence[PlannedStep]) -> str:
+    first, last = steps[0], steps[-1]
+    if len(steps) == 1:
+        return str(Provenance(first.phase, first.slot, describe_op(first.op) + _origin(first)))
+    names = ", ".join(dict.fromkeys(describe_op(step.op) for step in steps))
+    return (
+        f"{first.phase.name.lower()}[{first.slot}] to [{last.slot}]: {names}: messages to a "
+        "compiler, no instruction"
+    )
 
 
 def _emit_step(
@@ -95,8 +119,6 @@ def _emit_op(emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code) -
             code.wait(lgkm=min(op.wait_value, Counter.LGKM.limit))
         case OpTag.SET_PRIO:
             code("s_setprio", op.wait_value)
-        case OpTag.SCHEDULE_BARRIER | OpTag.SCHED_GROUP_BARRIER | OpTag.NONE:
-            pass  # messages to a compiler; there is none between us and the machine
         case _:
             start = len(code.lines)
             emitter.entry(code, step)

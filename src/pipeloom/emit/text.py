@@ -10,8 +10,16 @@ from collections.abc import Sequence
 
 from pipeloom.emit.allocate import Resources
 from pipeloom.emit.entry import Argument
-from pipeloom.emit.isa import Instruction, Line
+from pipeloom.emit.isa import CACHE_LINE, S_NOP, Instruction, Line
 from pipeloom.geometry import WAVE_LANES
+
+CODE_OBJECT_VERSION = 5
+PREFETCHED_LINES = 16
+"""Cache lines that the instruction prefetch may read behind a kernel's end; LLVM fills as many on
+gfx90a and later (AMDGPUTargetStreamer, EmitCodeEnd)."""
+EXTRA_SGPRS = 6
+"""VCC, XNACK_MASK and FLAT_SCRATCH, which the assembler adds to ``next_free_sgpr`` on these chips
+and which count in the metadata."""
 
 
 def kernel_text(
@@ -27,6 +35,7 @@ def kernel_text(
         f"// {title}",
         f"// {resources}",
         f'.amdgcn_target "amdgcn-amd-amdhsa--{target}"',
+        f".amdhsa_code_object_version {CODE_OBJECT_VERSION}",
         ".text",
         f".globl {name}",
         ".p2align 8",
@@ -37,7 +46,12 @@ def kernel_text(
     for line in lines:
         out.append(f"  {line}" if isinstance(line, Instruction) else str(line))
         numbers.append(len(out))
-    out += [f".size {name}, .-{name}", ""]
+    out += [
+        f".size {name}, .-{name}",
+        f".p2alignl {CACHE_LINE.bit_length() - 1}, {S_NOP:#x}",
+        f".fill {PREFETCHED_LINES * CACHE_LINE // 4}, 4, {S_NOP:#x}",
+        "",
+    ]
     out += _descriptor(name, resources, _argument_bytes(arguments))
     out += _metadata(name, target, resources, arguments)
     return "\n".join(out) + "\n", numbers
@@ -92,7 +106,7 @@ def _metadata(
         f"    .group_segment_fixed_size: {resources.lds_bytes}",
         "    .private_segment_fixed_size: 0",
         "    .wavefront_size: 64",
-        f"    .sgpr_count: {resources.sgprs}",
+        f"    .sgpr_count: {resources.sgprs + EXTRA_SGPRS}",
         f"    .vgpr_count: {resources.accum_offset + resources.agprs}",
         f"    .agpr_count: {resources.agprs}",
         f"    .max_flat_workgroup_size: {threads}",

@@ -1,5 +1,6 @@
 """Execute AMD code objects on the CPU, and punish missing waits. See docs/emulator.md."""
 
+from pipeloom.emulate.arguments import Pitched
 from pipeloom.emulate.decode import Instruction, decode_kernel
 from pipeloom.emulate.faults import (
     CodeObjectError,
@@ -11,7 +12,13 @@ from pipeloom.emulate.faults import (
 from pipeloom.emulate.findings import Finding, FindingKind, LineMap, SourceLine
 from pipeloom.emulate.launch import RunResult, run_kernel
 from pipeloom.emulate.lines import map_lines
-from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument, load_code_object
+from pipeloom.emulate.loader import (
+    CodeObject,
+    Kernel,
+    KernelArgument,
+    KernelMetadata,
+    load_code_object,
+)
 from pipeloom.emulate.pending import Timing
 
 __all__ = [
@@ -23,8 +30,10 @@ __all__ = [
     "Instruction",
     "Kernel",
     "KernelArgument",
+    "KernelMetadata",
     "LaunchError",
     "LineMap",
+    "Pitched",
     "RunResult",
     "SourceLine",
     "StepLimitError",

@@ -1,7 +1,8 @@
 """Which bytes a vector memory instruction names: buffer descriptors and 64-bit global addresses.
 
 An access outside the buffer descriptor's range is defined (loads give 0, stores do nothing) and no
-finding; one inside the descriptor but outside every allocation is.
+finding; one inside the descriptor but outside every allocation is, and so is a descriptor that
+describes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
+from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.memory import Addresses
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.emulate.registers import VGPR, register_bits
@@ -20,6 +22,7 @@ from pipeloom.emulate.salu import signed
 from pipeloom.emulate.wave import Wave
 
 LaneList = npt.NDArray[np.intp]
+_NO_LANES: LaneList = np.empty(0, np.intp)
 
 OFF = 0x7F
 """The scalar address field's code for "none"."""
@@ -95,6 +98,41 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
     return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
 
 
+_RAW_BUFFER = 0x00027000
+"""Descriptor word 3 as compilers write it: data format 32, number format float."""
+_UNMODELLED = (
+    # (bits of word 3, shift, what they are), CDNA3 ISA "Buffer Resource Descriptor".
+    (0x3, 19, "user VM mode"),
+    (0x3, 21, "index stride"),
+    (0x1, 23, "add-tid"),
+    (0x1, 27, "non-volatile"),
+    (0x3, 30, "a type that is no buffer"),
+)
+
+
+def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
+    """Whether the descriptor describes memory; data format 0 does not, and is a finding.
+
+    Raises UnsupportedInstructionError for fields that change the address and are not modelled.
+    """
+    word = wave.s[resource + 3]
+    if wave.s[resource + 1] >> 31:
+        raise unsupported(instruction, "swizzled buffer descriptor")
+    for mask, shift, what in _UNMODELLED:
+        if word >> shift & mask:
+            raise unsupported(instruction, f"buffer descriptor with {what}, word 3 is {word:#x}")
+    if word >> 15 & 0xF:
+        return True
+    wave.group.report(
+        FindingKind.INVALID_DESCRIPTOR,
+        wave,
+        instruction,
+        f"s[{resource}:{resource + 3}] has data format 0, so it describes no memory "
+        f"(word 3 is {word:#x}; {_RAW_BUFFER:#x} is a raw buffer)",
+    )
+    return False
+
+
 def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate, int]:
     """Descriptor addressing: raw (stride 0) and structured without swizzle.
 
@@ -111,10 +149,11 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
         s = wave.s
         base = s[resource] | (s[resource + 1] & 0xFFFF) << 32
         stride, records = s[resource + 1] >> 16 & 0x3FFF, s[resource + 2]
-        if s[resource + 1] >> 31 or s[resource + 3] >> 23 & 1:
-            raise unsupported(instruction, "swizzled or add-tid buffer descriptor")
-        soffset = read_soffset(wave)
         lanes = wave.lane_numbers()
+        plain = s[resource + 3] == _RAW_BUFFER and not s[resource + 1] >> 31
+        if not plain and not _is_valid(wave, instruction, resource):
+            return Target(_NO_LANES, np.empty(0, np.int64), lanes)
+        soffset = read_soffset(wave)
         if offen:
             within = wave.v[row + idxen, lanes].astype(np.int64) + offset
         else:

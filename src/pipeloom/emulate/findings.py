@@ -27,6 +27,8 @@ class FindingKind(Enum):
     """Two LDS accesses to the same bytes, one a write, with no wait and barrier between them."""
     OUT_OF_BOUNDS = "out-of-bounds"
     """An access outside every buffer, outside LDS, or outside the wave's scratch."""
+    INVALID_DESCRIPTOR = "invalid-descriptor"
+    """A buffer descriptor of data format 0: its loads give 0 and its stores are lost."""
     BARRIER_MISMATCH = "barrier-mismatch"
     """A wave ended while others wait at a barrier it never reached."""
     TRAP = "trap"

@@ -10,21 +10,21 @@ Array arguments are passed by reference: after the run they hold what the kernel
 
 from __future__ import annotations
 
-import struct
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.emulate.arguments import Argument, Dim3, copy_back, pack_arguments
 from pipeloom.emulate.ds import is_sub_dword
 from pipeloom.emulate.faults import EmulateError, LaunchError
 from pipeloom.emulate.findings import Finding, LineMap
 from pipeloom.emulate.lds import LocalMemory
-from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument
+from pipeloom.emulate.limits import check_block, check_descriptor, check_registers
+from pipeloom.emulate.loader import CodeObject, Kernel
 from pipeloom.emulate.memory import GlobalMemory
 from pipeloom.emulate.pending import Timing
 from pipeloom.emulate.program import build_program
@@ -32,12 +32,6 @@ from pipeloom.emulate.registers import FLAT_SCRATCH, LANES, VGPR, lane_mask
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave
 from pipeloom.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
-
-Argument: TypeAlias = "npt.NDArray[Any] | np.generic | int | float | bytes | None"
-Dim3: TypeAlias = tuple[int, int, int]
-
-LDS_BYTES = {"gfx942": 64 * 1024, "gfx950": 160 * 1024}
-"""LDS per workgroup (vendor documents; see the chips' data in ``targets``)."""
 
 _PRELOAD_SKIP = 256
 """With preloaded kernarg SGPRs the entry skips the compatibility loads (LLVM AMDGPUUsage)."""
@@ -108,24 +102,19 @@ def run_kernel(
     except ValueError as error:
         choices = ", ".join(t.value for t in Timing)
         raise LaunchError(f"unknown timing {timing!r}", hint=f"one of: {choices}") from error
-    work_items = items[0] * items[1] * items[2]
-    if work_items > 1024:
-        raise LaunchError(f"block {items} has {work_items} work-items; the limit is 1024")
+    check_descriptor(kernel)
+    check_block(kernel, items, dynamic_lds)
     lds_bytes = kernel.group_segment_bytes + dynamic_lds
-    if lds_bytes > LDS_BYTES[kernel.arch]:
-        raise LaunchError(
-            f"the kernel asks for {lds_bytes} bytes of LDS; {kernel.arch} has "
-            f"{LDS_BYTES[kernel.arch]}"
-        )
     program = build_program(kernel.code, kernel.arch)
-    memory = GlobalMemory()
-    kernarg = _pack_arguments(kernel, args, memory, groups, items)
+    check_registers(kernel, program)
+    memory = GlobalMemory(seed)
+    kernarg, bound = pack_arguments(kernel, args, memory, groups, items)
     segment = memory.allocate("the kernarg segment", kernarg)
     ledger = Ledger(line_map or {}, max_findings)
     counts: Tally[str] = Tally()
     stopped: str | None = None
     granule = 1 if any(is_sub_dword(step.instruction.name) for step in program) else 4
-    waves = -(-work_items // LANES)
+    waves = -(-(items[0] * items[1] * items[2]) // LANES)
     try:
         with np.errstate(all="ignore"):
             for index in range(groups[0] * groups[1] * groups[2]):
@@ -153,7 +142,7 @@ def run_kernel(
         if not ledger.findings:
             raise
         stopped = error.message
-    _copy_back(args, memory)
+    copy_back(bound)
     return RunResult(
         tuple(ledger.findings), MappingProxyType(dict(sorted(counts.items()))), stopped
     )
@@ -166,81 +155,6 @@ def _dim3(value: Sequence[int], name: str) -> Dim3:
             f"{name} must be one to three positive numbers, got {tuple(value)}", field=name
         )
     return sizes[0], sizes[1], sizes[2]
-
-
-# --- arguments ------------------------------------------------------------------------------------
-
-
-def _pack_arguments(
-    kernel: Kernel, args: Sequence[Argument], memory: GlobalMemory, groups: Dim3, items: Dim3
-) -> npt.NDArray[np.uint8]:
-    wanted = kernel.explicit_arguments
-    if len(args) != len(wanted):
-        raise LaunchError(
-            f"kernel {kernel.name} takes {len(wanted)} arguments, got {len(args)}",
-            hint="in order: " + ", ".join(_describe(a) for a in wanted),
-        )
-    packed = bytearray(kernel.kernarg_bytes)
-    for position, (argument, value) in enumerate(zip(wanted, args, strict=True)):
-        data = _encode(argument, value, position, memory)
-        packed[argument.offset : argument.offset + argument.size] = data
-    hidden = {
-        "hidden_block_count_x": groups[0],
-        "hidden_block_count_y": groups[1],
-        "hidden_block_count_z": groups[2],
-        "hidden_group_size_x": items[0],
-        "hidden_group_size_y": items[1],
-        "hidden_group_size_z": items[2],
-        "hidden_grid_dims": 3,
-    }
-    for argument in kernel.arguments:
-        if argument.value_kind in hidden:
-            value = hidden[argument.value_kind].to_bytes(argument.size, "little")
-            packed[argument.offset : argument.offset + argument.size] = value
-    return np.frombuffer(bytes(packed), np.uint8)
-
-
-def _describe(argument: KernelArgument) -> str:
-    name = f"{argument.name}: " if argument.name else ""
-    kind = "array" if argument.is_pointer else "value"
-    return f"{name}{kind} of {argument.size} bytes"
-
-
-def _encode(
-    argument: KernelArgument, value: Argument, position: int, memory: GlobalMemory
-) -> bytes:
-    name = argument.name or f"arg {position}"
-    if argument.is_pointer:
-        if value is None:
-            return bytes(argument.size)
-        if not isinstance(value, np.ndarray):
-            raise LaunchError(
-                f"{name} is a pointer and needs a NumPy array, got {type(value).__name__}"
-            )
-        if not value.flags.c_contiguous:
-            raise LaunchError(f"{name} must be C-contiguous", hint="pass np.ascontiguousarray(x)")
-        octets = value.reshape(-1).view(np.uint8)
-        return memory.allocate(name, octets).base.to_bytes(8, "little")
-    if isinstance(value, bytes):
-        data = value
-    elif isinstance(value, np.generic):
-        data = value.tobytes()
-    elif isinstance(value, float):
-        data = struct.pack("<f" if argument.size == 4 else "<d", value)
-    elif isinstance(value, int):
-        data = (value & ((1 << 8 * argument.size) - 1)).to_bytes(argument.size, "little")
-    else:
-        raise LaunchError(f"{name} is a value and needs a number, got {type(value).__name__}")
-    if len(data) != argument.size:
-        raise LaunchError(f"{name} takes {argument.size} bytes, got {len(data)}")
-    return data
-
-
-def _copy_back(args: Sequence[Argument], memory: GlobalMemory) -> None:
-    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
-    for array, buffer in zip(arrays, memory.buffers, strict=False):
-        if array.flags.writeable and array.size:
-            array.reshape(-1).view(np.uint8)[:] = buffer.octets[: buffer.size]
 
 
 # --- initial registers ----------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
+from pipeloom.elf import Section, read_sections
 from pipeloom.emulate.faults import CodeObjectError
 from pipeloom.emulate.metadata import MetadataValue, parse_metadata
 
@@ -47,8 +49,27 @@ class KernelArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelMetadata:
+    """What the metadata note says of a kernel, beside its arguments; None where it is silent.
+
+    HIP launches by this note, the hardware by the descriptor: ``limits`` compares the two.
+    """
+
+    kernarg_bytes: int | None = None
+    group_segment_bytes: int | None = None
+    private_segment_bytes: int | None = None
+    wavefront_size: int | None = None
+    sgprs: int | None = None
+    vgprs: int | None = None
+    """VGPRs and AGPRs together."""
+    agprs: int | None = None
+    max_work_items: int | None = None
+    required_block: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's code and the descriptor fields that decide its initial registers."""
+    """A kernel's code, its descriptor, and what its metadata says of it."""
 
     name: str
     arch: str
@@ -58,10 +79,17 @@ class Kernel:
     kernarg_bytes: int
     rsrc1: int
     rsrc2: int
+    rsrc3: int
     properties: int
     preload: int
     arguments: tuple[KernelArgument, ...]
     uses_private_segment: bool
+    metadata: KernelMetadata = KernelMetadata()
+
+    @property
+    def kernarg_size(self) -> int:
+        """Bytes of the kernarg segment; 0 in the descriptor leaves it to the metadata."""
+        return self.kernarg_bytes or self.metadata.kernarg_bytes or 0
 
     @property
     def preload_dwords(self) -> int:
@@ -101,15 +129,7 @@ class CodeObject:
         return "name one of: " + (", ".join(sorted(self.kernels)) or "(none)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    kind: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    entry_size: int
-    data: bytes
+_Described: TypeAlias = tuple[tuple[KernelArgument, ...], KernelMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +156,7 @@ def load_code_object(source: bytes | str | os.PathLike[str]) -> CodeObject:
         )
     try:
         return _load(elf)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise CodeObjectError(f"the ELF file is cut short or malformed: {error}") from error
 
 
@@ -153,14 +173,14 @@ def _load(elf: bytes) -> CodeObject:
             f"the code object is for machine {flags & 0xFF:#x}, which the emulator does not model",
             hint="assemble for " + " or ".join(sorted(_MACHINE_NAMES.values())),
         )
-    sections = _sections(elf)
+    sections = read_sections(elf)
     symbols = _symbols(sections)
-    arguments = _arguments(sections)
+    described = _described(sections)
     functions = {symbol.name: symbol for symbol in symbols}
     kernels: dict[str, Kernel] = {}
     for symbol in symbols:
         if symbol.name.endswith(".kd"):
-            kernel = _kernel(symbol, functions, sections, arch, arguments)
+            kernel = _kernel(symbol, functions, sections, arch, described)
             kernels[kernel.name] = kernel
     if not kernels:
         raise CodeObjectError(
@@ -170,20 +190,7 @@ def _load(elf: bytes) -> CodeObject:
     return CodeObject(arch, MappingProxyType(kernels))
 
 
-def _sections(elf: bytes) -> list[_Section]:
-    table = struct.unpack_from("<Q", elf, 40)[0]
-    count = struct.unpack_from("<H", elf, 60)[0]
-    sections: list[_Section] = []
-    for index in range(count):
-        _, kind, _, address, offset, size, link, _, _, entry_size = struct.unpack_from(
-            "<IIQQQQIIQQ", elf, table + 64 * index
-        )
-        data = b"" if kind == 8 else elf[offset : offset + size]
-        sections.append(_Section(kind, address, offset, size, link, entry_size, data))
-    return sections
-
-
-def _symbols(sections: list[_Section]) -> list[_Symbol]:
+def _symbols(sections: list[Section]) -> list[_Symbol]:
     found: dict[str, _Symbol] = {}
     for table in sections:
         if table.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
@@ -197,7 +204,7 @@ def _symbols(sections: list[_Section]) -> list[_Symbol]:
     return list(found.values())
 
 
-def _bytes_at(sections: list[_Section], address: int, size: int) -> bytes:
+def _bytes_at(sections: list[Section], address: int, size: int) -> bytes:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             start = address - section.address
@@ -208,9 +215,9 @@ def _bytes_at(sections: list[_Section], address: int, size: int) -> bytes:
 def _kernel(
     symbol: _Symbol,
     functions: Mapping[str, _Symbol],
-    sections: list[_Section],
+    sections: list[Section],
     arch: str,
-    arguments: Mapping[str, tuple[KernelArgument, ...]],
+    described: Mapping[str, _Described],
 ) -> Kernel:
     name = symbol.name.removesuffix(".kd")
     descriptor = _bytes_at(sections, symbol.value, 64)
@@ -218,7 +225,8 @@ def _kernel(
         raise CodeObjectError(f"the descriptor of kernel {name} is cut short")
     group, private, kernarg = struct.unpack_from("<III", descriptor, 0)
     entry = symbol.value + struct.unpack_from("<q", descriptor, 16)[0]
-    rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIHH", descriptor, 48)
+    rsrc3, rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIIHH", descriptor, 44)
+    arguments, metadata = described.get(name, ((), KernelMetadata()))
     function = functions.get(name)
     if function is not None and function.value == entry and function.size:
         size = function.size
@@ -233,23 +241,25 @@ def _kernel(
         kernarg_bytes=kernarg,
         rsrc1=rsrc1,
         rsrc2=rsrc2,
+        rsrc3=rsrc3,
         properties=properties,
         preload=preload,
-        arguments=arguments.get(name, ()),
+        arguments=arguments,
         uses_private_segment=bool(rsrc2 & 1),
+        metadata=metadata,
     )
 
 
-def _rest_of_section(sections: list[_Section], address: int) -> int:
+def _rest_of_section(sections: list[Section], address: int) -> int:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             return section.address + section.size - address
     raise CodeObjectError(f"the kernel's entry {address:#x} lies in no section")
 
 
-def _arguments(sections: list[_Section]) -> dict[str, tuple[KernelArgument, ...]]:
+def _described(sections: list[Section]) -> dict[str, _Described]:
     document = _metadata(sections)
-    result: dict[str, tuple[KernelArgument, ...]] = {}
+    result: dict[str, _Described] = {}
     kernels = document.get("amdhsa.kernels")
     if not isinstance(kernels, list):
         return result
@@ -259,8 +269,29 @@ def _arguments(sections: list[_Section]) -> dict[str, tuple[KernelArgument, ...]
         name = str(kernel.get(".symbol", "")).removesuffix(".kd")
         listed = kernel.get(".args")
         entries = listed if isinstance(listed, list) else []
-        result[name] = tuple(_argument(entry) for entry in entries if isinstance(entry, dict))
+        arguments = tuple(_argument(entry) for entry in entries if isinstance(entry, dict))
+        result[name] = arguments, _kernel_metadata(kernel)
     return result
+
+
+def _kernel_metadata(entry: Mapping[str, MetadataValue]) -> KernelMetadata:
+    def number(key: str) -> int | None:
+        value = entry.get(key)
+        return value if isinstance(value, int) else None
+
+    block = entry.get(".reqd_workgroup_size")
+    sizes = [v for v in block if isinstance(v, int)] if isinstance(block, list) else []
+    return KernelMetadata(
+        kernarg_bytes=number(".kernarg_segment_size"),
+        group_segment_bytes=number(".group_segment_fixed_size"),
+        private_segment_bytes=number(".private_segment_fixed_size"),
+        wavefront_size=number(".wavefront_size"),
+        sgprs=number(".sgpr_count"),
+        vgprs=number(".vgpr_count"),
+        agprs=number(".agpr_count"),
+        max_work_items=number(".max_flat_workgroup_size"),
+        required_block=(sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None,
+    )
 
 
 def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
@@ -272,7 +303,7 @@ def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
     )
 
 
-def _metadata(sections: list[_Section]) -> dict[str, MetadataValue]:
+def _metadata(sections: list[Section]) -> dict[str, MetadataValue]:
     for section in sections:
         if section.kind != _SHT_NOTE:
             continue

@@ -1,12 +1,16 @@
 """Global memory: the kernel's buffers at made-up addresses, with bounds.
 
 Each buffer lies 4 GiB or more from the next, so an address that strays out of one never falls
-into another. Buffers are copied in and out: a kernel cannot touch the caller's arrays
-except through a store, and reads past an array's end are noticed even in the same page.
+into another, not even one that lost a carry. Most buffers straddle a multiple of 4 GiB, at a seeded
+place: address arithmetic in 32 bits, or a carry that is dropped, goes astray. All start at a
+multiple of 256 bytes, as allocations on a GPU do. Buffers are copied in and out: a kernel cannot
+touch the caller's arrays except through a store, and reads past an array's end are noticed even in
+the same page.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +22,9 @@ Octets = npt.NDArray[np.uint8]
 
 _FIRST_BASE = 0x7E00_0000_0000
 _SPACING = 1 << 32
+_ALIGNMENT = 256
+_STRADDLING = 0.75
+"""Share of the buffers that lie across a multiple of 4 GiB, if they are long enough."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,18 +41,42 @@ class Buffer:
 class GlobalMemory:
     """All buffers of a launch."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self.buffers: list[Buffer] = []
         self._next = _FIRST_BASE
+        self._places = random.Random(seed)
 
     def allocate(self, name: str, content: Octets) -> Buffer:
         """A new buffer holding a copy of ``content``."""
+        return self._add(name, self._place(content.size), content)
+
+    def allocate_rows(self, name: str, content: Octets, pitch: int) -> list[Buffer]:
+        """The rows of a two-dimensional ``content``, ``pitch`` bytes apart, nothing in between."""
+        base = self._place((len(content) - 1) * pitch + content.shape[1])
+        return [
+            self._add(f"row {i} of {name}", base + i * pitch, row) for i, row in enumerate(content)
+        ]
+
+    def _add(self, name: str, base: int, content: Octets) -> Buffer:
         padded = np.zeros((content.size + 3) & ~3, np.uint8)
         padded[: content.size] = content
-        buffer = Buffer(name, self._next, content.size, padded, padded.view(np.uint32))
-        self._next += (content.size // _SPACING + 1) * _SPACING + _SPACING
+        buffer = Buffer(name, base, content.size, padded, padded.view(np.uint32))
         self.buffers.append(buffer)
         return buffer
+
+    def _place(self, size: int) -> int:
+        """Where a buffer of this many bytes starts; 4 GiB before and after it are free."""
+        boundary = self._next + -(-size // _SPACING) * _SPACING
+        inside = (size - 1) // _ALIGNMENT
+        straddles = self._places.random() < _STRADDLING and inside > 0
+        if straddles:
+            # Anywhere, or near the start: among the columns of a matrix's first rows.
+            reach = self._places.choice((inside, min(inside, 16)))
+            base = boundary - _ALIGNMENT * self._places.randint(1, reach)
+        else:
+            base = boundary + _ALIGNMENT * self._places.randrange(1 << 16)
+        self._next = -(-(base + size) // _SPACING) * _SPACING + _SPACING
+        return base
 
     def find(self, address: int) -> Buffer | None:
         """The buffer that holds this address."""

@@ -167,21 +167,8 @@ def test_depths_that_do_not_fit(name: str, target: str) -> None:
             run_gemm(emitted, ready, M=8, N=8, K=depth)
 
 
-def test_blocks_longer_than_offsets_reach() -> None:
-    """Rows past M would wrap around to the first ones: such strides are refused."""
-    emitted = kernel("single_buffer", "gfx942", "bf16", "f32").emitted
-    emitted.check_problem(2, 8, 128, ldc=(1 << 23) - 1)
-    emitted.check_problem(2, 8, 128, lda=(1 << 25) - 8, ldb=(1 << 25) - 8)
-    with pytest.raises(EmitError, match=r"64 rows of 33554432 bytes spans 2147483648 bytes of C"):
-        emitted.check_problem(2, 8, 128, ldc=1 << 23)
-    for name in ("lda", "ldb"):
-        with pytest.raises(EmitError, match=rf"spans 4294967296 bytes of {name[2].upper()}, but"):
-            emitted.check_problem(2, 8, 128, **{name: 1 << 25})
-    with pytest.raises(EmitError, match="offsets reach 2147483648"):
-        emitted.check_problem(2, 1 << 23, 128)
-
-
 TILES: list[tuple[str, str, str, Shape]] = [
+    ("four_wave", "gfx950", "bf16", (64, 64, 256, 16, 32)),
     ("ping_pong", "gfx950", "bf16", (256, 256, 32, 16, 32)),
     ("ping_pong", "gfx950", "fp8", (384, 128, 128, 16, 128)),
     ("four_wave", "gfx950", "fp16", (128, 128, 128, 32, 16)),

@@ -30,6 +30,18 @@ def test_the_example_sums(example: ModuleType, rows: int) -> None:
     assert example.main(batch=2, rows=rows)
 
 
+def test_its_bases_are_64_bits_wide(example: ModuleType) -> None:
+    """Workgroup b starts b * K * 1024 bytes in, which 32 bits do not hold."""
+    kernel = example.RowSumKernel()
+    compiled = synchronize(example.row_sum_schedule(), kernel)
+    emitted = emit_kernel(compiled, kernel=kernel, emitter=example.RowSumEmitter, dtype="f32")
+    names = [str(line).split()[0] for line in emitted.lines]
+    assert names.count("s_mul_hi_u32") == names.count("s_addc_u32") == 2
+    high = [str(line) for line in emitted.lines if str(line).startswith(("s_mul_hi", "s_addc"))]
+    for product, total in zip(high[::2], high[1::2], strict=True):
+        assert product.split()[1].rstrip(",") == total.split()[-1], "the high half is added"
+
+
 def test_its_loads_stay_in_flight(example: ModuleType) -> None:
     kernel = example.RowSumKernel()
     compiled = synchronize(example.row_sum_schedule(), kernel)

@@ -7,18 +7,15 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pipeloom.emit import assemble_text
 from pipeloom.emulate import CodeObject, RunResult, load_code_object, run_kernel
 
 Words = npt.NDArray[np.uint32]
@@ -68,18 +65,7 @@ amdhsa.kernels:
 @lru_cache(maxsize=512)
 def assemble(text: str, arch: str) -> bytes:
     """Assembly text to a linked code object."""
-    with TemporaryDirectory() as folder:
-        source, obj, out = (Path(folder) / name for name in ("k.s", "k.o", "k.hsaco"))
-        source.write_text(text)
-        zig = [sys.executable, "-m", "ziglang"]
-        target = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
-        for command in (
-            [*zig, "clang", *target, "-c", str(source), "-o", str(obj)],
-            [*zig, "ld.lld", "-shared", str(obj), "-o", str(out)],
-        ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-        return out.read_bytes()
+    return assemble_text(text, arch)
 
 
 def kernel_text(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeloom.emit.addresses import advance_base
 from pipeloom.emit.code import Code
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape, bit_weights
@@ -59,14 +60,14 @@ def describe_buffers(code: Code, tile: GemmTile) -> None:
         code.comment(f"buffer {name}: from this block's first row to the last of the matrix")
         code("s_mul_i32", s.SCRATCH, group, operand.rows)
         code("s_sub_u32", s.LEFT[name], size, s.SCRATCH)
-        _advance(code, buffer, s.SCRATCH, s.STRIDE[name])
+        advance_base(code, buffer, s.SCRATCH, s.STRIDE[name], s.WIDE_SCRATCH)
         code("s_min_u32", s.SCRATCH, s.LEFT[name], operand.rows)
         code("s_mul_i32", buffer.part(2), s.SCRATCH, s.STRIDE[name])
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
     buffer = s.BUFFER["C"]
     code.comment("buffer C: this block, up to the last element of the matrix")
     code("s_mul_i32", s.SCRATCH, s.GROUP_M, tile.a.rows)
-    _advance(code, buffer, s.SCRATCH, s.STRIDE["C"])
+    advance_base(code, buffer, s.SCRATCH, s.STRIDE["C"], s.WIDE_SCRATCH)
     code("s_mul_i32", s.SCRATCH, s.GROUP_N, tile.b.rows * tile.out_bytes)
     code("s_add_u32", buffer.part(0), buffer.part(0), s.SCRATCH)
     code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
@@ -77,16 +78,6 @@ def describe_buffers(code: Code, tile: GemmTile) -> None:
     code("s_mul_i32", s.SCRATCH, s.SCRATCH, tile.out_bytes)
     code("s_add_u32", buffer.part(2), buffer.part(2), s.SCRATCH)
     code("s_mov_b32", buffer.part(3), RAW_BUFFER)
-
-
-def _advance(code: Code, buffer: Register, rows: Register, stride: Register) -> None:
-    """Move a buffer's 48-bit base by rows * stride."""
-    low, high = s.WIDE_SCRATCH.part(0), s.WIDE_SCRATCH.part(1)
-    code("s_mul_i32", low, rows, stride)
-    code("s_mul_hi_u32", high, rows, stride)
-    code("s_add_u32", buffer.part(0), buffer.part(0), low)
-    code("s_addc_u32", buffer.part(1), buffer.part(1), high)
-    code("s_and_b32", buffer.part(1), buffer.part(1), 0xFFFF)
 
 
 def start_loop(code: Code, tile: GemmTile, first_tiles: int, groups: tuple[int, ...]) -> None:
