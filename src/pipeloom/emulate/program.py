@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pipeloom.emulate import compare, control, ds, ds_permute, mfma, packed, salu, vmem
+from pipeloom.emulate import (
+    compare,
+    control,
+    dot,
+    ds,
+    ds_atomics,
+    ds_permute,
+    mfma,
+    packed,
+    salu,
+    vmem,
+)
 from pipeloom.emulate.decode import Instruction, decode_kernel
 from pipeloom.emulate.faults import EmulateError
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import build_op
 from pipeloom.emulate.valu_convert import CONVERT_OPS, float8_ops
+from pipeloom.emulate.valu_double import DOUBLE_OPS
 from pipeloom.emulate.valu_float import FLOAT_OPS
+from pipeloom.emulate.valu_half import HALF_OPS
 from pipeloom.emulate.valu_integer import INTEGER_OPS
+from pipeloom.emulate.valu_scaled import build_scaled
+from pipeloom.emulate.valu_short import SHORT_OPS
 from pipeloom.emulate.valu_special import build_special
+from pipeloom.emulate.valu_wide import build_wide
 from pipeloom.emulate.wave import Wave
 
-VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS}
+VECTOR_OPS = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS, **HALF_OPS, **DOUBLE_OPS, **CONVERT_OPS}
 _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 
 
@@ -51,12 +67,19 @@ def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
         or salu.build(instruction)
         or mfma.build(instruction, arch)
         or ds_permute.build(instruction)
+        or ds_atomics.build(instruction)
         or ds.build(instruction)
         or vmem.build(instruction, arch)
+        or dot.build(instruction)
         or packed.build(instruction)
     )
     if step is None and instruction.encoding in _VECTOR_ENCODINGS:
-        step = compare.build(instruction) or build_special(instruction)
+        step = (
+            compare.build(instruction)
+            or build_special(instruction)
+            or build_wide(instruction)
+            or build_scaled(instruction)
+        )
         if step is None:
             op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
             if op is not None:
