@@ -282,6 +282,8 @@ def cases() -> Iterator[Case]:
     yield _gemm("fp16", (4, 64, 64), (4, 64, 64), warps=1, family="thin GEMM")
     yield _gemm("fp16", (64, 4, 64), (64, 4, 64), warps=1, family="thin GEMM")
     yield _gemm("fp32", (8, 16, 16), (8, 16, 32), warps=1, family="thin GEMM")
+    for kind in ("bf16", "i8", "fp32"):
+        yield _gemm(kind, (4, 64, 64), (8, 64, 64), warps=1, family="thin GEMM")
     for left, right in (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e2m1"), ("e4m3", "e2m1"),
                         ("bf16", "e2m1"), ("fp16", "e4m3")):  # fmt: skip
         yield _scaled(left, right)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.ds import is_sub_dword
-from pipeloom.emulate.faults import EmulateError, LaunchError
+from pipeloom.emulate.faults import EmulateError, LaunchError, UnsupportedInstructionError
 from pipeloom.emulate.findings import Finding, LineMap
 from pipeloom.emulate.lds import LocalMemory
 from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument
@@ -117,7 +117,12 @@ def run_kernel(
             f"the kernel asks for {lds_bytes} bytes of LDS; {kernel.arch} has "
             f"{LDS_BYTES[kernel.arch]}"
         )
-    program = build_program(kernel.code, kernel.arch)
+    try:
+        program = build_program(kernel.code, kernel.arch)
+    except UnsupportedInstructionError as error:
+        raise UnsupportedInstructionError(
+            f"{kernel.name} ({kernel.arch}): {error.message}", hint=error.hint
+        ) from error
     memory = GlobalMemory()
     kernarg = _pack_arguments(kernel, args, memory, groups, items)
     segment = memory.allocate("the kernarg segment", kernarg)

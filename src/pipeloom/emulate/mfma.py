@@ -74,10 +74,14 @@ def _shape(instruction: Instruction, arch: str) -> Shape:
         raise unsupported(instruction)
     result, kind = match[1], match[5]
     a, b = operand_formats(kind, instruction, arch)
+    blocks = int(match[4] or 1)
     fields = instruction.fields
-    if kind not in ("f8f6f4", "xf32") and any(fields[n] for n in ("cbsz", "abid", "blgp")):
-        raise unsupported(instruction, "broadcast and negation modifiers cbsz, abid, blgp")
-    return Shape(int(match[2]), int(match[3]), int(match[4] or 1), a, b, result)
+    if kind not in ("f8f6f4", "xf32"):
+        if fields["blgp"]:
+            raise unsupported(instruction, f"blgp:{fields['blgp']}")
+        if fields["cbsz"] and not (fields["abid"] < 1 << fields["cbsz"] <= blocks):
+            raise unsupported(instruction, f"cbsz:{fields['cbsz']} abid:{fields['abid']}")
+    return Shape(int(match[2]), int(match[3]), blocks, a, b, result)
 
 
 def build(instruction: Instruction, arch: str) -> Step | None:
@@ -99,6 +103,8 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if "_scale_" in instruction.name:
         scale = _scales(instruction, shape.side, shape.depth)
     left_of, right_of = _gatherer(shape, shape.a), _gatherer(shape, shape.b)
+    if shape.blocks > 1 and fields["cbsz"]:
+        left_of = _broadcast(left_of, shape.blocks, fields["cbsz"], fields["abid"])
     spread = _spreader(shape)
 
     def run(wave: Wave) -> None:
@@ -140,6 +146,14 @@ def _gatherer(shape: Shape, operand: Format) -> Callable[[Words], Values]:
         .transpose(1, 2, 0, 3)
         .reshape(blocks, side, depth)
     )
+
+
+def _broadcast(
+    gather: Callable[[Words], Values], blocks: int, size: int, chosen: int
+) -> Callable[[Words], Values]:
+    """cbsz and abid: of every 2**cbsz blocks of A, block number abid serves them all."""
+    source = np.arange(blocks) >> size << size | chosen
+    return lambda rows: gather(rows)[source]
 
 
 def _spreader(shape: Shape) -> Callable[[Values, Values], Words]:

@@ -17,7 +17,7 @@ from pipeloom.emulate import (
     vmem,
 )
 from pipeloom.emulate.decode import Instruction, decode_kernel
-from pipeloom.emulate.faults import EmulateError
+from pipeloom.emulate.faults import EmulateError, UnsupportedInstructionError
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import build_op
@@ -40,13 +40,31 @@ _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     """The steps of a kernel, kept by code bytes: they hold no state of a run.
 
-    Raises UnsupportedInstructionError for the first instruction that is not modelled, before
-    anything is executed.
+    Raises UnsupportedInstructionError when instructions are not modelled, before anything is
+    executed; the message names the first, with its place, and every other by name.
     """
     instructions = decode_kernel(code)
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
-    steps = [_build(instruction, arch, places) for instruction in instructions]
+    steps: list[Step] = []
+    refused: dict[str, UnsupportedInstructionError] = {}
+    for instruction in instructions:
+        try:
+            steps.append(_build(instruction, arch, places))
+        except UnsupportedInstructionError as error:
+            refused.setdefault(instruction.name, error)
+    if refused:
+        raise _refusal(refused)
     return (*steps, _past_the_end(len(code)))
+
+
+def _refusal(refused: dict[str, UnsupportedInstructionError]) -> UnsupportedInstructionError:
+    first, *others = refused.values()
+    if not others:
+        return first
+    rest = ", ".join(list(refused)[1:])
+    return UnsupportedInstructionError(
+        f"{first.message}; nor are {len(others)} more: {rest}", hint=first.hint
+    )
 
 
 def _past_the_end(pc: int) -> Step:

@@ -26,6 +26,7 @@ from pipeloom.emulate.registers import LANES, VCC, VGPR
 from pipeloom.emulate.screening import (
     check_in_flight,
     check_sources,
+    screen_bits,
     screen_copy,
     settle_writes,
 )
@@ -271,7 +272,7 @@ def _truth_table(instruction: Instruction) -> Step:
                 result |= term
         write(wave, result)
 
-    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction))
+    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
 
 
 def _mask_count(instruction: Instruction, *, upper: bool) -> Step:

@@ -13,6 +13,7 @@ from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.division import DOUBLE, SINGLE, division_fused, division_scale
 from pipeloom.emulate.operands import long_reader, source_bits, unsupported, word_reader
 from pipeloom.emulate.registers import LANES, VCC, VGPR, WORD, register_bits
+from pipeloom.emulate.screening import screen_reads, screen_upper
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import Op, result_writer, source_codes, source_reader, words_of
 from pipeloom.emulate.wave import Lanes, Wave, lanes_of, mask_of
@@ -100,7 +101,8 @@ def _multiply_add_long(instruction: Instruction, *, signed: bool) -> Step:
 
     reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2], 2)
     writes = register_bits(target, 2) | register_bits(carry, 2)
-    return Step(instruction, run, reads, writes)
+    screen = screen_upper([codes[2] + 1], target + 1) if codes[2] >= VGPR else screen_reads
+    return Step(instruction, run, reads, writes, screen)
 
 
 # --- division helpers -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Vector memory: buffer and global instructions, and loads straight into LDS.
+"""Vector memory: buffer, global and flat instructions, and loads straight into LDS.
 
 All count in vmcnt, stores included, and retire in order. Addresses and store data are taken at
 issue; the data moves when the operation lands.
@@ -7,6 +7,7 @@ issue; the data moves when the operation lands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -54,9 +55,9 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if name in ("buffer_wbl2", "buffer_inv"):
         return Step(instruction, lambda wave: None)
     space, verb, *rest = name.split("_")
-    if verb == "atomic" and space in ("buffer", "global"):
+    if verb == "atomic" and space in ("buffer", "global", "flat"):
         return build_atomic(instruction)
-    if space in ("flat", "tbuffer") or verb not in ("load", "store"):
+    if space == "tbuffer" or verb not in ("load", "store"):
         raise unsupported(instruction)
     into_lds = bool(instruction.fields.get("lds")) or rest[0] == "lds"
     key = "_".join(rest[1:] if rest[0] == "lds" else rest)
@@ -68,7 +69,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
         if not (transfer.size <= 4 or wide):
             raise unsupported(instruction, f"{transfer.size} bytes per lane into LDS on {arch}")
     if space == "scratch":
-        if into_lds or transfer.size < 4:
+        if into_lds:
             raise unsupported(instruction)
         return build_scratch(instruction, transfer, verb == "store")
     if space == "buffer":
@@ -80,9 +81,26 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if into_lds:
         return _load_to_lds(instruction, transfer, locate, reads)
     row = instruction.fields[data_field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
-    if verb == "store":
-        return _store(instruction, transfer, locate, reads, row)
-    return _load(instruction, transfer, locate, reads, row)
+    build_access = _store if verb == "store" else _load
+    step = build_access(instruction, transfer, locate, reads, row)
+    return _flat(step) if space == "flat" else step
+
+
+def _flat(step: Step) -> Step:
+    """A flat access counts in lgkmcnt as well, out of order: both must be waited for.
+
+    Addresses are those of global memory; the apertures of LDS and scratch are not modelled.
+    """
+    access, written = step.run, step.writes
+
+    def run(wave: Wave) -> None:
+        access(wave)
+        lanes = wave.exec_mask if written else 0
+        wave.group.issue(
+            wave, Pending(step.instruction, Counter.SMEM, lambda: None, written, lanes)
+        )
+
+    return replace(step, run=run)
 
 
 def _report_outside(
