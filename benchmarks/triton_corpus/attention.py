@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import triton
 import triton.language as tl
-
 from benchmarks.triton_corpus.harness import Case, Expected, Trial
 from benchmarks.triton_corpus.numbers import EPSILON, decode, encode
 
@@ -41,9 +40,7 @@ def attention(
         fade = tl.math.exp2(top - new)
         total = total * fade + tl.sum(p, 1)
         values = tl.load(v + (s + rn)[:, None] * D + rd[None, :], mask=inside[:, None], other=0.0)
-        acc = tl.dot(
-            p.to(values.dtype), values, acc * fade[:, None], input_precision=PRECISION
-        )
+        acc = tl.dot(p.to(values.dtype), values, acc * fade[:, None], input_precision=PRECISION)
         top = new
     tl.store(lse + rm, top + tl.math.log2(total), mask=rm < S)
     result = (acc / total[:, None]).to(out.dtype.element_ty)
@@ -74,7 +71,7 @@ def _attention(
             ],
         )
 
-    types = {name: f"*{kind}" for name in ("q", "k", "v", "out")}
+    types = dict.fromkeys(("q", "k", "v", "out"), f"*{kind}")
     types |= {"lse": "*fp32", "scale": "fp32", "S": "i32"}
     fixed = {"D": depth, "BM": tile[0], "BN": tile[1], "CAUSAL": causal, "PRECISION": "ieee"}
     parts = [kind, f"D {depth}", f"{tile[0]}x{tile[1]}", f"{warps} warps"]

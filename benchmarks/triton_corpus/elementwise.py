@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
-
-from benchmarks.triton_corpus.harness import ARCHS, Case, Expected, Trial
+from benchmarks.triton_corpus.harness import Case, Expected, Trial
 from benchmarks.triton_corpus.numbers import DTYPES, EPSILON, Array, decode, encode, is_float
+from triton.language.extra import libdevice
 
 SIZE = 700
 
@@ -300,9 +298,11 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "umulhi": lambda a, b: (a.astype(object) * b.astype(object)) >> (8 * a.dtype.itemsize),
     "rotate": lambda a, b: (a << 13) | (a >> 19) ^ ~b,
     "popcount": lambda a, b: np.array(
-        [(int(p) & 0xFFFFFFFF).bit_count() + 32 - (int(q) & 0xFFFFFFFF).bit_length()
-         for p, q in zip(a, b, strict=True)]
-    ),  # fmt: skip
+        [
+            (int(p) & 0xFFFFFFFF).bit_count() + 32 - (int(q) & 0xFFFFFFFF).bit_length()
+            for p, q in zip(a, b, strict=True)
+        ]
+    ),
 }
 
 
@@ -438,7 +438,9 @@ def _random_bits() -> Case:
     def prepare(rng: np.random.Generator) -> Trial:
         seed = int(rng.integers(1, 1 << 31))
         out = np.zeros(SIZE, np.int32)
-        return Trial([out, seed, SIZE], [Expected(0, "i32", philox(seed, np.arange(SIZE)).view(np.int32))])
+        return Trial(
+            [out, seed, SIZE], [Expected(0, "i32", philox(seed, np.arange(SIZE)).view(np.int32))]
+        )
 
     types = {"out": "*i32", "seed": "i32", "n": "i32"}
     return Case("random numbers", "philox", random_bits, types, {"B": 256}, prepare, (3,))
@@ -479,14 +481,40 @@ def cases() -> Iterator[Case]:
     yield _vector_add("bf16", 2048, 8)
     for name in _UNARY:
         yield _unary(name, "fp32")
-    for name in ("exp", "log", "sqrt", "floor", "abs", "gelu", "reciprocal", "relu", "erf", "sin", "sin wide", "tanh"):
+    for name in (
+        "exp",
+        "log",
+        "sqrt",
+        "floor",
+        "abs",
+        "gelu",
+        "reciprocal",
+        "relu",
+        "erf",
+        "sin",
+        "sin wide",
+        "tanh",
+    ):
         if name != "gelu":
             yield _unary(name, "fp64")
     for name in ("abs", "negate", "relu"):
         yield _unary(name, "fp16")
         yield _unary(name, "bf16")
     for kind in ("i32", "i64", "i16", "i8", "u32", "u64", "u16", "u8"):
-        for name in ("add", "mul", "floordiv", "mod", "shl", "shr", "min", "max", "lt", "eq", "where", "xor"):
+        for name in (
+            "add",
+            "mul",
+            "floordiv",
+            "mod",
+            "shl",
+            "shr",
+            "min",
+            "max",
+            "lt",
+            "eq",
+            "where",
+            "xor",
+        ):
             yield _integer_binary(name, kind)
     for name in ("umulhi",):
         for kind in ("i32", "i64"):
@@ -494,9 +522,29 @@ def cases() -> Iterator[Case]:
     yield _integer_binary("rotate", "u32")
     yield _integer_binary("popcount", "i32")
     for kind in ("fp32", "fp16", "bf16", "fp64"):
-        for name in ("add", "mul", "div", "min", "max", "min nan", "max nan", "lt", "eq", "where", "fma", "clamp"):
+        for name in (
+            "add",
+            "mul",
+            "div",
+            "min",
+            "max",
+            "min nan",
+            "max nan",
+            "lt",
+            "eq",
+            "where",
+            "fma",
+            "clamp",
+        ):
             yield _float_binary(name, kind, 3 if name in ("div", "fma") else 0.51)
-    for name, ulps in (("div_rn", 0.51), ("fdiv", 3), ("mod", 4), ("pow", 32), ("fmod", 1), ("atan2", 8)):
+    for name, ulps in (
+        ("div_rn", 0.51),
+        ("fdiv", 3),
+        ("mod", 4),
+        ("pow", 32),
+        ("fmod", 1),
+        ("atan2", 8),
+    ):
         yield _float_binary(name, "fp32", ulps)
     numbers = ("fp32", "fp16", "bf16", "fp64", "i32", "i64", "i16", "i8", "u8", "u32")
     for source in numbers:

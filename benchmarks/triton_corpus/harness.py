@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import triton
+from benchmarks.triton_corpus.numbers import Array, decode
 from triton.backends.compiler import GPUTarget
 
-from benchmarks.triton_corpus.numbers import Array, decode
 from pipeloom.emulate import CodeObject, RunResult, load_code_object, run_kernel
 
 ARCHS = ("gfx942", "gfx950")
@@ -53,7 +53,10 @@ Prepare = Callable[[np.random.Generator], Trial]
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel, fully specialised. ``aligned`` names the integers that are multiples of 16."""
+    """One kernel, fully specialised. ``aligned`` names the integers that are multiples of 16.
+
+    ``small`` promises that arrays are under 2 GiB, which lets the compiler use buffer instructions.
+    """
 
     family: str
     name: str
@@ -66,6 +69,7 @@ class Case:
     warps: int = 4
     aligned: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def build(case: Case, arch: str) -> Built:
         signature={name: case.types.get(name, "constexpr") for name in names},
         constexprs={(names.index(name),): value for name, value in case.fixed.items()},
         attrs={
-            (names.index(name),): [["tt.divisibility", 16]]
+            (names.index(name),): _attributes(case, name, kind)
             for name, kind in case.types.items()
             if kind.startswith("*") or name in case.aligned
         },
@@ -102,6 +106,13 @@ def build(case: Case, arch: str) -> Built:
     options = {"num_warps": case.warps, **case.options}
     made = triton.compile(source, target=GPUTarget("hip", arch, 64), options=options)
     return Built(load_code_object(made.asm["hsaco"]), made.metadata.shared, made.asm["amdgcn"])
+
+
+def _attributes(case: Case, name: str, kind: str) -> list[list[Any]]:
+    found: list[list[Any]] = [["tt.divisibility", 16]]
+    if case.small and kind.startswith("*"):
+        found.append(["tt.pointer_range", 32])
+    return found
 
 
 def execute(case: Case, built: Built, seed: int, **options: Any) -> Verdict:

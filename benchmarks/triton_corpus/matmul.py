@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-
 from benchmarks.triton_corpus.harness import ARCHS, Case, Expected, Trial
 from benchmarks.triton_corpus.numbers import encode, rounded
 
@@ -32,7 +31,7 @@ def gemm(
     pa = a + (rm % M)[:, None] * sam + rk[None, :] * sak
     pb = b + rk[:, None] * sbk + (rn % N)[None, :] * sbn
     acc = tl.zeros((BM, BN), ACC)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         if MASKED:
             left = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
             right = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
@@ -139,9 +138,13 @@ def _gemm(
         if leaky:
             wanted = np.where(wanted >= 0, wanted, 0.5 * wanted)
         given = [a if layout[0] == "n" else a.T, b if layout[1] == "n" else b.T]
-        arrays = [encode(np.ascontiguousarray(x), t) for x, t in zip(given, (kind, right), strict=True)]
+        arrays = [
+            encode(np.ascontiguousarray(x), t) for x, t in zip(given, (kind, right), strict=True)
+        ]
         c = encode(np.full((m, n), 99), out)
-        return Trial([*arrays, c, *[numbers[s] for s in names]], [Expected(2, out, rounded(wanted, out))])
+        return Trial(
+            [*arrays, c, *[numbers[s] for s in names]], [Expected(2, out, rounded(wanted, out))]
+        )
 
     grid = (-(-m // tile[0]) * -(-n // tile[1]),)
     parts = [kind if kind == right else f"{kind} x {right}", layout, "x".join(map(str, tile))]
@@ -217,7 +220,10 @@ def _scaled(left: str, right: str, depth: int = 128, side: int = 0) -> Case:
     def prepare(rng: np.random.Generator) -> Trial:
         a, left_values = operand(rng, left, 32)
         b, right_values = operand(rng, right, 64)
-        sa, sb = rng.integers(125, 130, (32, depth // 32)), rng.integers(125, 130, (64, depth // 32))
+        sa, sb = (
+            rng.integers(125, 130, (32, depth // 32)),
+            rng.integers(125, 130, (64, depth // 32)),
+        )
         if left in ("bf16", "fp16"):
             sa[:] = 127
         wide_a = left_values * np.repeat(2.0 ** (sa - 127), 32, axis=1)
@@ -230,7 +236,15 @@ def _scaled(left: str, right: str, depth: int = 128, side: int = 0) -> Case:
         "a": "*" + _SCALED_KINDS.get(left, "u8"), "sa": "*u8",
         "b": "*" + _SCALED_KINDS.get(right, "u8"), "sb": "*u8", "c": "*fp32",
     }  # fmt: skip
-    fixed = {"M": 32, "N": 64, "K": depth, "FA": left, "FB": right, "PA": size["a"], "PB": size["b"]}
+    fixed = {
+        "M": 32,
+        "N": 64,
+        "K": depth,
+        "FA": left,
+        "FB": right,
+        "PA": size["a"],
+        "PB": size["b"],
+    }
     name = f"{left} x {right}, K {depth}" + (f", mfma {side}" if side else "")
     return Case("scaled dot", name, scaled, types, fixed, prepare,
                 options={"matrix_instr_nonkdim": side})  # fmt: skip

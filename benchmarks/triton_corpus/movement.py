@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-
 from benchmarks.triton_corpus.harness import Case, Expected, Trial
-from benchmarks.triton_corpus.numbers import DTYPES, Array, decode, encode
+from benchmarks.triton_corpus.numbers import Array, decode, encode
 
 
 @triton.jit
@@ -315,7 +314,7 @@ def _rotary(kind: str) -> Case:
         wanted = np.concatenate([a * c - b * s, b * c + a * s], 1)
         return Trial([x, cos, sin, np.zeros_like(x)], [Expected(3, kind, wanted)])
 
-    types = {name: f"*{kind}" for name in ("x", "cos", "sin", "out")}
+    types = dict.fromkeys(("x", "cos", "sin", "out"), f"*{kind}")
     return Case("rotary", kind, rotary, types, {"D": 128}, prepare, (3,), warps=1)
 
 

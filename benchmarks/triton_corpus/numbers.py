@@ -12,7 +12,7 @@ from pipeloom.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, fl
 Array = npt.NDArray[Any]
 
 FLOAT8 = {"fp8e4nv": "e4m3", "fp8e5": "e5m2", "fp8e4b8": "e4m3fnuz", "fp8e5b16": "e5m2fnuz"}
-DTYPES: dict[str, type[np.generic]] = {
+DTYPES: dict[str, Any] = {
     "fp64": np.float64,
     "fp32": np.float32,
     "fp16": np.float16,

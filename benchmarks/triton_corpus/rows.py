@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-
 from benchmarks.triton_corpus.harness import Case, Expected, Trial
 from benchmarks.triton_corpus.numbers import EPSILON, Array, decode, encode, is_float
 
@@ -297,7 +296,14 @@ def cases() -> Iterator[Case]:
     yield _reduce("argmax", "fp32", (4, 1024), 1, 8)
     yield _total()
     yield _variance("fp32")
-    for name, kind in (("cumsum", "fp32"), ("cumsum", "i32"), ("cumprod", "fp32"), ("recurrence", "fp32"), ("cumsum", "i64"), ("cumsum", "fp16")):
+    for name, kind in (
+        ("cumsum", "fp32"),
+        ("cumsum", "i32"),
+        ("cumprod", "fp32"),
+        ("recurrence", "fp32"),
+        ("cumsum", "i64"),
+        ("cumsum", "fp16"),
+    ):
         yield _scan(name, kind, (8, 128), 1, False)
         yield _scan(name, kind, (64, 16), 0, True)
     for kind in ("i32", "fp32", "i16", "fp16", "i64"):

@@ -16,10 +16,15 @@ from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.memory import Extent
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, VGPR, register_bits
-from pipeloom.emulate.screening import screen_load
+from pipeloom.emulate.registers import AGPR, VGPR, each_register, register_bits
+from pipeloom.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    settle_writes,
+)
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import Wave
+from pipeloom.emulate.wave import Wave, lanes_to_mask
 
 
 def build_atomic(instruction: Instruction) -> Step:
@@ -71,8 +76,17 @@ def build_atomic(instruction: Instruction) -> Step:
         if is_flat:
             group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))
 
-    reads |= register_bits(VGPR + data, words * (2 if compares else 1))
-    return Step(instruction, run, reads, written, screen_load(Counter.VM))
+    data_bits = register_bits(VGPR + data, words * (2 if compares else 1))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                check_poison(wave, step, register, lanes_to_mask(locate(wave).lanes))
+        settle_writes(wave, step, loading=Counter.VM)
+
+    return Step(instruction, run, reads | data_bits, written, screen)
 
 
 def _nothing() -> None:

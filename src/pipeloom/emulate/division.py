@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.emulate.fused import fused_f32, fused_f64
+from pipeloom.emulate.fused import fused_f32, fused_f64, scaled_f32, scaled_f64
 
 Values = npt.NDArray[Any]
 Lanes = npt.NDArray[np.bool_]
@@ -60,7 +60,7 @@ def division_scale(
     tiny_numerator = precision.exponent(numerator) <= precision.mantissa + (
         precision is DOUBLE  # the ISA's limits are 23 and 53
     )
-    denominator_up = np.where(a == denominator, up, a)
+    is_denominator = a == denominator
     cases = [
         zero,
         distance >= precision.far,
@@ -72,9 +72,11 @@ def division_scale(
     ]
     results = [
         np.full_like(a, np.nan),
-        denominator_up,
+        np.where(is_denominator, up, a),
         up,
-        denominator_up,
+        # The ISA's text scales up here, which would make a denominator this large infinite and
+        # the quotient NaN; only scaling down leaves the division correctly rounded.
+        np.where(is_denominator, down, a),
         down,
         np.where(a == numerator, up, a),
         up,
@@ -85,10 +87,14 @@ def division_scale(
 
 def division_fused(precision: Precision, a: Values, b: Values, c: Values, scaled: Lanes) -> Values:
     """v_div_fmas: a fused multiply-add, rescaled where v_div_scale asked for it."""
-    fused = fused_f32(a, b, c) if precision is SINGLE else fused_f64(a, b, c)
     bias = precision.exponents >> 1
     shift = np.where(precision.exponent(c) > bias, precision.shift, -precision.shift)
-    return np.where(scaled, np.ldexp(fused, shift.astype(np.int32)), fused)
+    single = precision is SINGLE
+    fused: Values = fused_f32(a, b, c) if single else fused_f64(a, b, c)
+    if not scaled.any():
+        return fused
+    rescale = scaled_f32 if single else scaled_f64
+    return np.where(scaled, rescale(a, b, c, shift.astype(np.int32)), fused)
 
 
 def division_fixup(quotient: Values, denominator: Values, numerator: Values) -> Values:

@@ -78,13 +78,25 @@ def fused_f64(a: Values, b: Values, c: Values) -> Doubles:
     return result
 
 
-def _fused_exactly(a: float, b: float, c: float) -> float:
+def scaled_f32(a: Values, b: Values, c: Values, shift: Values) -> npt.NDArray[np.float32]:
+    """(a*b + c) 2**shift of single precision, rounded once."""
+    odd = _odd_sum(a.astype(np.float64) * b, c.astype(np.float64))
+    return np.ldexp(odd, shift).astype(np.float32)
+
+
+def scaled_f64(a: Values, b: Values, c: Values, shift: Values) -> Doubles:
+    """(a*b + c) 2**shift of double precision, rounded once; lane by lane."""
+    lanes = zip(*[x.tolist() for x in np.broadcast_arrays(a, b, c, shift)], strict=True)
+    return np.array([_fused_exactly(*lane) for lane in lanes], np.float64)
+
+
+def _fused_exactly(a: float, b: float, c: float, shift: int = 0) -> float:
     if not all(map(np.isfinite, (a, b, c))) or a == 0 or b == 0:
-        return float(np.float64(a) * np.float64(b) + np.float64(c))
+        return float(np.ldexp(np.float64(a) * np.float64(b) + np.float64(c), shift))
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return float(np.copysign(1.0, a) * np.copysign(0.0, b) + c) if c == 0 else 0.0
     try:
-        return float(exact)
+        return float(exact * Fraction(2) ** shift)
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")

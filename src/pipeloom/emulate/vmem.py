@@ -34,12 +34,17 @@ from pipeloom.emulate.memory import (
 )
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, register_bits
+from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
 from pipeloom.emulate.salu import signed
 from pipeloom.emulate.scratch import build_scratch
-from pipeloom.emulate.screening import screen_load
+from pipeloom.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    screen_load,
+)
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import POISON_WORD, Wave
+from pipeloom.emulate.wave import POISON_WORD, Wave, lanes_to_mask
 
 Words = npt.NDArray[np.uint32]
 
@@ -245,7 +250,20 @@ def _store(
 
         group.issue(wave, Pending(instruction, Counter.VM, land))
 
-    return Step(instruction, run, reads | register_bits(VGPR + row, words), 0)
+    data_bits = register_bits(VGPR + row, words)
+
+    def screen(wave: Wave, step: Step) -> None:
+        """Lanes outside the descriptor store nothing: compilers mask stores that way."""
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        kept = None
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                if kept is None:
+                    kept = lanes_to_mask(locate(wave).lanes)
+                check_poison(wave, step, register, kept)
+
+    return Step(instruction, run, reads | data_bits, 0, screen)
 
 
 def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, reads: int) -> Step:
