@@ -102,6 +102,7 @@ def test_bad_metadata(data: bytes, message: str) -> None:
             (0xBF970000,),
             r"^k \(gfx950\): .*\n\nhint: docs/emulator.md .* compile the kern",
         ),
+        ((0xDC404000, 0x017F0002), "scratch_load_ubyte at pc 0x0 is not supported"),
         ((0xBF970000,), "s_cbranch_cdbgsys at pc 0x0 is not supported"),
         ((0xBE800000, 0xBF8200FF), "s_branch at pc 0x4 .*branch to 0x404, which is no instr"),
         ((0xD3E20000, 0x04120500), "v_smfmac_f32_16x16x32_f16 at pc 0x0 is not supported"),

@@ -74,7 +74,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
         if not (transfer.size <= 4 or wide):
             raise unsupported(instruction, f"{transfer.size} bytes per lane into LDS on {arch}")
     if space == "scratch":
-        if into_lds:
+        if into_lds or transfer.size < 4:
             raise unsupported(instruction)
         return build_scratch(instruction, transfer, verb == "store")
     if space == "buffer":
