@@ -70,8 +70,8 @@ def page(outcomes: Sequence[Outcome], seeds: int) -> str:
         f"Written by `python benchmarks/emulate_triton.py --seeds {seeds} --output <this file>`;",
         "the kernels are in `benchmarks/triton_corpus`. Each is compiled by Triton 3.9.0 for the",
         f"target, run {seeds} times (timing {', '.join(TIMINGS[:seeds])} in turn; data and wave",
-        "order by seed) and compared with NumPy. Products on small integers must be equal, other results",
-        "within the type's rounding; a run with any finding does not agree.",
+        "order by seed) and compared with NumPy. Products on small integers must be equal, other",
+        "results within the type's rounding; a run with any finding does not agree.",
         "",
         f"**{right} of {total}** kernels x targets agree, over {len({o.case for o in outcomes})} "
         f"kernels. They execute {len(names)} different instructions, {len(matrix)} of them MFMA:",
