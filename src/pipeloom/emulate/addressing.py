@@ -79,6 +79,8 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
     """64-bit vector address, or scalar base plus 32-bit vector offset; and the registers read."""
     fields = instruction.fields
     offset, row, base = signed(fields["offset"], 13), fields["addr"], fields["saddr"]
+    if instruction.encoding == "FLAT":
+        offset, base = fields["offset"] & 0xFFF, OFF
     if base == OFF:
 
         def locate(wave: Wave) -> Target:

@@ -1,112 +1,120 @@
-"""Atomic read-modify-write on buffer and global memory.
+"""Atomic read-modify-write on buffer, global and flat memory, of 32 or 64 bits.
 
-Lanes are applied one after the other in lane order when the operation lands; hardware promises
-only that each is indivisible. With sc0 the old value returns to a register, like a load.
+With sc0 the old value returns to a register, like a load. Compare-and-swap takes its new value
+from the first data register (pair) and the value to compare with from the next.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.addressing import Transfer, buffer_address, global_address
+from pipeloom.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.findings import FindingKind
-from pipeloom.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.emulate.memory import Extent
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, VGPR, WORD
-from pipeloom.emulate.salu import signed
-from pipeloom.emulate.screening import screen_load
+from pipeloom.emulate.registers import AGPR, VGPR, each_register, register_bits
+from pipeloom.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    settle_writes,
+)
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import Wave
-
-
-def _add_f32(old: int, new: int) -> int:
-    pair = np.array([old, new], np.uint32).view(np.float32)
-    return int((pair[:1] + pair[1:]).view(np.uint32)[0])
-
-
-def _add_halves(old: int, new: int) -> int:
-    a, b = (np.array([x], np.uint32).view(np.float16) for x in (old, new))
-    return int((a + b).view(np.uint32)[0])
-
-
-def _add_bf16(old: int, new: int) -> int:
-    a, b = (bf16_to_f32(np.array([x], np.uint32).view(np.uint16)) for x in (old, new))
-    return int(f32_to_bf16(a + b).view(np.uint32)[0])
-
-
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "swap": lambda old, new: new,
-    "add": lambda old, new: old + new & WORD,
-    "sub": lambda old, new: old - new & WORD,
-    "smin": lambda old, new: old if signed(old) <= signed(new) else new,
-    "umin": min,
-    "smax": lambda old, new: old if signed(old) >= signed(new) else new,
-    "umax": max,
-    "and": lambda old, new: old & new,
-    "or": lambda old, new: old | new,
-    "xor": lambda old, new: old ^ new,
-    "add_f32": _add_f32,
-    "pk_add_f16": _add_halves,
-    "pk_add_bf16": _add_bf16,
-}
+from pipeloom.emulate.wave import Wave, lanes_to_mask
 
 
 def build_atomic(instruction: Instruction) -> Step:
-    """The step of a 32-bit buffer or global atomic."""
+    """The step of a buffer, global or flat atomic."""
     fields = instruction.fields
     space, _, kind = instruction.name.split("_", 2)
-    if kind not in _OPERATIONS:
+    bits = 64 if kind.endswith(("_x2", "_f64")) else 32
+    kind = kind.removesuffix("_x2")
+    operation = atomic_operation(kind, bits)
+    if operation is None:
         raise unsupported(instruction)
-    combine = _OPERATIONS[kind]
+    combine, words = operation, bits // 32
+    size = 4 * words
     if space == "buffer":
-        locate, reads = buffer_address(instruction, Transfer(4))
+        locate, reads = buffer_address(instruction, Transfer(size))
         data = target = fields["vdata"]
     else:
         locate, reads = global_address(instruction)
         data, target = fields["data"], fields["vdst"]
     shift = AGPR - VGPR if fields["acc"] else 0
     data, target = data + shift, target + shift
+    compares = kind == "cmpswap"
     returns = bool(fields["sc0"])
-    written = 1 << (VGPR + target) if returns else 0
+    written = register_bits(VGPR + target, words) if returns else 0
+    is_flat = space == "flat"
 
     def run(wave: Wave) -> None:
         group = wave.group
         place = locate(wave)
-        values = wave.v[data, place.lanes].tolist()
-        extents, outside = group.memory.split(place.addresses, 4)
+        values = _rows(wave, data, words, place.lanes)
+        others = _rows(wave, data + words, words, place.lanes) if compares else [0] * len(values)
+        extents, outside = group.memory.split(place.addresses, size)
         if outside.size:
             where = group.memory.describe(int(outside[0]))
-            message = f"updates 4 bytes at {where} in {outside.size} lanes"
+            message = f"updates {size} bytes at {where} in {outside.size} lanes"
             group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
-        old = np.zeros(place.lanes.size, np.uint32)
+        old = np.zeros((place.lanes.size, words), np.uint32)
 
         def land() -> None:
             for extent in extents:
-                _apply(extent, values, combine, old)
+                _apply(extent, values, others, combine, old)
             if returns:
-                wave.v[target, place.active] = 0
-                wave.v[target, place.lanes] = old
+                for i in range(words):
+                    wave.v[target + i, place.active] = 0
+                    wave.v[target + i, place.lanes] = old[:, i]
 
         lanes = wave.exec_mask if returns else 0
         group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes))
+        if is_flat:
+            group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))
 
-    return Step(instruction, run, reads | 1 << (VGPR + data), written, screen_load(Counter.VM))
+    data_bits = register_bits(VGPR + data, words * (2 if compares else 1))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                check_poison(wave, step, register, lanes_to_mask(locate(wave).lanes))
+        settle_writes(wave, step, loading=Counter.VM)
+
+    return Step(instruction, run, reads | data_bits, written, screen)
+
+
+def _nothing() -> None:
+    """The LDS half of a flat access that went to memory."""
+
+
+def _rows(wave: Wave, row: int, words: int, lanes: npt.NDArray[np.intp]) -> list[int]:
+    values: list[int] = wave.v[row, lanes].tolist()
+    if words == 2:
+        upper: list[int] = wave.v[row + 1, lanes].tolist()
+        values = [low | high << 32 for low, high in zip(values, upper, strict=True)]
+    return values
 
 
 def _apply(
     extent: Extent,
     values: list[int],
-    combine: Callable[[int, int], int],
+    others: list[int],
+    combine: Combine,
     old: npt.NDArray[np.uint32],
 ) -> None:
-    words = extent.buffer.words
+    words, wide = extent.buffer.words, old.shape[1] == 2
     for lane, offset in zip(extent.where.tolist(), extent.offsets.tolist(), strict=True):
-        before = int(words[offset >> 2])
-        old[lane] = before
-        words[offset >> 2] = combine(before, values[lane])
+        at = offset >> 2
+        before = int(words[at]) | (int(words[at + 1]) << 32 if wide else 0)
+        after = combine(before, values[lane], others[lane])
+        old[lane, 0] = before & 0xFFFFFFFF
+        words[at] = after & 0xFFFFFFFF
+        if wide:
+            old[lane, 1] = before >> 32
+            words[at + 1] = after >> 32

@@ -54,14 +54,14 @@ def build(instruction: Instruction) -> Step | None:
     relation, kind = parts[2], parts[3]
     codes = source_codes(instruction)
     if relation == "class":
-        if kind != "f32":
+        if kind not in _CLASS_BITS:
             raise unsupported(instruction)
-        compare: Relation = _in_class
+        compare: Relation = _class_test(*_CLASS_BITS[kind])
         readers = [
-            source_reader(instruction, 0, codes[0], "f32"),
+            source_reader(instruction, 0, codes[0], kind),
             word_reader(codes[1], "u32", instruction),
         ]
-        widths = (1, 1)
+        widths = (words_of(kind), 1)
     else:
         compare = _RELATIONS[relation]
         readers = [source_reader(instruction, i, codes[i], kind) for i in range(2)]
@@ -93,29 +93,37 @@ def _mask_target(instruction: Instruction) -> int:
     return VCC
 
 
-def _in_class(value: npt.NDArray[np.float32], wanted: Values) -> npt.NDArray[np.bool_]:
-    """v_cmp_class_f32: ten bits, from signalling NaN to +infinity."""
-    bits = np.ascontiguousarray(value).view(np.uint32)
-    negative = bits >> 31 == 1
-    magnitude = bits & 0x7FFFFFFF
-    nan = magnitude > 0x7F800000
-    quiet = (bits >> 22 & 1) == 1
-    infinite, zero = magnitude == 0x7F800000, magnitude == 0
-    denormal = (magnitude < 0x00800000) & ~zero
-    normal = ~(nan | infinite | zero | denormal)
-    classes = [
-        nan & ~quiet,
-        nan & quiet,
-        negative & infinite,
-        negative & normal,
-        negative & denormal,
-        negative & zero,
-        ~negative & zero,
-        ~negative & denormal,
-        ~negative & normal,
-        ~negative & infinite,
-    ]
-    result = np.zeros(LANES, np.bool_)
-    for bit, member in enumerate(classes):
-        result |= member & (wanted >> bit & 1 == 1)
-    return result
+_CLASS_BITS = {"f16": ("u2", 10, 5), "f32": ("u4", 23, 8), "f64": ("u8", 52, 11)}
+"""Unsigned type, mantissa bits and exponent bits of the formats that v_cmp_class knows."""
+
+
+def _class_test(word: str, mantissa: int, exponent: int) -> Relation:
+    """v_cmp_class: ten bits, from signalling NaN to +infinity."""
+    top = ((1 << exponent) - 1) << mantissa
+
+    def in_class(value: Values, wanted: Values) -> npt.NDArray[np.bool_]:
+        bits = np.ascontiguousarray(value).view(word).astype(np.uint64)
+        negative = bits >> np.uint64(mantissa + exponent) == 1
+        magnitude = bits & np.uint64((1 << (mantissa + exponent)) - 1)
+        nan, infinite, zero = magnitude > top, magnitude == top, magnitude == 0
+        quiet = (bits >> np.uint64(mantissa - 1) & np.uint64(1)) == 1
+        denormal = (magnitude < 1 << mantissa) & ~zero
+        normal = ~(nan | infinite | zero | denormal)
+        classes = [
+            nan & ~quiet,
+            nan & quiet,
+            negative & infinite,
+            negative & normal,
+            negative & denormal,
+            negative & zero,
+            ~negative & zero,
+            ~negative & denormal,
+            ~negative & normal,
+            ~negative & infinite,
+        ]
+        result = np.zeros(LANES, np.bool_)
+        for bit, member in enumerate(classes):
+            result |= member & (wanted >> bit & 1 == 1)
+        return result
+
+    return in_class

@@ -117,8 +117,10 @@ _SMEM_WORDS = {
 
 def _scalar_load(instruction: Instruction) -> Step:
     name, fields = instruction.name, instruction.fields
-    if name in ("s_dcache_inv", "s_dcache_wb"):
+    if name in ("s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol"):
         return Step(instruction, lambda wave: None)
+    if name in ("s_memtime", "s_memrealtime"):
+        return _clock(instruction)
     if name not in _SMEM_WORDS:
         raise unsupported(instruction)
     words, target, base = _SMEM_WORDS[name], fields["sdata"], fields["sbase"]
@@ -150,3 +152,19 @@ def _scalar_load(instruction: Instruction) -> Step:
 
     reads = register_bits(base, 2) | (0 if register is None else scalar_bits(register))
     return Step(instruction, run, reads, written)
+
+
+def _clock(instruction: Instruction) -> Step:
+    """s_memtime: instructions issued by the workgroup, which at least grows."""
+    target = instruction.fields["sdata"]
+    written = register_bits(target, 2)
+
+    def run(wave: Wave) -> None:
+        now = wave.group.clock
+
+        def land() -> None:
+            wave.s[target], wave.s[target + 1] = now & 0xFFFFFFFF, now >> 32
+
+        wave.group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1))
+
+    return Step(instruction, run, 0, written)

@@ -86,7 +86,8 @@ def build(instruction: Instruction) -> Step | None:
     raise unsupported(instruction)
 
 
-def _row(instruction: Instruction, field: str) -> int:
+def data_row(instruction: Instruction, field: str) -> int:
+    """The vector register, VGPR or AGPR, that a data field names."""
     offset = AGPR - VGPR if instruction.fields["acc"] else 0
     return instruction.fields[field] + offset
 
@@ -112,6 +113,18 @@ def _in_bounds(
     return addresses[~outside], lanes[~outside]
 
 
+def lds_addresses(
+    wave: Wave, instruction: Instruction, row: int, offset: int, size: int, verb: str
+) -> tuple[Index, Index]:
+    """Byte addresses of the active lanes, and those lanes; what falls outside is reported.
+
+    The sum wraps at 32 bits, so a base may be negative (compilers fold offsets that way).
+    """
+    lanes = wave.lane_numbers()
+    addresses = wave.v[row, lanes].astype(np.int64) + offset & 0xFFFFFFFF
+    return _in_bounds(wave, instruction, addresses, lanes, size, verb)
+
+
 def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) -> None:
     """Poison a register in some lanes, keeping what was poisoned before."""
     mask = 0
@@ -123,7 +136,7 @@ def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) ->
 def _read(instruction: Instruction) -> Step:
     form = _form(instruction)
     name, size = instruction.name, form.size
-    address_row, target = instruction.fields["addr"], _row(instruction, "vdst")
+    address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
     words_each = max(size // 4, 1)
     half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
     sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
@@ -134,12 +147,11 @@ def _read(instruction: Instruction) -> Step:
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
         lanes = wave.lane_numbers()
-        base = wave.v[address_row, lanes].astype(np.int64)
         pieces: list[tuple[Index, Index, str]] = []
         for offset in form.offsets:
-            addresses, kept = _in_bounds(wave, instruction, base + offset, lanes, size, "reads")
+            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "reads")
             racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, size))
-            cause = _race_cause(wave, writer) if racing.size else ""
+            cause = race_cause(wave, writer) if racing.size else ""
             pieces.append((addresses, kept, cause))
         if not half:
             wave.v[target : target + form.words, lanes] = POISON_WORD
@@ -176,7 +188,8 @@ def _read(instruction: Instruction) -> Step:
     return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
 
 
-def _race_cause(wave: Wave, writer: int) -> str:
+def race_cause(wave: Wave, writer: int) -> str:
+    """Why a value read in a race is poison."""
     access = wave.group.lds.accesses[writer]
     if access is None:
         return "an LDS race"
@@ -206,9 +219,9 @@ def _write(instruction: Instruction) -> Step:
     form = _form(instruction)
     name, size = instruction.name, form.size
     address_row = instruction.fields["addr"]
-    rows = [_row(instruction, "data0")]
+    rows = [data_row(instruction, "data0")]
     if len(form.offsets) == 2:
-        rows.append(_row(instruction, "data1"))
+        rows.append(data_row(instruction, "data1"))
     words_each = max(size // 4, 1)
     upper = name.endswith("_d16_hi")
     data_bits = 0
@@ -220,12 +233,10 @@ def _write(instruction: Instruction) -> Step:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        lanes = wave.lane_numbers()
-        base = wave.v[address_row, lanes].astype(np.int64)
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
-            addresses, kept = _in_bounds(wave, instruction, base + offset, lanes, size, "writes")
+            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "writes")
             data = wave.v[row : row + words_each, kept].T.copy()
             if upper:
                 data >>= 16
@@ -299,7 +310,7 @@ def _transposed_read(instruction: Instruction) -> Step:
     bits = 16 if instruction.name.endswith("b16") else 8
     dtype: type[np.generic] = np.uint16 if bits == 16 else np.uint8
     per_lane = 64 // bits
-    address_row, target = instruction.fields["addr"], _row(instruction, "vdst")
+    address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
     offset = instruction.fields["offset0"] | instruction.fields["offset1"] << 8
     written = register_bits(VGPR + target, 2)
 
@@ -309,10 +320,9 @@ def _transposed_read(instruction: Instruction) -> Step:
         if not wave.full:
             raise unsupported(instruction, "with lanes disabled")
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        wanted = wave.v[address_row].astype(np.int64) + offset
-        addresses, kept = _in_bounds(wave, instruction, wanted, _EVERY_LANE, 8, "reads")
+        addresses, kept = lds_addresses(wave, instruction, address_row, offset, 8, "reads")
         racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, 8))
-        cause = _race_cause(wave, writer) if racing.size else ""
+        cause = race_cause(wave, writer) if racing.size else ""
         wave.v[target : target + 2] = POISON_WORD
 
         def land() -> None:

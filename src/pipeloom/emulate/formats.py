@@ -74,11 +74,12 @@ def _positive(name: str) -> Floats:
     return table[np.isfinite(table)]
 
 
-def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
-    """float32 to an 8-bit format, to nearest even.
+def encode_float(values: Floats, name: str) -> npt.NDArray[np.uint8]:
+    """float32 to a narrow format, to nearest even.
 
     Values past the largest finite one become the format's NaN (e5m2: infinity), which is what the
-    hardware does without the clamping mode bit FP16_OVFL.
+    hardware does without the clamping mode bit FP16_OVFL. The 6- and 4-bit formats have neither:
+    they saturate, NaN included.
     """
     table = _positive(name).astype(np.float64)
     wide = np.abs(values.astype(np.float64))
@@ -88,10 +89,13 @@ def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
     even = np.where(lower % 2 == 0, lower, upper)
     code = np.where(above < below, upper, np.where(below < above, lower, even))
     code = np.where(wide == 0, 0, code)
+    half = len(float_table(name)) // 2
+    sign = np.signbit(values).astype(np.int64) * half
+    if half < 128:
+        return (np.where(np.isnan(values), half - 1, code) | sign).astype(np.uint8)
     half_step = (table[-1] - table[-2]) / 2
     over = wide > table[-1] + half_step
     over |= (wide == table[-1] + half_step) & (table.size % 2 == 0)
-    sign = np.signbit(values).astype(np.int64) << 7
     fnuz = name.endswith("fnuz")
     if fnuz:
         sign = np.where(code == 0, 0, sign)
@@ -100,6 +104,11 @@ def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
     result = np.where(over, overflow | (0 if fnuz else sign), code | sign)
     nan = np.isnan(values)
     return np.where(nan, special, result).astype(np.uint8)
+
+
+def encode_float8(values: Floats, name: str) -> npt.NDArray[np.uint8]:
+    """``encode_float`` for the 8-bit formats."""
+    return encode_float(values, name)
 
 
 def fp8_names(arch: str) -> tuple[str, str]:

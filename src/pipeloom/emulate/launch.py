@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pipeloom.emulate.arguments import Argument, Dim3, copy_back, pack_arguments
 from pipeloom.emulate.ds import is_sub_dword
-from pipeloom.emulate.faults import EmulateError, LaunchError
+from pipeloom.emulate.faults import EmulateError, LaunchError, UnsupportedInstructionError
 from pipeloom.emulate.findings import Finding, LineMap
 from pipeloom.emulate.lds import LocalMemory
 from pipeloom.emulate.limits import check_block, check_descriptor, check_registers
@@ -105,7 +105,12 @@ def run_kernel(
     check_descriptor(kernel)
     check_block(kernel, items, dynamic_lds)
     lds_bytes = kernel.group_segment_bytes + dynamic_lds
-    program = build_program(kernel.code, kernel.arch)
+    try:
+        program = build_program(kernel.code, kernel.arch)
+    except UnsupportedInstructionError as error:
+        raise UnsupportedInstructionError(
+            f"{kernel.name} ({kernel.arch}): {error.message}", hint=error.hint
+        ) from error
     check_registers(kernel, program)
     memory = GlobalMemory(seed)
     kernarg, bound = pack_arguments(kernel, args, memory, groups, items)

@@ -51,6 +51,7 @@ class LocalMemory:
         self.poison_left = True
         self.last_write = np.zeros(padded // granule, np.int32)
         self.last_read = np.zeros((waves, padded // granule), np.int32)
+        self.last_atomic: npt.NDArray[np.int32] | None = None
         self.issued = np.zeros(padded // granule, np.uint32)
         # Access 0 stands for "none": ordered before everything.
         self.accesses: list[Access | None] = [None]
@@ -107,6 +108,11 @@ class LocalMemory:
         writes = self.last_write[granules].ravel()
         self.last_read[self.owner[number], granules] = number
         racing = self._unordered(number, barriers, writes)
+        if not racing.size and self.last_atomic is not None:
+            atomics = self.last_atomic[:, granules].ravel()
+            late = self._unordered(number, barriers, atomics)
+            if late.size:
+                return late % granules.size, int(atomics[late[0]])
         return racing, int(writes[racing[0]]) if racing.size else 0
 
     def record_write(
@@ -138,8 +144,23 @@ class LocalMemory:
             self.issued[granules] = data
             self.known[number] = True
         reads = self.last_read[:, granules].ravel()
+        if self.last_atomic is not None:
+            reads = np.concatenate([reads, self.last_atomic[:, granules].ravel()])
         racing = self._unordered(number, barriers, reads)
         return int(reads[racing[0]]) if racing.size else 0
+
+    def record_atomic(self, number: int, barriers: int, granules: Index) -> int:
+        """Enter an atomic update. Returns a plain access that it races with, or 0."""
+        if not self.check_races:
+            return 0
+        if self.last_atomic is None:
+            self.last_atomic = np.zeros_like(self.last_read)
+        self.last_atomic[self.owner[number], granules] = number
+        plain = np.concatenate(
+            [self.last_write[granules].ravel(), self.last_read[:, granules].ravel()]
+        )
+        racing = self._unordered(number, barriers, plain)
+        return int(plain[racing[0]]) if racing.size else 0
 
     def _per_granule(
         self, values: npt.NDArray[np.uint32], granules: Index

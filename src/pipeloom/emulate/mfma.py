@@ -1,16 +1,21 @@
 """The matrix unit: D = A B + C with the true register layouts.
 
-For an n x n tile (n = 16 or 32) lane l holds row l % n of A (column l % n of B) and K block l // n.
-Of the result, register r of lane l is column l % n and row
+An instruction multiplies ``blocks`` independent n x n x depth problems (n = 4, 16 or 32; mostly one
+block). Lane l holds row l % n of A (column l % n of B), of block l // n % blocks, and a share of K:
+neighbours in one lane, then lane group after lane group. Of the result, register r of lane l is
+column l % n and row
 
-    n = 16:  4 (l // 16) + r            n = 32:  8 (r // 4) + 4 (l // 32) + r % 4
+    n = 4:   r                          n = 16:  4 (l // 16) + r
+    n = 32:  8 (r // 4) + 4 (l // 32) + r % 4        f64, n = 16:  4 r + l // 16
+
+with one set of registers per block for n = 16 and 32, and block l // 4 for n = 4 (f64: one element
+per lane, row l // 16, block l // 4 % 4).
 
 Worked example, 16x16x32 bf16: four registers are eight elements of a lane, so lane 17 holds
 A[1, 8:16] and, of the result, D[4:8, 1].
 
-Products are exact in f32 for 16-bit and narrower inputs; sums are f32 in an order of NumPy's
-choosing, where hardware has its own. MFMA ignores EXEC.
-Source: AMD matrix instruction calculator, CDNA3/CDNA4 ISA "MFMA".
+Sums are f32 (f64, i32) in an order of NumPy's choosing, where hardware has its own. MFMA ignores
+EXEC. Source: AMD matrix instruction calculator, CDNA3/CDNA4 ISA "MFMA".
 """
 
 from __future__ import annotations
@@ -18,107 +23,65 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
-from pipeloom.emulate.formats import bf16_to_f32, float_table, fp8_names, unpack_bits
+from pipeloom.emulate.mfma_formats import Format, operand_formats
 from pipeloom.emulate.operands import constant, unsupported, word_reader
 from pipeloom.emulate.registers import AGPR, LANES, VGPR, register_bits
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave
 
 Words = npt.NDArray[np.uint32]
-Floats = npt.NDArray[np.float32]
-Widen = Callable[[Words], Floats]
+Values = npt.NDArray[Any]
 
-_NAME = re.compile(r"v_mfma(?:_scale)?_f32_(16|32)x\1x(\d+)_(\w+)$")
-_F8F6F4 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
-"""Formats of the f8f6f4 instructions, by cbsz (A) and blgp (B); always OCP."""
+_NAME = re.compile(r"v_mfma(?:_scale)?_(f32|i32|f64)_(4|16|32)x\2x(\d+)(?:_(\d+)b)?_(\w+)$")
+_RESULTS: dict[str, type[np.generic]] = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Tile side, depth, registers of A and B per lane, and how their bits widen to f32."""
+    """Side, depth and blocks of the product; the formats of A and B; the type of C and D."""
 
     side: int
     depth: int
-    words_a: int
-    words_b: int
-    widen_a: Widen
-    widen_b: Widen
+    blocks: int
+    a: Format
+    b: Format
+    result: str
+
+    @property
+    def groups(self) -> int:
+        """Lane groups that share the K dimension of one block."""
+        return LANES // (self.side * self.blocks)
+
+    def words(self, operand: Format) -> int:
+        """Registers of an operand per lane."""
+        return self.depth // self.groups * operand.bits // 32
 
     @property
     def words_d(self) -> int:
-        return self.side * self.side // LANES
-
-
-def _from_bf16(rows: Words) -> Floats:
-    return bf16_to_f32(rows.view(np.uint16))
-
-
-def _from_f16(rows: Words) -> Floats:
-    return rows.view(np.float16).astype(np.float32)
-
-
-def _from_f32(rows: Words) -> Floats:
-    return rows.view(np.float32)
-
-
-def _from_xf32(rows: Words) -> Floats:
-    """TF32-like inputs: ten mantissa bits, rounded to nearest even."""
-    rounded = rows + 0xFFF + (rows >> 13 & 1) & 0xFFFFE000
-    return rounded.astype(np.uint32).view(np.float32)
-
-
-def _from_float8(name: str) -> Widen:
-    table = float_table(name)
-    return lambda rows: table[rows.view(np.uint8)]
-
-
-def _from_narrow(name: str, width: int) -> Widen:
-    table = float_table(name)
-    return lambda rows: table[unpack_bits(rows.view(np.uint8), width)]
-
-
-def _narrow_format(code: int, instruction: Instruction) -> tuple[int, Widen]:
-    """(registers for 32 elements, widening) of an f8f6f4 operand format."""
-    if code >= len(_F8F6F4):
-        raise unsupported(instruction, f"operand format {code}")
-    name = _F8F6F4[code]
-    if code < 2:
-        return 8, _from_float8(name)
-    return (6, _from_narrow(name, 6)) if code < 4 else (4, _from_narrow(name, 4))
+        size = 2 if self.result == "f64" else 1
+        return self.side * self.side * self.blocks // LANES * size
 
 
 def _shape(instruction: Instruction, arch: str) -> Shape:
     match = _NAME.match(instruction.name)
     if match is None:
         raise unsupported(instruction)
-    side, depth, kind = int(match[1]), int(match[2]), match[3]
-    per_lane = side * depth // LANES
-    if kind == "f8f6f4":
-        words_a, widen_a = _narrow_format(instruction.fields["cbsz"], instruction)
-        words_b, widen_b = _narrow_format(instruction.fields["blgp"], instruction)
-        return Shape(side, depth, words_a, words_b, widen_a, widen_b)
-    if any(instruction.fields[name] for name in ("cbsz", "abid", "blgp") if kind != "xf32"):
-        raise unsupported(instruction, "broadcast modifiers cbsz, abid, blgp")
-    fp8, bf8 = fp8_names(arch)
-    plain: dict[str, tuple[int, Widen, Widen]] = {
-        "bf16": (2, _from_bf16, _from_bf16),
-        "f16": (2, _from_f16, _from_f16),
-        "f32": (4, _from_f32, _from_f32),
-        "xf32": (4, _from_xf32, _from_xf32),
-    }
-    for first, name_a in (("fp8", fp8), ("bf8", bf8)):
-        for second, name_b in (("fp8", fp8), ("bf8", bf8)):
-            plain[f"{first}_{second}"] = (1, _from_float8(name_a), _from_float8(name_b))
-    if kind not in plain:
-        raise unsupported(instruction)
-    size, widen_a, widen_b = plain[kind]
-    words = per_lane * size // 4
-    return Shape(side, depth, words, words, widen_a, widen_b)
+    result, kind = match[1], match[5]
+    a, b = operand_formats(kind, instruction, arch)
+    blocks = int(match[4] or 1)
+    fields = instruction.fields
+    if kind not in ("f8f6f4", "xf32"):
+        if fields["blgp"]:
+            raise unsupported(instruction, f"blgp:{fields['blgp']}")
+        if fields["cbsz"] and not (fields["abid"] < 1 << fields["cbsz"] <= blocks):
+            raise unsupported(instruction, f"cbsz:{fields['cbsz']} abid:{fields['abid']}")
+    return Shape(int(match[2]), int(match[3]), blocks, a, b, result)
 
 
 def build(instruction: Instruction, arch: str) -> Step | None:
@@ -134,27 +97,23 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     a = _matrix_row(fields["src0"], bool(accumulators & 1), instruction)
     b = _matrix_row(fields["src1"], bool(accumulators & 2), instruction)
     d = fields["vdst"] + (AGPR - VGPR if in_agprs else 0)
-    read_c = _addend(fields["src2"], in_agprs, shape.words_d, instruction)
-    side, words_a, words_b, words_d = shape.side, shape.words_a, shape.words_b, shape.words_d
-    widen_a, widen_b, depth = shape.widen_a, shape.widen_b, shape.depth
-    blocks = LANES // side
-    scale = _scales(instruction, side, depth) if "_scale_" in instruction.name else None
+    words_a, words_b, words_d = shape.words(shape.a), shape.words(shape.b), shape.words_d
+    read_c = _addend(fields["src2"], in_agprs, shape, instruction)
+    scale = None
+    if "_scale_" in instruction.name:
+        scale = _scales(instruction, shape.side, shape.depth)
+    left_of, right_of = _gatherer(shape, shape.a), _gatherer(shape, shape.b)
+    if shape.blocks > 1 and fields["cbsz"]:
+        left_of = _broadcast(left_of, shape.blocks, fields["cbsz"], fields["abid"])
+    spread = _spreader(shape)
 
     def run(wave: Wave) -> None:
         v = wave.v
-        left = widen_a(np.ascontiguousarray(v[a : a + words_a].T))
-        right = widen_b(np.ascontiguousarray(v[b : b + words_b].T))
-        left = left.reshape(blocks, side, -1).transpose(1, 0, 2).reshape(side, depth)
-        right = right.reshape(blocks, side, -1).transpose(1, 0, 2).reshape(side, depth)
+        left = left_of(np.ascontiguousarray(v[a : a + words_a].T))
+        right = right_of(np.ascontiguousarray(v[b : b + words_b].T))
         if scale is not None:
             left, right = scale(wave, left, right)
-        product = left @ right.T
-        if side == 16:
-            product = product.reshape(4, 4, 16).transpose(1, 0, 2)
-        else:
-            product = product.reshape(4, 2, 4, 32).transpose(0, 2, 1, 3)
-        total = product.reshape(words_d, LANES) + read_c(wave)
-        v[d : d + words_d] = total.view(np.uint32)
+        v[d : d + words_d] = spread(left @ right.swapaxes(-1, -2), read_c(wave))
 
     reads = register_bits(VGPR + a, words_a) | register_bits(VGPR + b, words_b)
     reads |= _addend_bits(fields["src2"], in_agprs, words_d)
@@ -166,6 +125,75 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     return Step(instruction, run, reads, writes, whole_wave=True)
 
 
+def _gatherer(shape: Shape, operand: Format) -> Callable[[Words], Values]:
+    """From registers (one row per lane) to the operand: side x depth, with blocks in front."""
+    side, depth, blocks, groups = shape.side, shape.depth, shape.blocks, shape.groups
+    widen, chunk = operand.widen, operand.chunk
+    if chunk:
+
+        def chunked(rows: Words) -> Values:
+            parts = widen(rows).reshape(groups, side, -1, chunk)
+            return parts.transpose(1, 2, 0, 3).reshape(side, depth)
+
+        return chunked
+    if blocks == 1:
+        return lambda rows: (
+            widen(rows).reshape(groups, side, -1).transpose(1, 0, 2).reshape(side, depth)
+        )
+    return lambda rows: (
+        widen(rows)
+        .reshape(groups, blocks, side, -1)
+        .transpose(1, 2, 0, 3)
+        .reshape(blocks, side, depth)
+    )
+
+
+def _broadcast(
+    gather: Callable[[Words], Values], blocks: int, size: int, chosen: int
+) -> Callable[[Words], Values]:
+    """cbsz and abid: of every 2**cbsz blocks of A, block number abid serves them all."""
+    source = np.arange(blocks) >> size << size | chosen
+    return lambda rows: gather(rows)[source]
+
+
+def _spreader(shape: Shape) -> Callable[[Values, Values], Words]:
+    """From the product and the addend's registers to the result's registers."""
+    side, blocks, words_d = shape.side, shape.blocks, shape.words_d
+
+    def single(product: Values, addend: Values) -> Words:
+        rows: Values
+        if side == 16:
+            rows = product.reshape(4, 4, 16).transpose(1, 0, 2)
+        else:
+            rows = product.reshape(4, 2, 4, 32).transpose(0, 2, 1, 3)
+        total: Values = rows.reshape(words_d, LANES) + addend
+        return total.view(np.uint32)
+
+    def several(product: Values, addend: Values) -> Words:
+        rows: Values
+        if side == 4:
+            rows = product.transpose(1, 0, 2)
+        elif side == 16:
+            rows = product.reshape(blocks, 4, 4, 16).transpose(0, 2, 1, 3)
+        else:
+            rows = product.reshape(blocks, 4, 2, 4, 32).transpose(0, 1, 3, 2, 4)
+        total: Values = rows.reshape(words_d, LANES) + addend
+        return total.view(np.uint32)
+
+    def double(product: Values, addend: Values) -> Words:
+        if side == 4:
+            rows = product.transpose(1, 0, 2).reshape(1, LANES)
+        else:
+            rows = product.reshape(4, LANES)
+        total = np.ascontiguousarray(rows + addend)
+        pairs = total.view(np.uint32).reshape(-1, LANES, 2)
+        return pairs.transpose(0, 2, 1).reshape(words_d, LANES)
+
+    if shape.result == "f64":
+        return double
+    return single if blocks == 1 else several
+
+
 def _matrix_row(code: int, in_agpr: bool, instruction: Instruction) -> int:
     if code < VGPR:
         raise unsupported(instruction, "matrix operand that is no vector register")
@@ -173,16 +201,26 @@ def _matrix_row(code: int, in_agpr: bool, instruction: Instruction) -> int:
 
 
 def _addend(
-    code: int, in_agprs: bool, words: int, instruction: Instruction
-) -> Callable[[Wave], Floats]:
-    if code >= VGPR:
-        row = code - VGPR + (AGPR - VGPR if in_agprs else 0)
-        return lambda wave: wave.v[row : row + words].view(np.float32)
-    value = constant(code, "f32", instruction)
-    if value is None:
-        raise unsupported(instruction, "scalar addend")
-    fixed = np.array([[value & 0xFFFFFFFF]], np.uint32).view(np.float32)
-    return lambda wave: fixed
+    code: int, in_agprs: bool, shape: Shape, instruction: Instruction
+) -> Callable[[Wave], Values]:
+    words, dtype = shape.words_d, _RESULTS[shape.result]
+    if code < VGPR:
+        value = constant(code, shape.result, instruction)
+        if value is None:
+            raise unsupported(instruction, "scalar addend")
+        bits = np.uint64 if shape.result == "f64" else np.uint32
+        mask = 0xFFFFFFFFFFFFFFFF if shape.result == "f64" else 0xFFFFFFFF
+        fixed = np.array([[value & mask]], bits).view(dtype)
+        return lambda wave: fixed
+    row = code - VGPR + (AGPR - VGPR if in_agprs else 0)
+    if shape.result == "f64":
+
+        def pairs(wave: Wave) -> Values:
+            halves = wave.v[row : row + words].reshape(-1, 2, LANES).transpose(0, 2, 1)
+            return np.ascontiguousarray(halves).view(np.float64)[:, :, 0]
+
+        return pairs
+    return lambda wave: wave.v[row : row + words].view(dtype)
 
 
 def _addend_bits(code: int, in_agprs: bool, words: int) -> int:
@@ -193,8 +231,11 @@ def _addend_bits(code: int, in_agprs: bool, words: int) -> int:
 
 def _scales(
     instruction: Instruction, side: int, depth: int
-) -> Callable[[Wave, Floats, Floats], tuple[Floats, Floats]]:
-    """Block scales: lane l's byte scales its own block of 32 along K (E8M0, bias 127)."""
+) -> Callable[[Wave, Values, Values], tuple[Values, Values]]:
+    """Block scales: a byte of lane l scales K block l // side of row l % side (E8M0, bias 127).
+
+    Blocks are 32 along K, wherever the registers hold those elements.
+    """
     fields = instruction.fields
     readers = []
     for position, name in enumerate(("scale_src0", "scale_src1")):
@@ -202,7 +243,7 @@ def _scales(
         readers.append((word_reader(fields[name], "u32", instruction), byte))
     blocks = depth // 32
 
-    def factors(wave: Wave, position: int) -> Floats:
+    def factors(wave: Wave, position: int) -> Values:
         read, byte = readers[position]
         codes = np.broadcast_to(read(wave) >> (8 * byte) & 0xFF, (LANES,)).astype(np.float64)
         powers = np.where(codes == 255, np.nan, np.exp2(codes - 127)).astype(np.float32)

@@ -44,7 +44,8 @@ def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstructi
     reason = f" ({why})" if why else ""
     return UnsupportedInstructionError(
         f"{instruction.name} at pc {instruction.pc:#x} is not supported by the emulator{reason}",
-        hint="docs/emulator.md lists the instructions that are modelled",
+        hint="docs/emulator.md lists what is modelled; compile the kernel without the instruction, "
+        "or add it to its family's file in pipeloom/emulate",
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
-from pipeloom.emulate.formats import bf16_to_f32
+from pipeloom.emulate.fused import fused_f16, fused_f32
 from pipeloom.emulate.operands import (
     all_source_bits,
     constant,
@@ -25,7 +25,8 @@ from pipeloom.emulate.registers import AGPR, VGPR, register_bits
 from pipeloom.emulate.screening import screen_copy
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import source_codes
-from pipeloom.emulate.valu_float import fused_f16, fused_f32, largest, smallest
+from pipeloom.emulate.valu_float import largest, smallest
+from pipeloom.emulate.valu_short import saturating
 from pipeloom.emulate.wave import Wave
 
 Values = npt.NDArray[Any]
@@ -37,12 +38,15 @@ _HALVES: dict[str, tuple[type[np.generic], int, Callable[..., Values]]] = {
     "v_pk_fma_f16": (np.float16, 3, fused_f16),
     "v_pk_min_f16": (np.float16, 2, smallest),
     "v_pk_max_f16": (np.float16, 2, largest),
+    "v_pk_minimum3_f16": (np.float16, 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
+    "v_pk_maximum3_f16": (np.float16, 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
     "v_pk_add_u16": (np.uint16, 2, np.add),
     "v_pk_sub_u16": (np.uint16, 2, np.subtract),
-    "v_pk_add_i16": (np.uint16, 2, np.add),
-    "v_pk_sub_i16": (np.uint16, 2, np.subtract),
+    "v_pk_add_i16": (np.int16, 2, np.add),
+    "v_pk_sub_i16": (np.int16, 2, np.subtract),
     "v_pk_mul_lo_u16": (np.uint16, 2, np.multiply),
     "v_pk_mad_u16": (np.uint16, 3, lambda a, b, c: a * b + c),
+    "v_pk_mad_i16": (np.int16, 3, lambda a, b, c: a * b + c),
     "v_pk_lshlrev_b16": (np.uint16, 2, lambda a, b: b << (a & 15)),
     "v_pk_lshrrev_b16": (np.uint16, 2, lambda a, b: b >> (a & 15)),
     "v_pk_ashrrev_i16": (np.int16, 2, lambda a, b: b >> (a & 15)),
@@ -70,8 +74,6 @@ def build(instruction: Instruction) -> Step | None:
         return _halves(instruction, *_HALVES[name])
     if name in _PAIRS:
         return _pairs(instruction, *_PAIRS[name])
-    if name in ("v_dot2_f32_f16", "v_dot2_f32_bf16"):
-        return _dot(instruction, bf16=name.endswith("bf16"))
     if name.startswith("v_mad_mix"):
         return _mixed(instruction)
     return None
@@ -125,7 +127,9 @@ def _halves(
         readers.append((_half(read, low, minus_low, dtype), _half(read, high, minus_high, dtype)))
     row, clamp = instruction.fields["vdst"], bool(instruction.fields["clmp"])
     if clamp and dtype is not np.float16:
-        raise unsupported(instruction, "clamp on an integer result")
+        if instruction.name.split("_")[2] not in ("add", "sub", "mad"):
+            raise unsupported(instruction, "clamp on an integer result")
+        function, clamp = saturating(function), False
 
     def run(wave: Wave) -> None:
         low = function(*[pair[0](wave) for pair in readers])
@@ -202,30 +206,6 @@ def _one_of_pair(instruction: Instruction, code: int, upper: bool, negate: bool)
         return -value if negate else value
 
     return one
-
-
-def _dot(instruction: Instruction, *, bf16: bool) -> Step:
-    codes = source_codes(instruction)
-    words = [word_reader(code, "u32", instruction) for code in codes[:2]]
-    addend = word_reader(codes[2], "f32", instruction)
-    row = instruction.fields["vdst"]
-    if any(instruction.fields[name] for name in ("neg", "neg_hi", "opsel", "clmp")):
-        raise unsupported(instruction, "modifiers")
-
-    def split(value: npt.NDArray[np.uint32]) -> tuple[Values, Values]:
-        low, high = value.astype(np.uint16), (value >> 16).astype(np.uint16)
-        if bf16:
-            return bf16_to_f32(low).astype(np.float64), bf16_to_f32(high).astype(np.float64)
-        return low.view(np.float16).astype(np.float64), high.view(np.float16).astype(np.float64)
-
-    def run(wave: Wave) -> None:
-        a_low, a_high = split(words[0](wave))
-        b_low, b_high = split(words[1](wave))
-        total = a_low * b_low + a_high * b_high + addend(wave).view(np.float32)
-        wave.write_vector(row, total.astype(np.float32).view(np.uint32))
-
-    reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2])
-    return Step(instruction, run, reads, 1 << (VGPR + row))
 
 
 def _mixed(instruction: Instruction) -> Step:

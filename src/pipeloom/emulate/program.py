@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pipeloom.emulate import compare, control, ds, ds_permute, mfma, packed, salu, vmem
+from pipeloom.emulate import (
+    compare,
+    control,
+    dot,
+    ds,
+    ds_atomics,
+    ds_permute,
+    mfma,
+    packed,
+    salu,
+    vmem,
+)
 from pipeloom.emulate.decode import Instruction, decode_kernel
-from pipeloom.emulate.faults import EmulateError
+from pipeloom.emulate.faults import EmulateError, UnsupportedInstructionError
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.valu import build_op
 from pipeloom.emulate.valu_convert import CONVERT_OPS, float8_ops
+from pipeloom.emulate.valu_double import DOUBLE_OPS
 from pipeloom.emulate.valu_float import FLOAT_OPS
+from pipeloom.emulate.valu_half import HALF_OPS
 from pipeloom.emulate.valu_integer import INTEGER_OPS
+from pipeloom.emulate.valu_scaled import build_scaled
+from pipeloom.emulate.valu_short import SHORT_OPS
 from pipeloom.emulate.valu_special import build_special
+from pipeloom.emulate.valu_wide import build_wide
 from pipeloom.emulate.wave import Wave
 
-VECTOR_OPS = {**INTEGER_OPS, **FLOAT_OPS, **CONVERT_OPS}
+VECTOR_OPS = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS, **HALF_OPS, **DOUBLE_OPS, **CONVERT_OPS}
 _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 
 
@@ -24,13 +40,31 @@ _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     """The steps of a kernel, kept by code bytes: they hold no state of a run.
 
-    Raises UnsupportedInstructionError for the first instruction that is not modelled, before
-    anything is executed.
+    Raises UnsupportedInstructionError when instructions are not modelled, before anything is
+    executed; the message names the first, with its place, and every other by name.
     """
     instructions = decode_kernel(code)
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
-    steps = [_build(instruction, arch, places) for instruction in instructions]
+    steps: list[Step] = []
+    refused: dict[str, UnsupportedInstructionError] = {}
+    for instruction in instructions:
+        try:
+            steps.append(_build(instruction, arch, places))
+        except UnsupportedInstructionError as error:
+            refused.setdefault(instruction.name, error)
+    if refused:
+        raise _refusal(refused)
     return (*steps, _past_the_end(len(code)))
+
+
+def _refusal(refused: dict[str, UnsupportedInstructionError]) -> UnsupportedInstructionError:
+    first, *others = refused.values()
+    if not others:
+        return first
+    rest = ", ".join(list(refused)[1:])
+    return UnsupportedInstructionError(
+        f"{first.message}; nor are {len(others)} more: {rest}", hint=first.hint
+    )
 
 
 def _past_the_end(pc: int) -> Step:
@@ -51,12 +85,19 @@ def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
         or salu.build(instruction)
         or mfma.build(instruction, arch)
         or ds_permute.build(instruction)
+        or ds_atomics.build(instruction)
         or ds.build(instruction)
         or vmem.build(instruction, arch)
+        or dot.build(instruction)
         or packed.build(instruction)
     )
     if step is None and instruction.encoding in _VECTOR_ENCODINGS:
-        step = compare.build(instruction) or build_special(instruction)
+        step = (
+            compare.build(instruction)
+            or build_special(instruction)
+            or build_wide(instruction)
+            or build_scaled(instruction)
+        )
         if step is None:
             op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
             if op is not None:

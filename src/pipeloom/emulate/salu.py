@@ -147,6 +147,18 @@ def _leading_sign(value: int, bits: int) -> int:
     return bits - flipped.bit_length() if flipped else WORD
 
 
+def _quads(value: int, bits: int, width: int) -> int:
+    """One field of ``width`` ones for each group of four bits that is not zero."""
+    ones = (1 << width) - 1
+    groups = range(bits // 4)
+    return sum(ones << (width * i) for i in groups if value >> (4 * i) & 15)
+
+
+def _twice(value: int) -> int:
+    """Every bit doubled."""
+    return sum(3 << (2 * i) for i in range(32) if value >> i & 1)
+
+
 def _nonzero(value: int) -> tuple[int, int]:
     return value, int(value != 0)
 
@@ -172,6 +184,11 @@ _SOP1: dict[str, tuple[int, int, Callable[[int], tuple[int, int | None]]]] = {
     "s_sext_i32_i8": (1, 1, lambda a: (signed(a & 0xFF, 8) & WORD, None)),
     "s_sext_i32_i16": (1, 1, lambda a: (signed(a & 0xFFFF, 16) & WORD, None)),
     "s_abs_i32": (1, 1, lambda a: _nonzero(abs(signed(a)) & WORD)),
+    "s_quadmask_b32": (1, 1, lambda a: _nonzero(_quads(a, 32, 1))),
+    "s_quadmask_b64": (2, 2, lambda a: _nonzero(_quads(a, 64, 1))),
+    "s_wqm_b32": (1, 1, lambda a: _nonzero(_quads(a, 32, 4))),
+    "s_wqm_b64": (2, 2, lambda a: _nonzero(_quads(a, 64, 4))),
+    "s_bitreplicate_b64_b32": (1, 2, lambda a: (_twice(a), None)),
     "s_mov_b32": (1, 1, lambda a: (a, None)),
     "s_mov_b64": (2, 2, lambda a: (a, None)),
 }
@@ -185,6 +202,8 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "le": lambda a, b: a <= b,
 }
 _SCC_BIT = 1 << SCC
+_HARDWARE_REGISTERS = {1: 0x3F0, 4: 0, 20: 0}
+"""MODE (nearest even, denormals kept, DX10_CLAMP and IEEE on), HW_ID and XCC_ID of the one chip."""
 
 
 def build(instruction: Instruction) -> Step | None:
@@ -296,8 +315,10 @@ def _sop1(instruction: Instruction) -> Step:
         return _save_exec(instruction)
     if name in ("s_cmov_b32", "s_cmov_b64"):
         return _conditional_move(instruction, 2 if name.endswith("b64") else 1)
-    if name in ("s_bitset0_b32", "s_bitset1_b32"):
-        return _bit_set(instruction, name == "s_bitset1_b32")
+    if name.startswith("s_bitset"):
+        return _bit_set(instruction, name[8] == "1", 2 if name.endswith("b64") else 1)
+    if name in ("s_andn1_wrexec_b64", "s_andn2_wrexec_b64"):
+        return _write_exec(instruction)
     raise unsupported(instruction)
 
 
@@ -348,16 +369,37 @@ def _conditional_move(instruction: Instruction, words: int) -> Step:
     return Step(instruction, run, reads, register_bits(target, words), screen)
 
 
-def _bit_set(instruction: Instruction, value: bool) -> Step:
+def _bit_set(instruction: Instruction, value: bool, words: int) -> Step:
     read = scalar_reader(instruction.fields["ssrc0"], 1, instruction)
     target = instruction.fields["sdst"]
+    read_old = scalar_reader(target, words, instruction)
+    write = scalar_writer(target, words, instruction)
 
     def run(wave: Wave) -> None:
-        bit = 1 << (read(wave) & 31)
-        wave.s[target] = wave.s[target] | bit if value else wave.s[target] & ~bit
+        bit = 1 << (read(wave) & (32 * words - 1))
+        write(wave, read_old(wave) | bit if value else read_old(wave) & ~bit)
 
-    here = register_bits(target, 1)
+    here = register_bits(target, words)
     return Step(instruction, run, scalar_bits(instruction.fields["ssrc0"]) | here, here)
+
+
+def _write_exec(instruction: Instruction) -> Step:
+    """EXEC and the destination become ~source & EXEC (andn1) or source & ~EXEC (andn2)."""
+    read = scalar_reader(instruction.fields["ssrc0"], 2, instruction)
+    target = instruction.fields["sdst"]
+    write = scalar_writer(target, 2, instruction)
+    first = "andn1" in instruction.name
+
+    def run(wave: Wave) -> None:
+        source, old = read(wave), wave.exec_mask
+        new = ~source & old if first else source & ~old
+        wave.set_exec(new & LONG)
+        write(wave, new & LONG)
+        wave.scc = int(new & LONG != 0)
+
+    both = register_bits(target, 2) | register_bits(EXEC, 2)
+    reads = scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2)
+    return Step(instruction, run, reads, both | _SCC_BIT)
 
 
 def _sopc(instruction: Instruction) -> Step:
@@ -410,6 +452,19 @@ def _sopk(instruction: Instruction) -> Step:
     if name == "s_movk_i32":
         write = scalar_writer(target, 1, instruction)
         return Step(instruction, lambda wave: write(wave, extended), 0, here)
+    if name == "s_cmovk_i32":
+        write_if = scalar_writer(target, 1, instruction)
+
+        def move(wave: Wave) -> None:
+            if wave.scc:
+                write_if(wave, extended)
+
+        return Step(instruction, move, _SCC_BIT | here, here)
+    if name == "s_getreg_b32" and immediate & 0x3F in _HARDWARE_REGISTERS:
+        value = _HARDWARE_REGISTERS[immediate & 0x3F] >> (immediate >> 6 & 31)
+        field = value & (1 << (immediate >> 11) + 1) - 1
+        write_field = scalar_writer(target, 1, instruction)
+        return Step(instruction, lambda wave: write_field(wave, field), 0, here)
     if name == "s_addk_i32":
         return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_add_i32"])
     if name == "s_mulk_i32":

@@ -6,6 +6,11 @@ The policy, in one place:
 - Reading poison in an active lane is a finding, except for copies (moves, AGPR transfers, LDS and
   scratch traffic, lane permutations), which carry the poison along: compilers copy undefined
   values around legitimately, and the finding belongs to the instruction that uses one.
+- Instructions that only move bits (shifts, and, or, bit-field and byte picks) carry a register that
+  was never written, and make a lane clean when one of their sources is: compilers assemble words
+  from halves of which one is undefined. Poison out of LDS is reported there as anywhere.
+- In a 64-bit sum or left shift an undefined upper half spoils only the upper half of the result:
+  compilers use these for their lower half.
 - A selection (v_cndmask, s_cselect) reads only the side it picks.
 - Writing a register while a load into it is outstanding is a finding: the load may land later.
   A load may follow a load on the same counter, since those land in order.
@@ -72,6 +77,46 @@ def screen_copy(wave: Wave, step: Step) -> None:
     settle_writes(wave, step)
     for target, lanes, cause in carried:
         wave.set_poison(target, wave.poison.get(target, 0) | lanes, cause)
+
+
+def screen_bits(wave: Wave, step: Step) -> None:
+    """A bit move: undefined registers pass through where no other vector source is defined."""
+    common = ALL_LANES
+    for register in step.read_list:
+        lanes = active_lanes(wave, step, register)
+        check_in_flight(wave, step, register, lanes)
+        poisoned = wave.poison.get(register, 0)
+        if register < VGPR or wave.poison_cause.get(register, NEVER_WRITTEN) != NEVER_WRITTEN:
+            check_poison(wave, step, register, lanes)
+        else:
+            common &= poisoned
+    target = step.write_list[0]
+    if not any(register >= VGPR for register in step.read_list):
+        common = 0
+    settle_writes(wave, step)
+    carried = common & active_lanes(wave, step, target)
+    if carried:
+        wave.set_poison(target, wave.poison.get(target, 0) | carried)
+
+
+def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, Step], None]:
+    """A 64-bit operation whose lower result does not depend on these upper halves."""
+
+    def screen(wave: Wave, step: Step) -> None:
+        carried = 0
+        others = [register for register in step.read_list if register not in uppers]
+        check_sources(wave, step, others)
+        for register in uppers:
+            lanes = active_lanes(wave, step, register)
+            check_in_flight(wave, step, register, lanes)
+            if wave.poison_cause.get(register, NEVER_WRITTEN) != NEVER_WRITTEN:
+                check_poison(wave, step, register, lanes)
+            carried |= wave.poison.get(register, 0) & lanes
+        settle_writes(wave, step)
+        if carried:
+            wave.set_poison(target, wave.poison.get(target, 0) | carried)
+
+    return screen
 
 
 def check_sources(wave: Wave, step: Step, registers: list[int]) -> None:

@@ -29,7 +29,12 @@ from pipeloom.emulate.operands import (
     word_reader,
 )
 from pipeloom.emulate.registers import VGPR, register_bits
-from pipeloom.emulate.screening import screen_copy, screen_reads
+from pipeloom.emulate.screening import (
+    screen_bits,
+    screen_copy,
+    screen_reads,
+    screen_upper,
+)
 from pipeloom.emulate.step import Screen, Step
 from pipeloom.emulate.wave import Wave
 
@@ -50,13 +55,18 @@ _DTYPES: dict[str, type[np.generic]] = {
 }
 
 
+_LEFTWARD = ("v_lshl_add_u64", "v_lshlrev_b64")
+"""64-bit operations in which information flows upwards only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One vector operation. ``accumulates`` adds the old destination as the last source.
 
-    ``copies`` marks plain moves, which carry poison instead of reporting it. ``keeps_half`` marks
-    16-bit results that leave the other half of the register alone. ``saturated`` is the function
-    of an integer operation with clamp.
+    ``copies`` marks plain moves, which carry poison instead of reporting it; ``moves_bits`` marks
+    shifts, masks and picks, which carry undefined registers (see ``screening``). ``keeps_half``
+    marks 16-bit results that leave the other half of the register alone. ``saturated`` is the
+    function of an integer operation with clamp.
     """
 
     result: str
@@ -64,6 +74,7 @@ class Op:
     function: Callable[..., Values]
     accumulates: bool = False
     copies: bool = False
+    moves_bits: bool = False
     keeps_half: bool = False
     saturated: Callable[..., Values] | None = None
 
@@ -308,7 +319,18 @@ def build_op(instruction: Instruction, op: Op) -> Step:
     if reads_old_destination(instruction, op):
         reads |= register_bits(target, width)
     writes = register_bits(target, width)
-    screen: Screen = screen_copy if op.copies else screen_reads
+    screen: Screen = screen_reads
+    if op.copies:
+        screen = screen_copy
+    elif op.moves_bits:
+        screen = screen_bits
+    elif instruction.name in _LEFTWARD:
+        uppers = [
+            code + 1
+            for code, kind in zip(codes, op.sources, strict=False)
+            if kind == "u64" and code >= VGPR
+        ]
+        screen = screen_upper(uppers, target + 1)
     if instruction.variant == "DPP16":
         screen = dpp_selection(instruction).screen(codes[0], copies=op.copies)
 

@@ -44,16 +44,6 @@ def _toward_zero(values: Values) -> npt.NDArray[np.uint16]:
     return np.where(over & np.isfinite(values), bits - 1, bits).astype(np.uint16)
 
 
-def _power(scale: Values) -> npt.NDArray[np.float32]:
-    """The power of two in a scale operand: its exponent alone counts."""
-    bits = np.ascontiguousarray(scale).view(np.uint32) & 0x7F800000
-    return bits.view(np.float32)
-
-
-def _divided(values: Values, scale: Values) -> npt.NDArray[np.float32]:
-    return (values.astype(np.float64) / _power(scale)).astype(np.float32)
-
-
 def _byte_to_float(index: int) -> Op:
     return Op("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
 
@@ -104,26 +94,6 @@ def float8_ops(arch: str) -> dict[str, Op]:
             pair = np.stack([table[a & 0xFF], table[a >> 8]], axis=1)
             return np.ascontiguousarray(pair).view(np.uint64)[:, 0]
 
-        def pack_scaled(
-            a: Values, b: Values, scale: Values, name: str = name
-        ) -> npt.NDArray[np.uint16]:
-            low = encode_float8(_divided(a, scale), name)
-            high = encode_float8(_divided(b, scale), name)
-            return (low.astype(np.uint32) | high.astype(np.uint32) << 8).astype(np.uint16)
-
-        def widen_scaled(a: Values, scale: Values, name: str = name) -> npt.NDArray[np.uint64]:
-            table, factor = float_table(name), _power(scale)
-            pair = np.stack([table[a & 0xFF] * factor, table[a >> 8] * factor], axis=1)
-            return np.ascontiguousarray(pair, np.float32).view(np.uint64)[:, 0]
-
-        def halve_scaled(a: Values, scale: Values, name: str = name) -> Words:
-            table, factor = float_table(name), _power(scale)
-            return _pack(_half_bits(table[a & 0xFF] * factor), _half_bits(table[a >> 8] * factor))
-
-        scaled = f"v_cvt_scalef32_pk_{suffix}_f32"
-        ops[scaled] = Op("u16", ("f32", "f32", "f32"), pack_scaled, keeps_half=True)
-        ops[f"v_cvt_scalef32_pk_f32_{suffix}"] = Op("u64", ("u16", "f32"), widen_scaled)
-        ops[f"v_cvt_scalef32_pk_f16_{suffix}"] = Op("u32", ("u16", "f32"), halve_scaled)
         ops[f"v_cvt_pk_{suffix}_f32"] = Op("u16", _F32, pack, keeps_half=True)
         ops[f"v_cvt_f32_{suffix}"] = Op("f32", ("u32",), widen)
         ops[f"v_cvt_pk_f32_{suffix}"] = Op("u64", ("u16",), widen_pair)

@@ -1,4 +1,4 @@
-"""Vector instructions that do more than map lanes: selects, carries, lane access, comparisons.
+"""Vector instructions that do more than map lanes: selects, lane access, truth tables.
 
 Each has its own screening where the default would be wrong: a select reads only the side it picks,
 v_readlane reads one lane whatever EXEC says.
@@ -7,25 +7,26 @@ v_readlane reads one lane whatever EXEC says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.emulate.decode import Instruction
+from pipeloom.emulate.fused import fused_f16, fused_f32
 from pipeloom.emulate.operands import (
     all_source_bits,
-    long_reader,
     scalar_bits,
     scalar_reader,
     scalar_writer,
     source_bits,
-    unsupported,
     word_reader,
 )
-from pipeloom.emulate.registers import LANES, VCC, VGPR, WORD, register_bits
+from pipeloom.emulate.registers import LANES, VCC, VGPR
 from pipeloom.emulate.screening import (
     check_in_flight,
     check_sources,
+    screen_bits,
     screen_copy,
     settle_writes,
 )
@@ -36,8 +37,7 @@ from pipeloom.emulate.valu import (
     source_codes,
     source_reader,
 )
-from pipeloom.emulate.valu_float import division_fused, division_scale
-from pipeloom.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of
+from pipeloom.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -47,8 +47,6 @@ def build_special(instruction: Instruction) -> Step | None:
     name = instruction.name
     if name == "v_nop":
         return Step(instruction, lambda wave: None)
-    if name in _CARRY:
-        return _carry(instruction, *_CARRY[name])
     builders: dict[str, Callable[[Instruction], Step]] = {
         "v_cndmask_b32": _select,
         "v_readfirstlane_b32": _read_first_lane,
@@ -57,14 +55,14 @@ def build_special(instruction: Instruction) -> Step | None:
         "v_swap_b32": _swap,
         "v_permlane32_swap_b32": lambda i: _half_swap(i, 32),
         "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
-        "v_mad_u64_u32": _multiply_add_long,
-        "v_div_scale_f32": _division_scale,
-        "v_div_fmas_f32": _division_fused,
         "v_bitop3_b32": _truth_table,
+        "v_bitop3_b16": _truth_table,
         "v_mbcnt_lo_u32_b32": lambda i: _mask_count(i, upper=False),
         "v_mbcnt_hi_u32_b32": lambda i: _mask_count(i, upper=True),
         "v_fmamk_f32": _multiply_add_literal,
         "v_fmaak_f32": _multiply_add_literal,
+        "v_madmk_f16": _multiply_add_literal,
+        "v_madak_f16": _multiply_add_literal,
     }
     builder = builders.get(name)
     return None if builder is None else builder(instruction)
@@ -251,117 +249,30 @@ def _exchange_step(
     return Step(instruction, run, both, both, screen)
 
 
-# --- carries and wide results ---------------------------------------------------------------------
-
-# name: (subtract, reversed operands, takes a carry in)
-_CARRY = {
-    "v_add_co_u32": (False, False, False),
-    "v_sub_co_u32": (True, False, False),
-    "v_subrev_co_u32": (True, True, False),
-    "v_addc_co_u32": (False, False, True),
-    "v_subb_co_u32": (True, False, True),
-    "v_subbrev_co_u32": (True, True, True),
-}
-
-
-def _carry(instruction: Instruction, subtract: bool, swapped: bool, takes_carry: bool) -> Step:
-    codes = source_codes(instruction)
-    carry_in = codes[2] if len(codes) > 2 else VCC
-    carry_out = instruction.fields.get("sdst", VCC)
-    first = word_reader(codes[1] if swapped else codes[0], "u32", instruction)
-    second = word_reader(codes[0] if swapped else codes[1], "u32", instruction)
-    if instruction.variant not in ("", "LIT"):
-        raise unsupported(instruction, instruction.variant)
-    target = _target(instruction)
-    one = np.int64(1)
-
-    def run(wave: Wave) -> None:
-        a, b = first(wave).astype(np.int64), second(wave).astype(np.int64)
-        extra = lanes_of(wave.read_mask(carry_in)) * one if takes_carry else np.int64(0)
-        total = a - b - extra if subtract else a + b + extra
-        over: Lanes = np.broadcast_to((total < 0) | (total > WORD), (LANES,))
-        wave.write_vector(target - VGPR, total.astype(np.uint32))
-        wave.write_mask(carry_out, mask_of(over) & wave.exec_mask)
-
-    reads = source_bits(codes[0]) | source_bits(codes[1])
-    if takes_carry:
-        reads |= register_bits(carry_in, 2)
-    return Step(instruction, run, reads, 1 << target | register_bits(carry_out, 2))
-
-
-def _multiply_add_long(instruction: Instruction) -> Step:
-    codes = source_codes(instruction)
-    a = word_reader(codes[0], "u32", instruction)
-    b = word_reader(codes[1], "u32", instruction)
-    c = long_reader(codes[2], "u64", instruction)
-    target, carry = _target(instruction), instruction.fields["sdst"]
-    row = target - VGPR
-
-    def run(wave: Wave) -> None:
-        product = a(wave).astype(np.uint64) * b(wave).astype(np.uint64)
-        addend = c(wave)
-        total = np.broadcast_to(product + addend, (LANES,))
-        over: Lanes = np.broadcast_to(total < addend, (LANES,))
-        wave.write_vector(row, total.astype(np.uint32))
-        wave.write_vector(row + 1, (total >> np.uint64(32)).astype(np.uint32))
-        wave.write_mask(carry, mask_of(over) & wave.exec_mask)
-
-    reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2], 2)
-    writes = register_bits(target, 2) | register_bits(carry, 2)
-    return Step(instruction, run, reads, writes)
-
-
-# --- division helpers -----------------------------------------------------------------------------
-
-
-def _division_scale(instruction: Instruction) -> Step:
-    codes = source_codes(instruction)
-    readers = [source_reader(instruction, i, code, "f32") for i, code in enumerate(codes)]
-    target, flags = _target(instruction), instruction.fields["sdst"]
-
-    def run(wave: Wave) -> None:
-        value, flag = division_scale(*[read(wave) for read in readers])
-        wave.write_vector(target - VGPR, value.view(np.uint32))
-        wave.write_mask(flags, mask_of(np.broadcast_to(flag, (LANES,))) & wave.exec_mask)
-
-    writes = 1 << target | register_bits(flags, 2)
-    return Step(instruction, run, all_source_bits(codes), writes)
-
-
-def _division_fused(instruction: Instruction) -> Step:
-    codes = source_codes(instruction)
-    readers = [source_reader(instruction, i, code, "f32") for i, code in enumerate(codes)]
-    write = result_writer(instruction, Op("f32", (), np.add))
-
-    def run(wave: Wave) -> None:
-        a, b, c = (read(wave) for read in readers)
-        write(wave, division_fused(a, b, c, lanes_of(wave.read_mask(VCC))))
-
-    reads = register_bits(VCC, 2) | all_source_bits(codes)
-    return Step(instruction, run, reads, 1 << _target(instruction))
-
-
 # --- others ---------------------------------------------------------------------------------------
 
 
 def _truth_table(instruction: Instruction) -> Step:
-    """v_bitop3_b32: any function of three bits; the table sits in the modifier fields."""
+    """v_bitop3: any function of three bits; the table sits in the modifier fields."""
     fields = instruction.fields
     table = fields["omod"] << 6 | fields["abs"] << 3 | fields["neg"]
     codes = source_codes(instruction)
-    readers = [word_reader(code, "u32", instruction) for code in codes]
-    row = fields["vdst"]
+    kind = "u16" if instruction.name.endswith("b16") else "u32"
+    # The modifier fields are taken, so the sources have none.
+    plain = replace(instruction, fields={**fields, "neg": 0, "abs": 0, "omod": 0})
+    readers = [source_reader(plain, i, code, kind) for i, code in enumerate(codes)]
+    write = result_writer(plain, Op(kind, (), np.add))
 
     def run(wave: Wave) -> None:
         a, b, c = (read(wave) for read in readers)
-        result = np.zeros(LANES, np.uint32)
+        result = np.zeros(LANES, a.dtype)
         for i in range(8):
             if table >> i & 1:
                 term = (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
                 result |= term
-        wave.write_vector(row, result)
+        write(wave, result)
 
-    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction))
+    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
 
 
 def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
@@ -382,18 +293,20 @@ def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
 
 
 def _multiply_add_literal(instruction: Instruction) -> Step:
-    """v_fmamk: a*K + b; v_fmaak: a*b + K."""
-    literal = np.array([instruction.literal or 0], np.uint32).view(np.float32)
+    """v_fmamk, v_madmk: a*K + b; v_fmaak, v_madak: a*b + K."""
+    kind = instruction.name[-3:]
+    bits = np.array([instruction.literal or 0], np.uint32)
+    literal = bits.view(np.float32) if kind == "f32" else bits.astype(np.uint16).view(np.float16)
+    fused = fused_f32 if kind == "f32" else fused_f16
     codes = source_codes(instruction)
-    first = source_reader(instruction, 0, codes[0], "f32")
-    second = source_reader(instruction, 1, codes[1], "f32")
-    write = result_writer(instruction, Op("f32", (), np.add))
-    by_literal = instruction.name == "v_fmamk_f32"
+    first = source_reader(instruction, 0, codes[0], kind)
+    second = source_reader(instruction, 1, codes[1], kind)
+    write = result_writer(instruction, Op(kind, (), np.add))
+    by_literal = "mk_" in instruction.name
 
     def run(wave: Wave) -> None:
-        a, b = first(wave).astype(np.float64), second(wave).astype(np.float64)
-        total = a * literal + b if by_literal else a * b + literal
-        write(wave, total.astype(np.float32))
+        a, b = first(wave), second(wave)
+        write(wave, fused(a, literal, b) if by_literal else fused(a, b, literal))
 
     reads = source_bits(codes[0]) | source_bits(codes[1])
     return Step(instruction, run, reads, 1 << _target(instruction))

@@ -1,4 +1,4 @@
-"""Vector memory: buffer and global instructions, and loads straight into LDS.
+"""Vector memory: buffer, global and flat instructions, and loads straight into LDS.
 
 All count in vmcnt, stores included, and retire in order. Addresses and store data are taken at
 issue; the data moves when the operation lands.
@@ -7,6 +7,7 @@ issue; the data moves when the operation lands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,12 +34,17 @@ from pipeloom.emulate.memory import (
 )
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
-from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, register_bits
+from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
 from pipeloom.emulate.salu import signed
 from pipeloom.emulate.scratch import build_scratch
-from pipeloom.emulate.screening import screen_load
+from pipeloom.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    screen_load,
+)
 from pipeloom.emulate.step import Step
-from pipeloom.emulate.wave import POISON_WORD, Wave
+from pipeloom.emulate.wave import POISON_WORD, Wave, lanes_to_mask
 
 Words = npt.NDArray[np.uint32]
 
@@ -54,9 +60,9 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if name in ("buffer_wbl2", "buffer_inv"):
         return Step(instruction, lambda wave: None)
     space, verb, *rest = name.split("_")
-    if verb == "atomic" and space in ("buffer", "global"):
+    if verb == "atomic" and space in ("buffer", "global", "flat"):
         return build_atomic(instruction)
-    if space in ("flat", "tbuffer") or verb not in ("load", "store"):
+    if space == "tbuffer" or verb not in ("load", "store"):
         raise unsupported(instruction)
     into_lds = bool(instruction.fields.get("lds")) or rest[0] == "lds"
     key = "_".join(rest[1:] if rest[0] == "lds" else rest)
@@ -80,9 +86,26 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     if into_lds:
         return _load_to_lds(instruction, transfer, locate, reads)
     row = instruction.fields[data_field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
-    if verb == "store":
-        return _store(instruction, transfer, locate, reads, row)
-    return _load(instruction, transfer, locate, reads, row)
+    build_access = _store if verb == "store" else _load
+    step = build_access(instruction, transfer, locate, reads, row)
+    return _flat(step) if space == "flat" else step
+
+
+def _flat(step: Step) -> Step:
+    """A flat access counts in lgkmcnt as well, out of order: both must be waited for.
+
+    Addresses are those of global memory; the apertures of LDS and scratch are not modelled.
+    """
+    access, written = step.run, step.writes
+
+    def run(wave: Wave) -> None:
+        access(wave)
+        lanes = wave.exec_mask if written else 0
+        wave.group.issue(
+            wave, Pending(step.instruction, Counter.SMEM, lambda: None, written, lanes)
+        )
+
+    return replace(step, run=run)
 
 
 def _report_outside(
@@ -227,7 +250,20 @@ def _store(
 
         group.issue(wave, Pending(instruction, Counter.VM, land))
 
-    return Step(instruction, run, reads | register_bits(VGPR + row, words), 0)
+    data_bits = register_bits(VGPR + row, words)
+
+    def screen(wave: Wave, step: Step) -> None:
+        """Lanes outside the descriptor store nothing: compilers mask stores that way."""
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        kept = None
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                if kept is None:
+                    kept = lanes_to_mask(locate(wave).lanes)
+                check_poison(wave, step, register, kept)
+
+    return Step(instruction, run, reads | data_bits, 0, screen)
 
 
 def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, reads: int) -> Step:

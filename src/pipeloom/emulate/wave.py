@@ -59,6 +59,13 @@ def mask_of(lanes: Lanes) -> int:
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
+def lanes_to_mask(numbers: npt.NDArray[np.intp]) -> int:
+    """Lane numbers as a mask."""
+    chosen = np.zeros(LANES, np.bool_)
+    chosen[numbers] = True
+    return mask_of(chosen)
+
+
 class Wave:
     """Registers and outstanding operations of one wave."""
 

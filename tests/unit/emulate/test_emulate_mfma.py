@@ -54,13 +54,22 @@ def encode(values: npt.NDArray[Any], kind: str, arch: str) -> npt.NDArray[np.uin
 
 
 def operand(matrix: npt.NDArray[Any], side: int, kind: str, arch: str) -> Words:
-    """Registers of A, or of B given by columns: lane l has row l % side, K block l // side."""
+    """Registers of A, or of B given by columns: lane l has row l % side, K block l // side.
+
+    8-bit operands of the f8f6f4 instructions (depth 128 and 64) hold two chunks of 16 instead: K
+    from 16 g and from depth/2 + 16 g for lane group g.
+    """
     depth = matrix.shape[1]
     block = depth * side // 64
-    rows = [
-        encode(matrix[lane % side, lane // side * block : (lane // side + 1) * block], kind, arch)
-        for lane in range(64)
-    ]
+    rows = []
+    for lane in range(64):
+        row, group = matrix[lane % side], lane // side
+        if kind == "fp8" and block == 32:
+            starts = (16 * group, depth // 2 + 16 * group)
+            chosen = np.concatenate([row[start : start + 16] for start in starts])
+        else:
+            chosen = row[group * block : (group + 1) * block]
+        rows.append(encode(chosen, kind, arch))
     return np.ascontiguousarray(np.stack(rows).view(np.uint32).T)
 
 

@@ -1,0 +1,1 @@
+"""Triton kernels with NumPy oracles, for the emulator. See ``harness`` and docs/emulator.md."""
