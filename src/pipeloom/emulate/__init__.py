@@ -13,6 +13,7 @@ from pipeloom.emulate.launch import RunResult, run_kernel
 from pipeloom.emulate.lines import map_lines
 from pipeloom.emulate.loader import CodeObject, Kernel, KernelArgument, load_code_object
 from pipeloom.emulate.pending import Timing
+from pipeloom.emulate.wait_states import Hazard, check_hazards
 
 __all__ = [
     "CodeObject",
@@ -20,6 +21,7 @@ __all__ = [
     "EmulateError",
     "Finding",
     "FindingKind",
+    "Hazard",
     "Instruction",
     "Kernel",
     "KernelArgument",
@@ -30,6 +32,7 @@ __all__ = [
     "StepLimitError",
     "Timing",
     "UnsupportedInstructionError",
+    "check_hazards",
     "decode_kernel",
     "load_code_object",
     "map_lines",

@@ -1,0 +1,141 @@
+"""Walk a program along all its paths and find instructions that issue too early.
+
+Within a run of straight code every danger is a moment at which it is over, and asking costs one
+look-up. At joins the later moment wins. What no rule is known for is a finding as well.
+
+    judge(read_assembly("v_exp_f32 v1, v2\\nv_add_f32 v3, v1, v1\\ns_endpgm")[0], Target.GFX950)
+    -> (Shortfall(at=1, missing=1, reason="the result of a transcendental ...", register="v1"),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipeloom.wait_states.effects import NO_REGISTER, Chain, Effects, Key, effects, split
+from pipeloom.wait_states.mnemonics import Target
+from pipeloom.wait_states.program import Issued, register_name
+from pipeloom.wait_states.rules import RULES, Danger
+
+State = dict[Key, tuple[int, Chain | None]]
+"""Danger -> (moment it is over, the chain it does not hurt)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The instruction at position ``at`` lacks wait states; none are named if no rule is known."""
+
+    at: int
+    missing: int
+    reason: str
+    register: str = ""
+    source: str = ""
+
+    def describe(self) -> str:
+        """What is wrong, without the place."""
+        if not self.missing:
+            return self.reason
+        where = f" ({self.register})" if self.register else ""
+        return f"lacks {self.missing} wait state(s): {self.reason}{where}"
+
+
+def judge(
+    program: Sequence[Issued], target: Target, entries: Iterable[int] = (0,)
+) -> tuple[Shortfall, ...]:
+    """Every reachable instruction that may issue too early, with its worst danger, in order."""
+    known = [effects(one, target) for one in program]
+    blocks = _blocks(program, known)
+    states: dict[int, State] = {at: {} for at in entries if at < len(program)}
+    todo = sorted(states, reverse=True)
+    while todo:
+        start = todo.pop()
+        end, successors = blocks[start]
+        after = _walk(program, known, range(start, end), states[start])
+        for successor in successors:
+            if _join(states, successor, after):
+                todo.append(successor)
+    found: list[Shortfall] = []
+    for start in sorted(states):
+        _walk(program, known, range(start, blocks[start][0]), states[start], found)
+    return tuple(found)
+
+
+def _blocks(
+    program: Sequence[Issued], known: Sequence[Effects]
+) -> dict[int, tuple[int, list[int]]]:
+    """Start -> (end, where control goes), for every run of straight code."""
+    starts = {0, *(t for one in program for t in one.targets)}
+    starts |= {at + 1 for at, one in enumerate(program) if one.targets or known[at].ends}
+    ordered = sorted(at for at in starts if at < len(program))
+    blocks = {}
+    for start, end in zip(ordered, [*ordered[1:], len(program)], strict=True):
+        successors = [t for t in program[end - 1].targets if t < len(program)]
+        if not known[end - 1].ends and end < len(program):
+            successors.append(end)
+        blocks[start] = (end, successors)
+    return blocks
+
+
+def _walk(
+    program: Sequence[Issued],
+    known: Sequence[Effects],
+    span: range,
+    entry: State,
+    found: list[Shortfall] | None = None,
+) -> State:
+    """The dangers left at the end of a block, counted from there; findings go to ``found``."""
+    live = dict(entry)
+    now = 0
+    for at in span:
+        effect = known[at]
+        if found is not None:
+            shortfall = _meet(at, effect, live, now)
+            if shortfall is not None:
+                found.append(shortfall)
+        now += program[at].wait_states
+        for number, states in effect.starts:
+            chain = effect.chain_of(number)
+            before = live.get(number)
+            # A chain goes on from its last link only: the matrix unit works in order.
+            if chain is not None or before is None or before[0] < now + states:
+                live[number] = (now + states, chain)
+    return {n: (over - now, chain) for n, (over, chain) in live.items() if over > now}
+
+
+def _meet(at: int, effect: Effects, live: State, now: int) -> Shortfall | None:
+    if effect.unknown:
+        return Shortfall(at, 0, effect.unknown)
+    worst, culprit = 0, -1
+    for number in effect.meets:
+        danger = live.get(number)
+        if danger is None or danger[0] - now <= worst:
+            continue
+        if danger[1] is not None and danger[1] == effect.continues:
+            continue
+        worst, culprit = danger[0] - now, number
+    if not worst:
+        return None
+    rule, register = split(culprit)
+    named = register != NO_REGISTER and rule is not Danger.SETREG
+    name = register_name(register) if named else ""
+    return Shortfall(at, worst, RULES[rule].reason, name, RULES[rule].source)
+
+
+def _join(states: dict[int, State], at: int, state: State) -> bool:
+    """Merge a path's dangers into a place; whether that changed it."""
+    if at not in states:
+        states[at] = dict(state)
+        return True
+    known = states[at]
+    changed = False
+    for number, (left, chain) in state.items():
+        before = known.get(number)
+        if before is None:
+            merged = (left, chain)
+        else:
+            # Two paths with different chains: no chain is safe from both.
+            merged = (max(before[0], left), chain if chain == before[1] else None)
+        if merged != before:
+            known[number] = merged
+            changed = True
+    return changed
