@@ -29,9 +29,16 @@ _SDWA_WHOLE = 6
 _BRANCHES = ("s_branch", "s_cbranch_")
 _ORDER = ("vdst", "sdst", "sdata", "src0", "src1", "src2", "ssrc0", "ssrc1")
 _SCALES = ("scale_src0", "scale_src1")
-_WITHOUT_OPERANDS = frozenset(
-    ("v_nop", "v_clrexcp", "ds_nop", "buffer_wbl2", "buffer_inv")
-    + ("s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol")
+_WITHOUT_OPERANDS = (
+    "v_nop",
+    "v_clrexcp",
+    "ds_nop",
+    "buffer_wbl2",
+    "buffer_inv",
+    "s_dcache_inv",
+    "s_dcache_wb",
+    "s_dcache_inv_vol",
+    "s_dcache_wb_vol",
 )
 _XF32 = {"v_mfma_f32_16x16x8_xf32": 4, "v_mfma_f32_32x32x4_xf32": 16}
 """gfx942 only, and not in the decoder's tables, which are gfx950's; registers of C and D."""

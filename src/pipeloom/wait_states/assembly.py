@@ -31,13 +31,16 @@ _LABEL = re.compile(r"([\w.$@]+):\s*")
 _ENTRY = re.compile(r"\.(?:globl|amdhsa_kernel)\s+([\w.$@]+)")
 _RANGE = re.compile(r"(v|a|s|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])$")
 _WRAPPED = re.compile(r"^-?(?:neg|abs|sext)\((.*)\)$|^-?\|(.*)\|$|^-(?=[a-z])(.*)$")
-_CONSTANT = re.compile(r"^(off|null|-?(0x[0-9a-f]+|\d+(\.\d*)?(e[+-]?\d+)?)|scc|src_.*|lit\(.*\))$")
-_LABEL_OPERAND = re.compile(r"^[.$\w@]+$")
+_CONSTANT = re.compile(
+    r"^(off|null|-?(0x[0-9a-f]+|\d+(\.\d*)?(e[+-]?\d+)?)|scc|src_.*|lit\(.*\)|[\w.$]+@\w+.*)$"
+)
 _BASES = {"s": 0, "v": VGPR, "a": AGPR, "ttmp": TRAP_TEMPORARY}
 _PAIRS = {"vcc": VCC, "exec": EXEC, "flat_scratch": FLAT_SCRATCH, "xnack_mask": XNACK_MASK}
 _SINGLES = {"m0": M0, "vccz": VCCZ, "execz": EXECZ, "src_vccz": VCCZ, "src_execz": EXECZ}
 _SINGLES |= {f"{name}_lo": number for name, number in _PAIRS.items()}
 _SINGLES |= {f"{name}_hi": number + 1 for name, number in _PAIRS.items()}
+_FLAGS = ("sc0", "sc1", "nt")
+"""Modifiers that may stand where there is no operand."""
 _DPP = ("quad_perm:", "row_", "wave_", "bank_mask:")
 _PACKED = re.compile(r"v_(pk_|dot|mad_mix|fma_mix|mfma|smfmac)")
 _HARDWARE = {
@@ -101,9 +104,12 @@ def _read(number: int, line: str, labels: dict[str, int]) -> Issued:
         return _hardware_register(number, line, name, rest)
     parts = _split(rest)
     if parts:
-        words = _words(parts[-1])
-        parts[-1] = words[0]
-        modifiers |= set(words[1:])
+        first, *words = _words(parts[-1])
+        modifiers |= set(words)
+        if first in _FLAGS:
+            modifiers.add(parts.pop())
+        else:
+            parts[-1] = first
     operands: list[Registers] = []
     for part in parts:
         registers = _operand(part)

@@ -6,7 +6,7 @@ v_add_f32 v3, v1, v1    runs into TRANSCENDENTAL on v1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeloom.wait_states.mnemonics import MNEMONICS, Matrix, Target, Traits, Unit
@@ -23,13 +23,10 @@ from pipeloom.wait_states.program import (
 )
 from pipeloom.wait_states.rules import RULES, Danger
 
-Key = int
-"""A danger on a register, as one number: the walk is nothing but look-ups of these."""
 Chain = tuple[str, Registers]
 """An opcode and the registers it accumulates into."""
 
-_STRIDE = 1 << 11
-NO_REGISTER = _STRIDE - 1
+NO_REGISTER = -1
 """Stands for a register where a danger is not about one."""
 _VCC_PAIR = (VCC, VCC + 1)
 _EXEC_PAIR = (EXEC, EXEC + 1)
@@ -46,22 +43,12 @@ _CHAINED = frozenset(
 _F8_FORMATS = ("0", "1")
 
 
-def key(danger: Danger, register: int) -> Key:
-    """The number of a danger on a register."""
-    return danger * _STRIDE + register
-
-
-def split(number: Key) -> tuple[Danger, int]:
-    """The inverse of ``key``."""
-    return Danger(number // _STRIDE), number % _STRIDE
-
-
 @dataclass(slots=True)
 class Effects:
     """``meets`` are dangers it runs into; ``starts`` those it starts, with wait states."""
 
-    meets: list[Key] = field(default_factory=list)
-    starts: list[tuple[Key, int]] = field(default_factory=list)
+    meets: list[tuple[Danger, Sequence[int]]] = field(default_factory=list)
+    starts: list[tuple[Danger, Sequence[int], int]] = field(default_factory=list)
     continues: Chain | None = None
     """As a consumer: the chain from which dangers do not hurt it."""
     chain: Chain | None = None
@@ -69,16 +56,19 @@ class Effects:
     ends: bool = False
     unknown: str = ""
 
-    def meet(self, danger: Danger, registers: Iterable[int]) -> None:
-        self.meets += [danger * _STRIDE + r for r in registers]
+    def meet(self, danger: Danger, registers: Sequence[int]) -> None:
+        """Run into ``danger`` if it is on one of the registers."""
+        if registers:
+            self.meets.append((danger, registers))
 
-    def start(self, danger: Danger, registers: Iterable[int], states: int) -> None:
-        if states > 0:
-            self.starts += [(danger * _STRIDE + r, states) for r in registers]
+    def start(self, danger: Danger, registers: Sequence[int], states: int) -> None:
+        """Put ``danger`` on the registers for that many wait states."""
+        if states > 0 and registers:
+            self.starts.append((danger, registers, states))
 
-    def chain_of(self, number: Key) -> Chain | None:
+    def chain_of(self, danger: Danger) -> Chain | None:
         """The chain that a danger started here leaves alone."""
-        return self.chain if self.chain and number // _STRIDE in _CHAINED else None
+        return self.chain if self.chain and danger in _CHAINED else None
 
 
 def effects(one: Issued, target: Target) -> Effects:
@@ -214,13 +204,14 @@ def _valu(found: Effects, one: Issued, traits: Traits, reads: Registers, writes:
     if traits.reads_vcc:
         found.meet(Danger.VCC_TO_DIV_FMAS, (NO_REGISTER,))
     if VCCZ in reads or EXECZ in reads:
-        found.meet(Danger.ZERO_FLAG, (r for r in reads if r in (VCCZ, EXECZ)))
+        found.meet(Danger.ZERO_FLAG, [r for r in reads if r in (VCCZ, EXECZ)])
     if traits.reads_lane:
         found.meet(Danger.VECTOR_TO_LANE, vectors)
     if traits.reads_lane or traits.lane_select:
         found.meet(Danger.EXEC_TO_LANE, (NO_REGISTER,))
     if traits.lane_select:
-        found.meet(Danger.SCALAR_TO_LANE_SELECT, filter(is_scalar, one.operands[-1]))
+        selects = [r for r in one.operands[-1] if is_scalar(r)]
+        found.meet(Danger.SCALAR_TO_LANE_SELECT, selects)
     if traits.permlane:
         found.meet(Danger.VECTOR_TO_PERMLANE, vectors)
         found.meet(Danger.EXEC_TO_PERMLANE, (NO_REGISTER,))
@@ -245,7 +236,7 @@ def _meet_dot(
 def _valu_starts(
     found: Effects, one: Issued, traits: Traits, vectors: list[int], scalars: list[int]
 ) -> None:
-    def start(danger: Danger, registers: Iterable[int]) -> None:
+    def start(danger: Danger, registers: Sequence[int]) -> None:
         found.start(danger, registers, _constant(danger))
 
     if traits.dot:
@@ -308,7 +299,6 @@ def _memory(
             found.start(danger, data, _constant(danger))
 
 
-def _overwrite_store_data(found: Effects, written: Iterable[int]) -> None:
-    registers = tuple(written)
-    found.meet(Danger.STORE_DATA, registers)
-    found.meet(Danger.STORE_DATA_SCALAR_OFFSET, registers)
+def _overwrite_store_data(found: Effects, written: Sequence[int]) -> None:
+    found.meet(Danger.STORE_DATA, written)
+    found.meet(Danger.STORE_DATA_SCALAR_OFFSET, written)

@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeloom.wait_states.effects import NO_REGISTER, Chain, Effects, Key, effects, split
+from pipeloom.wait_states.effects import NO_REGISTER, Chain, Effects, effects
 from pipeloom.wait_states.mnemonics import Target
 from pipeloom.wait_states.program import Issued, register_name
 from pipeloom.wait_states.rules import RULES, Danger
 
-State = dict[Key, tuple[int, Chain | None]]
-"""Danger -> (moment it is over, the chain it does not hurt)."""
+State = dict[Danger, dict[int, tuple[int, Chain | None]]]
+"""Danger -> register -> (moment it is over, the chain it does not hurt)."""
+
+LONGEST = 20
+"""No rule asks for more wait states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,11 @@ def judge(
     while todo:
         start = todo.pop()
         end, successors = blocks[start]
-        after = _walk(program, known, range(start, end), states[start])
+        tail = _tail(program, start, end)
+        entry = states[start] if tail == start else {}
         for successor in successors:
+            # A walk for each: a place keeps the state it is given and merges others into it.
+            after = _walk(program, known, range(tail, end), entry)
             if _join(states, successor, after):
                 todo.append(successor)
     found: list[Shortfall] = []
@@ -76,6 +82,15 @@ def _blocks(
     return blocks
 
 
+def _tail(program: Sequence[Issued], start: int, end: int) -> int:
+    """Where the last ``LONGEST`` wait states of a block begin: nothing before them outlives it."""
+    passed, at = 0, end
+    while at > start and passed <= LONGEST:
+        at -= 1
+        passed += program[at].wait_states
+    return at
+
+
 def _walk(
     program: Sequence[Issued],
     known: Sequence[Effects],
@@ -84,58 +99,76 @@ def _walk(
     found: list[Shortfall] | None = None,
 ) -> State:
     """The dangers left at the end of a block, counted from there; findings go to ``found``."""
-    live = dict(entry)
+    live: State = {danger: dict(registers) for danger, registers in entry.items()}
+    over = dict.fromkeys(live, LONGEST)
     now = 0
     for at in span:
         effect = known[at]
         if found is not None:
-            shortfall = _meet(at, effect, live, now)
+            shortfall = _meet(at, effect, live, over, now)
             if shortfall is not None:
                 found.append(shortfall)
         now += program[at].wait_states
-        for number, states in effect.starts:
-            chain = effect.chain_of(number)
-            before = live.get(number)
-            # A chain goes on from its last link only: the matrix unit works in order.
-            if chain is not None or before is None or before[0] < now + states:
-                live[number] = (now + states, chain)
-    return {n: (over - now, chain) for n, (over, chain) in live.items() if over > now}
+        for danger, registers, states in effect.starts:
+            chain = effect.chain_of(danger)
+            moments = live.setdefault(danger, {})
+            until = now + states
+            for register in registers:
+                before = moments.get(register)
+                # A chain goes on from its last link only: the matrix unit works in order.
+                if chain is not None or before is None or before[0] < until:
+                    moments[register] = (until, chain)
+            if over.get(danger, 0) < until:
+                over[danger] = until
+    return {
+        danger: left
+        for danger, registers in live.items()
+        if over[danger] > now
+        and (left := {r: (u - now, chain) for r, (u, chain) in registers.items() if u > now})
+    }
 
 
-def _meet(at: int, effect: Effects, live: State, now: int) -> Shortfall | None:
+def _meet(
+    at: int, effect: Effects, live: State, over: dict[Danger, int], now: int
+) -> Shortfall | None:
     if effect.unknown:
         return Shortfall(at, 0, effect.unknown)
-    worst, culprit = 0, -1
-    for number in effect.meets:
-        danger = live.get(number)
-        if danger is None or danger[0] - now <= worst:
+    worst, rule, culprit = 0, None, NO_REGISTER
+    for danger, registers in effect.meets:
+        if over.get(danger, 0) - now <= worst:
             continue
-        if danger[1] is not None and danger[1] == effect.continues:
-            continue
-        worst, culprit = danger[0] - now, number
-    if not worst:
+        moments = live[danger]
+        for register in registers:
+            moment = moments.get(register)
+            if moment is None or moment[0] - now <= worst:
+                continue
+            if moment[1] is not None and moment[1] == effect.continues:
+                continue
+            worst, rule, culprit = moment[0] - now, RULES[danger], register
+    if rule is None:
         return None
-    rule, register = split(culprit)
-    named = register != NO_REGISTER and rule is not Danger.SETREG
-    name = register_name(register) if named else ""
-    return Shortfall(at, worst, RULES[rule].reason, name, RULES[rule].source)
+    named = culprit != NO_REGISTER and rule is not RULES[Danger.SETREG]
+    name = register_name(culprit) if named else ""
+    return Shortfall(at, worst, rule.reason, name, rule.source)
 
 
 def _join(states: dict[int, State], at: int, state: State) -> bool:
     """Merge a path's dangers into a place; whether that changed it."""
     if at not in states:
-        states[at] = dict(state)
+        states[at] = state
         return True
     known = states[at]
     changed = False
-    for number, (left, chain) in state.items():
-        before = known.get(number)
-        if before is None:
-            merged = (left, chain)
-        else:
-            # Two paths with different chains: no chain is safe from both.
-            merged = (max(before[0], left), chain if chain == before[1] else None)
-        if merged != before:
-            known[number] = merged
-            changed = True
+    for danger, registers in state.items():
+        moments = known.setdefault(danger, {})
+        for register, (left, chain) in registers.items():
+            before = moments.get(register)
+            if before is None:
+                merged = (left, chain)
+            else:
+                # Two paths with different chains: no chain is safe from both.
+                merged = (max(before[0], left), chain if chain == before[1] else None)
+            if merged != before:
+                moments[register] = merged
+                changed = True
     return changed
