@@ -47,8 +47,8 @@ def judge(
 ) -> tuple[Shortfall, ...]:
     """Every reachable instruction that may issue too early, with its worst danger, in order."""
     known = [effects(one, target) for one in program]
-    blocks = _blocks(program, known)
     states: dict[int, State] = {at: {} for at in entries if at < len(program)}
+    blocks = _blocks(program, known, states)
     todo = sorted(states, reverse=True)
     while todo:
         start = todo.pop()
@@ -67,14 +67,14 @@ def judge(
 
 
 def _blocks(
-    program: Sequence[Issued], known: Sequence[Effects]
+    program: Sequence[Issued], known: Sequence[Effects], entries: Iterable[int]
 ) -> dict[int, tuple[int, list[int]]]:
     """Start -> (end, where control goes), for every run of straight code."""
-    starts = {0, *(t for one in program for t in one.targets)}
+    starts = {*entries, *(t for one in program for t in one.targets)}
     starts |= {at + 1 for at, one in enumerate(program) if one.targets or known[at].ends}
     ordered = sorted(at for at in starts if at < len(program))
     blocks = {}
-    for start, end in zip(ordered, [*ordered[1:], len(program)], strict=True):
+    for start, end in zip(ordered, [*ordered[1:], len(program)], strict=False):
         successors = [t for t in program[end - 1].targets if t < len(program)]
         if not known[end - 1].ends and end < len(program):
             successors.append(end)
