@@ -203,9 +203,9 @@ def _dot_then_any(first: _Facts, second: _Facts, gfx950: bool) -> int:
 
 
 def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    """The data of a store of more than 8 bytes, less long with an soffset register.
+    """The data of a store of more than 8 bytes: 2, by a load 1, with an soffset register 1 less.
 
-    With the register: LLVM pull request 197267, found on gfx950.
+    The loads: CDNA3 ISA, table 11. The register: LLVM pull request 197267, found on gfx950.
     """
     name = first.item.opcode.name
     at = next((at for start, at in _WIDE_STORES.items() if name.startswith(start)), None)
@@ -214,7 +214,10 @@ def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
     data = first.item.operands[at]
     if not isinstance(data, Register) or data.count <= 2 or not _meet([data], second.writes):
         return 0
-    return 1 if at == 0 and isinstance(first.item.operands[-1], Register) else 2
+    scalar_offset = at == 0 and isinstance(first.item.operands[-1], Register)
+    if second.unit in _MEMORY:
+        return 0 if scalar_offset else 1
+    return 1 if scalar_offset else 2
 
 
 RULES = (
@@ -233,7 +236,7 @@ RULES = (
     Rule("transcendental to VALU", (Unit.VALU,), _VECTOR, _transcendental_then_vector),
     Rule("half of a register to VALU", (Unit.VALU,), _VECTOR, _half_then_vector),
     Rule("dot product to all", (Unit.VALU,), (*_VECTOR, *_MEMORY), _dot_then_any),
-    Rule("store data overwritten", (Unit.VMEM,), _VECTOR, _wide_store_then_write),
+    Rule("store data overwritten", (Unit.VMEM,), (*_VECTOR, *_MEMORY), _wide_store_then_write),
 )
 _BY_PAIR = {
     second: {

@@ -282,6 +282,7 @@ def _memory(
         Danger.RESULT_OVERWRITTEN,
         Danger.ADDEND_OVERWRITTEN,
         Danger.DOT_OVERWRITTEN,
+        Danger.STORE_DATA_LOADED,
     ):
         found.meet(danger, writes)
     found.start(Danger.VECTOR_TO_DPP, writes, _constant(Danger.VECTOR_TO_DPP))
@@ -295,8 +296,12 @@ def _memory(
         if len(data) > _WIDE:
             buffer = traits.data == 0
             register_offset = buffer and any(is_scalar(r) for r in one.operands[-1])
-            danger = Danger.STORE_DATA_SCALAR_OFFSET if register_offset else Danger.STORE_DATA
-            found.start(danger, data, _constant(danger))
+            if register_offset:
+                dangers = [Danger.STORE_DATA_SCALAR_OFFSET]
+            else:
+                dangers = [Danger.STORE_DATA, Danger.STORE_DATA_LOADED]
+            for danger in dangers:
+                found.start(danger, data, _constant(danger))
 
 
 def _overwrite_store_data(found: Effects, written: Sequence[int]) -> None:

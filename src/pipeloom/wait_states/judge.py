@@ -17,8 +17,10 @@ from pipeloom.wait_states.mnemonics import Target
 from pipeloom.wait_states.program import Issued, register_name
 from pipeloom.wait_states.rules import RULES, Danger
 
-State = dict[Danger, dict[int, tuple[int, Chain | None]]]
-"""Danger -> register -> (moment it is over, the chain it does not hurt)."""
+Moments = tuple[tuple[int, Chain | None], ...]
+"""(when a danger is over, the chain it does not hurt), one for each chain that paths brought."""
+State = dict[Danger, dict[int, Moments]]
+"""Danger -> register -> moments."""
 
 LONGEST = 20
 """No rule asks for more wait states."""
@@ -116,16 +118,20 @@ def _walk(
             for register in registers:
                 before = moments.get(register)
                 # A chain goes on from its last link only: the matrix unit works in order.
-                if chain is not None or before is None or before[0] < until:
-                    moments[register] = (until, chain)
+                if chain is not None or before is None or before[0][0] < until:
+                    moments[register] = ((until, chain),)
             if over.get(danger, 0) < until:
                 over[danger] = until
     return {
         danger: left
         for danger, registers in live.items()
         if over[danger] > now
-        and (left := {r: (u - now, chain) for r, (u, chain) in registers.items() if u > now})
+        and (left := {r: rest for r, all_ in registers.items() if (rest := _rest(all_, now))})
     }
+
+
+def _rest(moments: Moments, now: int) -> Moments:
+    return tuple((until - now, chain) for until, chain in moments if until > now)
 
 
 def _meet(
@@ -139,12 +145,10 @@ def _meet(
             continue
         moments = live[danger]
         for register in registers:
-            moment = moments.get(register)
-            if moment is None or moment[0] - now <= worst:
-                continue
-            if moment[1] is not None and moment[1] == effect.continues:
-                continue
-            worst, rule, culprit = moment[0] - now, RULES[danger], register
+            for until, chain in moments.get(register, ()):
+                if until - now <= worst or (chain is not None and chain == effect.continues):
+                    continue
+                worst, rule, culprit = until - now, RULES[danger], register
     if rule is None:
         return None
     named = culprit != NO_REGISTER and rule is not RULES[Danger.SETREG]
@@ -161,14 +165,13 @@ def _join(states: dict[int, State], at: int, state: State) -> bool:
     changed = False
     for danger, registers in state.items():
         moments = known.setdefault(danger, {})
-        for register, (left, chain) in registers.items():
-            before = moments.get(register)
-            if before is None:
-                merged = (left, chain)
-            else:
-                # Two paths with different chains: no chain is safe from both.
-                merged = (max(before[0], left), chain if chain == before[1] else None)
-            if merged != before:
-                moments[register] = merged
+        for register, arriving in registers.items():
+            before = moments.get(register, ())
+            merged = dict.fromkeys((chain for _, chain in (*before, *arriving)), 0)
+            for left, chain in (*before, *arriving):
+                merged[chain] = max(merged[chain], left)
+            after = tuple((left, chain) for chain, left in merged.items())
+            if after != before:
+                moments[register] = after
                 changed = True
     return changed

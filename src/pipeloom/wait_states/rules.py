@@ -4,9 +4,10 @@ A row says what starts a danger, what runs into it, and for how many wait states
 instructions differ in passes (of four cycles) and kind; "n" is the passes of the first.
 
 Sources: [L] is LLVM's GCNHazardRecognizer.cpp (ROCm/llvm-project, read 2026-11) and the function
-named after it, [P] an LLVM pull request, [R] AMD's rocRoller, whose tables repeat the ISA's, [I]
-the CDNA3 and CDNA4 ISA, "Manually Inserted Wait States". Where they differ, the stricter one is
-here: LLVM asks for 2 wait states before a VALU takes vcc as a carry, [R] for none.
+named after it; [P] an LLVM pull request; [R] AMD's rocRoller; [I] the ISA documents, read in
+transcription: CDNA3 tables 11 and 37, CDNA4 tables 11 and 38. Where they differ, the stricter one
+is here: LLVM asks for 2 wait states before a VALU takes vcc as a carry, [I] and [R] for none; [I]
+asks for n between SGEMM and a shifted addend of XDL, LLVM for none.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Danger(IntEnum):
     STORE_DATA = 28
     STORE_DATA_SCALAR_OFFSET = 29
     SETREG = 30
+    STORE_DATA_LOADED = 31
 
 
 States = Callable[[Traits, bool], int]
@@ -97,14 +99,15 @@ def _to_memory(first: Traits, gfx950: bool) -> int:
 
 
 def _overwritten(first: Traits, gfx950: bool) -> int:
-    if first.matrix is Matrix.DGEMM:
-        return 6 if first.passes == 4 else 11
-    return _result(first, gfx950)
+    """LLVM has 11 for f64 16x16x4 on both machines; the CDNA4 ISA has 19."""
+    return _to_factor(first, gfx950)
 
 
 def _to_xdl_addend(first: Traits, gfx950: bool) -> int:
-    """XDL 3, 5, 9, 17, on gfx950 one more; nothing after SGEMM and DGEMM."""
-    return first.passes + 1 + gfx950 if first.matrix is Matrix.XDL else 0
+    """XDL 3, 5, 9, 17, on gfx950 one more; SGEMM 2, 8, 16; nothing after DGEMM."""
+    if first.matrix is Matrix.XDL:
+        return first.passes + 1 + gfx950
+    return first.passes if first.matrix is Matrix.SGEMM else 0
 
 
 def _to_other_addend(first: Traits, gfx950: bool) -> int:
@@ -144,7 +147,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "C of an XDL instruction, unless the same opcode on exactly the same registers",
             _to_xdl_addend,
             "the result of a matrix instruction is the addend of another kind, or taken shifted",
-            f"{_MAI}; the same opcode: [P] 218363",
+            f"{_MAI}; the same opcode: [P] 218363; after SGEMM: [I]",
         ),
         Danger.RESULT_TO_OTHER_ADDEND: Rule(
             "matrix result",
@@ -158,7 +161,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "C, even along a chain",
             _chained,
             "a short matrix instruction does not forward its result at once",
-            _MAI,
+            f"{_MAI}; [I]",
         ),
         Danger.RESULT_TO_VALU: Rule(
             "matrix result",
@@ -172,77 +175,77 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "LDS or memory read",
             _to_memory,
             "the result of a matrix instruction is not there yet",
-            _MAI_VALU,
+            f"{_MAI_VALU}; [I]",
         ),
         Danger.RESULT_OVERWRITTEN: Rule(
             "matrix result",
             "VALU, LDS or memory write",
             _overwritten,
             "the result of a matrix instruction is not there yet and would win",
-            f"{_MAI_VALU}; gfx950: [P] 126132",
+            f"{_MAI_VALU}; gfx950: [P] 126132; f64 on gfx950: [I]",
         ),
         Danger.ADDEND_OVERWRITTEN: Rule(
             "XDL reads C",
             "VALU, LDS or memory write",
             _addend_read,
             "a matrix instruction still reads its addend",
-            _MAI_VALU,
+            f"{_MAI_VALU}; [I]",
         ),
         Danger.VECTOR_TO_MATRIX: Rule(
             "VALU write (not dot)",
             "matrix read",
             2,
             "a VALU result is not yet visible to the matrix unit",
-            _MAI,
+            f"{_MAI}; [I]",
         ),
         Danger.EXEC_TO_MATRIX: Rule(
             "VALU write of exec",
             "matrix instruction",
             4,
             "a VALU write of exec is not yet visible to the matrix unit",
-            _MAI,
+            f"{_MAI}; [I]",
         ),
         Danger.DGEMM_TO_FMA64: Rule(
             "DGEMM",
             "v_fma_f64, v_fmac_f64",
             2,
             "the f64 unit is still in use by a matrix instruction",
-            _MAI_VALU,
+            f"{_MAI_VALU}; [I]",
         ),
         Danger.DOT_TO_FACTOR: Rule(
             "dot result",
             "read, but as the addend",
             3,
             "the result of a dot product is not there yet",
-            f"{_MAI_VALU}; matrix reads: assumed alike",
+            f"{_MAI_VALU}; by matrix instructions: [I]",
         ),
         Danger.DOT_TO_ADDEND: Rule(
             "dot result",
             "addend of another opcode",
             3,
             "the result of a dot product is not there yet",
-            _MAI_VALU,
+            f"{_MAI_VALU}; [I]",
         ),
         Danger.DOT_OVERWRITTEN: Rule(
             "dot result",
             "write by another opcode",
             3,
             "the result of a dot product is not there yet and would win",
-            _MAI_VALU,
+            f"{_MAI_VALU}; [I]",
         ),
         Danger.TRANSCENDENTAL: Rule(
             "transcendental result",
             "read by any other VALU or matrix instruction",
             1,
             "the result of a transcendental instruction is not forwarded to other VALU",
-            f"{_VALU}, hasTransForwardingHazard; [R] VALUTransWrite94x",
+            f"{_VALU}, hasTransForwardingHazard; [I]; [R] VALUTransWrite94x",
         ),
         Danger.PARTIAL: Rule(
             "result in a part of a register (op_sel, dst_sel, fp4 conversions)",
             "VALU or matrix read or write",
             1,
             "a result that fills a part of a register is not forwarded",
-            f"{_VALU}, hasDstSelForwardingHazard; [P] 100276",
+            f"{_VALU}, hasDstSelForwardingHazard; [I]; [P] 100276",
         ),
         Danger.SCALAR_TO_VALU: Rule(
             "VALU write of an SGPR or vcc",
@@ -256,14 +259,14 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "memory instruction that reads it",
             5,
             "a scalar written by VALU is not yet visible to memory instructions",
-            "[L] checkVMEMHazards",
+            "[L] checkVMEMHazards; [I]; exec: [L] only",
         ),
         Danger.SCALAR_TO_LANE_SELECT: Rule(
             "VALU write of an SGPR",
             "lane select of v_readlane, v_writelane",
             4,
             "a scalar written by VALU is not yet visible as a lane select",
-            "[L] checkRWLaneHazards; [R] VALUWriteSGPRVCC94x",
+            "[L] checkRWLaneHazards; [I]; [R] VALUWriteSGPRVCC94x",
         ),
         Danger.VECTOR_TO_LANE: Rule(
             "VALU write",
@@ -277,14 +280,14 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "v_readlane, v_readfirstlane, v_writelane",
             4,
             "a VALU write of exec is not yet visible to lane instructions",
-            _VALU,
+            f"{_VALU}; [I]",
         ),
         Danger.VCC_TO_DIV_FMAS: Rule(
             "VALU write of vcc",
             "v_div_fmas",
             4,
             "vcc written by VALU is not yet visible to v_div_fmas",
-            "[L] checkDivFMasHazards",
+            "[L] checkDivFMasHazards; [I]",
         ),
         Danger.ZERO_FLAG: Rule(
             "VALU write of vcc or exec",
@@ -298,42 +301,42 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "DPP read",
             2,
             "a vector register is not yet visible to DPP",
-            "[L] checkDPPHazards",
+            "[L] checkDPPHazards; [I]",
         ),
         Danger.EXEC_TO_DPP: Rule(
             "VALU write of exec",
             "DPP instruction",
             5,
             "a VALU write of exec is not yet visible to DPP",
-            "[L] checkDPPHazards",
+            "[L] checkDPPHazards; [I]",
         ),
         Danger.VECTOR_TO_PERMLANE: Rule(
             "VALU write",
             "v_permlane*_swap",
             2,
             "a VALU result is not yet visible to v_permlane",
-            "[L] checkPermlaneHazards; [P] 117287; [R] VALUWriteReadlane94x",
+            "[L] checkPermlaneHazards; [P] 117287; [I]; [R] VALUWriteReadlane94x",
         ),
         Danger.EXEC_TO_PERMLANE: Rule(
             "VALU write of exec",
             "v_permlane*_swap",
             4,
             "a VALU write of exec is not yet visible to v_permlane",
-            "[L] checkPermlaneHazards; [P] 117286",
+            "[L] checkPermlaneHazards; [P] 117286; [I]",
         ),
         Danger.M0: Rule(
             "SALU write of m0",
             "LDS-DMA, GDS, add-TID, s_sendmsg, s_movrel",
             1,
             "m0 is not yet visible",
-            "[L] checkReadM0Hazards",
+            "[L] checkReadM0Hazards; [I]",
         ),
         Danger.STORE_DATA: Rule(
             "store or atomic with more than 8 bytes of data",
             "VALU or matrix write of the data",
             2,
             "a store still reads its data",
-            "[L] createsVALUHazard",
+            "[L] createsVALUHazard; [I]",
         ),
         Danger.STORE_DATA_SCALAR_OFFSET: Rule(
             "buffer store of more than 8 bytes with a register as soffset",
@@ -342,12 +345,19 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "a store still reads its data",
             "[P] 197267",
         ),
+        Danger.STORE_DATA_LOADED: Rule(
+            "store or atomic with more than 8 bytes of data, no register as soffset",
+            "LDS or memory write of the data",
+            1,
+            "a store still reads its data",
+            "[I]",
+        ),
         Danger.SETREG: Rule(
             "s_setreg",
             "s_setreg, s_getreg of the same hardware register",
             2,
             "a hardware register is not yet written",
-            "[L] checkGetRegHazards, checkSetRegHazards",
+            "[L] checkGetRegHazards, checkSetRegHazards; [I]",
         ),
     }
 )

@@ -46,7 +46,7 @@ CASES: list[tuple[Danger, str, str, int, int]] = [
     (Danger.RESULT_TO_MEMORY, XDL4, "flat_store_dword v[0:1], v70", 7, 8),
     (Danger.RESULT_OVERWRITTEN, XDL4, WRITE, 7, 8),
     (Danger.RESULT_OVERWRITTEN, XDL16, "global_load_dword v1, v[70:71], off", 19, 20),
-    (Danger.RESULT_OVERWRITTEN, DGEMM16, "ds_read_b32 v1, v70", 11, 11),
+    (Danger.RESULT_OVERWRITTEN, DGEMM16, "ds_read_b32 v1, v70", 11, 19),
     (Danger.RESULT_TO_FACTOR, XDL4, FACTOR, 7, 8),
     (Danger.RESULT_TO_FACTOR, SGEMM8, FACTOR, 10, 10),
     (Danger.RESULT_TO_FACTOR, DGEMM4, FACTOR, 6, 6),
@@ -67,6 +67,7 @@ CASES: list[tuple[Danger, str, str, int, int]] = [
     ),
     (Danger.RESULT_TO_XDL_ADDEND, XDL4, SHIFTED, 5, 6),
     (Danger.RESULT_TO_XDL_ADDEND, XDL16, SHIFTED, 17, 18),
+    (Danger.RESULT_TO_XDL_ADDEND, SGEMM8, SHIFTED, 8, 8),
     (
         Danger.RESULT_TO_XDL_ADDEND,
         XDL4,
@@ -226,6 +227,13 @@ CASES: list[tuple[Danger, str, str, int, int]] = [
         1,
     ),
     (
+        Danger.STORE_DATA_LOADED,
+        "global_store_dwordx4 v[70:71], v[0:3], off",
+        "ds_read_b32 v1, v70",
+        1,
+        1,
+    ),
+    (
         Danger.SETREG,
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0",
         "s_getreg_b32 s3, hwreg(HW_REG_MODE)",
@@ -264,8 +272,10 @@ def test_every_row_has_a_case_and_a_source() -> None:
     # The same matrix instruction on the same accumulator forwards it.
     f"{XDL4}\n{XDL4}",
     f"{XDL16}\n{XDL16}",
-    # Nothing between SGEMM or DGEMM and the addend of an XDL instruction.
-    f"{SGEMM8}\n{SHIFTED}",
+    # Nothing between DGEMM and the addend of an XDL instruction.
+    f"{DGEMM16}\n{SHIFTED}",
+    # A load into data of a store with a register as soffset.
+    "buffer_store_dwordx4 v[0:3], v70, s[4:7], s9 offen\nds_read_b32 v1, v70",
     # A dot product goes on where it was.
     "v_dot2_f32_f16 v1, v2, v3, v1\nv_dot2_f32_f16 v1, v4, v5, v1",
     # Transcendental to transcendental.
@@ -325,8 +335,8 @@ def test_both_ways_into_a_join_count() -> None:
     assert lacking(text, "gfx950") == [4]
 
 
-def test_chains_that_meet_are_not_trusted() -> None:
-    """After a join of two accumulating instructions neither may go on at once."""
+def test_chains_that_meet_are_judged_apart() -> None:
+    """After a join each way is held against the instruction by itself."""
     other = "v_mfma_f32_16x16x16_bf16 v[0:3], v[8:9], v[10:11], v[0:3]"
     text = f"""
         s_cbranch_scc1 .Lother
@@ -340,6 +350,8 @@ def test_chains_that_meet_are_not_trusted() -> None:
     """
     assert lacking(text, "gfx950") == [6]
     assert lacking(text.replace(other, XDL4), "gfx950") == []
+    waited = text.replace(other, f"{other}\ns_nop 3")
+    assert lacking(waited, "gfx950") == [2], "the chain's own way, 6 long, does not count"
 
 
 def test_the_allowlist_covers_the_decoders_tables() -> None:
