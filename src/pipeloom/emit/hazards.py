@@ -9,9 +9,10 @@ Each instruction is one wait state, ``s_nop n`` is n + 1.
     v_accvgpr_read_b32 v0, a0
 
 Rules and numbers: LLVM GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards,
-checkVALUHazards, checkVMEMHazards, checkReadM0Hazards), after the CDNA3/CDNA4 ISA's "Manually
-Inserted Wait States". Only what our instructions can do is here. ``hazard_check`` judges
-the result from a table of its own.
+checkVALUHazards, checkVMEMHazards, checkRWLaneHazards, checkPermlaneHazards, checkDivFMasHazards,
+checkReadM0Hazards), after the CDNA3/CDNA4 ISA's "Manually Inserted Wait States". Kept to what can
+be written in our instruction layer or a small extension of it: no DPP, no f32 or f64 MFMA.
+``hazard_check`` judges the result from a table of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ MAX_NOP = 8
 
 _MEMORY = (Unit.VMEM, Unit.LDS)
 _PLAIN_VECTOR = (Unit.VALU, *_MEMORY)
+_VECTOR = (Unit.VALU, Unit.MFMA)
 _SRC_C = 3
+_TRANSCENDENTAL = ("v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_")
+_WIDE_STORES = {"buffer_store_dwordx": 0, "global_store_dwordx": 1, "flat_store_dwordx": 1}
+"""Start of the name -> operand with the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class _Facts:
     def of(cls, item: Instruction) -> _Facts:
         writes = item.writes
         vectors = tuple(r for r in writes if r.is_vector)
-        scalars = tuple(r for r in writes if r.bank is Bank.SCALAR or r == VCC)
+        scalars = tuple(r for r in writes if r.bank is Bank.SCALAR or r in (VCC, M0, EXEC))
         return cls(item, item.opcode.unit, item.reads, writes, vectors, scalars)
 
 
@@ -93,18 +98,27 @@ def _mfma_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
     operands = second.item.operands
     factors = [r for r in operands[1:_SRC_C] if isinstance(r, Register)]
     if _meet([result], factors):
-        return passes + 3 + gfx950
+        return _result_latency(passes, gfx950)
     addend = operands[_SRC_C]
     if not isinstance(addend, Register) or not addend.overlaps(result):
         return 0
     chained = addend == result and first.item.opcode is second.item.opcode
-    return 0 if chained else passes + 1 + gfx950
+    if chained:
+        return 2 if passes == 2 else 0
+    return passes + 1 + gfx950
+
+
+def _result_latency(passes: int, gfx950: bool) -> int:
+    """gfx942 5, 7, 11, 19 for 2, 4, 8, 16 passes; gfx950 one more but for 2."""
+    return passes + 3 + (gfx950 and passes != 2)
 
 
 def _mfma_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
     """Result read by VALU or memory, or overwritten by either."""
     touched = second.reads + second.writes
-    return first.item.opcode.passes + 3 + gfx950 if _meet(first.writes, touched) else 0
+    if not _meet(first.writes, touched):
+        return 0
+    return _result_latency(first.item.opcode.passes, gfx950)
 
 
 def _mfma_addend_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
@@ -115,6 +129,7 @@ def _mfma_addend_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
 
 
 def _m0_then_lds_dma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """A scalar write; one by VALU is as far as any other scalar."""
     return 1 if M0 in first.writes and M0 in second.reads else 0
 
 
@@ -126,22 +141,82 @@ def _valu_scalar_then_valu(first: _Facts, second: _Facts, gfx950: bool) -> int:
     return 2 if _meet(first.scalars, second.reads) else 0
 
 
-def _valu_then_readlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    if not second.item.opcode.name.startswith("v_readfirstlane"):
+def _valu_then_lane(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """What a lane instruction reads: a lane of a vector 1, the lane's number 4, exec 4."""
+    name = second.item.opcode.name
+    if not name.startswith(("v_readfirstlane", "v_readlane", "v_writelane")):
+        return 0
+    if EXEC in first.writes:
+        return 4
+    selects = second.item.operands[-1:] if "first" not in name else ()
+    if _meet(first.scalars, [r for r in selects if isinstance(r, Register)]):
+        return 4
+    reads = not name.startswith("v_writelane")
+    return 1 if reads and _meet(first.vectors, second.reads) else 0
+
+
+def _valu_then_permlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    if not second.item.opcode.name.startswith("v_permlane"):
+        return 0
+    if EXEC in first.writes:
+        return 4
+    return 2 if _meet(first.vectors, second.reads + second.writes) else 0
+
+
+def _vcc_then_div_fmas(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    return 4 if VCC in first.writes and second.item.opcode.name.startswith("v_div_fmas") else 0
+
+
+def _exec_then_memory(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """Every memory instruction reads exec."""
+    return 5 if EXEC in first.writes else 0
+
+
+def _transcendental_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    if not first.item.opcode.name.startswith(_TRANSCENDENTAL):
+        return 0
+    if second.item.opcode.name.startswith(_TRANSCENDENTAL):
         return 0
     return 1 if _meet(first.vectors, second.reads) else 0
 
 
-def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
-    """The data of a store of more than 8 bytes, less long with an soffset register.
+def _half_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """A result that op_sel or dst_sel puts into a part of a register."""
+    for word in first.item.modifiers.split():
+        packed = first.item.opcode.name.startswith(("v_pk_", "v_dot"))
+        high = word.startswith("op_sel:[") and word.endswith(",1]") and not packed
+        if high or (word.startswith("dst_sel:") and word != "dst_sel:DWORD"):
+            return 1 if _meet(first.vectors, second.reads + second.writes) else 0
+    return 0
 
-    With the register: LLVM pull request 197267, found on gfx950.
+
+def _dot_then_any(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """3, but nothing along a chain of the same dot product."""
+    name, other = first.item.opcode.name, second.item.opcode.name
+    if not name.startswith("v_dot"):
+        return 0
+    if name != other:
+        return 3 if _meet(first.vectors, second.reads + second.writes) else 0
+    factors = [r for r in second.item.operands[1:_SRC_C] if isinstance(r, Register)]
+    return 3 if _meet(first.vectors, factors) else 0
+
+
+def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
+    """The data of a store of more than 8 bytes: 2, by a load 1, with an soffset register 1 less.
+
+    The loads: CDNA3 ISA, table 11. The register: LLVM pull request 197267, found on gfx950.
     """
-    if not first.item.opcode.name.startswith("buffer_store_dwordx4"):
+    name = first.item.opcode.name
+    at = next((at for start, at in _WIDE_STORES.items() if name.startswith(start)), None)
+    if at is None:
         return 0
-    if not _meet(first.reads[:1], second.writes):
+    data = first.item.operands[at]
+    if not isinstance(data, Register) or data.count <= 2 or not _meet([data], second.writes):
         return 0
-    return 1 if isinstance(first.item.operands[-1], Register) else 2
+    scalar_offset = at == 0 and isinstance(first.item.operands[-1], Register)
+    if second.unit in _MEMORY:
+        return 0 if scalar_offset else 1
+    return 1 if scalar_offset else 2
 
 
 RULES = (
@@ -153,8 +228,14 @@ RULES = (
     Rule("m0 to LDS-DMA", (Unit.SALU,), (Unit.VMEM,), _m0_then_lds_dma),
     Rule("VALU scalar result to memory", (Unit.VALU,), (Unit.VMEM,), _valu_scalar_then_vmem),
     Rule("VALU scalar result to VALU", (Unit.VALU,), (Unit.VALU,), _valu_scalar_then_valu),
-    Rule("VALU result to readfirstlane", (Unit.VALU,), (Unit.VALU,), _valu_then_readlane),
-    Rule("store data overwritten", (Unit.VMEM,), (Unit.VALU,), _wide_store_then_write),
+    Rule("VALU write of EXEC to memory", (Unit.VALU,), (Unit.VMEM,), _exec_then_memory),
+    Rule("VALU result to lane access", (Unit.VALU,), (Unit.VALU,), _valu_then_lane),
+    Rule("VALU result to permlane", (Unit.VALU,), (Unit.VALU,), _valu_then_permlane),
+    Rule("VALU write of VCC to div_fmas", (Unit.VALU,), (Unit.VALU,), _vcc_then_div_fmas),
+    Rule("transcendental to VALU", (Unit.VALU,), _VECTOR, _transcendental_then_vector),
+    Rule("half of a register to VALU", (Unit.VALU,), _VECTOR, _half_then_vector),
+    Rule("dot product to all", (Unit.VALU,), (*_VECTOR, *_MEMORY), _dot_then_any),
+    Rule("store data overwritten", (Unit.VMEM,), (*_VECTOR, *_MEMORY), _wide_store_then_write),
 )
 _BY_PAIR = {
     second: {

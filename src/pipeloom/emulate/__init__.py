@@ -20,6 +20,7 @@ from pipeloom.emulate.loader import (
     load_code_object,
 )
 from pipeloom.emulate.pending import Timing
+from pipeloom.emulate.wait_states import Hazard, check_hazards
 
 __all__ = [
     "CodeObject",
@@ -27,6 +28,7 @@ __all__ = [
     "EmulateError",
     "Finding",
     "FindingKind",
+    "Hazard",
     "Instruction",
     "Kernel",
     "KernelArgument",
@@ -39,6 +41,7 @@ __all__ = [
     "StepLimitError",
     "Timing",
     "UnsupportedInstructionError",
+    "check_hazards",
     "decode_kernel",
     "load_code_object",
     "map_lines",

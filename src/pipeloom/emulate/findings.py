@@ -33,6 +33,8 @@ class FindingKind(Enum):
     """A wave ended while others wait at a barrier it never reached."""
     TRAP = "trap"
     """The kernel executed s_trap."""
+    WAIT_STATES = "wait-states"
+    """Too few instructions, or s_nop, where no interlock covers a dependence (``wait_states``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,10 @@ LineMap = Mapping[int, SourceLine]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect. ``pc`` is the byte offset from the kernel's first instruction."""
+    """One defect. ``pc`` is the byte offset from the kernel's first instruction.
+
+    ``wave`` is -1 for what is wrong with the code, whoever runs it.
+    """
 
     kind: FindingKind
     message: str
@@ -64,7 +69,8 @@ class Finding:
 
     def __str__(self) -> str:
         place = describe_place(self.pc, self.source)
-        return f"{self.kind.value}: wave {self.wave}, {place}, {self.instruction}: {self.message}"
+        who = f"wave {self.wave}" if self.wave >= 0 else "every wave"
+        return f"{self.kind.value}: {who}, {place}, {self.instruction}: {self.message}"
 
 
 def describe_place(pc: int, source: SourceLine | None) -> str:

@@ -30,6 +30,7 @@ from pipeloom.emulate.pending import Timing
 from pipeloom.emulate.program import build_program
 from pipeloom.emulate.registers import FLAT_SCRATCH, LANES, VGPR, lane_mask
 from pipeloom.emulate.step import Step
+from pipeloom.emulate.wait_states import hazard_findings
 from pipeloom.emulate.wave import Wave
 from pipeloom.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
 
@@ -86,6 +87,7 @@ def run_kernel(
     max_findings: int = 20,
     dynamic_lds: int = 0,
     check_races: bool = True,
+    check_wait_states: bool = True,
     max_instructions: int = 20_000_000,
 ) -> RunResult:
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
@@ -93,7 +95,8 @@ def run_kernel(
     ``args`` are the explicit arguments in order: arrays for pointers (None for a null pointer),
     numbers or bytes for values. The same seed gives the same run. ``check_races=False`` turns off
     the ordering check on LDS, for schedules that are known to lean on timing: what a race does to
-    the data is then still computed, but not reported.
+    the data is then still computed, but not reported. ``check_wait_states=False`` turns off the
+    judge of wait states, which looks at the code and not at the run.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -148,8 +151,9 @@ def run_kernel(
             raise
         stopped = error.message
     copy_back(bound)
+    early = hazard_findings(kernel, line_map or {}, max_findings) if check_wait_states else []
     return RunResult(
-        tuple(ledger.findings), MappingProxyType(dict(sorted(counts.items()))), stopped
+        (*ledger.findings, *early), MappingProxyType(dict(sorted(counts.items()))), stopped
     )
 
 

@@ -8,7 +8,21 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.emit import Code, HazardError, check_hazards, insert_wait_states, require_no_hazards
-from pipeloom.emit.isa import LDS_DMA, M0, VCC, Instruction, Line, agpr, sgpr, vgpr
+from pipeloom.emit.isa import (
+    EXEC,
+    LDS_DMA,
+    M0,
+    VCC,
+    Instruction,
+    Line,
+    Opcode,
+    Register,
+    Unit,
+    agpr,
+    instruction,
+    sgpr,
+    vgpr,
+)
 from pipeloom.trial import Launchable
 
 
@@ -92,6 +106,16 @@ def store_data_overwritten_with_scalar_offset(code: Code) -> None:
     code("v_mov_b32", vgpr(5), 0)
 
 
+def store_data_overwritten_by_mfma(code: Code) -> None:
+    code("buffer_store_dwordx4", agpr(0, 4), vgpr(30), sgpr(4, 4), 0, modifiers=["offen"])
+    code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), 0)
+
+
+def store_data_loaded_over(code: Code) -> None:
+    code("buffer_store_dwordx4", vgpr(4, 4), vgpr(1), sgpr(4, 4), 0, modifiers=["offen"])
+    code("ds_read_b32", vgpr(5), vgpr(1))
+
+
 CASES: list[tuple[Callable[[Code], None], int, int]] = [
     # sequence, wait states on gfx942, on gfx950 (LLVM GCNHazardRecognizer)
     (result_then_read, 7, 8),
@@ -108,6 +132,8 @@ CASES: list[tuple[Callable[[Code], None], int, int]] = [
     (valu_then_readlane, 1, 1),
     (store_data_overwritten, 2, 2),
     (store_data_overwritten_with_scalar_offset, 1, 1),
+    (store_data_overwritten_by_mfma, 2, 2),
+    (store_data_loaded_over, 1, 1),
 ]
 
 
@@ -125,6 +151,77 @@ def test_each_rule(build: Callable[[Code], None], cdna3: int, cdna4: int, target
     inserted = [line for line in filled if isinstance(line, Instruction)][1:-1]
     assert sum(line.wait_states for line in inserted) == needed
     assert check_hazards(text_of(filled), target) == ()
+
+
+def _op(name: str, unit: Unit, *operands: str, **implied: tuple[Register, ...]) -> Opcode:
+    return Opcode(name, unit, operands, implied.get("reads", ()), implied.get("writes", ()))
+
+
+EXP = _op("v_exp_f32", Unit.VALU, "=v1", "v1")
+DOT = _op("v_dot2_f32_f16", Unit.VALU, "=v1", "v1", "v1", "v1")
+PERMLANE = _op("v_permlane32_swap_b32", Unit.VALU, "=v1", "=v1")
+READLANE = _op("v_readlane_b32", Unit.VALU, "=s1", "v1", "s1")
+CMPX = _op("v_cmpx_gt_u32", Unit.VALU, "=c2", "v1", "v1", writes=(EXEC,))
+DIV_FMAS = _op("v_div_fmas_f32", Unit.VALU, "=v1", "v1", "v1", "v1", reads=(VCC,))
+GLOBAL_STORE = _op("global_store_dwordx4", Unit.VMEM, "v2", "v4", "s2")
+FMA16 = _op("v_fma_f16", Unit.VALU, "=v1", "v1", "v1", "v1")
+MOVE, FIRST_LANE = "v_mov_b32", "v_readfirstlane_b32"
+HIGH = ["op_sel:[0,0,0,1]"]
+EXTENSIONS: list[tuple[Instruction, Instruction, int]] = [
+    # What the instruction layer does not have, but a kernel of one's own may bring along.
+    (instruction(EXP, vgpr(1), vgpr(2)), instruction(MOVE, vgpr(3), vgpr(1)), 1),
+    (instruction(MOVE, vgpr(1), 0), instruction(PERMLANE, vgpr(1), vgpr(3)), 2),
+    (instruction(MOVE, vgpr(3), 0), instruction(PERMLANE, vgpr(1), vgpr(3)), 2),
+    (instruction(CMPX, VCC, vgpr(1), vgpr(2)), instruction(PERMLANE, vgpr(5), vgpr(6)), 4),
+    (
+        instruction(FIRST_LANE, sgpr(4), vgpr(1)),
+        instruction(READLANE, sgpr(5), vgpr(2), sgpr(4)),
+        4,
+    ),
+    (
+        instruction(CMPX, VCC, vgpr(1), vgpr(2)),
+        instruction("buffer_load_dword", vgpr(2), vgpr(3), sgpr(4, 4), 0, modifiers=["offen"]),
+        5,
+    ),
+    (
+        instruction("v_cmp_gt_u32", VCC, vgpr(1), vgpr(2)),
+        instruction(DIV_FMAS, vgpr(3), vgpr(4), vgpr(5), vgpr(6)),
+        4,
+    ),
+    (
+        instruction(DOT, vgpr(1), vgpr(2), vgpr(3), vgpr(1)),
+        instruction("ds_write_b32", vgpr(8), vgpr(1)),
+        3,
+    ),
+    (
+        instruction(DOT, vgpr(1), vgpr(2), vgpr(3), vgpr(1)),
+        instruction(DOT, vgpr(1), vgpr(2), vgpr(3), vgpr(1)),
+        0,
+    ),
+    (
+        instruction(FMA16, vgpr(1), vgpr(2), vgpr(3), vgpr(4), modifiers=HIGH),
+        instruction(MOVE, vgpr(1), 0),
+        1,
+    ),
+    (
+        instruction(GLOBAL_STORE, vgpr(8, 2), vgpr(0, 4), sgpr(2, 2)),
+        instruction(MOVE, vgpr(1), 0),
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "needed"), EXTENSIONS, ids=str)
+def test_rules_beyond_the_instruction_layer(
+    first: Instruction, second: Instruction, needed: int
+) -> None:
+    """The pass and the judge agree on them, too, from tables written apart."""
+    lines: list[Line] = [first, second]
+    assert [f.missing for f in check_hazards(text_of(lines), "gfx950")] == [needed] * (needed > 0)
+    filled = insert_wait_states(lines, "gfx950")
+    added = [line for line in filled[1:-1] if isinstance(line, Instruction)]
+    assert sum(line.wait_states for line in added) == needed
+    assert check_hazards(text_of(filled), "gfx950") == ()
 
 
 def test_same_accumulator_needs_nothing() -> None:

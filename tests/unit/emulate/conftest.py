@@ -114,9 +114,13 @@ class Bench:
         scratch: int = 0,
         **options: Any,
     ) -> RunResult:
-        """Run a body that ends in s_endpgm; s[0:1] is the kernarg pointer."""
+        """Run a body that ends in s_endpgm; s[0:1] is the kernarg pointer.
+
+        Bodies are about what instructions do and carry no s_nop: wait states are not judged.
+        """
         code = self.code(body, arch, pointers=len(args), lds=lds, scratch=scratch)
         options.setdefault("grid", (1,))
+        options.setdefault("check_wait_states", False)
         return run_kernel(code, block=(64 * waves,), args=args, **options)
 
     def registers(

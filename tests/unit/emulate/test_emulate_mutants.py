@@ -29,6 +29,7 @@ HEAD = """
 def load(tile: int) -> list[str]:
     return [
         f"s_add_u32 m0, s8, {tile % 2 * 512}",
+        "s_nop 0",
         "global_load_lds_dword v1, s[4:5]",
         "s_add_u32 s4, s4, 512",
         "s_addc_u32 s5, s5, 0",
