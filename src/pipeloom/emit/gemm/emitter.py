@@ -189,7 +189,7 @@ class GemmEmitter(EntryEmitter):
         tile = self.tile
         start = tile.fragment_start(operand, stage, fragment)
         for subtile in range(tile.subtiles(operand)):
-            offset = start + subtile * tile.matrix.side * tile.row_bytes
+            offset = start + operand.order.place(subtile * tile.matrix.side) * tile.row_bytes
             window, offset = divmod(offset, setup.LDS_WINDOW)
             for number, read in enumerate(reads):
                 code(

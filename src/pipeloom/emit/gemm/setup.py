@@ -17,7 +17,7 @@ from pipeloom.emit.code import Code
 from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape, bit_weights
 from pipeloom.emit.isa import Register
-from pipeloom.emit.layout import Swizzle
+from pipeloom.emit.layout import RowOrder, Swizzle
 from pipeloom.geometry import LOAD_BYTES
 
 RAW_BUFFER = 0x00027000
@@ -120,46 +120,71 @@ def load_offsets(
 ) -> None:
     """Byte offset in global memory of what this lane brings with the i-th load of the block.
 
-    Thread t fills position t of a run of rows; the layout says which chunk belongs there. Where a
-    lane brings less than a chunk, as many neighbours share one. The next load is the same some rows
-    down, unless the swizzle is another there.
+    Thread t fills position t of a run of places in LDS; the layout says which chunk of which row
+    belongs there. Where a lane brings less than a chunk, as many neighbours share one. The next load
+    is the same some rows down, unless the swizzle is another there; with the last load of a piece
+    all its rows are brought.
     """
     code.comment(f"global offsets of {operand.name}: row * stride + 16 * swizzled chunk")
-    stride, at_once = s.STRIDE[operand.name], tile.rows_at_once
-    fresh = max(1, tile.layout.swizzle.period // at_once)
+    stride, order = s.STRIDE[operand.name], operand.order
+    step = tile.rows_at_once // order.ways
+    fresh = max(1, tile.layout.swizzle.period // step)
+    per_piece = order.run // step if order.ways > 1 else len(results)
     for number, result in enumerate(results):
-        if number < fresh:
-            _load_offset(code, tile, stride, thread, number * at_once, result, scratch)
+        piece, load = divmod(number, per_piece)
+        if piece == 0 and load < fresh:
+            _load_offset(code, tile, operand, thread, load * step, result, scratch)
         else:
-            code("s_mul_i32", s.SCRATCH, stride, number // fresh * fresh * at_once)
-            code("v_add_u32", result, s.SCRATCH, results[number % fresh])
+            down = piece * order.run * order.ways + load // fresh * fresh * step
+            code("s_mul_i32", s.SCRATCH, stride, down)
+            code("v_add_u32", result, s.SCRATCH, results[load % fresh])
 
 
 def _load_offset(
     code: Code,
     tile: GemmTile,
-    stride: Register,
+    operand: OperandShape,
     thread: Register,
-    first_row: int,
+    down: int,
     result: Register,
     scratch: SetupScratch,
 ) -> None:
-    """The offset of a thread in a run that starts at ``first_row``."""
+    """The offset of a thread, ``down`` rows below that of the block's first load."""
     chunks, sharers = tile.layout.chunks, LOAD_BYTES // tile.load_bytes
-    code("v_lshrrev_b32", scratch.row, _log2(chunks * sharers), thread)
-    if first_row:
-        code("v_add_u32", scratch.row, first_row, scratch.row)
+    _row_at(code, scratch, _log2(chunks * sharers), thread, operand.order)
+    if down:
+        code("v_add_u32", scratch.row, down, scratch.row)
     if sharers == 1:
         code("v_and_b32", scratch.place, chunks - 1, thread)
     else:
         code("v_bfe_u32", scratch.place, thread, _log2(sharers), _log2(chunks))
     row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
     code("v_xor_b32", scratch.place, scratch.place, scratch.swizzled)
-    code("v_mul_lo_u32", scratch.base, scratch.row, stride)
+    code("v_mul_lo_u32", scratch.base, scratch.row, s.STRIDE[operand.name])
     code("v_lshl_add_u32", result, scratch.place, _log2(LOAD_BYTES), scratch.base)
     if sharers > 1:
         code("v_and_b32", scratch.place, sharers - 1, thread)
         code("v_lshl_add_u32", result, scratch.place, _log2(tile.load_bytes), result)
+
+
+def _row_at(
+    code: Code, scratch: SetupScratch, shift: int, thread: Register, order: RowOrder
+) -> None:
+    """``scratch.row`` = order.row_at(thread >> shift), in the first piece."""
+    if order.ways == 1:
+        code("v_lshrrev_b32", scratch.row, shift, thread)
+        return
+    place, work = scratch.base, scratch.swizzled
+    group, ways = _log2(order.group), _log2(order.ways)
+    code("v_lshrrev_b32", place, shift, thread)
+    code("v_bfe_u32", scratch.row, place, group, ways)
+    code("s_mov_b32", s.SCRATCH, order.run)
+    code("v_mul_lo_u32", scratch.row, scratch.row, s.SCRATCH)
+    code("v_lshrrev_b32", work, group + ways, place)
+    code("v_lshl_add_u32", scratch.row, work, group, scratch.row)
+    if group:
+        code("v_and_b32", work, order.group - 1, place)
+        code("v_add_u32", scratch.row, work, scratch.row)
 
 
 def read_addresses(
@@ -173,20 +198,36 @@ def read_addresses(
     """LDS address of this lane for the r-th read of a row; ``results`` by window, then by read."""
     code.comment(f"LDS addresses of {operand.name} fragments")
     side, blocks = tile.matrix.side, tile.matrix.lane_blocks
+    first = s.WIDE_SCRATCH.part(0)
+    places = tuple(place * tile.row_bytes for place in operand.wave_places)
+    sum_over_bits(code, first, places, f"first place of {operand.name}")
+    code("s_add_u32", first, first, operand.lds_base)
     code("v_and_b32", scratch.row, side - 1, thread)
     row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
     code("v_bfe_u32", scratch.place, thread, _log2(side), _log2(blocks))
     code("v_xor_b32", scratch.swizzled, scratch.swizzled, scratch.place)
-    code("s_mul_i32", s.SCRATCH, s.FIRST_ROW[operand.name], tile.row_bytes)
-    code("s_add_u32", s.SCRATCH, s.SCRATCH, operand.lds_base)
-    code("v_lshlrev_b32", scratch.base, _log2(tile.row_bytes), scratch.row)
-    code("v_add_u32", scratch.base, s.SCRATCH, scratch.base)
+    _place_of(code, scratch, operand.order)
+    code("v_lshlrev_b32", scratch.base, _log2(tile.row_bytes), scratch.base)
+    code("v_add_u32", scratch.base, first, scratch.base)
     for read, result in enumerate(results[0]):
         code("v_xor_b32", scratch.place, read * blocks, scratch.swizzled)
         code("v_lshl_add_u32", result, scratch.place, 4, scratch.base)
     for window, others in enumerate(results[1:], start=1):
-        for first, result in zip(results[0], others, strict=True):
-            code("v_add_u32", result, window * LDS_WINDOW, first)
+        for first_window, result in zip(results[0], others, strict=True):
+            code("v_add_u32", result, window * LDS_WINDOW, first_window)
+
+
+def _place_of(code: Code, scratch: SetupScratch, order: RowOrder) -> None:
+    """``scratch.base`` = order.place(scratch.row), for a row of the first run."""
+    group, ways = _log2(order.group), _log2(order.ways)
+    if order.ways == 1:
+        code("v_mov_b32", scratch.base, scratch.row)
+    elif not group:
+        code("v_lshlrev_b32", scratch.base, ways, scratch.row)
+    else:
+        code("v_and_b32", scratch.place, order.group - 1, scratch.row)
+        code("v_lshrrev_b32", scratch.base, group, scratch.row)
+        code("v_lshl_add_u32", scratch.base, scratch.base, group + ways, scratch.place)
 
 
 LDS_WINDOW = 1 << 16
