@@ -121,9 +121,8 @@ def load_offsets(
     """Byte offset in global memory of what this lane brings with the i-th load of the block.
 
     Thread t fills position t of a run of places in LDS; the layout says which chunk of which row
-    belongs there. Where a lane brings less than a chunk, as many neighbours share one. The next load
-    is the same some rows down, unless the swizzle is another there; with the last load of a piece
-    all its rows are brought.
+    belongs there. Where a lane brings less than a chunk, as many neighbours share one. The next
+    load of a piece is the same some rows down, unless the swizzle is another there.
     """
     code.comment(f"global offsets of {operand.name}: row * stride + 16 * swizzled chunk")
     stride, order = s.STRIDE[operand.name], operand.order
