@@ -136,12 +136,13 @@ class GemmEmitter(EntryEmitter):
         for operand in tile.operands:
             loads = [places[f"load {operand.name}{i}"] for i in range(self.load_count(operand))]
             setup.load_offsets(code, tile, operand, thread, loads, scratch)
+        setup.read_lanes(code, tile, thread, scratch)
         for operand in tile.operands:
             reads = [
                 [places[f"read {operand.name}{w}.{r}"] for r in range(tile.reads_per_row)]
                 for w in range(self._windows(operand))
             ]
-            setup.read_addresses(code, tile, operand, thread, reads, scratch)
+            setup.read_addresses(code, tile, operand, reads, scratch)
         self.more_setup(code, thread)
         code.comment("accumulators start at zero")
         accumulators = places["accumulators"]

@@ -102,12 +102,15 @@ def start_loop(code: Code, tile: GemmTile, first_tiles: int, groups: tuple[int, 
 
 def sum_over_bits(code: Code, result: Register, values: tuple[int, ...], what: str) -> None:
     """``result`` = values[wave], where that is a sum over the bits of the wave number."""
-    code("s_mov_b32", result, 0)
-    for bit, weight in enumerate(bit_weights(values, what)):
-        if weight:
-            code("s_bfe_u32", s.SCRATCH, s.WAVE, bit | 1 << 16)
-            code("s_mul_i32", s.SCRATCH, s.SCRATCH, weight)
-            code("s_add_u32", result, result, s.SCRATCH)
+    terms = [(bit, weight) for bit, weight in enumerate(bit_weights(values, what)) if weight]
+    if not terms:
+        code("s_mov_b32", result, 0)
+    for number, (bit, weight) in enumerate(terms):
+        term = s.SCRATCH if number else result
+        code("s_bfe_u32", term, s.WAVE, bit | 1 << 16)
+        code("s_mul_i32", term, term, weight)
+        if number:
+            code("s_add_u32", result, result, term)
 
 
 def load_offsets(
@@ -173,40 +176,54 @@ def _row_at(
     if order.ways == 1:
         code("v_lshrrev_b32", scratch.row, shift, thread)
         return
-    place, work = scratch.base, scratch.swizzled
+    place, work, row = scratch.base, scratch.swizzled, scratch.row
     group, ways = _log2(order.group), _log2(order.ways)
     code("v_lshrrev_b32", place, shift, thread)
-    code("v_bfe_u32", scratch.row, place, group, ways)
-    code("s_mov_b32", s.SCRATCH, order.run)
-    code("v_mul_lo_u32", scratch.row, scratch.row, s.SCRATCH)
+    code("v_bfe_u32", row, place, group, ways)
+    if order.run & (order.run - 1):
+        code("s_mov_b32", s.SCRATCH, order.run)
+        code("v_mul_lo_u32", row, row, s.SCRATCH)
+    else:
+        code("v_lshlrev_b32", row, _log2(order.run), row)
     code("v_lshrrev_b32", work, group + ways, place)
-    code("v_lshl_add_u32", scratch.row, work, group, scratch.row)
+    code("v_lshl_add_u32", row, work, group, row)
     if group:
         code("v_and_b32", work, order.group - 1, place)
-        code("v_add_u32", scratch.row, work, scratch.row)
+        code("v_add_u32", row, work, row)
+
+
+def read_lanes(code: Code, tile: GemmTile, thread: Register, scratch: SetupScratch) -> None:
+    """What A and B share: ``scratch.row`` is the lane's row, ``scratch.swizzled`` its chunk."""
+    code.comment("rows and chunks of fragments by lane")
+    side, blocks = tile.matrix.side, tile.matrix.lane_blocks
+    code("v_and_b32", scratch.row, side - 1, thread)
+    row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
+    code("v_bfe_u32", scratch.place, thread, _log2(side), _log2(blocks))
+    code("v_xor_b32", scratch.swizzled, scratch.swizzled, scratch.place)
 
 
 def read_addresses(
     code: Code,
     tile: GemmTile,
     operand: OperandShape,
-    thread: Register,
     results: list[list[Register]],
     scratch: SetupScratch,
 ) -> None:
-    """LDS address of this lane for the r-th read of a row; ``results`` by window, then by read."""
+    """LDS address of this lane for the r-th read of a row; ``results`` by window, then by read.
+
+    After ``read_lanes``, with the same scratch.
+    """
     code.comment(f"LDS addresses of {operand.name} fragments")
-    side, blocks = tile.matrix.side, tile.matrix.lane_blocks
+    blocks = tile.matrix.lane_blocks
     first = s.WIDE_SCRATCH.part(0)
-    places = tuple(place * tile.row_bytes for place in operand.wave_places)
-    sum_over_bits(code, first, places, f"first place of {operand.name}")
-    code("s_add_u32", first, first, operand.lds_base)
-    code("v_and_b32", scratch.row, side - 1, thread)
-    row_swizzle(code, scratch.swizzled, scratch.row, tile.layout.swizzle, scratch.base)
-    code("v_bfe_u32", scratch.place, thread, _log2(side), _log2(blocks))
-    code("v_xor_b32", scratch.swizzled, scratch.swizzled, scratch.place)
-    _place_of(code, scratch, operand.order)
-    code("v_lshlrev_b32", scratch.base, _log2(tile.row_bytes), scratch.base)
+    if operand.wave_places == operand.wave_rows:
+        code("s_mul_i32", first, s.FIRST_ROW[operand.name], tile.row_bytes)
+    else:
+        places = tuple(place * tile.row_bytes for place in operand.wave_places)
+        sum_over_bits(code, first, places, f"first place of {operand.name}")
+    if operand.lds_base:
+        code("s_add_u32", first, first, operand.lds_base)
+    _lane_base(code, scratch, tile.row_bytes, operand.order)
     code("v_add_u32", scratch.base, first, scratch.base)
     for read, result in enumerate(results[0]):
         code("v_xor_b32", scratch.place, read * blocks, scratch.swizzled)
@@ -216,17 +233,16 @@ def read_addresses(
             code("v_add_u32", result, window * LDS_WINDOW, first_window)
 
 
-def _place_of(code: Code, scratch: SetupScratch, order: RowOrder) -> None:
-    """``scratch.base`` = order.place(scratch.row), for a row of the first run."""
-    group, ways = _log2(order.group), _log2(order.ways)
-    if order.ways == 1:
-        code("v_mov_b32", scratch.base, scratch.row)
-    elif not group:
-        code("v_lshlrev_b32", scratch.base, ways, scratch.row)
+def _lane_base(code: Code, scratch: SetupScratch, row_bytes: int, order: RowOrder) -> None:
+    """``scratch.base`` = row_bytes * order.place(scratch.row), for a row of the first run."""
+    group, ways, size = _log2(order.group), _log2(order.ways), _log2(row_bytes)
+    if order.ways == 1 or not group:
+        code("v_lshlrev_b32", scratch.base, ways + size, scratch.row)
     else:
-        code("v_and_b32", scratch.place, order.group - 1, scratch.row)
         code("v_lshrrev_b32", scratch.base, group, scratch.row)
-        code("v_lshl_add_u32", scratch.base, scratch.base, group + ways, scratch.place)
+        code("v_lshlrev_b32", scratch.base, group + ways + size, scratch.base)
+        code("v_and_b32", scratch.place, order.group - 1, scratch.row)
+        code("v_lshl_add_u32", scratch.base, scratch.place, size, scratch.base)
 
 
 LDS_WINDOW = 1 << 16
