@@ -129,13 +129,9 @@ class GemmEmitter(EntryEmitter):
         thread = places["thread"]
         scratch = setup.SetupScratch(*(places[f"setup {i}"] for i in range(4)))
         kernel = self.plan.kernel
-        setup.load_arguments(code, tile, thread, scratch.row)
-        setup.describe_buffers(code, tile)
+        setup.load_arguments(code, thread, scratch.row)
         groups = tuple(kernel.group_of(wave) for wave in range(kernel.waves))
-        setup.start_loop(code, tile, self.plan.first_tiles, groups)
-        for operand in tile.operands:
-            loads = [places[f"load {operand.name}{i}"] for i in range(self.load_count(operand))]
-            setup.load_offsets(code, tile, operand, thread, loads, scratch)
+        setup.place_wave(code, tile, groups)
         setup.read_lanes(code, tile, thread, scratch)
         for operand in tile.operands:
             reads = [
@@ -143,6 +139,12 @@ class GemmEmitter(EntryEmitter):
                 for w in range(self._windows(operand))
             ]
             setup.read_addresses(code, tile, operand, reads, scratch)
+        setup.await_arguments(code, tile)
+        setup.describe_buffers(code, tile)
+        setup.start_loop(code, tile, self.plan.first_tiles)
+        for operand in tile.operands:
+            loads = [places[f"load {operand.name}{i}"] for i in range(self.load_count(operand))]
+            setup.load_offsets(code, tile, operand, thread, loads, scratch)
         self.more_setup(code, thread)
         code.comment("accumulators start at zero")
         accumulators = places["accumulators"]

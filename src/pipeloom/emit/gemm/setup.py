@@ -34,8 +34,8 @@ class SetupScratch:
     base: Register
 
 
-def load_arguments(code: Code, tile: GemmTile, thread: Register, scratch: Register) -> None:
-    """Arguments to scalar registers; thread and wave number meanwhile."""
+def load_arguments(code: Code, thread: Register, scratch: Register) -> None:
+    """Start to load the arguments; thread and wave number meanwhile."""
     code.comment("arguments: " + ", ".join(a.name for a in s.ARGUMENTS))
     for name in ("A", "B", "C"):
         offset = next(a.offset for a in s.ARGUMENTS if a.name == name)
@@ -45,6 +45,11 @@ def load_arguments(code: Code, tile: GemmTile, thread: Register, scratch: Regist
     code("v_and_b32", thread, 0x3FF, thread)
     code("v_lshrrev_b32", scratch, 6, thread)
     code("v_readfirstlane_b32", s.WAVE, scratch)
+
+
+def await_arguments(code: Code, tile: GemmTile) -> None:
+    """The arguments are there; strides become bytes."""
+    code.comment("the arguments are needed from here on")
     code.wait(lgkm=0)
     for name, size in (("A", tile.elem_bytes), ("B", tile.elem_bytes), ("C", tile.out_bytes)):
         if size > 1:
@@ -88,16 +93,21 @@ def _advance(code: Code, buffer: Register, rows: Register, stride: Register) -> 
     code("s_and_b32", buffer.part(1), buffer.part(1), 0xFFFF)
 
 
-def start_loop(code: Code, tile: GemmTile, first_tiles: int, groups: tuple[int, ...]) -> None:
-    """Loop bounds in bytes of K, and where this wave stands; ``groups`` is the group by wave."""
-    code.comment("the loop, in bytes along K, and this wave's place in the block")
-    code("s_mov_b32", s.LOOP_OFFSET, 0)
-    code("s_mul_i32", s.LOOP_END, s.K, tile.elem_bytes)
-    code("s_sub_u32", s.LOOP_END, s.LOOP_END, first_tiles * tile.row_bytes)
+def place_wave(code: Code, tile: GemmTile, groups: tuple[int, ...]) -> None:
+    """Where this wave stands; ``groups`` is the group by wave. Needs no argument."""
+    code.comment("this wave's place in the block")
     code("s_mul_i32", s.LDS_SLICE, s.WAVE, tile.slice_bytes)
     sum_over_bits(code, s.WAVE_GROUP, groups, "wave group")
     for operand in tile.operands:
         sum_over_bits(code, s.FIRST_ROW[operand.name], operand.wave_rows, "first row")
+
+
+def start_loop(code: Code, tile: GemmTile, first_tiles: int) -> None:
+    """Loop bounds in bytes of K."""
+    code.comment("the loop, in bytes along K")
+    code("s_mov_b32", s.LOOP_OFFSET, 0)
+    code("s_mul_i32", s.LOOP_END, s.K, tile.elem_bytes)
+    code("s_sub_u32", s.LOOP_END, s.LOOP_END, first_tiles * tile.row_bytes)
 
 
 def sum_over_bits(code: Code, result: Register, values: tuple[int, ...], what: str) -> None:
