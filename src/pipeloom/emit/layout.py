@@ -91,16 +91,17 @@ IN_ORDER = RowOrder()
 
 
 def dealt_rows(
-    chip: Chip, row_bytes: int, piece_rows: int, fragments: int, slice_bytes: int
+    chip: Chip, row_bytes: int, piece_rows: int, fragments: int, at_once_bytes: int
 ) -> RowOrder:
-    """The order in which a load of ``slice_bytes`` meets as many fragments of its piece as can be.
+    """The order in which a load of a piece meets all its fragments.
 
     Rows that share a cycle's worth of banks stay neighbours, so fragment reads collide no more
-    than in order. A slice has room for slice_bytes / that many fragments: 4 on gfx950, all there
-    are; 2 of the 4-byte LDS-DMA on gfx942.
+    than in order. One instruction of one wave then meets as many fragments as it has such cycles:
+    4 of 16 bytes per lane on gfx950, which is all there are; 2 of the 4-byte LDS-DMA on gfx942,
+    where it takes two waves to meet four. ``at_once_bytes`` is what all waves bring together.
     """
     group = max(chip.bank_row_bytes // row_bytes, 1)
-    room = max(slice_bytes // (group * row_bytes), 1)
+    room = max(at_once_bytes // (group * row_bytes), 1)
     ways = min(fragments & -fragments, 1 << (room.bit_length() - 1))
     return RowOrder(piece_rows // ways, ways, group) if ways > 1 else IN_ORDER
 

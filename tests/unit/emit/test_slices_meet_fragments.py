@@ -141,6 +141,29 @@ def test_rows_that_share_all_banks_stay_neighbours() -> None:
     assert [order.row_at(place) for place in range(8)] == [0, 1, 64, 65, 2, 3, 66, 67]
 
 
-def test_a_narrow_load_meets_as_many_fragments_as_it_has_room_for() -> None:
+def test_no_more_is_dealt_than_all_waves_bring_at_once() -> None:
+    assert dealt_rows(CHIPS["gfx942"], 128, 128, 4, 1024).ways == 4
     assert dealt_rows(CHIPS["gfx942"], 128, 128, 4, 256).ways == 2
-    assert dealt_rows(CHIPS["gfx942"], 128, 96, 3, 256).ways == 1
+    assert dealt_rows(CHIPS["gfx942"], 128, 96, 3, 1024).ways == 1
+
+
+def test_waves_together_meet_every_fragment_where_loads_are_narrow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """4 bytes per lane are two rows: one slice meets two fragments, the waves' slices all four."""
+    tile = TileSpec(BM=128, BN=128, BK=64)
+    spec = GemmTileSpec(kernel="ping_pong", arch="gfx942", geometry=tile, time_limit=None)
+    emitted = emit_kernel(compile_schedule(spec.build()), target="gfx942")
+    ready = Launchable.load(emitted, assemble(emitted))
+    with watched(monkeypatch) as (writes, reads):
+        assert run_gemm(emitted, ready, M=128, N=128, K=emitted.k_min, seed=1).ok
+    fragments = {frozenset().union(*parts) for parts in together(ready, reads).values()}
+    pieces: dict[str, frozenset[int]] = defaultdict(frozenset)
+    loads: dict[tuple[str, int], frozenset[int]] = defaultdict(frozenset)
+    for _, pc, touched in writes:
+        entry = ready.line_map[pc].entry
+        assert entry is not None
+        pieces[entry] |= touched
+        loads[entry, pc] |= touched
+    for (entry, _), touched in loads.items():
+        assert all(touched & fragment for fragment in fragments if fragment & pieces[entry])

@@ -161,6 +161,7 @@ def operand_shape(
             hint="choose a larger tile or a smaller matrix instruction",
             field="KernelGeometry",
         )
+    at_once = kernel.waves * WAVE_LANES * chip.lds_dma_bytes
     return OperandShape(
         name=name,
         rows=rows,
@@ -168,5 +169,5 @@ def operand_shape(
         wave_rows=tuple(row[0] for row in starts),
         fragment_rows=offsets.pop(),
         rows_per_fragment=per_fragment,
-        order=dealt_rows(chip, row_bytes, piece_rows, fragments, WAVE_LANES * chip.lds_dma_bytes),
+        order=dealt_rows(chip, row_bytes, piece_rows, fragments, at_once),
     )

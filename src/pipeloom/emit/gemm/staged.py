@@ -222,5 +222,5 @@ def _operand(
         wave_rows=tuple(place * share for place in places),
         fragment_rows=(0,),
         rows_per_fragment=share,
-        order=dealt_rows(chip, row_bytes, rows, along, WAVE_LANES * LOAD_BYTES),
+        order=dealt_rows(chip, row_bytes, rows, along, len(places) * WAVE_LANES * LOAD_BYTES),
     )
