@@ -18,7 +18,13 @@ from pipeloom.emit.gemm.single_buffer import single_buffer_costs, single_buffer_
 from pipeloom.emit.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.emit.hazards import insert_wait_states
 from pipeloom.emit.kernel import EmittedKernel, SourceLine, emit_kernel
-from pipeloom.emit.layout import TileLayout, count_conflicts, layout_conflicts, layout_for
+from pipeloom.emit.layout import (
+    TileLayout,
+    count_conflicts,
+    dealt_rows,
+    layout_conflicts,
+    layout_for,
+)
 from pipeloom.emit.plan import Plan, PlannedStep, plan_kernel
 from pipeloom.emit.record import LAUNCH_FORMAT, launch_record
 
@@ -52,6 +58,7 @@ __all__ = [
     "check_hazards",
     "chip_for",
     "count_conflicts",
+    "dealt_rows",
     "default_geometry",
     "emit_kernel",
     "insert_wait_states",

@@ -22,6 +22,7 @@ MAX_VGPRS = 256
 MAX_AGPRS = 256
 MAX_SGPRS = 102
 MAX_WAVES_PER_SIMD = 8
+BANK_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class Chip:
     has_cvt_pk_bf16: bool
     matrix: Mapping[tuple[str, int, int, int], MatrixShape]
     """By (dtype, M, N, K)."""
+
+    @property
+    def bank_row_bytes(self) -> int:
+        """One dword of each bank of LDS."""
+        return self.lds_banks * BANK_BYTES
 
 
 def _gfx950_phases() -> tuple[tuple[int, ...], ...]:

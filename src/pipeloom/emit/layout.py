@@ -12,8 +12,18 @@ different banks:
     row 0   0 1 2 3 4 5 6 7        row 4   2 3 0 1 6 7 4 5
     row 2   1 0 3 2 5 4 7 6        row 6   3 2 1 0 7 6 5 4
 
-Which f is free of conflicts depends on which lanes access LDS together; ``swizzle_for`` tries a
+Which f is free of conflicts depends on which lanes access LDS together; ``layout_for`` tries a
 few and counts.
+
+Rows do not lie in order either. The proof takes every load instruction of a piece to touch what
+every fragment of it reads, so the layout makes that true: the runs of rows that fragments take are
+dealt in turn, as many rows at a time as fill all banks. Two fragments of 64 rows, 128 bytes each:
+
+    LDS row    0 1  2  3   4 5  6  7   8 ...      a load instruction writes 8 of them,
+    holds row  0 1 64 65   2 3 66 67   4 ...      4 of either fragment
+
+A wait that is too loose, or a barrier that is missing, then endangers rows that are being read. Had
+each slice rows of one fragment only, it could go unnoticed until the layout or the tile changes.
 """
 
 from __future__ import annotations
@@ -22,11 +32,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.emit.chips import Chip
+from pipeloom.emit.chips import BANK_BYTES, Chip
 from pipeloom.emit.faults import EmitError
+from pipeloom.errors import InternalError
 from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
-
-BANK_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +58,61 @@ class Swizzle:
 
 
 @dataclass(frozen=True, slots=True)
+class RowOrder:
+    """Pieces of ``ways`` runs of ``run`` rows, dealt in turn, ``group`` rows at a time.
+
+    Without arguments: rows in order.
+    """
+
+    run: int = 1
+    ways: int = 1
+    group: int = 1
+
+    def __post_init__(self) -> None:
+        if self.run % self.group:
+            raise InternalError(f"{self}: a run is no whole number of groups")
+
+    def place(self, row: int) -> int:
+        """Where in LDS a row lies, counted in rows."""
+        piece, within = divmod(row, self.run * self.ways)
+        number, at = divmod(within, self.run)
+        turn, rest = divmod(at, self.group)
+        return piece * self.run * self.ways + (turn * self.ways + number) * self.group + rest
+
+    def row_at(self, place: int) -> int:
+        """The row that lies at a place."""
+        piece, within = divmod(place, self.run * self.ways)
+        turn, rest = divmod(within, self.group)
+        turn, number = divmod(turn, self.ways)
+        return piece * self.run * self.ways + number * self.run + turn * self.group + rest
+
+
+IN_ORDER = RowOrder()
+
+
+def dealt_rows(
+    chip: Chip, row_bytes: int, piece_rows: int, fragments: int, at_once_bytes: int
+) -> RowOrder:
+    """The order in which a load of a piece meets all its fragments.
+
+    Rows that share a cycle's worth of banks stay neighbours, so fragment reads collide no more
+    than in order. One instruction of one wave then meets as many fragments as it has such cycles:
+    4 of 16 bytes per lane on gfx950, which is all there are; 2 of the 4-byte LDS-DMA on gfx942,
+    where it takes two waves to meet four. ``at_once_bytes`` is what all waves bring together.
+    """
+    group = max(chip.bank_row_bytes // row_bytes, 1)
+    room = max(at_once_bytes // (group * row_bytes), 1)
+    ways = min(fragments & -fragments, 1 << (room.bit_length() - 1))
+    return RowOrder(piece_rows // ways, ways, group) if ways > 1 else IN_ORDER
+
+
+@dataclass(frozen=True, slots=True)
 class TileLayout:
-    """Rows of ``row_bytes``, swizzled."""
+    """Rows of ``row_bytes`` in some order, swizzled."""
 
     row_bytes: int
     swizzle: Swizzle
+    order: RowOrder = IN_ORDER
 
     @property
     def chunks(self) -> int:
@@ -62,12 +121,14 @@ class TileLayout:
 
     def address(self, row: int, chunk: int) -> int:
         """Byte offset of a chunk from the tile's start."""
-        return row * self.row_bytes + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
+        start = self.order.place(row) * self.row_bytes
+        return start + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
 
     def source(self, position: int) -> tuple[int, int]:
         """(row, chunk) that belongs at the ``position``-th run of 16 bytes."""
-        row, place = divmod(position, self.chunks)
-        return row, place ^ self.swizzle.of_row(row)
+        place, chunk = divmod(position, self.chunks)
+        row = self.order.row_at(place)
+        return row, chunk ^ self.swizzle.of_row(row)
 
     def fragment_addresses(self, side: int, first_row: int, read: int) -> tuple[int, ...]:
         """Addresses of the 64 lanes of the ``read``-th 16-byte read of a fragment."""
@@ -103,7 +164,7 @@ def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
             hint="choose BK so that BK * elem_bytes is 64, 128 or 256",
             field="KernelGeometry.BK",
         )
-    bank_row = chip.lds_banks * BANK_BYTES
+    bank_row = chip.bank_row_bytes
     shift = max(bank_row // row_bytes, 1).bit_length() - 1
     mask = min(chunks, bank_row // LOAD_BYTES) - 1
     for swizzle in (Swizzle(shift, mask), Swizzle(shift, mask, gray=True)):
@@ -119,9 +180,9 @@ def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
 
 
 def layout_conflicts(layout: TileLayout, chip: Chip, side: int) -> int:
-    """Conflicts over all reads of one period of rows."""
+    """Conflicts over all reads of one period of rows, and of a whole piece."""
     reads = layout.row_bytes * side // (LOAD_BYTES * WAVE_LANES)
-    span = max(layout.swizzle.period, side)
+    span = max(layout.swizzle.period, side, layout.order.run * layout.order.ways)
     return sum(
         count_conflicts(layout.fragment_addresses(side, row, read), chip)
         for row in range(0, span, side)

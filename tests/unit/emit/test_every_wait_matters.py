@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 import pytest
 
+from pipeloom import compile_schedule
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit import assemble, emit_kernel, single_buffer_geometry
 from pipeloom.emit.chips import chip_for
 from pipeloom.kernels import Kernel
 from pipeloom.ops import OpTag
+from pipeloom.schedules.ping_pong import PingPongSpec
+from pipeloom.schedules.spec_parts import GeometrySpec
+from pipeloom.synchronize import synchronize
 from pipeloom.trial import Launchable, run_gemm
 from pipeloom.verify import Status, verify
 from pipeloom.weaken import weakenings
@@ -64,6 +68,23 @@ def test_sampled_weakenings_are_noticed(
         noticed = next((trial for trial in trials if not trial.ok), None)
         assert noticed is not None, weakened.what
         assert noticed.findings, "a defect is reported, not only a wrong result"
+
+
+def test_weakenings_that_rows_in_order_would_hide() -> None:
+    """The command line's ping-pong, barriers kept: with rows in order in LDS, the loads in flight
+    were of the other fragment, so only the proof objected."""
+    tile = GeometrySpec(BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_K=32, elem_bytes=2)
+    compiled = synchronize(
+        compile_schedule(PingPongSpec(geometry=tile).build()), reorder=True, keep_barriers=True
+    )
+    made = {weakened.what: weakened for weakened in weakenings(compiled)}
+    for what in ("kernel[12] barrier deleted", "kernel[28] wait_vm(8) loosened to 9"):
+        weakened = made[what].compiled
+        assert verify(weakened).status is not Status.PROVED
+        emitted = emit_kernel(weakened, judge=wave_through)  # type: ignore[arg-type]
+        depth = emitted.k_min + emitted.k_step
+        trial = run_gemm(emitted, assemble(emitted), M=256, N=256, K=depth, seed=0)
+        assert trial.findings, what
 
 
 def test_weakenings_change_one_entry(proved: Callable[..., CompiledSchedule]) -> None:

@@ -127,7 +127,9 @@ def test_each_s_nop_is_needed_by_the_judge_of_bytes(
     ready = built(name, "bf16", SHAPES[name], target)
     assert check_hazards(ready.kernel) == ()
     program = read_instructions(decode_kernel(ready.kernel.code))
-    nops = [at for at, one in enumerate(program) if one.name == "s_nop"]
+    # Those that only align the loop are written by the assembler and have no line of ours.
+    written = [one.name == "s_nop" and one.place in ready.line_map for one in program]
+    nops = [at for at, ours in enumerate(written) if ours]
     assert nops
     for at in nops:
         shorter = list(program)

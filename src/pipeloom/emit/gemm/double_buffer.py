@@ -73,12 +73,23 @@ def double_buffer_tile(
 ) -> GemmTile:
     """The tile of a double-buffered kernel, rows of the waves as the kernel model has them."""
     matrix = lds_dma_matrix(kernel, chip, dtype, geometry)
-    b_base = STAGES * geometry.BM * geometry.BK * geometry.elem_bytes
+    row_bytes = geometry.BK * geometry.elem_bytes
     a, b = (
         operand_shape(
-            kernel, matrix, name, rows=rows, lds_base=base, pieces=HALVES, quadrants=QUADRANTS
+            kernel,
+            chip,
+            matrix,
+            name,
+            rows=rows,
+            row_bytes=row_bytes,
+            lds_base=base,
+            pieces=HALVES,
+            quadrants=QUADRANTS,
         )
-        for name, rows, base in (("A", geometry.BM, 0), ("B", geometry.BN, b_base))
+        for name, rows, base in (
+            ("A", geometry.BM, 0),
+            ("B", geometry.BN, STAGES * geometry.BM * row_bytes),
+        )
     )
     return GemmTile(
         chip=chip,

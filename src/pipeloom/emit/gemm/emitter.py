@@ -129,19 +129,22 @@ class GemmEmitter(EntryEmitter):
         thread = places["thread"]
         scratch = setup.SetupScratch(*(places[f"setup {i}"] for i in range(4)))
         kernel = self.plan.kernel
-        setup.load_arguments(code, tile, thread, scratch.row)
-        setup.describe_buffers(code, tile)
+        setup.load_arguments(code, thread, scratch.row)
         groups = tuple(kernel.group_of(wave) for wave in range(kernel.waves))
-        setup.start_loop(code, tile, self.plan.first_tiles, groups)
-        for operand in tile.operands:
-            loads = [places[f"load {operand.name}{i}"] for i in range(self.load_count(operand))]
-            setup.load_offsets(code, tile, operand, thread, loads, scratch)
+        setup.place_wave(code, tile, groups)
+        setup.read_lanes(code, tile, thread, scratch)
         for operand in tile.operands:
             reads = [
                 [places[f"read {operand.name}{w}.{r}"] for r in range(tile.reads_per_row)]
                 for w in range(self._windows(operand))
             ]
-            setup.read_addresses(code, tile, operand, thread, reads, scratch)
+            setup.read_addresses(code, tile, operand, reads, scratch)
+        setup.await_arguments(code, tile)
+        setup.describe_buffers(code, tile)
+        setup.start_loop(code, tile, self.plan.first_tiles)
+        for operand in tile.operands:
+            loads = [places[f"load {operand.name}{i}"] for i in range(self.load_count(operand))]
+            setup.load_offsets(code, tile, operand, thread, loads, scratch)
         self.more_setup(code, thread)
         code.comment("accumulators start at zero")
         accumulators = places["accumulators"]
@@ -189,7 +192,7 @@ class GemmEmitter(EntryEmitter):
         tile = self.tile
         start = tile.fragment_start(operand, stage, fragment)
         for subtile in range(tile.subtiles(operand)):
-            offset = start + subtile * tile.matrix.side * tile.row_bytes
+            offset = start + operand.order.place(subtile * tile.matrix.side) * tile.row_bytes
             window, offset = divmod(offset, setup.LDS_WINDOW)
             for number, read in enumerate(reads):
                 code(

@@ -58,10 +58,11 @@ class RotatingTile(GemmTile):
         return before * self.piece_bytes(operand)
 
     def fragment_start(self, operand: OperandShape, stage: int, fragment: int) -> int:
-        """The fragment's piece, and its row there."""
+        """The fragment's piece, and its place there."""
         piece_rows = operand.rows // len(self.counts(operand))
         piece, row = divmod(operand.fragment_rows[fragment], piece_rows)
-        return self.piece_start(operand, stage, piece) + row * self.row_bytes
+        start = self.piece_start(operand, stage, piece)
+        return start + operand.order.place(row) * self.row_bytes
 
 
 class GemmTileEmitter(LdsDmaEmitter):
@@ -125,9 +126,11 @@ def _rotating_tile(kernel: GemmTileKernel, request: EmitRequest) -> RotatingTile
         shapes.append(
             operand_shape(
                 kernel,
+                request.chip,
                 matrix,
                 name,
                 rows=rows,
+                row_bytes=geometry.BK * geometry.elem_bytes,
                 lds_base=base,
                 pieces=pieces,
                 quadrants=quadrants,

@@ -21,6 +21,7 @@ from pipeloom.emit.gemm import scalars as s
 from pipeloom.emit.gemm.emitter import WORDS, GemmEmitter
 from pipeloom.emit.gemm.tile import OperandShape, matrix_shape
 from pipeloom.emit.isa import LDS_DMA_BY_BYTES, M0
+from pipeloom.emit.layout import dealt_rows
 from pipeloom.emit.plan import PlannedStep
 from pipeloom.errors import InternalError
 from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
@@ -120,15 +121,21 @@ def lds_dma_matrix(
 
 def operand_shape(
     kernel: FragmentModel,
+    chip: Chip,
     matrix: MatrixShape,
     name: str,
     *,
     rows: int,
+    row_bytes: int,
     lds_base: int,
     pieces: int,
     quadrants: int,
 ) -> OperandShape:
-    """The rows of an operand that each wave's fragments take, as the kernel model has them."""
+    """The rows of an operand that each wave's fragments take, as the kernel model has them.
+
+    They are dealt over LDS so that each load instruction brings some of every fragment of its
+    piece: that is what the proof assumes.
+    """
     piece_rows = rows // pieces
     starts: list[list[int]] = []
     parts = set()
@@ -145,7 +152,8 @@ def operand_shape(
             hint="every wave's fragments must lie alike",
             field="kernel",
         )
-    per_fragment = piece_rows // parts.pop()
+    fragments = parts.pop()
+    per_fragment = piece_rows // fragments
     if per_fragment < matrix.side or per_fragment % matrix.side:
         raise EmitError(
             f"a fragment of {name} has {per_fragment} rows, which is no "
@@ -153,6 +161,7 @@ def operand_shape(
             hint="choose a larger tile or a smaller matrix instruction",
             field="KernelGeometry",
         )
+    at_once = kernel.waves * WAVE_LANES * chip.lds_dma_bytes
     return OperandShape(
         name=name,
         rows=rows,
@@ -160,4 +169,5 @@ def operand_shape(
         wave_rows=tuple(row[0] for row in starts),
         fragment_rows=offsets.pop(),
         rows_per_fragment=per_fragment,
+        order=dealt_rows(chip, row_bytes, piece_rows, fragments, at_once),
     )

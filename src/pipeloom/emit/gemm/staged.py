@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipeloom.emit.allocate import SETUP, Value
+from pipeloom.emit.chips import Chip
 from pipeloom.emit.code import Code
 from pipeloom.emit.entry import EmitRequest
 from pipeloom.emit.faults import EmitError
@@ -22,9 +23,10 @@ from pipeloom.emit.gemm.emitter import WORDS, GemmEmitter
 from pipeloom.emit.gemm.setup import LDS_WINDOW
 from pipeloom.emit.gemm.tile import GemmTile, OperandShape, matrix_shape, tile_layout
 from pipeloom.emit.isa import Bank, Register
+from pipeloom.emit.layout import dealt_rows
 from pipeloom.emit.plan import Plan, PlannedStep
 from pipeloom.errors import InternalError
-from pipeloom.geometry import LOAD_BYTES, KernelGeometry
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
 from pipeloom.graph import describe_op
 from pipeloom.ops import OpRole
 
@@ -155,9 +157,16 @@ def staged_tile(
         layout=tile_layout(chip, geometry, matrix),
         waves=model.waves,
         stages=stages,
-        a=_operand("A", geometry.BM, 0, matrix.side, along_m, rows),
+        a=_operand("A", geometry.BM, 0, chip, matrix.side, row_bytes, along_m, rows),
         b=_operand(
-            "B", geometry.BN, stages * geometry.BM * row_bytes, matrix.side, along_n, columns
+            "B",
+            geometry.BN,
+            stages * geometry.BM * row_bytes,
+            chip,
+            matrix.side,
+            row_bytes,
+            along_n,
+            columns,
         ),
     )
     _require_even_steps(model.k_steps, geometry, matrix.lane_blocks * LOAD_BYTES)
@@ -185,9 +194,19 @@ def _buffers(plan: Plan) -> int:
 
 
 def _operand(
-    name: str, rows: int, base: int, side: int, along: int, places: tuple[int, ...]
+    name: str,
+    rows: int,
+    base: int,
+    chip: Chip,
+    side: int,
+    row_bytes: int,
+    along: int,
+    places: tuple[int, ...],
 ) -> OperandShape:
-    """``along`` waves share the rows; ``places`` is which share, by wave."""
+    """``along`` waves share the rows; ``places`` is which share, by wave.
+
+    Each ``ds_write`` brings rows of every share, as the proof assumes.
+    """
     share = rows // along
     if rows % along or share % side or not share:
         raise EmitError(
@@ -203,4 +222,5 @@ def _operand(
         wave_rows=tuple(place * share for place in places),
         fragment_rows=(0,),
         rows_per_fragment=share,
+        order=dealt_rows(chip, row_bytes, rows, along, len(places) * WAVE_LANES * LOAD_BYTES),
     )

@@ -13,11 +13,12 @@ The order of K inside a tile is free as long as A and B agree. So a fragment is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.emit.chips import Chip, MatrixShape
 from pipeloom.emit.faults import EmitError
-from pipeloom.emit.layout import TileLayout, layout_for
+from pipeloom.emit.layout import IN_ORDER, RowOrder, TileLayout, layout_for
+from pipeloom.errors import InternalError
 from pipeloom.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
 
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1}
@@ -28,7 +29,8 @@ OUTPUT_BYTES = {"bf16": 2, "fp16": 2, "f32": 4}
 class OperandShape:
     """One operand of the block: its rows, where it lies in LDS, and which rows a wave reads.
 
-    Fragment q of wave w starts at row ``wave_rows[w] + fragment_rows[q]`` of the block.
+    Fragment q of wave w starts at row ``wave_rows[w] + fragment_rows[q]`` of the block. ``order``
+    says where that lies in LDS; it must be a sum of the same two parts.
     """
 
     name: str
@@ -37,9 +39,21 @@ class OperandShape:
     wave_rows: tuple[int, ...]
     fragment_rows: tuple[int, ...]
     rows_per_fragment: int
+    order: RowOrder = IN_ORDER
 
     def __post_init__(self) -> None:
         bit_weights(self.wave_rows, f"rows of {self.name}")
+        bit_weights(self.wave_places, f"places of {self.name}")
+        place = self.order.place
+        for first in self.wave_rows:
+            for row in self.fragment_rows:
+                if place(first + row) != place(first) + place(row):
+                    raise InternalError(f"{self}: row {first} + {row} lies at no sum of places")
+
+    @property
+    def wave_places(self) -> tuple[int, ...]:
+        """Where each wave's first row lies in LDS, in rows."""
+        return tuple(self.order.place(row) for row in self.wave_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +132,12 @@ class GemmTile:
 
     def fragment_start(self, operand: OperandShape, stage: int, fragment: int) -> int:
         """Where a fragment starts in LDS, from the operand's base and the wave's first row."""
-        return stage * self.stage_bytes(operand) + operand.fragment_rows[fragment] * self.row_bytes
+        place = operand.order.place(operand.fragment_rows[fragment])
+        return stage * self.stage_bytes(operand) + place * self.row_bytes
+
+    def layout_of(self, operand: OperandShape) -> TileLayout:
+        """The layout with this operand's order of rows."""
+        return replace(self.layout, order=operand.order)
 
     def loads(self, rows: int, what: str) -> int:
         """Load instructions per wave that bring ``rows`` rows."""
