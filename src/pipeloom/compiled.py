@@ -42,6 +42,7 @@ class Certificate:
 
     ``proved`` means that no legal order has a smaller makespan (and, at that makespan, a smaller
     VGPR peak unless the order met the lower bound outright); ``nodes`` is the search effort.
+    Strategy MODULO overlaps iterations, so its ``makespan`` is what a pass of the kernel takes.
     """
 
     strategy: str
@@ -50,6 +51,11 @@ class Certificate:
     lower_bound: int
     proved: bool
     nodes: int
+
+    @property
+    def measure(self) -> str:
+        """What ``makespan`` is, in words."""
+        return "kernel pass" if self.strategy == "modulo" else "makespan"
 
 
 @dataclass(frozen=True, slots=True)

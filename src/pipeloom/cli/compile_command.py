@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     c = compiled.certificate
     sizes = ", ".join(f"{p.name.lower()} {len(compiled.phase(p))}" for p in Phase)
     proved = "proved optimal" if c.proved else f"lower bound {c.lower_bound}"
-    print(f"{compiled.schedule}: {sizes}; {c.strategy} makespan {c.makespan} ({proved})")
+    print(f"{compiled.schedule}: {sizes}; {c.strategy} {c.measure} {c.makespan} ({proved})")
     print(tile_text(compiled, arguments.tile))
     for note in compiled.notes:
         print(f"note: {note}", file=sys.stderr)

@@ -162,7 +162,7 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
         ],
         [
             f"{certificate.makespan}",
-            "makespan, proved optimal" if certificate.proved else "makespan",
+            f"{certificate.measure}, proved optimal" if certificate.proved else certificate.measure,
             f"cycles of the cost model, order by {certificate.strategy}; lower bound "
             f"{certificate.lower_bound}",
         ],

@@ -44,7 +44,7 @@ def _headline(compiled: CompiledSchedule, elements: str | None) -> Text:
     text.append(compiled.schedule, style="bold")
     text.append(
         f"  {tile_text(compiled, elements)}; depth {compiled.config.depth}, "
-        f"{len(compiled.body)} ops, order {c.strategy}: makespan {c.makespan} cycles, "
+        f"{len(compiled.body)} ops, order {c.strategy}: {c.measure} {c.makespan} cycles, "
         f"lower bound {c.lower_bound} ({state}), VGPR peak {c.vgpr_peak}"
     )
     return text

@@ -10,20 +10,26 @@ from types import ModuleType
 
 import pytest
 
+from pipeloom.cli.main import main
+
 ROOT = Path(__file__).parents[3]
 HEADER = ("kernel", "tile", "runs", "failed")
 
 
-@pytest.fixture(scope="module")
-def pages() -> ModuleType:
-    place = ROOT / "benchmarks" / "evidence_page.py"
-    spec = importlib.util.spec_from_file_location("evidence_page", place)
+def benchmark(name: str) -> ModuleType:
+    """A module of benchmarks/, which is no installed package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    return benchmark("evidence_page")
 
 
 def rows_under(page: str, header_start: str) -> list[dict[str, str]]:
@@ -70,9 +76,31 @@ SHIPPED = [
     ("four_wave", "gfx950"),
     ("single_buffer", "gfx942"),
     ("single_buffer", "gfx950"),
+    ("gemm_tile", "gfx942"),
     ("gemm_tile", "gfx950"),
+    ("gemm_tile_ping_pong", "gfx942"),
     ("gemm_tile_ping_pong", "gfx950"),
+    ("gemm_tile_single_buffer", "gfx942"),
+    ("gemm_tile_single_buffer", "gfx950"),
 ]
+"""Every emitter on every chip it is for."""
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "shape"),
+    [
+        ("ping_pong", "gfx950", (256, 256, 64, 16, 32)),
+        ("four_wave", "gfx950", (256, 256, 64, 16, 32)),
+        ("single_buffer", "gfx942", (128, 128, 64, 16, 16)),
+    ],
+)
+def test_the_evidence_is_about_what_the_command_emits(
+    name: str, target: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    written = tmp_path / "k.s"
+    main(["emit", name, "--target", target, "--dtype", "bf16", "-o", str(written)])
+    case = benchmark("emit_cases").Case(name, target, "bf16", shape)
+    assert written.read_text(encoding="utf-8") == case.emit().text
 
 
 def test_three_tiles_of_every_kernel_and_type_were_run() -> None:
