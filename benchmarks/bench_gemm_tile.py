@@ -1,6 +1,6 @@
 """The GEMM tile by modulo scheduling against the specification's orders, under one cost model.
 
-    python benchmarks/bench_gemm_tile.py [--time-limit S] [--latencies 600,1000,2000]
+    python benchmarks/bench_gemm_tile.py [--work-limit W] [--latencies 600,1000,2000]
 
 First table, per chip, type and wave grid: the MFMA bound, the II and the depth it needs. Second
 table: cycles per K tile of finished schedules, the modulo one and the specification's order with
@@ -43,13 +43,13 @@ class Case:
         dtype = {1: "fp8", 2: "bf16"}[self.elem_bytes]
         return f"{self.arch} {dtype:<4} {self.kernel:<9}"
 
-    def schedule(self, time_limit: float, **keys: Any) -> GemmTileSchedule:
+    def schedule(self, work_limit: float, **keys: Any) -> GemmTileSchedule:
         spec = {
             "schedule": "gemm_tile",
             "arch": self.arch,
             "kernel": self.kernel,
             "geometry": {"elem_bytes": self.elem_bytes},
-            "time_limit": time_limit,
+            "work_limit": work_limit,
             **keys,
         }
         schedule = load_spec(spec)
@@ -72,18 +72,18 @@ def depth_of(loop: PipelinedLoop) -> str:
     return f"{loop.stages:>6} {loop.unroll:>6} {buffers:>7} {loop.result.lds_bytes / 1024:>7.0f}"
 
 
-def bounds_table(time_limit: float) -> None:
+def bounds_table(work_limit: float) -> None:
     """II against the MFMA bound."""
     print(
         f"\n{'':<22} {'tile':<12} {'MFMA bound':>10} {'II':>6} {'proved':>6} "
         f"{'stages':>6} {'unroll':>6} {'buffers':>7} {'LDS KiB':>7} {'seconds':>7}"
     )
     for case in CASES:
-        schedule = case.schedule(time_limit)
+        schedule = case.schedule(work_limit)
         tile = schedule.tile
         costs = TileCosts(tile, schedule.machine)
         started = time.perf_counter()
-        goal = PipeliningGoal(loop=schedule.loop, objectives=DEPTH_FIRST, time_limit=time_limit)
+        goal = PipeliningGoal(loop=schedule.loop, objectives=DEPTH_FIRST, work_limit=work_limit)
         loop = derive_pipeline(goal)
         seconds = time.perf_counter() - started
         print(
@@ -93,11 +93,11 @@ def bounds_table(time_limit: float) -> None:
         )
 
 
-def orders_table(time_limit: float) -> None:
+def orders_table(work_limit: float) -> None:
     """The same tile in three orders."""
     print(f"\n{'cycles per K tile':<22} {'schedule':<28} {'verdict':>8} {'model':>8} simulated")
     for case in CASES:
-        schedule = case.schedule(time_limit)
+        schedule = case.schedule(work_limit)
         costs = TileCosts(schedule.tile, schedule.machine)
         for name, compiled in _orders(case, schedule):
             if isinstance(compiled, str):
@@ -132,7 +132,7 @@ def _orders(case: Case, schedule: GemmTileSchedule) -> list[tuple[str, CompiledS
     return found
 
 
-def latency_table(time_limit: float, latencies: list[int]) -> None:
+def latency_table(work_limit: float, latencies: list[int]) -> None:
     """Depth as a function of the latency planned for, bf16 on gfx950."""
     print(
         f"\n{'':<22} {'latency':>8} {'II':>6} {'proved':>6} "
@@ -140,8 +140,8 @@ def latency_table(time_limit: float, latencies: list[int]) -> None:
     )
     for case in CASES[:2]:
         for latency in latencies:
-            schedule = case.schedule(time_limit, global_latency=latency)
-            goal = PipeliningGoal(loop=schedule.loop, objectives=DEPTH_FIRST, time_limit=time_limit)
+            schedule = case.schedule(work_limit, global_latency=latency)
+            goal = PipeliningGoal(loop=schedule.loop, objectives=DEPTH_FIRST, work_limit=work_limit)
             loop = derive_pipeline(goal)
             print(
                 f"{case.name:<22} {latency:>8} {loop.cycles_per_tile:>6} "
@@ -152,15 +152,17 @@ def latency_table(time_limit: float, latencies: list[int]) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per solve")
+    parser.add_argument(
+        "--work-limit", type=float, default=10.0, help="per solve, units of about a second"
+    )
     parser.add_argument("--latencies", default="600,1000,1500,3000,4500")
     arguments = parser.parse_args()
     print(
         f"machine: {platform.machine()} {platform.processor()}, Python {platform.python_version()}"
     )
-    bounds_table(arguments.time_limit)
-    orders_table(arguments.time_limit)
-    latency_table(arguments.time_limit, [int(n) for n in arguments.latencies.split(",")])
+    bounds_table(arguments.work_limit)
+    orders_table(arguments.work_limit)
+    latency_table(arguments.work_limit, [int(n) for n in arguments.latencies.split(",")])
 
 
 if __name__ == "__main__":
