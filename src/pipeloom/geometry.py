@@ -24,7 +24,6 @@ FOUR_WAVE_GRID = (2, 2)
 """Waves along M and N."""
 
 GFX950_LDS_BYTES = 160 * 1024
-GFX942_LDS_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What the emitter must know of a chip: memories, register files, matrix instructions.
 
-Sources: CDNA3 and CDNA4 ISA documents for sizes; bank counts and the lanes that share a cycle of
-``ds_read_b128`` are measured (gfx950: HipKittens; see HARDWARE.md of the specification).
+Memories and banks are those of ``targets``, where each has its source; the sizes of register files
+and the instructions are from the CDNA3 and CDNA4 ISA documents.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.emit.faults import EmitError
-from pipeloom.geometry import GFX942_LDS_BYTES, GFX950_LDS_BYTES, WAVE_LANES
+from pipeloom.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.targets.chips import machine_for
+from pipeloom.targets.machine import Machine
 
 SIMDS = 4
 REGISTERS_PER_LANE = 512
@@ -66,11 +68,22 @@ class Chip:
         return self.lds_banks * BANK_BYTES
 
 
-def _gfx950_phases() -> tuple[tuple[int, ...], ...]:
-    first = (*range(4), *range(12, 16), *range(20, 28))
-    second = (*range(4, 12), *range(16, 20), *range(28, 32))
-    return tuple(
-        tuple(lane + high for lane in half) for high in (0, 32) for half in (first, second)
+def _chip(
+    machine: Machine,
+    *,
+    has_cvt_pk_bf16: bool,
+    matrix: dict[tuple[str, int, int, int], MatrixShape],
+) -> Chip:
+    """The machine's memories, which the simulator knows too, and what only the emitter asks for."""
+    (phases,) = (p.lanes for p in machine.lds_phases if p.bytes_per_lane == LOAD_BYTES)
+    return Chip(
+        name=machine.arch,
+        lds_bytes=machine.lds_kib.value * 1024,
+        lds_banks=machine.lds_banks.value,
+        b128_phases=phases,
+        lds_dma_bytes=machine.dma_max_bytes_per_lane.value,
+        has_cvt_pk_bf16=has_cvt_pk_bf16,
+        matrix=MappingProxyType(matrix),
     )
 
 
@@ -86,35 +99,29 @@ def _plain(
     )
 
 
-GFX942 = Chip(
-    name="gfx942",
-    lds_bytes=GFX942_LDS_BYTES,
-    lds_banks=32,
-    b128_phases=tuple(tuple(range(g * 8, g * 8 + 8)) for g in range(8)),
-    lds_dma_bytes=4,
-    has_cvt_pk_bf16=False,
-    matrix=MappingProxyType(
-        _plain("bf16", "bf16", (16, 16), (32, 8))
-        | _plain("fp16", "f16", (16, 16), (32, 8))
-        | _plain("fp8", "fp8_fp8", (16, 32), (32, 16))
-    ),
+CHIPS: Mapping[str, Chip] = MappingProxyType(
+    {
+        chip.name: chip
+        for chip in (
+            _chip(
+                machine_for("gfx942"),
+                has_cvt_pk_bf16=False,
+                matrix=_plain("bf16", "bf16", (16, 16), (32, 8))
+                | _plain("fp16", "f16", (16, 16), (32, 8))
+                | _plain("fp8", "fp8_fp8", (16, 32), (32, 16)),
+            ),
+            _chip(
+                machine_for("gfx950"),
+                has_cvt_pk_bf16=True,
+                matrix=_plain("bf16", "bf16", (16, 32), (32, 16), (16, 16), (32, 8))
+                | _plain("fp16", "f16", (16, 32), (32, 16), (16, 16), (32, 8))
+                # cbsz and blgp default to 0: both operands e4m3 (CDNA4 ISA, "F8F6F4").
+                | _plain("fp8", "f8f6f4", (16, 128), (32, 64))
+                | _plain("fp8", "fp8_fp8", (16, 32), (32, 16)),
+            ),
+        )
+    }
 )
-GFX950 = Chip(
-    name="gfx950",
-    lds_bytes=GFX950_LDS_BYTES,
-    lds_banks=64,
-    b128_phases=_gfx950_phases(),
-    lds_dma_bytes=16,
-    has_cvt_pk_bf16=True,
-    matrix=MappingProxyType(
-        _plain("bf16", "bf16", (16, 32), (32, 16), (16, 16), (32, 8))
-        | _plain("fp16", "f16", (16, 32), (32, 16), (16, 16), (32, 8))
-        # cbsz and blgp default to 0: both operands e4m3 (CDNA4 ISA, "F8F6F4").
-        | _plain("fp8", "f8f6f4", (16, 128), (32, 64))
-        | _plain("fp8", "fp8_fp8", (16, 32), (32, 16))
-    ),
-)
-CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in (GFX942, GFX950)})
 
 
 def chip_for(name: str) -> Chip:

@@ -19,7 +19,6 @@ from pipeloom.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.emulate.salu import signed
 
 Combine = Callable[[int, int, int], int]
-_Float = Callable[[float, float], float]
 
 
 def _add_halves(old: int, new: int, _: int) -> int:

@@ -37,11 +37,6 @@ _NAME = re.compile(
 _SIGNS = {"i": "s", "u": "u"}
 
 
-def is_atomic(name: str) -> bool:
-    """Whether an instruction is one of this file's."""
-    return _NAME.match(name) is not None
-
-
 def _operation(verb: str, kind: str, bits: int) -> Combine | None:
     verb = {"wrxchg": "swap", "cmpst": "cmpswap"}.get(verb, verb)
     if verb == "pk_add" or kind in ("f32", "f64"):
