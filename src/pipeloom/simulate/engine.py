@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.simulate import costs
 from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
@@ -34,6 +35,7 @@ from pipeloom.simulate.units import Earliest, GlobalPath, Issued, Lds, Op, Simd,
 from pipeloom.targets.machine import Machine
 
 MAX_EVENTS = 20_000_000
+MAX_JITTER = 10.0
 
 _NO_COUNT = 1 << 30
 
@@ -56,25 +58,25 @@ def simulate_programs(
     means up to half again), drawn from ``seed``; 0 is the deterministic model. The same arguments
     always give the same trace.
     """
-    _check(programs, machine, iterations, jitter)
+    _check(programs, machine, iterations, jitter, seed)
     return _Run(tuple(programs), machine, iterations, jitter, seed).run()
 
 
 def _check(
-    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float
+    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float, seed: int
 ) -> None:
     if not programs:
         raise ConfigError("no waves to simulate", hint="give at least one WaveProgram")
-    if iterations < 0:
-        raise ConfigError(
-            f"iterations = {iterations} is negative", hint="use 0 or more", field="iterations"
-        )
-    if not 0.0 <= jitter <= 10.0:
-        raise ConfigError(
-            f"jitter = {jitter} is out of range",
-            hint="use 0 (none) to 10 (up to eleven times the latency)",
-            field="jitter",
-        )
+    check_int("simulation", "iterations", iterations, 0)
+    check_number(
+        "simulation",
+        "jitter",
+        jitter,
+        0.0,
+        MAX_JITTER,
+        hint=f"use 0 (none) to {MAX_JITTER:g} (up to eleven times the latency)",
+    )
+    check_instance("simulation", "seed", seed, int)
     simds = machine.simds.value
     for number, program in enumerate(programs):
         if not 0 <= program.simd < simds:
