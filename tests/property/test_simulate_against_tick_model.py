@@ -196,9 +196,11 @@ class TickModel:
         self.texture_until = begin + max(m.vmem_min_cycles.value, moved)
         wave.texture.append(self.texture_until)
         arrival = float(self.texture_until + m.global_latency.value)
-        if op.kind is not Kind.GLOBAL_STORE:
-            arrival = max(arrival, self.memory_until)
-            self.memory_until = arrival + op.bytes / m.global_bytes_per_clk.value
+        store = op.kind is Kind.GLOBAL_STORE
+        rate = m.store_bytes_per_clk.value if store else m.global_bytes_per_clk.value
+        arrival = max(arrival, self.memory_until)
+        self.memory_until = arrival + op.bytes / rate
+        if not store:
             whole = int(-(-arrival // 1))
             self.returning.append((whole, op.bytes))
             if op.kind is Kind.GLOBAL_TO_LDS:

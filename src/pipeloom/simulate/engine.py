@@ -13,7 +13,8 @@ waves holding up younger ones), then to the wave that has waited longest. What i
 - a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
 - a global load takes a place in its wave's queue, a place under the cap of bytes in flight, the
   texture path, the memory latency, and the compute unit's share of the bandwidth; a load to LDS
-  then writes through the LDS array;
+  then writes through the LDS array; a store takes the same way at its own, lower rate, and no
+  place under the cap;
 - vmcnt and lgkmcnt retire in order; a wait waits for the entry that makes its count true, and
   issuing past the counter's limit waits too;
 - the n-th barrier releases when every wave that has not ended is at its n-th.
@@ -123,7 +124,7 @@ def lower(instruction: Instruction, machine: Machine, chain: int) -> Op:
         texture = costs.vmem_cycles(instruction, machine)
         array = costs.lds_cycles(instruction, machine)
         share = costs.memory_cycles(instruction, machine)
-        return (code, texture, array, instruction.bytes, share, 0)
+        return (code, texture, array, costs.bytes_in_flight(instruction), share, 0)
     if kind is Kind.WAIT:
         # A count at or above the counter's limit encodes "no wait".
         vm = _NO_COUNT if instruction.vm is None else instruction.vm

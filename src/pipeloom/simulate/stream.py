@@ -264,12 +264,8 @@ def _loads_behind_writes(items: list[Instruction | None]) -> dict[int, int]:
     if loads != kinds.count(Kind.LDS_WRITE):
         return {}
     allowed: dict[int, int] = {}
-    wait, issued, issued_before, written = (
-        -1,
-        0,
-        0,
-        0,
-    )  # wait: the bare wait whose writes are being counted, or -1
+    wait = -1  # the bare wait whose writes are being counted
+    issued = issued_before = written = 0
     for index, kind in enumerate(kinds):
         if kind is None:
             wait, issued_before = index, issued

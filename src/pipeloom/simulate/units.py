@@ -250,21 +250,19 @@ class GlobalPath:
         return start, cause, source
 
     def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
-        """(texture cycles, LDS cycles on landing, bytes, cycles of bandwidth share; 0 = store)."""
+        """(texture cycles, LDS cycles on landing, bytes in flight, cycles of bandwidth share)."""
         begin = max(self.texture_free, now)
-        if op[4]:
+        if op[3]:
             begin = self._room(begin, op[3], event)
         self.texture_free = begin + op[1]
         wave.texture.append(self.texture_free)
         latency = float(self.latency)
         if self.jitter:
             latency *= 1.0 + self.jitter * self.random.random()
-        arrival = self.texture_free + latency
-        if op[4]:
-            arrival = max(arrival, self.memory_free)
-            self.memory_free = arrival + op[4]
+        arrival = max(self.texture_free + latency, self.memory_free)
+        self.memory_free = arrival + op[4]
         done = math.ceil(arrival)
-        if op[4]:
+        if op[3]:
             heappush(self.outstanding, (done, event, op[3]))
             self.bytes_in_flight += op[3]
             if op[2]:

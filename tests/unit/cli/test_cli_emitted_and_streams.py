@@ -195,10 +195,7 @@ def test_trace_and_report_of_an_emitted_kernel(
         (["ping_pong", "--allow-timing"], "--allow-timing is for emitting"),
         (["ping_pong", "--emitted", "--arch", "gfx942"], "gfx942"),
         (["ping_pong", "--emitted", "--k-tiles", "7"], "cannot sum 7 K tiles"),
-        (
-            ["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"],
-            "adds the store of C, which an emitted kernel already holds",
-        ),
+        (["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"], "K = 64 is less than"),
     ],
 )
 def test_emitted_refuses(
@@ -208,6 +205,22 @@ def test_emitted_refuses(
     assert (code, out) == (1, "")
     assert message in err
     assert "hint: " in err
+
+
+def test_the_estimate_of_an_emitted_kernel_stores_c_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """For the simulated K, a tile takes as long as the simulated run, store included."""
+    problem = ["--m", "4096", "--n", "4096", "--k", str(8 * 64), "--k-tiles", "8"]
+    data = _data(capsys, "simulate", "ping_pong", "--emitted", *problem)
+    estimate = data["estimate"]
+    assert estimate["tile_cycles"] == pytest.approx(data["total_cycles"])
+    assert estimate["tile_cycles"] > 256 * 256 * 2 / 8
+    assert any("as in the simulated tile" in text for text in estimate["assumptions"])
+    plain = _data(capsys, "simulate", "ping_pong", *problem)
+    added = plain["estimate"]["tile_cycles"] - plain["total_cycles"]
+    assert added == pytest.approx(256 * 256 * 2 / 8)
+    assert any("not overlapped" in text for text in plain["estimate"]["assumptions"])
 
 
 def test_a_timing_schedule_is_emitted_when_allowed(capsys: pytest.CaptureFixture[str]) -> None:
