@@ -15,7 +15,7 @@ from pipeloom.cli.emit import Emission, emission
 from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.gemm.tile import OUTPUT_BYTES
-from pipeloom.errors import InternalError, SpecError
+from pipeloom.errors import ConfigError, InternalError, SpecError
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.report.headers import tile_text
 from pipeloom.report.segments import entry_labels
@@ -106,6 +106,15 @@ class Simulation:
             least = max(K_TILES, kernel.tiles(kernel.min_trips))
             k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
         trips_for(kernel, k_tiles)
+        try:
+            return self._trace(kernel, k_tiles)
+        except ConfigError as error:
+            if not (error.field or "").endswith("iterations"):
+                raise
+            hint = f"use a smaller --k-tiles; the steady state needs about {K_TILES}"
+            raise ConfigError(error.message, hint=hint, field="k_tiles") from error
+
+    def _trace(self, kernel: Kernel, k_tiles: int) -> Trace:
         if self.emission is None:
             return simulate(
                 self.compiled, self.machine, kernel, k_tiles, jitter=self.jitter, seed=self.seed

@@ -7,7 +7,8 @@ waves holding up younger ones), then to the wave that has waited longest. What i
 
 - an MFMA holds its SIMD's matrix unit for its cycles and its own wave for the first 8 (operand
   reads); VALU of the same wave issues under the rest, of another wave under all of it;
-- VALU shares its SIMD's vector issue port with the issue of MFMAs;
+- VALU shares its SIMD's vector issue port with the issue of MFMAs; a SIMD issues one scalar
+  instruction per 4 cycles;
 - an LDS operation takes a place in the queue of its SIMD pair, then the LDS array for bytes over
   bandwidth times conflict, then the return path of its SIMD, then a fixed latency;
 - a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
@@ -32,7 +33,17 @@ from pipeloom.errors import ConfigError, InternalError
 from pipeloom.simulate import costs
 from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.simulate.trace import Cause, Event, Trace
-from pipeloom.simulate.units import Earliest, GlobalPath, Issued, Lds, Op, Simd, VectorUnits, Wave
+from pipeloom.simulate.units import (
+    Earliest,
+    GlobalPath,
+    Issued,
+    Lds,
+    Op,
+    ScalarUnit,
+    Simd,
+    VectorUnits,
+    Wave,
+)
 from pipeloom.targets.machine import Machine
 
 MAX_EVENTS = 20_000_000
@@ -224,6 +235,8 @@ class _Run:
         for kind in (Kind.VALU, Kind.TRANS):
             earliest[kind], issue[kind] = vector.earliest_valu, vector.issue_valu
         earliest[Kind.PACKED], issue[Kind.PACKED] = vector.earliest_packed, vector.issue_packed
+        scalar = ScalarUnit(self.machine)
+        earliest[Kind.SALU], issue[Kind.SALU] = scalar.earliest, scalar.issue
         earliest[Kind.LDS_READ], issue[Kind.LDS_READ] = lds.earliest_read, lds.issue
         earliest[Kind.LDS_WRITE], issue[Kind.LDS_WRITE] = lds.earliest_write, lds.issue
         for kind in costs.GLOBAL_KINDS:

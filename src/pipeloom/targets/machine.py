@@ -102,6 +102,7 @@ class Machine:
     # Issue.
     issue_cycles: Fact[int]
     valu_cycles: Fact[int]
+    salu_cycles: Fact[int]
     trans_cycles: Fact[int]
     valu_dependent_cycles: Fact[int]
     wait_cycles: Fact[int]

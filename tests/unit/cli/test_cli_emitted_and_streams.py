@@ -223,6 +223,31 @@ def test_the_estimate_of_an_emitted_kernel_stores_c_once(
     assert any("not overlapped" in text for text in plain["estimate"]["assumptions"])
 
 
+def test_too_long_a_run_names_the_option_that_shortens_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = _run(capsys, "simulate", "ping_pong", "--k-tiles", "100000000")
+    assert code == 1
+    assert "are more than the 20000000 a trace may hold" in err
+    assert "hint: use a smaller --k-tiles" in err
+
+
+def test_one_of_a_thing_is_not_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, "simulate", "--stream", "M4", "--iterations", "1")
+    assert "4 waves, 1 iteration: 64 cycles" in out
+    problem = ["--m", "256", "--n", "256", "--k", "512", "--k-tiles", "8"]
+    _, out, _ = _run(capsys, "simulate", "ping_pong", *problem)
+    assert "1 workgroup in 1 round, the last" in " ".join(out.split())
+
+
+def test_a_loop_of_no_unit_is_limited_by_issue_or_barriers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for stream, limit in (("S16", "instruction issue"), ("B8", "barriers")):
+        _, out, _ = _run(capsys, "simulate", "--stream", stream)
+        assert f"limited by: {limit}\n" in out
+
+
 def test_a_timing_schedule_is_emitted_when_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     allowed = ["--emitted", "--sync", "reference", "--allow-timing", "--k-tiles", "4"]
     assert _data(capsys, "simulate", "ping_pong", *allowed)["verdict"] == "TIMING"

@@ -307,3 +307,9 @@ def test_a_loop_of_stores_is_limited_by_memory() -> None:
     trace = simulate_programs([WaveProgram(0, loop)], GFX950, 24)
     assert trace.steady_cycles_per_iteration == 8 * 64 * 16 / GFX950.store_bytes_per_clk.value
     assert trace.limiting_unit() == "memory bandwidth"
+
+
+@pytest.mark.parametrize("waves", [1, 2, 8])
+def test_a_simd_issues_one_scalar_instruction_per_turn(waves: int) -> None:
+    trace = simulate_stream("S16", waves_per_simd=waves)
+    assert trace.total_cycles == 24 * 16 * 4 * waves
