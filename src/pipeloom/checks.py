@@ -6,6 +6,7 @@ that all messages read alike: ``PipelineConfig.depth is 0, but must be at least 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
@@ -32,6 +33,25 @@ def check_int(
         raise ConfigError(
             f"{where} is {value}, but must be {legal}",
             hint=hint or f"choose {field} {legal}",
+            field=where,
+        )
+
+
+def check_number(
+    owner: str, field: str, value: object, low: float, high: float, hint: str = ""
+) -> None:
+    """Require a finite ``int`` or ``float`` (not a ``bool``) with ``low <= value <= high``."""
+    where = f"{owner}.{field}"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(
+            f"{where} is {value!r}, but must be a finite number",
+            hint=hint or f"pass a number from {low:g} to {high:g} for {field}",
+            field=where,
+        )
+    if not low <= value <= high:
+        raise ConfigError(
+            f"{where} is {value:g}, but must be between {low:g} and {high:g}",
+            hint=hint or f"choose {field} between {low:g} and {high:g}",
             field=where,
         )
 

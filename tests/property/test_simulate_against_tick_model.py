@@ -57,6 +57,7 @@ class TickModel:
             self.waves.append(TickWave(number, simd, age, alone, code))
         self.matrix_until = [0] * count
         self.port_until = [0] * count
+        self.scalar_until = [0] * count
         self.lds_issued_at = [-1] * count
         self.vmem_issued_at = [-1] * count
         self.return_until = [0] * count
@@ -108,6 +109,8 @@ class TickModel:
             if wave.outstanding(wave.texture, now) >= m.vmem_queue_depth.value:
                 return False
             return wave.outstanding(wave.loads, now) < m.vmcnt_limit.value
+        if op.kind is Kind.SALU:
+            return self.scalar_until[simd] <= now
         if op.kind is Kind.WAIT:
             vm = 10**6 if op.vm is None or op.vm >= m.vmcnt_limit.value else op.vm
             lgkm = 10**6 if op.lgkm is None or op.lgkm >= m.lgkmcnt_limit.value else op.lgkm
@@ -142,6 +145,8 @@ class TickModel:
             held = self.use_lds(wave, op, now)
         elif op.kind in (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE):
             self.use_memory(wave, op, now)
+        elif op.kind is Kind.SALU:
+            self.scalar_until[simd] = now + m.salu_cycles.value
         elif op.kind is Kind.NOP:
             held += 4 * op.amount
         elif op.kind is Kind.BRANCH:
@@ -196,9 +201,11 @@ class TickModel:
         self.texture_until = begin + max(m.vmem_min_cycles.value, moved)
         wave.texture.append(self.texture_until)
         arrival = float(self.texture_until + m.global_latency.value)
-        if op.kind is not Kind.GLOBAL_STORE:
-            arrival = max(arrival, self.memory_until)
-            self.memory_until = arrival + op.bytes / m.global_bytes_per_clk.value
+        store = op.kind is Kind.GLOBAL_STORE
+        rate = m.store_bytes_per_clk.value if store else m.global_bytes_per_clk.value
+        arrival = max(arrival, self.memory_until)
+        self.memory_until = arrival + op.bytes / rate
+        if not store:
             whole = int(-(-arrival // 1))
             self.returning.append((whole, op.bytes))
             if op.kind is Kind.GLOBAL_TO_LDS:

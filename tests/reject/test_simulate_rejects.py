@@ -23,6 +23,9 @@ from pipeloom.targets.chips import machine_for
 from pipeloom.targets.gfx942 import GFX942
 from pipeloom.targets.gfx950 import GFX950
 
+NAN, INF = float("nan"), float("inf")
+DIGITS = "9" * 5000  # more than Python converts to an int
+
 LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
 
 
@@ -52,6 +55,20 @@ LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
         ("w", "has no instruction", 1),
         ("M99999999", "longer than 1000000 instructions", 0),
         ("(M1000)x99999", "longer than 1000000 instructions", 6),
+        (f"M{DIGITS}", "longer than 1000000 instructions", 0),
+        (f"B{DIGITS}", "longer than 1000000 instructions", 0),
+        (f"(M)x{DIGITS}", "longer than 1000000 instructions", 2),
+        (f"M wv{DIGITS}", r"vmcnt cannot encode 9+\.\.\.", 2),
+        (f"wl({DIGITS})", r"lgkmcnt cannot encode 9+\.\.\.", 0),
+        (f"N({DIGITS})", r"s_nop cannot encode 9+\.\.\.", 0),
+        (f"prio{DIGITS}", r"s_setprio cannot encode 9+\.\.\.", 0),
+        ("M B(2)", r"unknown instruction 'B\(2\)'", 2),
+        ("V M12(3)", r"unknown instruction 'M12\(3\)'", 2),
+        ("branch3", "unknown instruction 'branch3'", 0),
+        ("V M0", "a count of 0", 3),
+        ("V B0", "a count of 0", 3),
+        ("V (M)x0 B", "a count of 0", 6),
+        ("M000", "a count of 0", 1),
     ],
 )
 def test_a_bad_stream_is_refused_with_its_position(
@@ -63,12 +80,25 @@ def test_a_bad_stream_is_refused_with_its_position(
     assert caught.value.hint
 
 
+def test_the_hint_names_every_word_and_says_which_take_a_run_length() -> None:
+    with pytest.raises(StreamError) as caught:
+        simulate_stream("branch3")
+    runs, others = str(caught.value.hint).split(", and ")
+    assert (
+        runs == "instructions are M R T W G V X P S N B, each with an optional run length as in M12"
+    )
+    assert others.split(";")[0] == "N(n), wv(n), wl(n), w, prio(n) and branch"
+
+
 def test_the_excerpt_points_at_the_fault() -> None:
     with pytest.raises(StreamError) as caught:
         simulate_stream("M4 " * 20 + "Z " + "V " * 20)
     _, excerpt, pointer, *_ = str(caught.value).split("\n")
     assert excerpt[pointer.index("^")] == "Z"
 
+
+# The type checker refuses these calls; callers without one make them all the same.
+wrong: Callable[..., Any] = simulate_stream
 
 CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: simulate_stream("M", arch="gfx90a"), "unknown architecture 'gfx90a'"),
@@ -77,16 +107,38 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: simulate_stream("M", mfma="fast"), "gfx950 has no MFMA 'fast'"),
     (lambda: simulate_stream("M", mfma={"shape": "1x1x1"}), "gfx950 has no MFMA '1x1x1'"),
     (lambda: simulate_stream("M", mfma=2), "mfma = 2 cycles"),
-    (lambda: simulate_stream("M", waves_per_simd=0), "waves_per_simd = 0"),
-    (lambda: simulate_stream("M", waves_per_simd=9), "waves_per_simd = 9"),
+    (lambda: simulate_stream("M", waves_per_simd=0), "waves_per_simd is 0, but must be between 1"),
+    (lambda: simulate_stream("M", waves_per_simd=9), "waves_per_simd is 9, but must be between 1"),
     (lambda: simulate_stream("M", stagger=True), "stagger needs two wave groups"),
     (lambda: simulate_stream("M", stagger=True, waves_per_simd=2), "the stream has no barrier"),
-    (lambda: simulate_stream("M", simds=5), "simds = 5"),
-    (lambda: simulate_stream("M", simds=0), "simds = 0"),
-    (lambda: simulate_stream("M", iterations=-1), "iterations = -1 is negative"),
+    (lambda: simulate_stream("M", simds=5), "simds is 5, but must be between 1 and 4"),
+    (lambda: simulate_stream("M", simds=0), "simds is 0, but must be between 1 and 4"),
+    (lambda: simulate_stream("M", iterations=-1), "iterations is -1, but must be at least 0"),
     (lambda: simulate_stream("M100", iterations=10**6), "are more than the 20000000"),
-    (lambda: simulate_stream("M", jitter=-0.1), "jitter = -0.1 is out of range"),
-    (lambda: simulate_stream("R", lds_conflict=0.5), "conflict 0.5 is below 1"),
+    (lambda: simulate_stream("M", jitter=-0.1), "jitter is -0.1, but must be between 0 and 10"),
+    (lambda: simulate_stream("R", lds_conflict=0.5), "lds_conflict is 0.5, but must be between 1"),
+    (lambda: simulate_stream("M", lds_conflict=0), "lds_conflict is 0, but must be between 1"),
+    (lambda: simulate_stream("R", lds_conflict=NAN), "lds_conflict is nan, but must be a finite"),
+    (lambda: simulate_stream("R", lds_conflict=INF), "lds_conflict is inf, but must be a finite"),
+    (lambda: simulate_stream("R", lds_conflict=1e308), "lds_conflict is 1e+308, but must be betw"),
+    (lambda: Instruction.lds_read(16, conflict=NAN), "conflict nan is not between 1 and 64"),
+    (lambda: Instruction.lds_read(16, conflict=INF), "conflict inf is not between 1 and 64"),
+    (lambda: simulate_stream("M", jitter=NAN), "jitter is nan, but must be a finite number"),
+    (lambda: wrong("M", jitter="1"), "jitter is '1', but must be a finite number"),
+    (lambda: wrong("M", seed="1"), "seed is '1', but must be of type int"),
+    (lambda: wrong("M", iterations=2.5), "iterations is 2.5, but must be an integer"),
+    (lambda: wrong("M", iterations="3"), "iterations is '3', but must be an integer"),
+    (lambda: wrong("M", iterations=None), "iterations is None, but must be an integer"),
+    (lambda: wrong("M", waves_per_simd=2.0), "waves_per_simd is 2.0, but must be an integer"),
+    (lambda: wrong("M", simds=2.0), "simds is 2.0, but must be an integer"),
+    (lambda: wrong("M", mfma=16.0), "mfma = 16.0 cycles"),
+    (lambda: wrong("M", mfma=True), "mfma = True cycles"),
+    (lambda: wrong("M", mfma={}), "mfma = {} names neither the cycles nor the shape"),
+    (lambda: wrong("M", mfma={"cycles": 16.0}), "mfma = 16.0 cycles"),
+    (lambda: wrong("M", mfma=f"16x16x{DIGITS}"), "gfx950 has no MFMA '16x16x9999"),
+    (lambda: wrong("M", arch=None), "unknown architecture None"),
+    (lambda: wrong(None), "stream is None, but must be of type str"),
+    (lambda: wrong("M", stagger="no"), "stagger is 'no', but must be True or False"),
     (lambda: simulate_programs([], GFX950, 1), "no waves to simulate"),
     (lambda: simulate_programs([WaveProgram(4, LOOP.loop)], GFX950, 1), "wave 0 is on SIMD 4"),
     (lambda: simulate_programs([LOOP, WaveProgram(0, ())], GFX950, 1), "wave 1 has no instr"),

@@ -36,8 +36,15 @@ STREAM: Mapping[str, Any] = MappingProxyType(
 )
 """Options of a stream alone, with their defaults; the machine has a default for ``mfma``."""
 
+LONGEST_CYCLES = 9
+"""Digits of a cycle count; longer ones are taken as a name, and no MFMA has it."""
+
 STREAM_HINTS: Mapping[str, str] = MappingProxyType(
-    {"waves_per_simd": "--waves-per-simd", "stagger=False": "no --stagger"}
+    {
+        "waves_per_simd": "--waves-per-simd",
+        "stagger=False": "no --stagger",
+        "lds_conflict": "--lds-conflict",
+    }
 )
 """What a hint of the library says -> what this command calls it."""
 
@@ -151,8 +158,9 @@ def _stream_trace(arguments: argparse.Namespace) -> Trace:
     _refuse_with_stream(arguments)
     options = {name: getattr(arguments, name) for name in STREAM}
     options = {name: STREAM[name] if value is None else value for name, value in options.items()}
-    if options["mfma"] is not None and options["mfma"].isdecimal():
-        options["mfma"] = int(options["mfma"])
+    mfma = options["mfma"]
+    if mfma is not None and mfma.isdecimal() and len(mfma) <= LONGEST_CYCLES:
+        options["mfma"] = int(mfma)
     source = read_stream(arguments.stream)
     try:
         return simulate_stream(

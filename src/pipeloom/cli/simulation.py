@@ -14,7 +14,8 @@ from pipeloom.cli.common import is_compiled, load_compiled
 from pipeloom.cli.emit import Emission, emission
 from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
 from pipeloom.compiled import CompiledSchedule
-from pipeloom.errors import InternalError, SpecError
+from pipeloom.emit.gemm.tile import OUTPUT_BYTES
+from pipeloom.errors import ConfigError, InternalError, SpecError
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.report.headers import tile_text
 from pipeloom.report.segments import entry_labels
@@ -105,6 +106,15 @@ class Simulation:
             least = max(K_TILES, kernel.tiles(kernel.min_trips))
             k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
         trips_for(kernel, k_tiles)
+        try:
+            return self._trace(kernel, k_tiles)
+        except ConfigError as error:
+            if not (error.field or "").endswith("iterations"):
+                raise
+            hint = f"use a smaller --k-tiles; the steady state needs about {K_TILES}"
+            raise ConfigError(error.message, hint=hint, field="k_tiles") from error
+
+    def _trace(self, kernel: Kernel, k_tiles: int) -> Trace:
         if self.emission is None:
             return simulate(
                 self.compiled, self.machine, kernel, k_tiles, jitter=self.jitter, seed=self.seed
@@ -177,11 +187,6 @@ def estimate_of(
         return None
     if any(size is None for size in given):
         raise SpecError("the whole-GPU estimate needs all of --m, --n and --k", hint="give three")
-    if simulation.emission is not None:
-        raise SpecError(
-            "the whole-GPU estimate adds the store of C, which an emitted kernel already holds",
-            hint="drop --emitted, or --m, --n and --k",
-        )
     shape = simulation.compiled.geometry
     if shape is None:
         raise InternalError("a simulated schedule has a tile shape")
@@ -193,5 +198,12 @@ def estimate_of(
         k_per_iteration=kernel.tiles_per_iteration * shape.BK,
         k_outside_loop=kernel.tiles(0) * shape.BK,
     )
-    problem = GemmProblem(given[0], given[1], given[2], input_bytes=shape.elem_bytes)
+    emitted = simulation.emission
+    problem = GemmProblem(
+        given[0],
+        given[1],
+        given[2],
+        input_bytes=shape.elem_bytes,
+        output_bytes=2.0 if emitted is None else OUTPUT_BYTES[emitted.kernel.out_dtype],
+    )
     return estimate_gemm(trace.machine, problem, timing)

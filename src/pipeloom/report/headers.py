@@ -11,7 +11,12 @@ from pipeloom.compiled import CompiledSchedule
 
 _ELEMENTS = {1: "fp8", 2: "bf16", 4: "f32"}
 _WAITING = "waiting: "
-_UNITS = {"matrix": "matrix unit", "valu issue": "VALU issue", "lds": "LDS"}
+_UNITS = {
+    "matrix": "matrix unit",
+    "valu issue": "VALU issue",
+    "lds": "LDS",
+    "issue": "instruction issue",
+}
 _DERIVED = {
     "waits and barriers derived from dependences": "waits and barriers derived",
     "waits derived from dependences, barriers kept": "waits derived, barriers kept",

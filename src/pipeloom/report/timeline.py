@@ -76,7 +76,8 @@ def _headline(trace: Trace, k_tiles: int) -> Text:
     title, limit = limit_text(trace.limiting_unit())
     text.append(f", matrix unit {efficiency:.1%} busy\n{title}: {limit}\n")
     text.append(
-        f"{trace.machine.arch}, {len(trace.programs)} waves, {trace.iterations} iterations: "
+        f"{trace.machine.arch}, {_count(len(trace.programs), 'wave')}, "
+        f"{_count(trace.iterations, 'iteration')}: "
         f"{trace.total_cycles} cycles (prologue {trace.prologue_cycles}, epilogue "
         f"{trace.epilogue_cycles})"
     )
@@ -142,12 +143,16 @@ def render_estimate(estimate: Estimate) -> Text:
     text.append(
         f" at {estimate.clock_ghz:g} GHz ({estimate.tflops_at_peak_clock:.0f} at the peak clock), "
         f"{estimate.microseconds:.0f} us, bound by the {estimate.bound}; "
-        f"{estimate.workgroups} workgroups in {estimate.rounds} rounds, the last "
-        f"{estimate.last_round_share:.0%} full"
+        f"{_count(estimate.workgroups, 'workgroup')} in {_count(estimate.rounds, 'round')}, "
+        f"the last {estimate.last_round_share:.0%} full"
     )
     for assumption in estimate.assumptions:
         text.append(f"\n  assumes {assumption}", style="bright_black")
     return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _timeline(trace: Trace, width: int) -> Text:

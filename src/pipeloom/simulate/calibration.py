@@ -2,7 +2,7 @@
 
 ``measured_loops.json`` holds inner loops that others measured, each record with its source. Some
 give the instruction stream; the others describe the loop in words and counts, and for those the
-stream is written here by one of three rules:
+stream is written here by one of three rules, with a writer for each family of kernels:
 
 - ``clusters``: memory and MFMA clusters with a barrier at each boundary, in the order the record
   lists them, LDS drained (``wl0``) at the end of a memory cluster; VALU spread evenly under the
@@ -12,8 +12,13 @@ stream is written here by one of three rules:
   (two where it does not say: one publishes loads, one frees a buffer);
 - ``micro``: the instruction of a micro-benchmark, back to back.
 
-Nothing else varies from loop to loop: the constants are those of targets/, and the only number
-taken from a record besides its counts is a bank conflict that the record itself states.
+Five writers apply the first two rules. Where a record lists its clusters in words, the writer holds
+them as literals: reads, loads, MFMAs, priorities and vmcnt(10) of ``_slice_mn``, regions of
+``_eight_region``, clusters of ``_attention``, regions and vmcnt 15/13/12 of ``_four_regions``. Not
+from a record, and so ours: the vmcnt of ``_eight_region`` and ``_attention``, the two regions and
+the waits of ``_interleaved``, where the waits of ``_four_regions`` stand, and how instructions are
+spread between MFMAs. The constants are those of targets/ for every loop; besides its counts and
+words a record gives the bank conflict that it states.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _leave_out_section(
         means = [100 * mean_left_out(folds) for folds in (by_source, by_loop)]
         summary = (
             f"\nMean error on loops that the fit had not seen: {means[0]:.1f} % leaving out"
-            f" sources, {means[1]:.1f} % leaving out single loops.\n"
+            f" the loops of one file, {means[1]:.1f} % leaving out single loops.\n"
         )
     return f"### Loops the fit has not seen\n\n{table}{summary}"
 

@@ -67,10 +67,17 @@ def vmem_cycles(instruction: Instruction, machine: Machine) -> int:
 
 
 def memory_cycles(instruction: Instruction, machine: Machine) -> float:
-    """Cycles of the compute unit's share of the memory bandwidth."""
-    if instruction.kind not in LOAD_KINDS:
-        return 0.0
-    return instruction.bytes / machine.global_bytes_per_clk.value
+    """Cycles of the compute unit's share of the memory bandwidth, of which a store takes more."""
+    if instruction.kind is Kind.GLOBAL_STORE:
+        return instruction.bytes / machine.store_bytes_per_clk.value
+    if instruction.kind in LOAD_KINDS:
+        return instruction.bytes / machine.global_bytes_per_clk.value
+    return 0.0
+
+
+def bytes_in_flight(instruction: Instruction) -> int:
+    """Bytes under the cap of what a compute unit may have in flight: those of loads."""
+    return instruction.bytes if instruction.kind in LOAD_KINDS else 0
 
 
 def valu_issue_cycles(instruction: Instruction, machine: Machine) -> int:

@@ -7,13 +7,15 @@ waves holding up younger ones), then to the wave that has waited longest. What i
 
 - an MFMA holds its SIMD's matrix unit for its cycles and its own wave for the first 8 (operand
   reads); VALU of the same wave issues under the rest, of another wave under all of it;
-- VALU shares its SIMD's vector issue port with the issue of MFMAs;
+- VALU shares its SIMD's vector issue port with the issue of MFMAs; a SIMD issues one scalar
+  instruction per 4 cycles;
 - an LDS operation takes a place in the queue of its SIMD pair, then the LDS array for bytes over
   bandwidth times conflict, then the return path of its SIMD, then a fixed latency;
 - a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
 - a global load takes a place in its wave's queue, a place under the cap of bytes in flight, the
   texture path, the memory latency, and the compute unit's share of the bandwidth; a load to LDS
-  then writes through the LDS array;
+  then writes through the LDS array; a store takes the same way at its own, lower rate, and no
+  place under the cap;
 - vmcnt and lgkmcnt retire in order; a wait waits for the entry that makes its count true, and
   issuing past the counter's limit waits too;
 - the n-th barrier releases when every wave that has not ended is at its n-th.
@@ -26,14 +28,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.simulate import costs
 from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.simulate.trace import Cause, Event, Trace
-from pipeloom.simulate.units import Earliest, GlobalPath, Issued, Lds, Op, Simd, VectorUnits, Wave
+from pipeloom.simulate.units import (
+    Earliest,
+    GlobalPath,
+    Issued,
+    Lds,
+    Op,
+    ScalarUnit,
+    Simd,
+    VectorUnits,
+    Wave,
+)
 from pipeloom.targets.machine import Machine
 
 MAX_EVENTS = 20_000_000
+MAX_JITTER = 10.0
 
 _NO_COUNT = 1 << 30
 
@@ -56,25 +70,25 @@ def simulate_programs(
     means up to half again), drawn from ``seed``; 0 is the deterministic model. The same arguments
     always give the same trace.
     """
-    _check(programs, machine, iterations, jitter)
+    _check(programs, machine, iterations, jitter, seed)
     return _Run(tuple(programs), machine, iterations, jitter, seed).run()
 
 
 def _check(
-    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float
+    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float, seed: int
 ) -> None:
     if not programs:
         raise ConfigError("no waves to simulate", hint="give at least one WaveProgram")
-    if iterations < 0:
-        raise ConfigError(
-            f"iterations = {iterations} is negative", hint="use 0 or more", field="iterations"
-        )
-    if not 0.0 <= jitter <= 10.0:
-        raise ConfigError(
-            f"jitter = {jitter} is out of range",
-            hint="use 0 (none) to 10 (up to eleven times the latency)",
-            field="jitter",
-        )
+    check_int("simulation", "iterations", iterations, 0)
+    check_number(
+        "simulation",
+        "jitter",
+        jitter,
+        0.0,
+        MAX_JITTER,
+        hint=f"use 0 (none) to {MAX_JITTER:g} (up to eleven times the latency)",
+    )
+    check_instance("simulation", "seed", seed, int)
     simds = machine.simds.value
     for number, program in enumerate(programs):
         if not 0 <= program.simd < simds:
@@ -121,7 +135,7 @@ def lower(instruction: Instruction, machine: Machine, chain: int) -> Op:
         texture = costs.vmem_cycles(instruction, machine)
         array = costs.lds_cycles(instruction, machine)
         share = costs.memory_cycles(instruction, machine)
-        return (code, texture, array, instruction.bytes, share, 0)
+        return (code, texture, array, costs.bytes_in_flight(instruction), share, 0)
     if kind is Kind.WAIT:
         # A count at or above the counter's limit encodes "no wait".
         vm = _NO_COUNT if instruction.vm is None else instruction.vm
@@ -221,6 +235,8 @@ class _Run:
         for kind in (Kind.VALU, Kind.TRANS):
             earliest[kind], issue[kind] = vector.earliest_valu, vector.issue_valu
         earliest[Kind.PACKED], issue[Kind.PACKED] = vector.earliest_packed, vector.issue_packed
+        scalar = ScalarUnit(self.machine)
+        earliest[Kind.SALU], issue[Kind.SALU] = scalar.earliest, scalar.issue
         earliest[Kind.LDS_READ], issue[Kind.LDS_READ] = lds.earliest_read, lds.issue
         earliest[Kind.LDS_WRITE], issue[Kind.LDS_WRITE] = lds.earliest_write, lds.issue
         for kind in costs.GLOBAL_KINDS:

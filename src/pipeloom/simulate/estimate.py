@@ -1,6 +1,7 @@
 """From one tile on one compute unit to TFLOPS on the chip. A model, not a measurement.
 
-    cycles per tile = prologue + trips * cycles per iteration + epilogue + bytes of C / store rate
+    cycles per tile = prologue + warm-up + trips * cycles per iteration + epilogue
+                      + bytes of C / store rate, unless the epilogue stores
     rounds          = ceil(workgroups / (CUs * workgroups per CU))
     total           = max(rounds * cycles per tile, HBM bytes / HBM bytes per cycle)
     TFLOPS          = 2 M N K / (total / clock)
@@ -15,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
+from pipeloom.simulate.instruction import Kind
 from pipeloom.simulate.trace import Trace
 from pipeloom.targets.machine import Machine
 
@@ -49,7 +51,8 @@ class TileTiming:
     """What one workgroup computes and how long its parts take.
 
     An iteration covers ``k_per_iteration`` of K; ``k_outside_loop`` of it is computed by the
-    prologue and epilogue.
+    prologue and epilogue. ``warm_up_cycles`` is what the iterations took beyond the steady ones,
+    below 0 where they were faster; ``includes_store`` says that the epilogue stores C.
     """
 
     tile_m: int
@@ -59,6 +62,8 @@ class TileTiming:
     prologue_cycles: float = 0.0
     epilogue_cycles: float = 0.0
     k_outside_loop: int = 0
+    warm_up_cycles: float = 0.0
+    includes_store: bool = False
 
     def __post_init__(self) -> None:
         for name in ("tile_m", "tile_n", "k_per_iteration", "cycles_per_iteration"):
@@ -79,15 +84,23 @@ class TileTiming:
         k_per_iteration: int,
         k_outside_loop: int = 0,
     ) -> TileTiming:
-        """The timing a simulation found."""
+        """The timing a simulation found; for its own trip count it adds up to its total."""
+        steady = trace.steady_cycles_per_iteration
+        outside = trace.prologue_cycles + trace.epilogue_cycles
         return cls(
             tile_m=tile_m,
             tile_n=tile_n,
             k_per_iteration=k_per_iteration,
-            cycles_per_iteration=trace.steady_cycles_per_iteration,
+            cycles_per_iteration=steady,
             prologue_cycles=trace.prologue_cycles,
             epilogue_cycles=trace.epilogue_cycles,
             k_outside_loop=k_outside_loop,
+            warm_up_cycles=trace.total_cycles - outside - trace.iterations * steady,
+            includes_store=any(
+                instruction.kind is Kind.GLOBAL_STORE
+                for program in trace.programs
+                for instruction in (*program.prologue, *program.loop, *program.epilogue)
+            ),
         )
 
 
@@ -135,9 +148,17 @@ def estimate_gemm(
     workgroups = math.ceil(problem.m / timing.tile_m) * math.ceil(problem.n / timing.tile_n)
     rounds = math.ceil(workgroups / slots)
     trips = math.ceil((problem.k - timing.k_outside_loop) / timing.k_per_iteration)
-    store = timing.tile_m * timing.tile_n * problem.output_bytes / machine.store_bytes_per_clk.value
+    rate = machine.store_bytes_per_clk.value
+    store = timing.tile_m * timing.tile_n * problem.output_bytes / rate
+    store_text = f"C leaves at {rate:g} bytes per cycle and CU"
+    if timing.includes_store:
+        store = 0.0
+        store_text += ", as in the simulated tile"
+    else:
+        store_text += ", not overlapped with the loop"
     tile_cycles = (
         timing.prologue_cycles
+        + timing.warm_up_cycles
         + trips * timing.cycles_per_iteration
         + timing.epilogue_cycles
         + store
@@ -167,8 +188,7 @@ def estimate_gemm(
             + (f" ({machine.clock_sustained_ghz.source})" if clock_ghz is None else " (given)"),
             f"{workgroups_per_cu} workgroup per CU at a time; a round ends when its last tile does",
             "every tile takes as long as the simulated one; edge tiles cost as whole ones",
-            f"C leaves at {machine.store_bytes_per_clk.value:g} bytes per cycle and CU,"
-            " not overlapped with the loop",
+            store_text,
             hbm_text,
             "no launch overhead, no tail effects between rounds, no cache conflicts",
         ),

@@ -75,6 +75,7 @@ UNIT_OF: dict[Kind, Unit] = {
 }
 
 WAVE_LANES = 64
+MAX_CONFLICT = WAVE_LANES  # every lane on its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,9 @@ class Instruction:
     entry: int | None = None
 
     def __post_init__(self) -> None:
-        if self.conflict < 1.0:
+        if not 1.0 <= self.conflict <= MAX_CONFLICT:
             raise ConfigError(
-                f"{self.kind.name}: conflict {self.conflict} is below 1",
+                f"{self.kind.name}: conflict {self.conflict} is not between 1 and {MAX_CONFLICT}",
                 hint="1 means free of bank conflicts, n an n-way conflict",
                 field="conflict",
             )

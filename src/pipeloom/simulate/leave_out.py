@@ -1,9 +1,9 @@
 """Would the constants predict a loop they have not seen? Refit them without it, and look.
 
 Most constants are single numbers of a source. For a few the sources give a range, or nothing;
-``UNCERTAIN`` lists those. Each fold leaves one source (or one loop) out, starts from the middle of
-every range, chooses the values within the ranges that fit the other loops best, and then meets the
-loops it left out. The values this package uses are not put into the fit. Example::
+``UNCERTAIN`` lists those. Each fold leaves the loops of one file (or one loop) out, starts from the
+middle of every range, chooses the values within the ranges that fit the other loops best, and then
+meets the loops it left out. The values this package uses are not put into the fit. Example::
 
     fold = refit(frozenset({"fa_mfma_only"}), Evaluator())
     fold.fitted["global_latency"], fold.errors["fa_mfma_only"]
@@ -106,7 +106,7 @@ def refit(left_out: frozenset[str], evaluator: Evaluator) -> Fold:
 
 
 def folds_by_source(evaluator: Evaluator) -> tuple[Fold, ...]:
-    """One refit for each source of measured loops, in file order."""
+    """One refit for each file that measured loops come from, in file order."""
     by_source: dict[str, list[str]] = {}
     for record in measured_records():
         if record["id"] in evaluator.cases:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pipeloom.checks import check_bool, check_instance, check_int, check_number
 from pipeloom.errors import ConfigError
 from pipeloom.simulate.engine import simulate_programs
-from pipeloom.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.simulate.instruction import MAX_CONFLICT, Instruction, Kind, WaveProgram
 from pipeloom.simulate.stream import StreamOptions, parse_stream
 from pipeloom.simulate.trace import Trace
 from pipeloom.targets.chips import machine_for
@@ -44,6 +45,9 @@ def simulate_stream(
     B, and group B starts one barrier later: it executes one more barrier before its loop, and group
     A one more after. ``lds_conflict`` is the bank conflict of every LDS operation.
     """
+    check_instance("simulation", "stream", stream, str)
+    check_bool("simulation", "stagger", stagger)
+    check_number("simulation", "lds_conflict", lds_conflict, 1.0, MAX_CONFLICT)
     machine = arch if isinstance(arch, Machine) else machine_for(arch)
     options = StreamOptions(_matrix_op(mfma, machine), lds_conflict)
     body = parse_stream(stream, machine, options)
@@ -63,14 +67,8 @@ def stream_programs(
 ) -> tuple[WaveProgram, ...]:
     """One program per wave; wave w runs on SIMD ``w % simds``, the upper half is group B."""
     count = machine.simds.value if simds is None else simds
-    if not 1 <= count <= machine.simds.value:
-        raise ConfigError(f"simds = {simds}", hint=f"use 1 to {machine.simds.value}", field="simds")
-    if not 1 <= waves_per_simd <= MAX_WAVES_PER_SIMD:
-        raise ConfigError(
-            f"waves_per_simd = {waves_per_simd}",
-            hint=f"use 1 to {MAX_WAVES_PER_SIMD}",
-            field="waves_per_simd",
-        )
+    check_int("simulation", "simds", count, 1, machine.simds.value)
+    check_int("simulation", "waves_per_simd", waves_per_simd, 1, MAX_WAVES_PER_SIMD)
     if stagger and waves_per_simd % 2:
         raise ConfigError(
             f"stagger needs two wave groups of equal size, not {waves_per_simd} waves per SIMD",
@@ -114,15 +112,21 @@ def _matrix_op(mfma: MfmaName, machine: Machine) -> MatrixOp:
                 if isinstance(cycles, int) and cycles != op.cycles.value:
                     return replace(op, cycles=_of_cycles(cycles).cycles)
                 return op
-        mfma = cycles if isinstance(cycles, int) else str(shape)
-    if isinstance(mfma, int):
-        return _of_cycles(mfma)
-    return machine.matrix_op(mfma)
+        if cycles is None and not isinstance(shape, str):
+            raise ConfigError(
+                f"mfma = {dict(mfma)} names neither the cycles nor the shape",
+                hint="give cycles as a number, or shape as a name like 16x16x32_f16",
+                field="mfma",
+            )
+        return _of_cycles(shape if cycles is None else cycles)
+    if isinstance(mfma, str):
+        return machine.matrix_op(mfma)
+    return _of_cycles(mfma)
 
 
-def _of_cycles(cycles: int) -> MatrixOp:
-    if not 4 <= cycles <= 1024:
+def _of_cycles(cycles: object) -> MatrixOp:
+    if not isinstance(cycles, int) or isinstance(cycles, bool) or not 4 <= cycles <= 1024:
         raise ConfigError(
-            f"mfma = {cycles} cycles", hint="use 4 to 1024, or an MFMA's name", field="mfma"
+            f"mfma = {cycles!r} cycles", hint="use 4 to 1024, or an MFMA's name", field="mfma"
         )
     return MatrixOp(0, 0, 0, "any", Fact(cycles, "cycles", FactKind.ASSUMED, "the caller"))

@@ -54,10 +54,12 @@ class StreamOptions:
 
 
 _LEGAL = (
-    "instructions are M R T W G V X P S N B, wv(n), wl(n), prio(n) and branch, each with an"
-    " optional run length; ( ... )xN repeats"
+    "instructions are M R T W G V X P S N B, each with an optional run length as in M12, and"
+    " N(n), wv(n), wl(n), w, prio(n) and branch; ( ... )xN repeats"
 )
 MAX_INSTRUCTIONS = 1_000_000
+LONGEST_WORD = 40  # of an unknown instruction, in a message
+MAX_DIGITS = 9  # more than any count may have
 MAX_PRIORITY = 3  # CDNA3 ISA, s_setprio: SIMM16[1:0]
 MAX_NOP = 15  # CDNA3 ISA, s_nop: SIMM16[3:0]
 
@@ -73,8 +75,8 @@ _TOKEN = re.compile(
     rf"|(?P<wait>w[vl]{_COUNT}(?:\s*\+\s*w?[vl]{_COUNT})*)"
     r"|(?P<bare>w(?![a-z0-9(]))"
     r"|(?P<nop>N\((?P<count>\d+)\))"
-    r"|(?P<barrier>B(?P<barriers>\d*))"
-    r"|(?P<letter>[MRTWGVXPSN])(?P<run>\d*)(?!\()"
+    # A group may follow a letter, a count in parentheses may not: B(2) is not B2.
+    r"|(?P<letter>[MRTWGVXPSNB])(?P<run>\d*+)(?!\(\s*\d)"
 )
 
 
@@ -91,13 +93,13 @@ def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[I
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            word = text[position:].split()[0]
+            word = text[position : position + LONGEST_WORD].split()[0]
             raise StreamError(f"unknown instruction {word!r}", text, position, hint=_LEGAL)
         items = stack[-1].items
         if match["open"]:
             stack.append(_Group(position, []))
         elif match["close"]:
-            _close(stack, text, position, match["times"])
+            _close(stack, text, match)
         elif match["branch"]:
             items.append(Instruction.branch())
         elif match["prio"]:
@@ -113,11 +115,9 @@ def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[I
             items.append(
                 Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position))
             )
-        elif match["barrier"]:
-            items.extend([Instruction.barrier()] * _run(match["barriers"], text, position))
         elif match["letter"]:
             one = _instruction(match["letter"], machine, options)
-            items.extend([one] * _run(match["run"], text, position))
+            items.extend([one] * _run(match, text))
         if len(stack[-1].items) > MAX_INSTRUCTIONS:
             raise _too_long(text, position)
         position = match.end()
@@ -128,19 +128,23 @@ def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[I
     return _resolve_bare_waits(stack[0].items, text)
 
 
-def _close(stack: list[_Group], text: str, position: int, times: str | None) -> None:
+def _close(stack: list[_Group], text: str, match: re.Match[str]) -> None:
+    position = match.start()
     if len(stack) == 1:
         raise StreamError("this ) closes nothing", text, position, hint="remove it or open a group")
-    if times is None:
+    if match["times"] is None:
         raise StreamError(
             "a group needs a repeat count", text, position, hint="write ( ... )x4 for four times"
         )
     group = stack.pop()
     if not group.items:
         raise StreamError("an empty group", text, group.opened_at, hint="put instructions in it")
-    if len(group.items) * int(times) > MAX_INSTRUCTIONS:
+    times = _number(match["times"])
+    if times == 0:
+        raise _zero(text, match.start("times"))
+    if len(group.items) * times > MAX_INSTRUCTIONS:
         raise _too_long(text, position)
-    stack[-1].items.extend(group.items * int(times))
+    stack[-1].items.extend(group.items * times)
 
 
 def _too_long(text: str, position: int) -> StreamError:
@@ -152,20 +156,37 @@ def _too_long(text: str, position: int) -> StreamError:
     )
 
 
-def _run(digits: str, text: str, position: int) -> int:
-    if digits == "":
+def _zero(text: str, position: int) -> StreamError:
+    return StreamError(
+        "a count of 0", text, position, hint="use 1 or more, or leave the instruction out"
+    )
+
+
+def _number(digits: str) -> int:
+    """The value; of a number too long for any use, one that exceeds every limit."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= MAX_DIGITS else 10**MAX_DIGITS
+
+
+def _run(match: re.Match[str], text: str) -> int:
+    if not match["run"]:
         return 1
-    if int(digits) > MAX_INSTRUCTIONS:
-        raise _too_long(text, position)
-    return int(digits)
+    count = _number(match["run"])
+    if count == 0:
+        raise _zero(text, match.start("run"))
+    if count > MAX_INSTRUCTIONS:
+        raise _too_long(text, match.start())
+    return count
 
 
 def _operand(name: str, digits: str, largest: int, text: str, position: int) -> int:
-    if int(digits) > largest:
+    value = _number(digits)
+    if value > largest:
+        shown = digits if len(digits) <= LONGEST_WORD else f"{digits[:LONGEST_WORD]}..."
         raise StreamError(
-            f"{name} cannot encode {digits}", text, position, hint=f"use 0 to {largest}"
+            f"{name} cannot encode {shown}", text, position, hint=f"use 0 to {largest}"
         )
-    return int(digits)
+    return value
 
 
 def _wait(token: str, text: str, position: int, machine: Machine) -> Instruction:
@@ -205,6 +226,8 @@ def _instruction(letter: str, machine: Machine, options: StreamOptions) -> Instr
             return Instruction.valu(Kind.TRANS, label="v_exp")
         case "P":
             return Instruction.valu(Kind.PACKED, label="packed")
+        case "B":
+            return Instruction.barrier()
         case "S":
             return Instruction.salu()
         case _:
@@ -217,32 +240,41 @@ def _resolve_bare_waits(items: list[Instruction | None], text: str) -> tuple[Ins
         raise StreamError(
             "the stream has no instruction", text, len(text), hint="for example: R4 wl0 M8 branch"
         )
+    may_be_outstanding = _loads_behind_writes(items)
+    after = next(item for item in items if item is not None)
     resolved: list[Instruction] = []
-    for index, item in enumerate(items):
+    for index in range(len(items) - 1, -1, -1):
+        item = items[index]
         if item is not None:
+            after = item
             resolved.append(item)
-            continue
-        after = next(other for other in items[index + 1 :] + items[:index] if other is not None)
-        if after.kind in (Kind.BARRIER, Kind.MFMA):
+        elif after.kind in (Kind.BARRIER, Kind.MFMA):
             resolved.append(Instruction.wait(lgkm=0))
         elif after.kind is Kind.LDS_WRITE:
-            resolved.append(Instruction.wait(vm=_loads_behind_writes(items, index)))
+            resolved.append(Instruction.wait(vm=may_be_outstanding.get(index, 0)))
         else:
             resolved.append(Instruction.wait(vm=0, lgkm=0))
-    return tuple(resolved)
+    return tuple(reversed(resolved))
 
 
-def _loads_behind_writes(items: list[Instruction | None], wait: int) -> int:
-    """How many loads may be outstanding when the ds_writes right behind ``items[wait]`` start."""
+def _loads_behind_writes(items: list[Instruction | None]) -> dict[int, int]:
+    """How many loads may be outstanding where ds_writes start, by the bare wait before them."""
     kinds = [None if item is None else item.kind for item in items]
     loads = kinds.count(Kind.GLOBAL_TO_VGPR)
-    if loads != kinds.count(Kind.LDS_WRITE) or kinds[wait + 1 :][:1] != [Kind.LDS_WRITE]:
-        return 0
-    last = wait + 1
-    while last + 1 < len(kinds) and kinds[last + 1] is Kind.LDS_WRITE:
-        last += 1
-    written = kinds[:last].count(Kind.LDS_WRITE)
-    issued = kinds[:wait].count(Kind.GLOBAL_TO_VGPR)
-    if written < issued:
-        return issued - 1 - written
-    return issued + loads - 1 - written
+    if loads != kinds.count(Kind.LDS_WRITE):
+        return {}
+    allowed: dict[int, int] = {}
+    wait = -1  # the bare wait whose writes are being counted
+    issued = issued_before = written = 0
+    for index, kind in enumerate(kinds):
+        if kind is None:
+            wait, issued_before = index, issued
+        elif kind is Kind.LDS_WRITE:
+            if wait >= 0:  # the last write of the run decides
+                behind = issued_before - 1 - written
+                allowed[wait] = behind if written < issued_before else behind + loads
+            written += 1
+        else:
+            wait = -1
+            issued += kind is Kind.GLOBAL_TO_VGPR
+    return allowed

@@ -179,11 +179,16 @@ class Trace:
         whether that is one iteration or several. Otherwise the time in which every wave is inside
         the window over the iterations that a wave completes in it, averaged over the waves. Waves
         that no barrier holds together may drift so far apart that there is no such time; then it
-        is the time of the whole loop over the trip count.
+        is the time of the whole loop over the trip count. Never less than the busiest unit needs
+        for an iteration: a short run still fills queues, and leaves work in them at its end.
         """
         first, last = self.steady_window
         if last <= first:
             return 0.0
+        return max(self._observed_cycles(first, last), *self._busy_cycles().values())
+
+    def _observed_cycles(self, first: int, last: int) -> float:
+        """Cycles per iteration by the times at which waves began the iterations [first, last)."""
         for start in (first, (first + last) // 2):
             repetition = self._repetition(start, last)
             if repetition is not None:
@@ -235,38 +240,45 @@ class Trace:
 
     def steady_matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over loop cycles, in the steady state."""
-        return self._steady_share(costs.matrix_cycles)
+        period = self.steady_cycles_per_iteration
+        busy = self._busy_by_simd(costs.matrix_cycles)
+        return tuple(cycles / period if period else 0.0 for cycles in busy)
 
     def utilisation(self) -> dict[str, float]:
         """Share of the steady loop for which each unit is busy; the busiest SIMD counts."""
-        machine = self.machine
         period = self.steady_cycles_per_iteration
         if not period:
             return {}
+        return {unit: busy / period for unit, busy in self._busy_cycles().items()}
+
+    def _busy_cycles(self) -> dict[str, float]:
+        """Cycles that one iteration of all waves keeps each unit busy; the busiest SIMD counts."""
+        machine = self.machine
 
         def whole_cu(cost: Callable[[Instruction], float]) -> float:
-            return sum(cost(i) for program in self.programs for i in program.loop) / period
+            return sum(cost(i) for program in self.programs for i in program.loop)
 
         return {
-            "matrix": max(self.steady_matrix_efficiency()),
-            "valu issue": max(self._steady_share(lambda i: costs.valu_issue_cycles(i, machine))),
+            "matrix": max(self._busy_by_simd(costs.matrix_cycles)),
+            "valu issue": max(self._busy_by_simd(lambda i: costs.valu_issue_cycles(i, machine))),
             "lds": whole_cu(lambda i: costs.lds_cycles(i, machine)),
             "texture path": whole_cu(lambda i: costs.vmem_cycles(i, machine)),
             "memory bandwidth": whole_cu(lambda i: costs.memory_cycles(i, machine)),
         }
 
-    def _steady_share(self, cost: Callable[[Instruction], int]) -> tuple[float, ...]:
-        period = self.steady_cycles_per_iteration
+    def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:
         busy = [0] * self.machine.simds.value
         for program in self.programs:
             busy[program.simd] += sum(cost(instruction) for instruction in program.loop)
-        return tuple(cycles / period if period else 0.0 for cycles in busy)
+        return busy
 
     def limiting_unit(self) -> str:
         """The busiest unit of the steady loop; below 90 % busy, what the waves wait for instead.
 
         The dominant stall leaves out the matrix unit and the barriers: the first is useful work,
-        and at a barrier a wave waits for whatever holds up another.
+        and at a barrier a wave waits for whatever holds up another. Where no other stall is left,
+        the answer is what takes most of the waves' time: "matrix", "barriers", or "issue", the
+        one instruction at a time that a wave can issue.
         """
         shares = self.utilisation()
         if not shares:
@@ -275,16 +287,24 @@ class Trace:
         if shares[unit] >= 0.9:
             return unit
         totals: dict[Cause, int] = {}
+        matrix = barriers = issue = 0
         first, last = self.steady_window
         for event in self.events:
-            if first <= event.iteration < last and event.start > event.ready:
+            if not first <= event.iteration < last:
+                continue
+            if self.instruction(event).kind is Kind.BARRIER:
+                barriers += event.free - event.ready
+                continue
+            issue += event.free - event.start
+            if event.cause is Cause.MATRIX_UNIT:
+                matrix += event.stall
+            elif event.start > event.ready:
                 totals[event.cause] = totals.get(event.cause, 0) + event.stall
-        for skipped in (Cause.MATRIX_UNIT, Cause.OTHER_WAVE):
-            totals.pop(skipped, None)
-        if not totals:
-            return unit
-        worst = max(totals, key=lambda cause: (totals[cause], -cause))
-        return f"waiting: {worst.text}"
+        if totals:
+            worst = max(totals, key=lambda cause: (totals[cause], -cause))
+            return f"waiting: {worst.text}"
+        spent = {"issue": issue, "barriers": barriers, "matrix": matrix}
+        return max(spent, key=lambda name: spent[name])
 
     def stall_table(self) -> tuple[StallRow, ...]:
         """Stalls at every wait and barrier, and wherever else a wave lost time, worst first.

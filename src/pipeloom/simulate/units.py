@@ -27,11 +27,11 @@ Issued = tuple[int, int]
 
 
 class Simd:
-    """One SIMD: the matrix unit, the vector issue port and the ports to the memories."""
+    """One SIMD: the matrix unit, the vector and scalar issue ports, the ports to the memories."""
 
     __slots__ = (
-        "lds_port", "matrix_event", "matrix_free", "return_free", "valu_event", "valu_free",
-        "vmem_port",
+        "lds_port", "matrix_event", "matrix_free", "return_free", "salu_event", "salu_free",
+        "valu_event", "valu_free", "vmem_port",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -39,6 +39,8 @@ class Simd:
         self.matrix_event = -1
         self.valu_free = 0
         self.valu_event = -1
+        self.salu_free = 0
+        self.salu_event = -1
         self.lds_port = 0
         self.vmem_port = 0
         self.return_free = 0
@@ -149,6 +151,28 @@ class VectorUnits:
         return start, cause, source
 
 
+class ScalarUnit:
+    """The scalar ALU: its waves' scalar instructions share one issue port per SIMD."""
+
+    __slots__ = ("cycles",)
+
+    def __init__(self, machine: Machine) -> None:
+        self.cycles = machine.salu_cycles.value
+
+    def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """A free port."""
+        simd = wave.simd
+        if simd.salu_free > now:
+            return simd.salu_free, Cause.ISSUE_PORT, simd.salu_event
+        return now, Cause.NONE, -1
+
+    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(cycles its wave is held)."""
+        wave.simd.salu_free = now + self.cycles
+        wave.simd.salu_event = event
+        return now + op[1], now + op[1]
+
+
 class Lds:
     """The LDS of a compute unit: queues per SIMD pair, one array, a return path per SIMD."""
 
@@ -250,21 +274,19 @@ class GlobalPath:
         return start, cause, source
 
     def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
-        """(texture cycles, LDS cycles on landing, bytes, cycles of bandwidth share; 0 = store)."""
+        """(texture cycles, LDS cycles on landing, bytes in flight, cycles of bandwidth share)."""
         begin = max(self.texture_free, now)
-        if op[4]:
+        if op[3]:
             begin = self._room(begin, op[3], event)
         self.texture_free = begin + op[1]
         wave.texture.append(self.texture_free)
         latency = float(self.latency)
         if self.jitter:
             latency *= 1.0 + self.jitter * self.random.random()
-        arrival = self.texture_free + latency
-        if op[4]:
-            arrival = max(arrival, self.memory_free)
-            self.memory_free = arrival + op[4]
+        arrival = max(self.texture_free + latency, self.memory_free)
+        self.memory_free = arrival + op[4]
         done = math.ceil(arrival)
-        if op[4]:
+        if op[3]:
             heappush(self.outstanding, (done, event, op[3]))
             self.bytes_in_flight += op[3]
             if op[2]:

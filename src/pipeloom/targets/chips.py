@@ -13,7 +13,7 @@ MACHINES: tuple[Machine, ...] = (GFX942, GFX950)
 def machine_for(arch: str) -> Machine:
     """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``)."""
     for machine in MACHINES:
-        if arch.lower() in (machine.arch, machine.chip.lower()):
+        if isinstance(arch, str) and arch.lower() in (machine.arch, machine.chip.lower()):
             return machine
     raise ConfigError(
         f"unknown architecture {arch!r}",

@@ -51,18 +51,31 @@ GFX942 = Machine(
     xcds=Fact(8, "XCDs", _VENDOR, "AMD product specification"),
     simds=Fact(4, "SIMDs per CU", _VENDOR, "CDNA3 ISA"),
     clock_peak_ghz=Fact(2.1, "GHz", _VENDOR, "AMD product specification"),
-    clock_sustained_ghz=Fact(1.43, "GHz", _MEASURED, "GT gfx942/intra_wave: under the 750 W cap"),
+    clock_sustained_ghz=Fact(
+        1.43,
+        "GHz",
+        _MEASURED,
+        "GT gfx942/intra_wave, the loop g942_intra_base: under the 750 W cap",
+    ),
     hbm_gb_per_s=Fact(5300, "GB/s", _VENDOR, "AMD product specification"),
     l2_mib_per_xcd=Fact(4, "MiB", _VENDOR, "AMD product specification"),
     mall_mib=Fact(256, "MiB", _VENDOR, "AMD product specification"),
     store_bytes_per_clk=Fact(8.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),
     issue_cycles=Fact(4, "cycles", _MEASURED, "GT: 64 lanes on 16, one instruction per wave"),
     valu_cycles=Fact(4, "cycles", _MEASURED, "GT mfma_coissue_scheduling"),
+    salu_cycles=Fact(
+        4,
+        "cycles",
+        _ASSUMED,
+        "GCN: a SIMD has a turn every 4 cycles and issues one scalar instruction in it",
+    ),
     trans_cycles=Fact(8, "cycles", _MEASURED, "GT mfma_coissue_scheduling: v_exp"),
     valu_dependent_cycles=Fact(8, "cycles", _ASSUMED, "as gfx950"),
     wait_cycles=Fact(4, "cycles", _MEASURED, "GT: a satisfied counted s_waitcnt"),
     nop_cycles_per_count=Fact(4, "cycles", _ASSUMED, "as gfx950"),
-    branch_cycles=Fact(20, "cycles", _MEASURED, "CLRX GcnTimings: a taken jump on GCN"),
+    branch_cycles=Fact(
+        20, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): a taken jump"
+    ),
     vmcnt_limit=Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     lgkmcnt_limit=Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     barrier_shared_cycles=Fact(
@@ -97,8 +110,10 @@ GFX942 = Machine(
     vmem_bytes_per_clk=Fact(
         64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
     ),
-    vmem_min_cycles=Fact(8, "cycles", _MEASURED, "CLRX GcnTimings: buffer_load_dword on GCN"),
-    global_latency=Fact(600, "cycles", _MEASURED, "middle of a plain latency of 400 to 800"),
+    vmem_min_cycles=Fact(
+        8, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): buffer_load_dword"
+    ),
+    global_latency=Fact(600, "cycles", _DERIVED, "middle of a plain latency of 400 to 800"),
     global_bytes_in_flight=Fact(47104, "bytes per CU", _ASSUMED, "as gfx950"),
     global_bytes_per_clk=Fact(45.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),
     dma_max_bytes_per_lane=Fact(4, "bytes", _VENDOR, "CDNA3 ISA: buffer_load_dword ... lds"),

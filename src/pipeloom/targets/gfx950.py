@@ -74,13 +74,21 @@ GFX950 = Machine(
     ),
     issue_cycles=Fact(4, "cycles", _MEASURED, "GT: 64 lanes on 16, one instruction per wave"),
     valu_cycles=Fact(4, "cycles", _MEASURED, "GT mfma_coissue_scheduling"),
+    salu_cycles=Fact(
+        4,
+        "cycles",
+        _ASSUMED,
+        "GCN: a SIMD has a turn every 4 cycles and issues one scalar instruction in it",
+    ),
     trans_cycles=Fact(8, "cycles", _MEASURED, "GT mfma_coissue_scheduling: v_exp"),
     valu_dependent_cycles=Fact(
         8, "cycles", _MEASURED, "facebookexperimental/triton AMDLatencyModel: dependent v_fma"
     ),
     wait_cycles=Fact(4, "cycles", _MEASURED, "GT: a satisfied counted s_waitcnt"),
     nop_cycles_per_count=Fact(4, "cycles", _MEASURED, "GT attention: s_nop in a two-wave loop"),
-    branch_cycles=Fact(20, "cycles", _MEASURED, "CLRX GcnTimings: a taken jump on GCN"),
+    branch_cycles=Fact(
+        20, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): a taken jump"
+    ),
     vmcnt_limit=Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     lgkmcnt_limit=Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     barrier_shared_cycles=Fact(
@@ -125,8 +133,8 @@ GFX950 = Machine(
     lds_write_cycles_per_dword=Fact(
         4,
         "cycles",
-        _MEASURED,
-        "CLRX GcnTimings: 4 + 4 per dword on GCN; GT: b128 about 20 on gfx942",
+        _ASSUMED,
+        "as gfx942 (GT: b128 about 20) and GCN (CLRX GcnTimings: 4 + 4 per dword)",
     ),
     vmem_queue_depth=Fact(
         4, "instructions per wave", _MEASURED, "GT: the first 3 or 4 loads of a wave issue freely"
@@ -134,8 +142,10 @@ GFX950 = Machine(
     vmem_bytes_per_clk=Fact(
         64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
     ),
-    vmem_min_cycles=Fact(8, "cycles", _MEASURED, "CLRX GcnTimings: buffer_load_dword on GCN"),
-    global_latency=Fact(600, "cycles", _MEASURED, "middle of a plain latency of 400 to 800"),
+    vmem_min_cycles=Fact(
+        8, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): buffer_load_dword"
+    ),
+    global_latency=Fact(600, "cycles", _DERIVED, "middle of a plain latency of 400 to 800"),
     global_bytes_in_flight=Fact(
         47104, "bytes per CU", _MEASURED, "GT tcp_bound_tile_model: 44 to 48 KB"
     ),

@@ -102,6 +102,7 @@ class Machine:
     # Issue.
     issue_cycles: Fact[int]
     valu_cycles: Fact[int]
+    salu_cycles: Fact[int]
     trans_cycles: Fact[int]
     valu_dependent_cycles: Fact[int]
     wait_cycles: Fact[int]
@@ -172,7 +173,7 @@ class Machine:
         (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest; an mxfp type
         is block-scaled by definition, so it means the scaled form.
         """
-        shape = re.search(r"(\d+)x(\d+)x(\d+)", name)
+        shape = re.search(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})(?!\d)", name)
         if shape is not None:
             m, n, k = (int(part) for part in shape.groups())
             text = name.lower()

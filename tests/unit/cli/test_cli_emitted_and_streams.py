@@ -195,10 +195,7 @@ def test_trace_and_report_of_an_emitted_kernel(
         (["ping_pong", "--allow-timing"], "--allow-timing is for emitting"),
         (["ping_pong", "--emitted", "--arch", "gfx942"], "gfx942"),
         (["ping_pong", "--emitted", "--k-tiles", "7"], "cannot sum 7 K tiles"),
-        (
-            ["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"],
-            "adds the store of C, which an emitted kernel already holds",
-        ),
+        (["ping_pong", "--emitted", "--m", "64", "--n", "64", "--k", "64"], "K = 64 is less than"),
     ],
 )
 def test_emitted_refuses(
@@ -208,6 +205,47 @@ def test_emitted_refuses(
     assert (code, out) == (1, "")
     assert message in err
     assert "hint: " in err
+
+
+def test_the_estimate_of_an_emitted_kernel_stores_c_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """For the simulated K, a tile takes as long as the simulated run, store included."""
+    problem = ["--m", "4096", "--n", "4096", "--k", str(8 * 64), "--k-tiles", "8"]
+    data = _data(capsys, "simulate", "ping_pong", "--emitted", *problem)
+    estimate = data["estimate"]
+    assert estimate["tile_cycles"] == pytest.approx(data["total_cycles"])
+    assert estimate["tile_cycles"] > 256 * 256 * 2 / 8
+    assert any("as in the simulated tile" in text for text in estimate["assumptions"])
+    plain = _data(capsys, "simulate", "ping_pong", *problem)
+    added = plain["estimate"]["tile_cycles"] - plain["total_cycles"]
+    assert added == pytest.approx(256 * 256 * 2 / 8)
+    assert any("not overlapped" in text for text in plain["estimate"]["assumptions"])
+
+
+def test_too_long_a_run_names_the_option_that_shortens_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = _run(capsys, "simulate", "ping_pong", "--k-tiles", "100000000")
+    assert code == 1
+    assert "are more than the 20000000 a trace may hold" in err
+    assert "hint: use a smaller --k-tiles" in err
+
+
+def test_one_of_a_thing_is_not_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, "simulate", "--stream", "M4", "--iterations", "1")
+    assert "4 waves, 1 iteration: 64 cycles" in out
+    problem = ["--m", "256", "--n", "256", "--k", "512", "--k-tiles", "8"]
+    _, out, _ = _run(capsys, "simulate", "ping_pong", *problem)
+    assert "1 workgroup in 1 round, the last" in " ".join(out.split())
+
+
+def test_a_loop_of_no_unit_is_limited_by_issue_or_barriers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for stream, limit in (("S16", "instruction issue"), ("B8", "barriers")):
+        _, out, _ = _run(capsys, "simulate", "--stream", stream)
+        assert f"limited by: {limit}\n" in out
 
 
 def test_a_timing_schedule_is_emitted_when_allowed(capsys: pytest.CaptureFixture[str]) -> None:

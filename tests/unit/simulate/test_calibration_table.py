@@ -33,7 +33,7 @@ from pipeloom.simulate.fact_checks import FACT_CHECKS, FactCheck
 from pipeloom.simulate.leave_out import UNCERTAIN, Evaluator, refit
 from pipeloom.targets.chips import MACHINES
 from pipeloom.targets.gfx950 import GFX950
-from pipeloom.targets.machine import Machine
+from pipeloom.targets.machine import FactKind, Machine
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("PIPELOOM_SHARED", ROOT.parent / "shared"))
@@ -199,6 +199,16 @@ def test_a_refit_stays_in_the_ranges_and_does_not_look_at_what_it_left_out() -> 
     assert {loop for loop, values in evaluator.evaluated() if loop in hidden} == hidden
     fitted = tuple(fold.fitted.items())
     assert all(values == fitted for loop, values in evaluator.evaluated() if loop in hidden)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.arch))
+def test_what_was_measured_on_another_chip_is_not_called_measured(machine: Machine) -> None:
+    """Measured means on this chip: a range's middle is derived, another chip's number assumed."""
+    for name, fact in machine.facts():
+        if fact.kind is FactKind.MEASURED:
+            assert not fact.source.startswith(("as ", "middle of ")), name
+    assert machine.global_latency.kind is FactKind.DERIVED
+    assert machine.branch_cycles.kind is machine.vmem_min_cycles.kind is FactKind.ASSUMED
 
 
 @pytest.mark.parametrize("check", FACT_CHECKS, ids=lambda check: f"{check.fact}: {check.stream}")

@@ -289,3 +289,27 @@ def test_landing_data_takes_time_of_the_lds_array() -> None:
 def test_what_m_is_can_be_said_in_several_ways(mfma: MfmaName, cycles: int) -> None:
     trace = simulate_stream("M8", mfma=mfma, iterations=12)
     assert trace.steady_cycles_per_iteration == 8 * cycles
+
+
+def test_stores_leave_at_the_rate_of_the_machine() -> None:
+    """256x256 of 16 bits from four waves: the measured drain and store takes 16660 cycles."""
+    store = Instruction.global_store(16)
+    programs = [WaveProgram(simd, loop=(), prologue=(store,) * 32) for simd in range(4)]
+    trace = simulate_programs(programs, GFX950, 0)
+    bytes_stored = 4 * 32 * 64 * 16
+    assert bytes_stored == 256 * 256 * 2
+    least = bytes_stored / GFX950.store_bytes_per_clk.value
+    assert least <= trace.total_cycles <= least + GFX950.global_latency.value + 64
+
+
+def test_a_loop_of_stores_is_limited_by_memory() -> None:
+    loop = (Instruction.global_store(16),) * 8
+    trace = simulate_programs([WaveProgram(0, loop)], GFX950, 24)
+    assert trace.steady_cycles_per_iteration == 8 * 64 * 16 / GFX950.store_bytes_per_clk.value
+    assert trace.limiting_unit() == "memory bandwidth"
+
+
+@pytest.mark.parametrize("waves", [1, 2, 8])
+def test_a_simd_issues_one_scalar_instruction_per_turn(waves: int) -> None:
+    trace = simulate_stream("S16", waves_per_simd=waves)
+    assert trace.total_cycles == 24 * 16 * 4 * waves

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from pipeloom.simulate.calibration import measured_records
 from pipeloom.simulate.instruction import Instruction, Kind
-from pipeloom.simulate.stream import StreamOptions, parse_stream
+from pipeloom.simulate.stream import StreamOptions, _resolve_bare_waits, parse_stream
 from pipeloom.targets.gfx942 import GFX942
 from pipeloom.targets.gfx950 import GFX950
 from pipeloom.targets.machine import Machine
@@ -67,7 +68,7 @@ def test_runs_and_groups() -> None:
     assert kinds("(S V G)x2") == [Kind.SALU, Kind.VALU, Kind.GLOBAL_TO_LDS] * 2
     nested = kinds("( (M V)x2 B )x3")
     assert nested == ([Kind.MFMA, Kind.VALU] * 2 + [Kind.BARRIER]) * 3
-    assert kinds("M0 V") == [Kind.VALU]
+    assert kinds("M2(V)x2 B(S)x2") == kinds("M M V V B S S")
     assert kinds("(M2\tV) x 2") == kinds("( M2 V )×2") == kinds("M M V M M V")
 
 
@@ -132,6 +133,23 @@ def test_a_bare_wait_before_a_write_counts_the_loads_behind_its_own(
     text: str, counts: list[int]
 ) -> None:
     assert [i.vm for i in parse(text, GFX942) if i.kind is Kind.WAIT] == counts
+
+
+def test_bare_waits_of_a_long_stream_are_resolved_in_one_pass() -> None:
+    """Items looked at, not seconds: a list that counts how often it is read."""
+
+    class Counted(list[Instruction | None]):
+        reads = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            found = super().__getitem__(index)
+            Counted.reads += len(found) if isinstance(index, slice) else 1
+            return found
+
+    one = Instruction.mfma(GFX950.matrix_ops[0])
+    resolved = _resolve_bare_waits(Counted([None, one] * 500), "")
+    assert {wait.lgkm for wait in resolved[::2]} == {0}
+    assert Counted.reads <= 2 * 1000
 
 
 def test_the_counts_of_a_source_come_out_of_the_loop_that_omits_them() -> None:

@@ -104,10 +104,37 @@ def test_loop_stalls_are_per_iteration() -> None:
         ("R32 branch", "lds"),
         ("R wl0 M", "waiting: LDS data"),
         ("G wv0 M4", "waiting: global loads"),
+        ("S16", "issue"),
+        ("N3", "issue"),
+        ("wv0 wl0", "issue"),
+        ("B", "barriers"),
+        ("B8", "barriers"),
+        ("M16 B2", "matrix"),
     ],
 )
 def test_the_limiting_unit(stream: str, unit: str) -> None:
     assert simulate_stream(stream, mfma="32x32x16").limiting_unit() == unit
+
+
+@pytest.mark.parametrize(
+    ("stream", "iterations", "unit"),
+    [
+        ("M4", 1, "matrix"),
+        ("M32", 2, "matrix"),
+        ("R100 wl15 wl0", 10, "lds"),
+        ("G100 wv63 wv0", 10, "memory bandwidth"),
+    ],
+)
+def test_no_unit_is_busy_for_more_than_all_of_a_short_run(
+    stream: str, iterations: int, unit: str
+) -> None:
+    trace = simulate_stream(stream, iterations=iterations)
+    assert trace.utilisation()[unit] == 1.0
+
+
+def test_one_iteration_takes_at_least_its_matrix_cycles() -> None:
+    trace = simulate_stream("M4", iterations=1)
+    assert trace.steady_cycles_per_iteration == trace.total_cycles == 64
 
 
 def test_free_running_waves_never_show_more_than_full_efficiency() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.simulate import simulate_stream
+from pipeloom.simulate import Instruction, WaveProgram, simulate_programs, simulate_stream
 from pipeloom.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
 from pipeloom.targets.gfx950 import GFX950
 
@@ -72,3 +72,28 @@ def test_timing_comes_from_a_trace() -> None:
     timing = TileTiming.from_trace(trace, tile_m=256, tile_n=256, k_per_iteration=64)
     assert timing.cycles_per_iteration == trace.steady_cycles_per_iteration
     assert timing.epilogue_cycles == trace.epilogue_cycles
+    assert not timing.includes_store
+
+
+@pytest.mark.parametrize("iterations", [6, 12, 40])
+def test_the_warm_up_of_the_loop_is_counted_once(iterations: int) -> None:
+    """Iterations that fill the queues are not steady, and the run is as long as it is."""
+    trace = simulate_stream("G40 wv63 R30 M8 branch", iterations=iterations)
+    timing = TileTiming.from_trace(trace, tile_m=256, tile_n=256, k_per_iteration=64)
+    assert timing.warm_up_cycles != 0
+    problem = GemmProblem(256, 256, 64 * iterations)
+    store = 256 * 256 * 2 / GFX950.store_bytes_per_clk.value
+    assert estimate_gemm(GFX950, problem, timing).tile_cycles == pytest.approx(
+        trace.total_cycles + store
+    )
+
+
+def test_a_tile_that_stores_c_is_not_charged_for_it_again() -> None:
+    loop = (Instruction.mfma(GFX950.matrix_ops[0]),) * 8
+    program = WaveProgram(0, loop, epilogue=(Instruction.global_store(16),) * 4)
+    trace = simulate_programs([program], GFX950, 8)
+    timing = TileTiming.from_trace(trace, tile_m=64, tile_n=32, k_per_iteration=64)
+    assert timing.includes_store
+    result = estimate_gemm(GFX950, GemmProblem(64, 32, 512), timing)
+    assert result.tile_cycles == pytest.approx(trace.total_cycles)
+    assert any("as in the simulated tile" in text for text in result.assumptions)
