@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, with_tile
+from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, is_compiled, machine_of, with_tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
@@ -90,6 +90,8 @@ def load_compiled(
     reorder: bool = getattr(arguments, "reorder", False)
     if reorder and sync == "reference":
         raise UsageError("--reorder needs --sync proven or --sync repaired")
+    if spec is None and getattr(arguments, "arch", None) is not None:
+        machine_of(arguments, data)
     try:
         if not is_compiled(data):
             if data.get("schedule") == DERIVES_DEPTH and sync != "reference":
@@ -110,11 +112,6 @@ def _say_always_synchronised(source: str, sync: str) -> None:
         "changes nothing",
         file=sys.stderr,
     )
-
-
-def is_compiled(data: Mapping[str, Any]) -> bool:
-    """Whether a mapping is what ``pipeloom compile`` wrote, not a spec."""
-    return "prologue" in data
 
 
 def read_compiled(arguments: argparse.Namespace, data: Mapping[str, Any]) -> CompiledSchedule:

@@ -15,13 +15,12 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
-    is_compiled,
     load_compiled,
     print_json,
     read_compiled,
     write_file,
 )
-from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile
+from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, is_compiled, require_tile
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
@@ -36,7 +35,10 @@ if TYPE_CHECKING:
 ANY_CHIP = "gfx950"
 """The target of a schedule that suits several, where none is given."""
 
-CHOSEN_SYNC = "repaired with --reorder, else proven; a compiled file that is PROVED stays"
+CHOSEN_SYNC = (
+    "first repaired with reordering; proven if that fails; a compiled file that is PROVED stays as "
+    "it is"
+)
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
 
@@ -65,11 +67,16 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     add_sync(parser, default=CHOSEN_SYNC)
     parser.add_argument(
         "--target",
+        "--arch",
+        metavar="ARCH",
+        dest="target",
         help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
         "where it is for any",
     )
     parser.add_argument(
         "--dtype",
+        "--tile",
+        dest="dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
         "tile, and bf16 where it names none",
     )
@@ -132,6 +139,8 @@ def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
             data["geometry"] = {field: getattr(tile, field) for field in fields}
         if name == DERIVES_DEPTH and not is_compiled(data):
             data = _fitted(arguments, data, k)
+        if is_compiled(data):
+            require_tile(arguments, read_compiled(arguments, data))
     compiled, sync = _synchronized(arguments, data)
     if name in EMITTERS:
         require_tile(arguments, compiled)

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the stalls and the knobs."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)

@@ -18,7 +18,7 @@ from pipeloom.cli.simulation import (
     prepare,
 )
 from pipeloom.cli.stream_source import read_stream
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.tile import add_tile, verify_command
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.simulate import Trace, simulate_stream
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger'
     )
     add_source(parser, compiled=True, required=False)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)
@@ -118,7 +118,7 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         console.print(simulation.header)
         if simulation.emission is None:
             status = verify(simulation.compiled).status
-            console.print(verdict_line(status))
+            console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
     tiles = 0 if simulation is None else simulation.kernel.tiles_per_iteration
     width = min(console.width, 120)
     console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles))

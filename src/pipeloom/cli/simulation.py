@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from pipeloom.cli.common import is_compiled, load_compiled
+from pipeloom.cli.common import load_compiled
 from pipeloom.cli.emit import Emission, emission
-from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
+from pipeloom.cli.tile import given_tile, is_compiled, machine_of, require_tile, tile_header
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import InternalError, SpecError
 from pipeloom.kernels import Kernel, kernel_for

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)

@@ -11,7 +11,7 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
 )
-from pipeloom.cli.tile import add_tile, tile_header
+from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.report.headers import tile_text
 from pipeloom.verify import verify
 
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser, compiled=True)
     add_tile(parser)
+    add_arch(parser)
     add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
