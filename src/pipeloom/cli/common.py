@@ -16,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, is_compiled, machine_of, with_tile
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, with_tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.spec import build_schedule, find_spec
+from pipeloom.spec import build_schedule
 from pipeloom.synchronize import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
@@ -85,7 +86,7 @@ def load_compiled(
     A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled. ``spec``
     stands in for the source.
     """
-    data = find_spec(arguments.source) if spec is None else spec
+    data = find_source(arguments.source) if spec is None else spec
     sync: Sync = getattr(arguments, "sync", None) or "reference"
     reorder: bool = getattr(arguments, "reorder", False)
     if reorder and sync == "reference":

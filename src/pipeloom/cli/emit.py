@@ -20,13 +20,14 @@ from pipeloom.cli.common import (
     read_compiled,
     write_file,
 )
-from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, is_compiled, require_tile
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.ops import Phase
 from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.spec import apply_settings, find_spec, load_spec
+from pipeloom.spec import apply_settings, load_spec
 from pipeloom.verify import verify
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
     """
     from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
-    data = dict(find_spec(arguments.source))
+    data = dict(find_source(arguments.source))
     name = str(data.get("schedule"))
     if name in EMITTERS:
         tile = default_geometry(name, arguments.target or ANY_CHIP, arguments.dtype or "bf16")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from pipeloom.cli.common import load_compiled
 from pipeloom.cli.emit import Emission, emission
-from pipeloom.cli.tile import given_tile, is_compiled, machine_of, require_tile, tile_header
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import InternalError, SpecError
 from pipeloom.kernels import Kernel, kernel_for
@@ -21,7 +22,6 @@ from pipeloom.report.segments import entry_labels
 from pipeloom.simulate import Trace, simulate
 from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.simulate.schedule import schedule_programs, trips_for
-from pipeloom.spec import find_spec
 from pipeloom.targets.chips import MACHINES
 from pipeloom.targets.machine import Machine
 
@@ -126,7 +126,7 @@ def prepare(arguments: argparse.Namespace, *, needs_tile: bool = True) -> Simula
 
     Without ``needs_tile`` one may come back that has none, and cannot run.
     """
-    data = find_spec(arguments.source)
+    data = find_source(arguments.source)
     machine = machine_of(arguments, data)
     found = None
     if arguments.emitted:

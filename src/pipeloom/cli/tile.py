@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import SpecError
 from pipeloom.plain import key_paths
 from pipeloom.report.headers import sync_text, tile_text
 from pipeloom.schedules import DEFAULT_TILES, SCHEDULES
-from pipeloom.spec import apply_settings, find_spec
+from pipeloom.spec import apply_settings
 from pipeloom.targets.chips import MACHINES, machine_for
 from pipeloom.targets.machine import Machine
 
@@ -185,7 +186,7 @@ def verify_command(arguments: argparse.Namespace) -> str:
     words = ["pipeloom", "verify", str(arguments.source)]
     for setting in arguments.settings:
         words += ["--set", setting]
-    data = find_spec(arguments.source)
+    data = find_source(arguments.source)
     tile, default = given_tile(arguments), getattr(arguments, "default_tile", "none")
     if tile is None and not is_compiled(data) and _gets_default_tile(data, default):
         tile = default
@@ -205,7 +206,7 @@ def _with_a_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> s
 
     Its notes tell whether its waits were derived, and so which command that is.
     """
-    if not is_compiled(find_spec(arguments.source)):
+    if not is_compiled(find_source(arguments.source)):
         return "give --tile bf16 (or fp16, fp8)"
     made = sync_text(compiled)
     words = ["pipeloom", "fix" if made else "compile", compiled.schedule, "--tile", "bf16"]
@@ -214,11 +215,6 @@ def _with_a_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> s
     if " moved" in made or " added" in made:
         words.append("--reorder")
     return f"write it anew: {shlex.join([*words, '-o', str(arguments.source)])} (or fp16, fp8)"
-
-
-def is_compiled(data: Mapping[str, Any]) -> bool:
-    """Whether a mapping is what ``pipeloom compile`` wrote, not a spec."""
-    return "prologue" in data
 
 
 def _gets_default_tile(data: Mapping[str, Any], default: str) -> bool:
