@@ -140,6 +140,15 @@ def print_json(data: Any) -> None:
     sys.stdout.write("\n")
 
 
+def check_ending(path: str, ending: str, what: str) -> None:
+    """Refuse to write one kind of file under the name of another; a name without ending is fine."""
+    suffix = Path(path).suffix
+    if suffix not in ("", ending):
+        raise SpecError(
+            f"{path} ends in {suffix!r}, but {what} is written there", hint=f"use {ending}"
+        )
+
+
 def write_file(path: str | Path, content: str | bytes) -> None:
     """Write the whole file or leave the old one: a temporary file beside it, then a rename.
 

@@ -21,13 +21,15 @@ from pipeloom.cli.common import (
     write_file,
 )
 from pipeloom.cli.source_file import find_source, is_compiled
-from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile
+from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile, tile_for
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.ops import Phase
+from pipeloom.report.headers import changes_text
 from pipeloom.schedules import DEFAULT_TILES
 from pipeloom.spec import apply_settings, load_spec
+from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
 if TYPE_CHECKING:
@@ -105,9 +107,10 @@ class Emission:
         """One line: what, for what, how synchronised, with which verdict."""
         kernel = self.kernel
         counts = self.compiled.counts(Phase.KERNEL)
+        changes = changes_text(self.compiled)
         return (
             f"{kernel.name} for {kernel.target}, {self.tile}: {self.sync}, {counts.barriers} "
-            f"barriers per iteration, {kernel.status.name}"
+            f"barriers per iteration, {kernel.status.name}" + (changes and f"; {changes}")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,10 +218,23 @@ def _dtype(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
         raise SpecError(
             f"the tile of {arguments.source} holds elements of {shape.elem_bytes} byte(s), but "
             f"{given} has {ELEMENT_BYTES[given]}",
-            hint=f"emit it with --dtype {' or '.join(fitting)}, or compile it with --tile {given}",
+            hint=f"emit it with --dtype {' or '.join(fitting)}, or {_retiled(arguments, compiled)}",
             field="dtype",
         )
     return given
+
+
+def _retiled(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
+    """How this schedule gets a tile of ``--dtype``: a compiled file anew, a spec by its keys."""
+    if is_compiled(find_source(arguments.source)):
+        return (
+            f"compile it anew: pipeloom compile {compiled.schedule} --tile {arguments.dtype} -o "
+            f"{arguments.source}"
+        )
+    machine = machine_for(arguments.target or compiled.arch or ANY_CHIP)
+    shape = tile_for(compiled.schedule, arguments.dtype, machine)
+    keys = " ".join(f"--set geometry.{key}={value}" for key, value in shape.items())
+    return f"change its tile: {keys}"
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,9 +21,10 @@ from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.tile import add_tile, verify_command
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.errors import ConfigError, SpecError
+from pipeloom.report.headers import unsynchronised_note
 from pipeloom.simulate import Trace, simulate_stream
 from pipeloom.simulate.stream import StreamError
-from pipeloom.verify import verify
+from pipeloom.verify import Status, verify
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -119,9 +120,15 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         if simulation.emission is None:
             status = verify(simulation.compiled).status
             console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
-    tiles = 0 if simulation is None else simulation.kernel.tiles_per_iteration
+            note = unsynchronised_note(simulation.compiled)
+            if note and status is Status.RACE:
+                console.print(note, soft_wrap=True)
+    tiles = total = 0
+    if simulation is not None:
+        tiles = simulation.kernel.tiles_per_iteration
+        total = simulation.kernel.tiles(trace.iterations)
     width = min(console.width, 120)
-    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles))
+    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles, k_tiles=total))
     if estimate is not None:
         console.print(render_estimate(estimate))
     return 0

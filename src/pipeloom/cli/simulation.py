@@ -186,6 +186,20 @@ def estimate_of(
     if shape is None:
         raise InternalError("a simulated schedule has a tile shape")
     kernel = simulation.kernel
+    if not trace.iterations:
+        raise SpecError(
+            "the whole-GPU estimate needs the loop to run, and with --k-tiles "
+            f"{arguments.k_tiles} it does not",
+            hint="drop --k-tiles",
+            field="k_tiles",
+        )
+    least, step = kernel.tiles(kernel.min_trips) * shape.BK, kernel.tiles_per_iteration * shape.BK
+    if 0 < given[2] < least:
+        raise SpecError(
+            f"K = {given[2]} is less than the {least} that the {kernel.name} kernel sums at least",
+            hint=f"use --k {least}, {least + step}, {least + 2 * step}, ...",
+            field="k",
+        )
     timing = TileTiming.from_trace(
         trace,
         tile_m=shape.BM,

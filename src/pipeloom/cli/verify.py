@@ -12,8 +12,8 @@ from pipeloom.cli.common import (
     print_json,
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.report.headers import tile_text
-from pipeloom.verify import verify
+from pipeloom.report.headers import tile_text, unsynchronised_note
+from pipeloom.verify import Status, verify
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,5 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         from pipeloom.report.console import TerminalConsole
         from pipeloom.report.verdict import render_verdict
 
-        TerminalConsole().print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        console = TerminalConsole()
+        console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        note = unsynchronised_note(compiled)
+        if note and verdict.status is Status.RACE:
+            console.print(f"\n{note}", soft_wrap=True)
     return verdict.status.exit_code
