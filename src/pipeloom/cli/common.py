@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from pipeloom.cli.source_file import find_source, is_compiled
-from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, with_tile
+from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, say_arch_unused, with_tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
@@ -93,6 +93,7 @@ def load_compiled(
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     if spec is None and getattr(arguments, "arch", None) is not None:
         machine_of(arguments, data)
+        say_arch_unused(arguments, data)
     try:
         if not is_compiled(data):
             if data.get("schedule") == DERIVES_DEPTH and sync != "reference":

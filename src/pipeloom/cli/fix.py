@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             settings=arguments.settings,
             tile=arguments.tile,
             arch=arguments.arch,
+            arch_derives=True,
         )
     )
     verdict_before = verify(before)

@@ -66,6 +66,7 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
         help=f"one of {names}: what gemm_tile is derived for, and a --tile made for (default "
         "gfx950, or what the spec says)",
     )
+    parser.set_defaults(arch_derives=True)
 
 
 def tile_for(schedule: str, elements: str, machine: Machine) -> dict[str, int]:
@@ -177,6 +178,19 @@ def say_untiled(compiled: CompiledSchedule) -> None:
         print(
             "note: no tile shape: this file can be verified, not simulated or emitted; add "
             "--tile bf16",
+            file=sys.stderr,
+        )
+
+
+def say_arch_unused(arguments: argparse.Namespace, data: Mapping[str, Any]) -> None:
+    """A note where ``--arch`` only derives and there is nothing to derive for it."""
+    if not getattr(arguments, "arch_derives", False) or arguments.arch is None:
+        return
+    derives = data.get("schedule") == DERIVES_DEPTH or given_tile(arguments) not in (None, "none")
+    if is_compiled(data) or not derives:
+        print(
+            f"note: nothing about {arguments.source} is derived for a chip here, so --arch changes "
+            "nothing",
             file=sys.stderr,
         )
 
