@@ -122,7 +122,7 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
             console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
             note = unsynchronised_note(simulation.compiled)
             if note and status is Status.RACE:
-                console.print(note, soft_wrap=True)
+                console.print(note)
     tiles = total = 0
     if simulation is not None:
         tiles = simulation.kernel.tiles_per_iteration

@@ -45,5 +45,5 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
         note = unsynchronised_note(compiled)
         if note and verdict.status is Status.RACE:
-            console.print(f"\n{note}", soft_wrap=True)
+            console.print(f"\n{note}")
     return verdict.status.exit_code
