@@ -51,9 +51,9 @@ class QkvProjection(pl.PipelineSchedule):
 
 
 if __name__ == "__main__":
-    schedule = QkvProjection()
+    schedule, console = QkvProjection(), Console(highlight=False)
     compiled = pl.compile_schedule(schedule)
-    Console().print(render_schedule(compiled))
-    print("reference sync:", pl.verify(compiled, schedule.kernel(compiled)).summary())
+    console.print(render_schedule(compiled))
+    console.print("reference sync:", pl.verify(compiled, schedule.kernel(compiled)).summary())
     proven = pl.compile_schedule(schedule, sync="proven")
-    print("proven sync:   ", pl.verify(proven, schedule.kernel(proven)).summary())
+    console.print("proven sync:   ", pl.verify(proven, schedule.kernel(proven)).summary())

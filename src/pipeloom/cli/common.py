@@ -16,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, with_tile
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, say_arch_unused, with_tile
 from pipeloom.cli.usage import UsageError
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.spec import build_schedule, find_spec
+from pipeloom.spec import build_schedule
 from pipeloom.synchronize import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
@@ -85,11 +86,14 @@ def load_compiled(
     A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled. ``spec``
     stands in for the source.
     """
-    data = find_spec(arguments.source) if spec is None else spec
+    data = find_source(arguments.source) if spec is None else spec
     sync: Sync = getattr(arguments, "sync", None) or "reference"
     reorder: bool = getattr(arguments, "reorder", False)
     if reorder and sync == "reference":
         raise UsageError("--reorder needs --sync proven or --sync repaired")
+    if spec is None and getattr(arguments, "arch", None) is not None:
+        machine_of(arguments, data)
+        say_arch_unused(arguments, data)
     try:
         if not is_compiled(data):
             if data.get("schedule") == DERIVES_DEPTH and sync != "reference":
@@ -110,11 +114,6 @@ def _say_always_synchronised(source: str, sync: str) -> None:
         "changes nothing",
         file=sys.stderr,
     )
-
-
-def is_compiled(data: Mapping[str, Any]) -> bool:
-    """Whether a mapping is what ``pipeloom compile`` wrote, not a spec."""
-    return "prologue" in data
 
 
 def read_compiled(arguments: argparse.Namespace, data: Mapping[str, Any]) -> CompiledSchedule:
@@ -140,6 +139,15 @@ def print_json(data: Any) -> None:
     """Byte-stable JSON on stdout."""
     json.dump(data, sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
+
+
+def check_ending(path: str, ending: str, what: str) -> None:
+    """Refuse to write one kind of file under the name of another; a name without ending is fine."""
+    suffix = Path(path).suffix
+    if suffix not in ("", ending):
+        raise SpecError(
+            f"{path} ends in {suffix!r}, but {what} is written there", hint=f"use {ending}"
+        )
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:

@@ -18,11 +18,14 @@ from pipeloom.spec import UnknownKeyError
 from pipeloom.verify import verify
 
 DEFAULT_TILE = "bf16"
+PIPE = 10_000
+"""Characters of a line that goes to a file or a pipe, which have no width."""
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "sync": get_args(Sync),
         "reorder": ("true", "false"),
         "tile": ("none", *ELEMENT_BYTES),
+        "dtype": ("none", *ELEMENT_BYTES),
         "emitted": ("true", "false"),
     }
 )
@@ -82,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.report.console import TerminalConsole
 
     console = TerminalConsole()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE
     console.print(render_comparison(rows, width=console.width))
     return 0
 
@@ -128,7 +133,7 @@ def parse_variant(text: str, *, tile: str | None = None) -> argparse.Namespace:
         settings=settings,
         sync=sync,
         reorder=reorder,
-        tile=options.get("tile", tile),
+        tile=options.get("tile", options.get("dtype", tile)),
         default_tile=DEFAULT_TILE,
         emitted=emitted,
         allow_timing=False,

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from pipeloom.cli.common import add_source, add_sync, load_compiled, write_file
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.tile import add_arch, add_tile, say_untiled
 from pipeloom.ops import Phase
 from pipeloom.report.headers import tile_text
 
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser)
     add_tile(parser)
+    add_arch(parser)
     add_sync(parser)
     parser.add_argument("--json", action="store_true", help="the compiled schedule on stdout")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the compiled schedule here")
@@ -30,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     compiled = load_compiled(arguments)
     if arguments.output:
         write_file(arguments.output, compiled.to_json())
+        say_untiled(compiled)
     if arguments.json:
         sys.stdout.write(compiled.to_json())
         return 0

@@ -15,19 +15,21 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
-    is_compiled,
     load_compiled,
     print_json,
     read_compiled,
     write_file,
 )
-from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile, tile_for
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.ops import Phase
+from pipeloom.report.headers import changes_text
 from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.spec import apply_settings, find_spec, load_spec
+from pipeloom.spec import apply_settings, load_spec
+from pipeloom.targets.chips import machine_for
 from pipeloom.verify import verify
 
 if TYPE_CHECKING:
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 ANY_CHIP = "gfx950"
 """The target of a schedule that suits several, where none is given."""
 
-CHOSEN_SYNC = "repaired with --reorder, else proven; a compiled file that is PROVED stays"
+CHOSEN_SYNC = (
+    "first repaired with reordering; proven if that fails; a compiled file that is PROVED stays as "
+    "it is"
+)
 _SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
 
 
@@ -65,11 +70,16 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     add_sync(parser, default=CHOSEN_SYNC)
     parser.add_argument(
         "--target",
+        "--arch",
+        metavar="ARCH",
+        dest="target",
         help="gfx950 or gfx942; by default the chip that the schedule is compiled for, and gfx950 "
         "where it is for any",
     )
     parser.add_argument(
         "--dtype",
+        "--tile",
+        dest="dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
         "tile, and bf16 where it names none",
     )
@@ -97,9 +107,10 @@ class Emission:
         """One line: what, for what, how synchronised, with which verdict."""
         kernel = self.kernel
         counts = self.compiled.counts(Phase.KERNEL)
+        changes = changes_text(self.compiled)
         return (
             f"{kernel.name} for {kernel.target}, {self.tile}: {self.sync}, {counts.barriers} "
-            f"barriers per iteration, {kernel.status.name}"
+            f"barriers per iteration, {kernel.status.name}" + (changes and f"; {changes}")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +133,7 @@ def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
     """
     from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
 
-    data = dict(find_spec(arguments.source))
+    data = dict(find_source(arguments.source))
     name = str(data.get("schedule"))
     if name in EMITTERS:
         tile = default_geometry(name, arguments.target or ANY_CHIP, arguments.dtype or "bf16")
@@ -132,6 +143,8 @@ def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
             data["geometry"] = {field: getattr(tile, field) for field in fields}
         if name == DERIVES_DEPTH and not is_compiled(data):
             data = _fitted(arguments, data, k)
+        if is_compiled(data):
+            require_tile(arguments, read_compiled(arguments, data))
     compiled, sync = _synchronized(arguments, data)
     if name in EMITTERS:
         require_tile(arguments, compiled)
@@ -205,10 +218,23 @@ def _dtype(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
         raise SpecError(
             f"the tile of {arguments.source} holds elements of {shape.elem_bytes} byte(s), but "
             f"{given} has {ELEMENT_BYTES[given]}",
-            hint=f"emit it with --dtype {' or '.join(fitting)}, or compile it with --tile {given}",
+            hint=f"emit it with --dtype {' or '.join(fitting)}, or {_retiled(arguments, compiled)}",
             field="dtype",
         )
     return given
+
+
+def _retiled(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
+    """How this schedule gets a tile of ``--dtype``: a compiled file anew, a spec by its keys."""
+    if is_compiled(find_source(arguments.source)):
+        return (
+            f"compile it anew: pipeloom compile {compiled.schedule} --tile {arguments.dtype} -o "
+            f"{arguments.source}"
+        )
+    machine = machine_for(arguments.target or compiled.arch or ANY_CHIP)
+    shape = tile_for(compiled.schedule, arguments.dtype, machine)
+    keys = " ".join(f"--set geometry.{key}={value}" for key, value in shape.items())
+    return f"change its tile: {keys}"
 
 
 def run(arguments: argparse.Namespace) -> int:

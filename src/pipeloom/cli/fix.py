@@ -15,7 +15,7 @@ from pipeloom.cli.common import (
     print_json,
     write_file,
 )
-from pipeloom.cli.tile import add_tile, tile_header
+from pipeloom.cli.tile import add_arch, add_tile, say_untiled, tile_header
 from pipeloom.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.errors import OrderError
 from pipeloom.ops import OpRole, Phase
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser, compiled=True)
     add_tile(parser)
+    add_arch(parser)
     parser.add_argument(
         "--reorder",
         action="store_true",
@@ -66,7 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Synchronise, write, and report."""
     before = load_compiled(
         argparse.Namespace(
-            source=arguments.source, settings=arguments.settings, tile=arguments.tile
+            source=arguments.source,
+            settings=arguments.settings,
+            tile=arguments.tile,
+            arch=arguments.arch,
+            arch_derives=True,
         )
     )
     verdict_before = verify(before)
@@ -74,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     after = before if kept else _synchronized(arguments, before)
     if arguments.output:
         write_file(arguments.output, after.to_json())
+        say_untiled(after)
     if arguments.json:
         print_json(
             {

@@ -11,7 +11,7 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
 )
-from pipeloom.cli.tile import add_tile, tile_header
+from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.plain import to_plain
 from pipeloom.report.labels import Labels
 
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser)
     add_tile(parser)
+    add_arch(parser)
     add_json(parser)
     parser.add_argument("--dot", action="store_true", help="Graphviz source on stdout")
     parser.set_defaults(run=run)

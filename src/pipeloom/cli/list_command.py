@@ -5,12 +5,19 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from pipeloom.cli.common import add_json, print_json
 from pipeloom.schedules import SCHEDULES, summary
 from pipeloom.schedules.spec_parts import TARGETS
 from pipeloom.strategies import STRATEGIES
+from pipeloom.targets.chips import MACHINES
 
+TITLES: Mapping[str, str] = MappingProxyType(
+    {"targets": "cost models (target.name of a spec)", "architectures": "architectures (--arch)"}
+)
+"""What a registry is called on the screen, where that is not its key in the JSON."""
 MIN_TEXT = 20
 PIPE = 10_000
 
@@ -23,10 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the three registries."""
+    """Print the registries."""
     registries = {
         "schedules": {name: summary(name) for name in SCHEDULES},
         "targets": dict(TARGETS),
+        "architectures": {machine.arch: machine.chip for machine in MACHINES},
         "strategies": {s.name: s.summary for s in STRATEGIES.values()},
     }
     if arguments.json:
@@ -34,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     width = max(len(name) for entries in registries.values() for name in entries)
     for kind, entries in registries.items():
-        print(f"{kind}:")
+        print(f"{TITLES.get(kind, kind)}:")
         for name, text in entries.items():
             print(_entry(name, width, text))
     return 0

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom import __version__
-from pipeloom.cli.usage import UsageError
+from pipeloom.cli.usage import UsageError, option_names, unknown_text
 from pipeloom.errors import ScheduleError
 
 
@@ -79,7 +79,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         inner = commands.add_parser(command.name, help=command.help)
         if command.name == chosen:
             importlib.import_module(f"pipeloom.cli.{command.module}").add_arguments(inner)
-            inner.set_defaults(usage_error=inner.error)
+            inner.set_defaults(usage_error=inner.error, options=option_names(inner))
     return parser
 
 
@@ -90,7 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        arguments.usage_error(unknown_text(unknown, arguments.options))
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -8,12 +8,14 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
+    check_ending,
     print_json,
     write_file,
 )
 from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estimate_of, prepare
 from pipeloom.cli.tile import add_tile
 from pipeloom.cli.usage import at_least
+from pipeloom.report.headers import no_loop_text
 from pipeloom.verify import verify
 
 
@@ -25,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the stalls and the knobs."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)
@@ -47,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.report.page import render_page
     from pipeloom.report.page_data import page_data
 
+    check_ending(arguments.output, ".html", "an HTML page")
     simulation = prepare(arguments, needs_tile=False)
     compiled = simulation.compiled
     verdict = verify(compiled)
@@ -84,6 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     figures = "not simulated: no tile shape"
     if trace is not None:
         figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
+        if not trace.iterations:
+            no_loop = no_loop_text(simulation.kernel.tiles(0))
+            figures = f"{trace.total_cycles} cycles in all: {no_loop}"
     print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
     status = "" if simulation.emission else f": {verdict.status.name}"
     print(f"{simulation.header}{status}, {figures}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.emit import add_emission, emission
 from pipeloom.cli.usage import at_least
+from pipeloom.errors import SpecError
 
 if TYPE_CHECKING:
     from pipeloom.trial import Trial
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = emission(arguments, arguments.k)
     emitted = found.kernel
+    _check_depth(arguments.k, emitted.k_min, emitted.k_step)
     ready = Launchable.load(emitted, assemble(emitted))
     seeds = range(arguments.seed, arguments.seed + arguments.timings)
     progress = Console(stderr=True)
@@ -89,8 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(trial.summary())
     shape = f"M={arguments.m} N={arguments.n} K={arguments.k}"
     count = len(trials)
-    timings = f"{count} timing{'' if count == 1 else 's'}"
-    result = f"WRONG in {len(wrong)} of {timings}" if wrong else f"equal to NumPy in all {timings}"
+    timings = "1 timing" if count == 1 else f"{count} timings"
+    every = timings if count == 1 else f"all {timings}"
+    result = f"WRONG in {len(wrong)} of {timings}" if wrong else f"equal to NumPy in {every}"
     executed = sum(trial.executed for trial in trials)
     print(found.summary())
     print(f"{shape}: {result} ({executed} instructions emulated)")
@@ -98,6 +101,19 @@ def run(arguments: argparse.Namespace) -> int:
         print("race check off")
     print(emitted.resources)
     return WRONG_RESULT if wrong else 0
+
+
+def _check_depth(k: int, least: int, step: int) -> None:
+    """Refuse a K that the kernel cannot sum, with the nearest ones that it can."""
+    if k >= least and (k - least) % step == 0:
+        return
+    below = least + max(k - least, 0) // step * step
+    near = f"K = {least}, the least" if k < least else f"K = {below} or {below + step}"
+    raise SpecError(
+        f"K is {k}, but the schedule starts with {least} and steps by {step}",
+        hint=f"use {near}; or pad K with zeros",
+        field="k",
+    )
 
 
 def _as_data(trial: Trial) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.tile import add_arch, add_tile
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.ops import Phase
 from pipeloom.report.headers import tile_text
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser)
     add_tile(parser)
+    add_arch(parser)
     add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)

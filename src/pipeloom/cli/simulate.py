@@ -18,12 +18,13 @@ from pipeloom.cli.simulation import (
     prepare,
 )
 from pipeloom.cli.stream_source import read_stream
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.tile import add_tile, verify_command
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.errors import ConfigError, SpecError
+from pipeloom.report.headers import unsynchronised_note
 from pipeloom.simulate import Trace, simulate_stream
 from pipeloom.simulate.stream import StreamError
-from pipeloom.verify import verify
+from pipeloom.verify import Status, verify
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger'
     )
     add_source(parser, compiled=True, required=False)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)
@@ -125,10 +126,16 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         console.print(simulation.header)
         if simulation.emission is None:
             status = verify(simulation.compiled).status
-            console.print(verdict_line(status))
-    tiles = 0 if simulation is None else simulation.kernel.tiles_per_iteration
+            console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
+            note = unsynchronised_note(simulation.compiled)
+            if note and status is Status.RACE:
+                console.print(note)
+    tiles = total = 0
+    if simulation is not None:
+        tiles = simulation.kernel.tiles_per_iteration
+        total = simulation.kernel.tiles(trace.iterations)
     width = min(console.width, 120)
-    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles))
+    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles, k_tiles=total))
     if estimate is not None:
         console.print(render_estimate(estimate))
     return 0

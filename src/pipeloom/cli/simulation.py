@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from pipeloom.cli.common import is_compiled, load_compiled
+from pipeloom.cli.common import load_compiled
 from pipeloom.cli.emit import Emission, emission
+from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.emit.gemm.tile import OUTPUT_BYTES
@@ -22,7 +23,6 @@ from pipeloom.report.segments import entry_labels
 from pipeloom.simulate import Trace, simulate
 from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.simulate.schedule import schedule_programs, trips_for
-from pipeloom.spec import find_spec
 from pipeloom.targets.chips import MACHINES
 from pipeloom.targets.machine import Machine
 
@@ -136,7 +136,7 @@ def prepare(arguments: argparse.Namespace, *, needs_tile: bool = True) -> Simula
 
     Without ``needs_tile`` one may come back that has none, and cannot run.
     """
-    data = find_spec(arguments.source)
+    data = find_source(arguments.source)
     machine = machine_of(arguments, data)
     found = None
     if arguments.emitted:
@@ -191,13 +191,13 @@ def estimate_of(
     if shape is None:
         raise InternalError("a simulated schedule has a tile shape")
     kernel = simulation.kernel
-    timing = TileTiming.from_trace(
-        trace,
-        tile_m=shape.BM,
-        tile_n=shape.BN,
-        k_per_iteration=kernel.tiles_per_iteration * shape.BK,
-        k_outside_loop=kernel.tiles(0) * shape.BK,
-    )
+    if not trace.iterations:
+        raise SpecError(
+            "the whole-GPU estimate needs the loop to run, and with --k-tiles "
+            f"{arguments.k_tiles} it does not",
+            hint="drop --k-tiles",
+            field="k_tiles",
+        )
     emitted = simulation.emission
     problem = GemmProblem(
         given[0],
@@ -205,5 +205,19 @@ def estimate_of(
         given[2],
         input_bytes=shape.elem_bytes,
         output_bytes=2.0 if emitted is None else OUTPUT_BYTES[emitted.kernel.out_dtype],
+    )
+    least, step = kernel.tiles(kernel.min_trips) * shape.BK, kernel.tiles_per_iteration * shape.BK
+    if problem.k < least:
+        raise SpecError(
+            f"K = {problem.k} is less than the {least} that the {kernel.name} kernel sums at least",
+            hint=f"use --k {least}, {least + step}, {least + 2 * step}, ...",
+            field="k",
+        )
+    timing = TileTiming.from_trace(
+        trace,
+        tile_m=shape.BM,
+        tile_n=shape.BN,
+        k_per_iteration=kernel.tiles_per_iteration * shape.BK,
+        k_outside_loop=kernel.tiles(0) * shape.BK,
     )
     return estimate_gemm(trace.machine, problem, timing)

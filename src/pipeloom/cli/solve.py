@@ -12,6 +12,8 @@ from typing import Any
 
 from pipeloom.checks import nearest
 from pipeloom.cli.common import add_json, add_source, print_json
+from pipeloom.cli.source_file import find_source, is_compiled
+from pipeloom.cli.tile import DERIVES_DEPTH, add_arch
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.graph import LoopBody
 from pipeloom.modulo import (
@@ -25,7 +27,8 @@ from pipeloom.modulo import (
 )
 from pipeloom.pipelining import modulo_problem
 from pipeloom.pipelining.body import body_problem
-from pipeloom.spec import apply_settings, find_spec, load_spec
+from pipeloom.spec import apply_settings, load_spec
+from pipeloom.targets.chips import machine_for
 
 BUDGETS = {"registers": "registers", "lds": "lds_bytes", "stages": "stages"}
 DEFAULT_TIME_LIMIT = 60.0
@@ -41,7 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "keeps the best schedule so far."
     )
     add_source(parser)
-    parser.add_argument("--ii", type=int, metavar="N", help="only IIs up to N; exit 1 if none is")
+    add_arch(parser)
+    parser.add_argument(
+        "--ii",
+        type=int,
+        metavar="N",
+        help="only IIs up to N, in the steps that the II is printed in (of 16 cycles for gemm_tile "
+        "in bf16); exit 1 if none is",
+    )
     parser.add_argument(
         "--budget",
         metavar="KEY=N,...",
@@ -99,7 +109,24 @@ def run(arguments: argparse.Namespace) -> int:
 def load_problem(arguments: argparse.Namespace) -> tuple[ModuloProblem, int]:
     """The problem that the source means, and the cycles of one of its time steps."""
     budget = read_budget(arguments.budget)
-    data = find_spec(arguments.source)
+    data = find_source(arguments.source)
+    if is_compiled(data):
+        raise SpecError(
+            f"{arguments.source} is a compiled schedule, whose order is settled; solve takes a "
+            "schedule's name, a spec or a problem file",
+            hint=f"pipeloom solve {data.get('schedule')}, or the spec that it was compiled from",
+            field="schedule",
+        )
+    if arguments.arch is not None:
+        arch = machine_for(arguments.arch).arch
+        if data.get("schedule") != DERIVES_DEPTH:
+            raise SpecError(
+                f"{arguments.source} is solved with the latencies that it states, whatever the "
+                "chip",
+                hint=f"drop --arch; only {DERIVES_DEPTH} is derived for a chip",
+                field="arch",
+            )
+        data = {"arch": arch, **data}
     if "schedule" not in data:
         if arguments.settings:
             raise SpecError(

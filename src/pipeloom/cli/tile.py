@@ -11,17 +11,20 @@ The element type says how deep the tile is, the machine which matrix instruction
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import SpecError
 from pipeloom.plain import key_paths
-from pipeloom.report.headers import tile_text
+from pipeloom.report.headers import sync_text, tile_text
 from pipeloom.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.spec import apply_settings
-from pipeloom.targets.chips import machine_for
+from pipeloom.targets.chips import MACHINES, machine_for
 from pipeloom.targets.machine import Machine
 
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
@@ -37,22 +40,33 @@ DERIVES_DEPTH = "gemm_tile"
 """Finds BK and MMA_K itself, from its machine and the size of an element."""
 
 
-def add_tile(
-    parser: argparse.ArgumentParser, *, default: str = "none", dtype: bool = False
-) -> None:
+def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
     """``--tile``; ``default`` is what a spec without a tile gets where the option is not given.
 
-    With ``dtype`` it can also be spelt as ``pipeloom emit`` does.
+    It can also be spelt as ``pipeloom emit`` does.
     """
     parser.add_argument(
         "--tile",
-        *(("--dtype",) if dtype else ()),
+        "--dtype",
         choices=("none", *ELEMENT_BYTES),
         help="the tile where the spec names none: 256x256x64 in bf16 or fp16, 256x256x128 in fp8 "
         "(single_buffer: 128x128x64, 128x128x256); 'none' leaves it to the spec and the target's "
         f"counter costs. Default: {default}, and what a schedule has of its own (four_wave: fp8)",
     )
     parser.set_defaults(default_tile=default)
+
+
+def add_arch(parser: argparse.ArgumentParser) -> None:
+    """``--arch`` of a command that runs nothing: what a tile or a depth is derived for."""
+    names = ", ".join(machine.arch for machine in MACHINES)
+    parser.add_argument(
+        "--arch",
+        "--target",
+        metavar="ARCH",
+        help=f"one of {names}: what gemm_tile is derived for, and a --tile made for (default "
+        "gfx950, or what the spec says)",
+    )
+    parser.set_defaults(arch_derives=True)
 
 
 def tile_for(schedule: str, elements: str, machine: Machine) -> dict[str, int]:
@@ -95,7 +109,7 @@ def with_tile(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Mapping
     machine = machine_for(arch or "gfx950")
     if tile is None:
         default = getattr(arguments, "default_tile", "none")
-        if default == "none" or name not in DEFAULT_TILES or "geometry" in data:
+        if not _gets_default_tile(data, default):
             return data
         return {"geometry": tile_for(name, default, machine), **data}
     if name in SCHEDULES and not _takes_tile(name):
@@ -121,7 +135,7 @@ def machine_of(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Machin
     """
     given: str | None = arguments.arch
     derived = None
-    if "prologue" in data:
+    if is_compiled(data):
         derived = data.get("arch")
     elif data.get("schedule") == DERIVES_DEPTH:
         derived = apply_settings(data, arguments.settings).get("arch")
@@ -147,7 +161,7 @@ def require_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> N
     if compiled.geometry is None and _takes_tile(compiled.schedule):
         raise SpecError(
             f"{arguments.source} has no tile shape, so its ops have no instruction counts",
-            hint="give --tile bf16 (or fp16, fp8); for a compiled file to pipeloom compile",
+            hint=_with_a_tile(arguments, compiled),
             field="geometry",
         )
 
@@ -156,6 +170,71 @@ def given_tile(arguments: argparse.Namespace) -> str | None:
     """What ``--tile`` says, where the command has the option and it was given."""
     tile: str | None = getattr(arguments, "tile", None)
     return tile
+
+
+def say_untiled(compiled: CompiledSchedule) -> None:
+    """Warn, where a schedule is written that could have a tile and has none."""
+    if compiled.geometry is None and _takes_tile(compiled.schedule):
+        print(
+            "note: no tile shape: this file can be verified, not simulated or emitted; add "
+            "--tile bf16",
+            file=sys.stderr,
+        )
+
+
+def say_arch_unused(arguments: argparse.Namespace, data: Mapping[str, Any]) -> None:
+    """A note where ``--arch`` only derives and there is nothing to derive for it."""
+    if not getattr(arguments, "arch_derives", False) or arguments.arch is None:
+        return
+    derives = data.get("schedule") == DERIVES_DEPTH or given_tile(arguments) not in (None, "none")
+    if is_compiled(data) or not derives:
+        print(
+            f"note: nothing about {arguments.source} is derived for a chip here, so --arch changes "
+            "nothing",
+            file=sys.stderr,
+        )
+
+
+def verify_command(arguments: argparse.Namespace) -> str:
+    """The ``pipeloom verify`` that is about exactly the schedule of these arguments."""
+    words = ["pipeloom", "verify", str(arguments.source)]
+    for setting in arguments.settings:
+        words += ["--set", setting]
+    data = find_source(arguments.source)
+    tile, default = given_tile(arguments), getattr(arguments, "default_tile", "none")
+    if tile is None and not is_compiled(data) and _gets_default_tile(data, default):
+        tile = default
+    if tile not in (None, "none"):
+        words += ["--tile", str(tile)]
+    for option in ("sync", "arch"):
+        value = getattr(arguments, option, None)
+        if value:
+            words += [f"--{option}", value]
+    if getattr(arguments, "reorder", False):
+        words.append("--reorder")
+    return shlex.join(words)
+
+
+def _with_a_tile(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
+    """How to get this schedule with a tile; for a compiled file, the command that writes it anew.
+
+    Its notes tell whether its waits were derived, and so which command that is.
+    """
+    if not is_compiled(find_source(arguments.source)):
+        return "give --tile bf16 (or fp16, fp8)"
+    made = sync_text(compiled)
+    words = ["pipeloom", "fix" if made else "compile", compiled.schedule, "--tile", "bf16"]
+    if "barriers kept" in made:
+        words.append("--keep-barriers")
+    if " moved" in made or " added" in made:
+        words.append("--reorder")
+    return f"write it anew: {shlex.join([*words, '-o', str(arguments.source)])} (or fp16, fp8)"
+
+
+def _gets_default_tile(data: Mapping[str, Any], default: str) -> bool:
+    return (
+        default != "none" and str(data.get("schedule")) in DEFAULT_TILES and "geometry" not in data
+    )
 
 
 def _takes_tile(schedule: str) -> bool:

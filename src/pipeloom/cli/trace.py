@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from pipeloom.cli.common import add_json, add_source, add_sync, print_json, write_file
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_sync,
+    check_ending,
+    print_json,
+    write_file,
+)
 from pipeloom.cli.simulation import add_emitted, add_machine, prepare
 from pipeloom.cli.tile import add_tile
 
@@ -18,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
-    add_tile(parser, default="bf16", dtype=True)
+    add_tile(parser, default="bf16")
     add_sync(parser)
     add_emitted(parser)
     add_machine(parser)
@@ -31,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
     from pipeloom.report.chrome_trace import chrome_trace
 
+    check_ending(arguments.output, ".json", "a trace in JSON")
     simulation = prepare(arguments)
     trace = simulation.run(arguments.k_tiles)
     text = chrome_trace(trace, title=str(arguments.source))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 
 class UsageError(Exception):
@@ -23,3 +24,21 @@ def at_least(low: int) -> Callable[[str], int]:
         return value
 
     return number
+
+
+def option_names(parser: argparse.ArgumentParser) -> tuple[str, ...]:
+    """The long options that a parser takes."""
+    return tuple(
+        name
+        for action in parser._actions  # argparse has no public way to list them
+        for name in action.option_strings
+        if name.startswith("--")
+    )
+
+
+def unknown_text(unknown: Sequence[str], options: Sequence[str]) -> str:
+    """What was not recognised, and for the first option among it the nearest that exists."""
+    text = f"unrecognized arguments: {' '.join(unknown)}"
+    first = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+    near = get_close_matches(first, options, n=1)
+    return f"{text} (did you mean {near[0]}?)" if near else text

@@ -11,9 +11,9 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
 )
-from pipeloom.cli.tile import add_tile, tile_header
-from pipeloom.report.headers import tile_text
-from pipeloom.verify import verify
+from pipeloom.cli.tile import add_arch, add_tile, tile_header
+from pipeloom.report.headers import tile_text, unsynchronised_note
+from pipeloom.verify import Status, verify
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source(parser, compiled=True)
     add_tile(parser)
+    add_arch(parser)
     add_sync(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -40,5 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         from pipeloom.report.console import TerminalConsole
         from pipeloom.report.verdict import render_verdict
 
-        TerminalConsole().print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        console = TerminalConsole()
+        console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        note = unsynchronised_note(compiled)
+        if note and verdict.status is Status.RACE:
+            console.print(f"\n{note}")
     return verdict.status.exit_code

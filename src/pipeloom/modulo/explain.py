@@ -253,7 +253,8 @@ def _conflict_words(
     if indices(PieceKind.STAGES):
         stages = problem.budget.stages or 0
         lines.append(
-            f"stages: all starts within {stages} x {ii} = {stages * ii} cycles of the first"
+            f"stages: all starts within {stages} x {ii} = {stages * ii} {problem.time_unit}s of "
+            "the first"
         )
     return tuple(lines)
 
@@ -313,10 +314,10 @@ def _edge_words(problem: ModuloProblem, ii: int, edges: list[int]) -> list[str]:
         closed = hops[0].src == hops[-1].dst
         if closed and distance:
             per = "iteration" if distance == 1 else f"{distance} iterations"
-            lines.append(f"recurrence {path} needs {latency} cycles per {per}")
+            lines.append(f"recurrence {path} needs {latency} {problem.time_unit}s per {per}")
         else:
             within = f" less {distance} x {ii}" if distance else ""
-            lines.append(f"dependence {path} needs {latency} cycles{within}")
+            lines.append(f"dependence {path} needs {latency} {problem.time_unit}s{within}")
     return lines
 
 
@@ -332,7 +333,7 @@ def _unit_words(problem: ModuloProblem, ii: int, holds: list[Piece]) -> list[str
         names = list(dict.fromkeys(problem.ops[p.index].name for p in mine))
         shown = _listed(names)
         each = str(cycles[0]) if len(cycles) == 1 else f"{cycles[0]} to {cycles[-1]}"
-        each += " cycle" if cycles == [1] else " cycles"
+        each += f" {problem.time_unit}" + ("" if cycles == [1] else "s")
         holding = "hold" if len(mine) == 1 else "holds"
         room = f"{ii}" if unit.capacity == 1 else f"{unit.capacity} x {ii}"
         lines.append(f"{unit.name}: {len(mine)} {holding} of {each} in {room} ({shown})")

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.modulo.records import read_problem_form
@@ -129,6 +129,9 @@ class Budget:
 class ModuloProblem:
     """A validated modulo scheduling problem; see the module's docstring for its meaning.
 
+    ``time_unit`` is what one unit of time is called in words for people ("step" where it stands for
+    several cycles); it is no part of the problem, is not compared and is not written to files.
+
     Construction raises ``ConfigError`` for a value out of range or a name used twice, and
     ``GraphError`` for an edge that does not exist or a cycle no II can satisfy.
     """
@@ -140,6 +143,7 @@ class ModuloProblem:
     values: tuple[Value, ...] = ()
     channels: tuple[Channel, ...] = ()
     budget: Budget = Budget()
+    time_unit: str = field(default="cycle", compare=False)
 
     def __post_init__(self) -> None:
         _validate(self)

@@ -358,9 +358,9 @@ class _Solve:
         if loop is not None and loop.ii == decider.mii:
             path = " -> ".join(self.problem.ops[op].name for op in (*loop.ops, loop.ops[0]))
             per = "iteration" if loop.distance == 1 else f"{loop.distance} iterations"
-            return f"{kind} {path} needs {loop.latency} cycles per {per}"
+            return f"{kind} {path} needs {loop.latency} {self.problem.time_unit}s per {per}"
         worst = max(decider.units, key=lambda bound: bound.ii)
         return (
-            f"{worst.unit} is held {worst.busy} cycles per iteration by {len(worst.ops)} ops, "
-            f"capacity {worst.capacity}"
+            f"{worst.unit} is held {worst.busy} {self.problem.time_unit}s per iteration by "
+            f"{len(worst.ops)} ops, capacity {worst.capacity}"
         )

@@ -74,6 +74,7 @@ def modulo_problem(loop: TileLoop) -> ModuloProblem:
             *(Channel(r.name, 0, (r.fill,), readers(r.readers), r.most) for r in loop.registers),
         ),
         budget=_budget(loop),
+        time_unit="cycle" if loop.quantum == 1 else "step",
     )
 
 

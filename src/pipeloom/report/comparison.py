@@ -93,9 +93,11 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
     columns = _columns(rows)
     if len(tiles) > 1:
         columns["tile"] = [Text(row.tile) for row in rows]
+    left_out = []
     for name in _FIRST_TO_GO:
-        if _width(columns) > width:
-            columns.pop(name, None)
+        if _width(columns) > width and name in columns:
+            del columns[name]
+            left_out.append(name)
     wide = width >= WIDE and width - _width(columns) >= _CAUSES
     table = Table(box=None, padding=(0, 1))
     for name in columns:
@@ -117,6 +119,9 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
         text.append("; stalled: mean of the waves")
     if len(tiles) == 1:
         text.append(f"; tile: {tiles[0]}")
+    told = [name for name in left_out if name != "tile"]
+    if told:
+        text.append(f"; left out for want of width: {', '.join(told)}")
     if not wide:
         for row in rows:
             tile = f"{row.tile}; " if len(tiles) > 1 and "tile" not in columns else ""

@@ -8,6 +8,7 @@ waits derived, barriers kept; 4 loads moved        what ``synchronize`` did
 from __future__ import annotations
 
 from pipeloom.compiled import CompiledSchedule
+from pipeloom.ops import Phase
 
 _ELEMENTS = {1: "fp8", 2: "bf16", 4: "f32"}
 _WAITING = "waiting: "
@@ -52,6 +53,11 @@ def limit_text(limiting_unit: str) -> tuple[str, str]:
     return "limited by", _UNITS.get(limiting_unit, limiting_unit)
 
 
+def no_loop_text(k_tiles: int) -> str:
+    """What is said in the place of figures per iteration where there is no iteration."""
+    return f"the loop does not run for {k_tiles} K tile{'' if k_tiles == 1 else 's'}"
+
+
 def sync_text(compiled: CompiledSchedule) -> str:
     """How waits and barriers came about, from the notes; empty where they are the schedule's."""
     derived = [_DERIVED[note] for note in compiled.notes if note in _DERIVED]
@@ -72,6 +78,21 @@ def sync_text(compiled: CompiledSchedule) -> str:
     if added:
         parts.append(_count(len(added), "barrier") + " added")
     return "; ".join(parts)
+
+
+def changes_text(compiled: CompiledSchedule) -> str:
+    """``4 loads moved``: what synchronising changed besides waits and barriers, if anything."""
+    return "; ".join(sync_text(compiled).split("; ")[1:])
+
+
+def unsynchronised_note(compiled: CompiledSchedule) -> str:
+    """Of a schedule whose specification states no wait at all, where to get them; else empty."""
+    if any(compiled.counts(phase).coalesced_waits for phase in Phase):
+        return ""
+    return (
+        f"note: the specification of {compiled.schedule} leaves its waits to the compiler; "
+        "--sync proven derives them"
+    )
 
 
 def _count(number: int, noun: str) -> str:

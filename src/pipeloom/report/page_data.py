@@ -19,7 +19,7 @@ from pipeloom.config import PipelineConfig, ScheduleConfig
 from pipeloom.errors import ConfigError
 from pipeloom.kernels import Kernel, kernel_for
 from pipeloom.ops import OpDesc, OpTag, Phase
-from pipeloom.report.headers import limit_text, sync_text, tile_text
+from pipeloom.report.headers import limit_text, no_loop_text, sync_text, tile_text
 from pipeloom.report.labels import Labels
 from pipeloom.report.page_timeline import timeline_data
 from pipeloom.report.segments import EntryStall, stalls_by_entry
@@ -137,7 +137,16 @@ def _headline(compiled: CompiledSchedule, verdict: Verdict, trace: Trace | None)
     counts = compiled.counts(Phase.KERNEL)
     certificate = compiled.certificate
     rows = []
-    if trace is not None:
+    if trace is not None and not trace.iterations:
+        rows.append(
+            [
+                f"{trace.total_cycles}",
+                "cycles in all",
+                f"{no_loop_text(kernel_for(compiled).tiles(0))}: prologue {trace.prologue_cycles} "
+                f"and epilogue {trace.epilogue_cycles} only",
+            ]
+        )
+    elif trace is not None:
         busy = max(trace.steady_matrix_efficiency(), default=0.0)
         title, limit = limit_text(trace.limiting_unit())
         rows += [

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.report.headers import limit_text
+from pipeloom.report.headers import limit_text, no_loop_text
 from pipeloom.report.segments import EntryStall, stalls_by_entry
 from pipeloom.simulate import costs
 from pipeloom.simulate.estimate import Estimate
@@ -47,7 +47,7 @@ _PHASES = {Phase.PROLOGUE: "prologue", Phase.LOOP: "kernel", Phase.EPILOGUE: "ep
 _OTHER_STALL = ("-", "bright_black")
 _LEGEND = (
     "M R G W: issues MFMA, LDS read, load, LDS write.  m g r: waits for matrix unit, loads, LDS.  "
-    "|: barrier.  -: other."
+    "|: barrier.  w: issues a wait.  -: other.  .: nothing."
 )
 
 Cell = tuple[str, str]
@@ -55,9 +55,19 @@ Span = tuple[int, int, Cell]
 
 
 def render_trace(
-    trace: Trace, *, width: int = 118, stalls: int = 12, k_tiles_per_iteration: int = 0
+    trace: Trace,
+    *,
+    width: int = 118,
+    stalls: int = 12,
+    k_tiles_per_iteration: int = 0,
+    k_tiles: int = 0,
 ) -> RenderableType:
-    """The figures, the timeline of two steady iterations, and the worst stalls."""
+    """The figures, the timeline of two steady iterations, and the worst stalls.
+
+    ``k_tiles`` is what the run sums: where that is too little for the loop, there is no timeline.
+    """
+    if not trace.iterations:
+        return Group(_no_loop(trace, k_tiles), Text(), stall_table(trace, stalls))
     return Group(
         _headline(trace, k_tiles_per_iteration),
         Text(),
@@ -80,6 +90,16 @@ def _headline(trace: Trace, k_tiles: int) -> Text:
         f"{_count(trace.iterations, 'iteration')}: "
         f"{trace.total_cycles} cycles (prologue {trace.prologue_cycles}, epilogue "
         f"{trace.epilogue_cycles})"
+    )
+    return text
+
+
+def _no_loop(trace: Trace, k_tiles: int) -> Text:
+    text = Text(no_loop_text(k_tiles), style="bold")
+    text.append(
+        f"\n{trace.machine.arch}, {len(trace.programs)} waves: {trace.total_cycles} cycles, "
+        f"prologue {trace.prologue_cycles} and epilogue {trace.epilogue_cycles} only",
+        style="not bold",
     )
     return text
 
@@ -167,11 +187,22 @@ def _timeline(trace: Trace, width: int) -> Text:
         events = [e for e in trace.events if e.wave == wave]
         text.append(f"{f'wave {wave}':>{_MARGIN - 2}}  ", "bright_black")
         _append(text, _dominant(_wave_spans(trace, events), begin, end, step))
-    for name, cells in _unit_rows(trace, waves, begin, end, step):
+    tops: list[str] = []
+    for name, cells, top in _unit_rows(trace, waves, begin, end, step):
+        if top is not None:
+            tops.append(f"{top:.0f} for {name}")
         text.append(f"{name:>{_MARGIN - 2}}  ", "bright_black")
         _append(text, cells)
-    text.append(_LEGEND, "bright_black")
+    text.append(f"{_LEGEND}  {_digits(tops)}", "bright_black")
     return text
+
+
+def _digits(tops: Sequence[str]) -> str:
+    """What the digits of the units' rows stand for."""
+    return (
+        "Matrix unit: the wave that holds it.  Depths: operations under way in the whole CU, as a "
+        f"share of the most, which is 9: {', '.join(tops)}."
+    )
 
 
 def _append(text: Text, cells: Iterable[Cell]) -> None:
@@ -210,7 +241,8 @@ def _dominant(spans: Sequence[Span], begin: int, end: int, step: float) -> list[
 
 def _unit_rows(
     trace: Trace, waves: Sequence[int], begin: int, end: int, step: float
-) -> Iterable[tuple[str, list[Cell]]]:
+) -> Iterable[tuple[str, list[Cell], float | None]]:
+    """Name, cells, and of a depth what its 9 stands for."""
     matrix: list[Span] = []
     for event in trace.events:
         instruction = trace.instruction(event)
@@ -218,17 +250,17 @@ def _unit_rows(
             busy = costs.matrix_cycles(instruction)
             colour = ("green", "bright_cyan")[trace.programs[event.wave].group % 2]
             matrix.append((event.start, event.start + busy, (str(event.wave % 10), colour)))
-    yield "matrix unit", _dominant(matrix, begin, end, step)
+    yield "matrix unit", _dominant(matrix, begin, end, step), None
     loads = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR)
     reads = (Kind.LDS_READ, Kind.LDS_WRITE)
-    yield "LDS depth", _depth(trace, reads, begin, end, step, "cyan")
-    yield "loads flying", _depth(trace, loads, begin, end, step, "magenta")
+    yield "LDS depth", *_depth(trace, reads, begin, end, step, "cyan")
+    yield "loads flying", *_depth(trace, loads, begin, end, step, "magenta")
 
 
 def _depth(
     trace: Trace, kinds: tuple[Kind, ...], begin: int, end: int, step: float, style: str
-) -> list[Cell]:
-    """How many of the CU's operations are under way, on a scale of nine."""
+) -> tuple[list[Cell], float]:
+    """How many of the CU's operations are under way, on a scale of nine, and the most of them."""
     count = round((end - begin) / step)
     depth = [0.0] * count
     for event in trace.events:
@@ -240,5 +272,7 @@ def _depth(
             if left >= high:
                 break
             depth[index] += (min(high, left + step) - max(low, left)) / step
-    top = max(depth, default=0.0) or 1.0
-    return [(" 123456789"[min(round(9 * d / top), 9)] if d else ".", style) for d in depth]
+    most = max(depth, default=0.0)
+    top = most or 1.0
+    cells = [(" 123456789"[min(round(9 * d / top), 9)] if d else ".", style) for d in depth]
+    return cells, most

@@ -24,15 +24,18 @@ _MEANING = {
 
 _IN_SHORT = {
     Status.PROVED: "waits and barriers alone order every access",
-    Status.TIMING: "only latencies keep some accesses apart; pipeloom verify shows which",
-    Status.RACE: "some accesses can meet; pipeloom verify shows how",
+    Status.TIMING: "only latencies keep some accesses apart; to see which:\n  {command}",
+    Status.RACE: "some accesses can meet; to see how:\n  {command}",
 }
 
 
-def verdict_line(status: Status) -> Text:
-    """The status and what it means for the figures below it, in one line."""
+def verdict_line(status: Status, command: str = "pipeloom verify") -> Text:
+    """The status and what it means for the figures below it, in one line.
+
+    Below it, if there are findings, the ``command`` that shows those of the very same schedule.
+    """
     text = Text(status.name, style=_STYLES[status])
-    text.append(f": {_IN_SHORT[status]}", style="default not bold")
+    text.append(f": {_IN_SHORT[status].format(command=command)}", style="default not bold")
     return text
 
 

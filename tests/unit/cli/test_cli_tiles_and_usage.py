@@ -69,7 +69,7 @@ def test_tiles_that_cannot_be_given(tmp_path: Path, capsys: pytest.CaptureFixtur
     code, _, err = _run(capsys, "verify", compiled, "--tile", "bf16")
     assert (code, "which --tile cannot change" in err) == (1, True)
     code, _, err = _run(capsys, "simulate", compiled)
-    assert (code, "give --tile bf16" in err) == (1, True)
+    assert (code, "compile ping_pong --tile bf16 -o" in err) == (1, True)
     spec = tmp_path / "s.toml"
     spec.write_text('schedule = "ping_pong"\ngeometry = {BK = 64, MMA_K = 32, elem_bytes = 2}\n')
     code, _, err = _run(capsys, "verify", str(spec), "--tile", "fp8")

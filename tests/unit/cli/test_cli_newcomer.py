@@ -1,0 +1,315 @@
+"""What a newcomer meets: every hint can be followed, every file and unit is called by its name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipeloom
+from pipeloom.cli.main import main
+
+
+def _hinted_command(text: str) -> list[str]:
+    """The words after ``pipeloom`` of the command in a hint, up to the parenthesis behind it."""
+    return shlex.split(text.split(": pipeloom ", 1)[1].split(" (")[0])
+
+
+@pytest.mark.parametrize("command", ["compile", "fix"])
+def test_a_file_without_a_tile_is_announced_and_its_hint_works(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "ping_pong", "-o", "fx.json"]) == 0
+    assert "no tile shape: this file can be verified, not simulated" in capsys.readouterr().err
+    for taker in ("simulate", "emit"):
+        assert main([taker, "fx.json"]) == 1
+        said = capsys.readouterr().err
+        assert f"pipeloom {command} ping_pong --tile bf16 -o fx.json" in said
+    assert main(_hinted_command(said)) == 0
+    assert "no tile shape" not in capsys.readouterr().err
+    assert main(["simulate", "fx.json", "--k-tiles", "4"]) == 0
+
+
+def test_the_hint_for_a_file_with_kept_barriers_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["compile", "ping_pong", "--sync", "repaired", "--reorder", "-o", "c.json"])
+    capsys.readouterr()
+    assert main(["simulate", "c.json"]) == 1
+    assert (
+        "fix ping_pong --tile bf16 --keep-barriers --reorder -o c.json" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        (["ping_pong"], "see which:\n  pipeloom verify ping_pong --tile bf16\n"),
+        (["ping_pong", "--dtype", "fp8"], "see which:\n  pipeloom verify ping_pong --tile fp8\n"),
+        (
+            ["single_buffer", "--arch", "gfx942"],
+            "see how:\n  pipeloom verify single_buffer --tile bf16 --arch gfx942\n",
+        ),
+        (
+            ["ping_pong", "--set", "scheduling=identity"],
+            "see which:\n  pipeloom verify ping_pong --set scheduling=identity --tile bf16\n",
+        ),
+    ],
+)
+def test_simulate_names_the_verify_of_the_same_schedule(
+    given: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *given, "--k-tiles", "4"]) == 0
+    assert command in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "graph", "compile", "fix"])
+def test_arch_and_its_alias_derive_gemm_tile_for_that_chip(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = []
+    for option in ("--arch", "--target"):
+        assert main([command, "gemm_tile", option, "gfx942"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert "256x256x32 bf16" in outputs[0]
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "fix"])
+def test_an_arch_without_effect_is_said_to_have_none(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "ping_pong", "--arch", "gfx942"])
+    assert "so --arch changes nothing" in capsys.readouterr().err
+    main([command, "single_buffer", "--arch", "gfx942", "--tile", "bf16"])
+    assert "--arch changes nothing" not in capsys.readouterr().err
+
+
+def test_emit_takes_tile_and_arch_as_the_other_commands_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "a.s", tmp_path / "b.s"
+    main(["emit", "ping_pong", "--tile", "fp16", "--arch", "gfx950", "-o", str(one)])
+    main(["emit", "ping_pong", "--dtype", "fp16", "--target", "gfx950", "-o", str(two)])
+    assert one.read_bytes() == two.read_bytes()
+    assert "fp16" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["verify", "ping_pong", "--tiel", "bf16"], "did you mean --tile?"),
+        (["simulate", "ping_pong", "--ktiles=4"], "did you mean --k-tiles?"),
+        (["list", "--zzz"], "unrecognized arguments: --zzz\n"),
+    ],
+)
+def test_an_unknown_option_names_the_nearest(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- units and figures
+
+
+def test_solve_speaks_of_the_steps_that_it_counts_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    assert main(["solve", "gemm_tile", "--explain"]) == 0
+    said = capsys.readouterr().out
+    assert "II 128 steps of 16 cycles" in said
+    assert "mfma is held 128 steps per iteration" in said
+    assert "4 holds of 32 steps in 127" in said
+    quoted = (Path(__file__).parents[3] / "docs" / "modulo.md").read_text()
+    assert all(line.rstrip() in quoted for line in said.splitlines()[-3:])
+
+
+def test_solve_of_a_declared_schedule_speaks_of_cycles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "single_buffer"]) == 0
+    why = capsys.readouterr().out.rpartition("why: ")[2]
+    assert "cycles per" in why
+    assert "steps" not in why
+
+
+def test_solve_for_another_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "gemm_tile", "--arch", "gfx942"]) == 0
+    assert "256x256x32" in capsys.readouterr().out
+    assert main(["solve", "ping_pong", "--arch", "gfx942"]) == 1
+    assert "only gemm_tile is derived for a chip" in capsys.readouterr().err
+
+
+def test_the_emitted_summary_says_which_loads_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["emit", "ping_pong", "-o", str(tmp_path / "k.s")]) == 0
+    assert "PROVED; 4 loads moved" in capsys.readouterr().out.splitlines()[0]
+    assert main(["emit", "ping_pong", "--sync", "proven", "-o", str(tmp_path / "k.s")]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("PROVED")
+
+
+def test_a_loop_that_does_not_run_has_no_figures_per_iteration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "ping_pong", "--k-tiles", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "the loop does not run for 2 K tiles" in said
+    assert re.search(r"\d{4} cycles, prologue \d{4} and epilogue \d{4} only", said)
+    assert "per iteration" not in said
+    page = tmp_path / "r.html"
+    assert main(["report", "ping_pong", "--k-tiles", "2", "-o", str(page)]) == 0
+    assert "cycles in all: the loop does not run for 2 K tiles" in capsys.readouterr().out
+    assert "the loop does not run for 2 K tiles: prologue " in page.read_text()
+    assert '"cycles per iteration"' not in page.read_text()
+    sizes = ["--m", "256", "--n", "256", "--k", "256"]
+    assert main(["simulate", "ping_pong", "--k-tiles", "2", *sizes]) == 1
+    assert "needs the loop to run" in capsys.readouterr().err
+
+
+def test_compare_is_whole_in_a_pipe_and_says_what_a_narrow_terminal_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["compare", "ping_pong", "ping_pong:dtype=fp8", "--k-tiles", "4"]
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    header = said.splitlines()[0]
+    for column in ("waits", "barriers", "stalled", "tile", "limit", "top stall, cycles"):
+        assert column in header
+    assert "left out" not in said
+    monkeypatch.setenv("COLUMNS", "50")
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "left out for want of width: stalled, waits" in said
+
+
+@pytest.mark.parametrize(
+    ("k", "hint"),
+    [("500", "use K = 384 or 512"), ("0", "K = 128, the least"), ("-64", "K = 128, the least")],
+)
+def test_run_names_the_nearest_depth(k: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "ping_pong", "--k", k]) == 1
+    said = capsys.readouterr().err
+    assert f"K is {k}, but the schedule starts with 128 and steps by 128" in said
+    assert hint in said
+
+
+def test_the_estimate_names_a_legal_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "ping_pong", "--m", "256", "--n", "256", "--k", "64"]) == 1
+    assert "use --k 128, 256, 384, ..." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["simulate", "verify"])
+def test_a_specification_without_waits_says_where_to_get_them(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = "the specification of single_buffer leaves its waits to the compiler; --sync proven"
+    main([command, "single_buffer"])
+    assert note in " ".join(capsys.readouterr().out.split())
+    assert main([command, "single_buffer", "--sync", "proven"]) == 0
+    assert "note: the specification" not in capsys.readouterr().out
+    main([command, "ping_pong"])
+    assert "note: the specification" not in capsys.readouterr().out
+
+
+def test_the_legend_explains_waits_and_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "ping_pong", "--k-tiles", "4"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "w: issues a wait." in said
+    assert re.search(r"the most, which is 9: \d+ for LDS depth, \d+ for loads flying\.", said)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_another_type_for_a_spec_is_hinted_by_its_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "my.toml"
+    spec.write_text('schedule = "ping_pong"\n[geometry]\nBK = 64\nMMA_K = 32\nelem_bytes = 2\n')
+    words = ["emit", str(spec), "--dtype", "fp8", "-o", str(tmp_path / "k.s")]
+    assert main(words) == 1
+    settings = capsys.readouterr().err.partition("change its tile: ")[2].split()
+    assert settings[::2] == ["--set"] * 3
+    assert main([*words, *settings]) == 0
+    assert "256x256x128 fp8" in capsys.readouterr().out
+
+
+def test_a_compiled_file_is_hinted_to_be_compiled_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled = str(tmp_path / "c.json")
+    main(["compile", "ping_pong", "--tile", "bf16", "-o", compiled])
+    assert main(["emit", compiled, "--dtype", "fp8"]) == 1
+    assert f"pipeloom compile ping_pong --tile fp8 -o {compiled}" in capsys.readouterr().err
+    assert main(["solve", compiled]) == 1
+    assert "is a compiled schedule, whose order is settled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "emit", "solve", "simulate", "compile"])
+def test_a_launch_record_is_recognised(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "k.json"
+    record.write_text(json.dumps({"format": "pipeloom-launch-1", "kernel": "gemm"}))
+    assert main([command, str(record)]) == 1
+    assert "says how to launch the kernel gemm; it holds no schedule" in capsys.readouterr().err
+
+
+def test_what_emit_writes_is_a_launch_record() -> None:
+    from pipeloom.emit import LAUNCH_FORMAT
+
+    assert LAUNCH_FORMAT == "pipeloom-launch-1"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "hint"), [("report", "x.txt", ".html"), ("trace", "x.html", ".json")]
+)
+def test_pictures_are_not_written_under_another_ending(
+    command: str, name: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "ping_pong", "-o", str(tmp_path / name)]) == 1
+    assert f"hint: use {hint}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_list_names_the_architectures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["architectures"] == {"gfx942": "MI300X", "gfx950": "MI355X"}
+    assert "mi355x" in data["targets"]
+    assert main(["list"]) == 0
+    said = capsys.readouterr().out
+    assert "architectures (--arch):" in said
+    assert "cost models (target.name of a spec):" in said
+
+
+def test_the_example_survives_a_reader_that_leaves() -> None:
+    example = Path(__file__).parents[3] / "examples" / "own_schedule.py"
+    source = str(Path(pipeloom.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, str(example)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.wait()
+    process.stderr.close()
