@@ -198,18 +198,10 @@ def estimate_of(
             hint="drop --k-tiles",
             field="k_tiles",
         )
-    emitted = simulation.emission
-    problem = GemmProblem(
-        given[0],
-        given[1],
-        given[2],
-        input_bytes=shape.elem_bytes,
-        output_bytes=2.0 if emitted is None else OUTPUT_BYTES[emitted.kernel.out_dtype],
-    )
     least, step = kernel.tiles(kernel.min_trips) * shape.BK, kernel.tiles_per_iteration * shape.BK
-    if problem.k < least:
+    if min(given) > 0 and given[2] < least:
         raise SpecError(
-            f"K = {problem.k} is less than the {least} that the {kernel.name} kernel sums at least",
+            f"K = {given[2]} is less than the {least} that the {kernel.name} kernel sums at least",
             hint=f"use --k {least}, {least + step}, {least + 2 * step}, ...",
             field="k",
         )
@@ -219,5 +211,13 @@ def estimate_of(
         tile_n=shape.BN,
         k_per_iteration=kernel.tiles_per_iteration * shape.BK,
         k_outside_loop=kernel.tiles(0) * shape.BK,
+    )
+    emitted = simulation.emission
+    problem = GemmProblem(
+        given[0],
+        given[1],
+        given[2],
+        input_bytes=shape.elem_bytes,
+        output_bytes=2.0 if emitted is None else OUTPUT_BYTES[emitted.kernel.out_dtype],
     )
     return estimate_gemm(trace.machine, problem, timing)
