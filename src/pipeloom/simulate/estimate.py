@@ -188,11 +188,20 @@ def estimate_gemm(
             + (f" ({machine.clock_sustained_ghz.source})" if clock_ghz is None else " (given)"),
             f"{workgroups_per_cu} workgroup per CU at a time; a round ends when its last tile does",
             "every tile takes as long as the simulated one; edge tiles cost as whole ones",
+            *_padding(problem, timing, trips),
             store_text,
             hbm_text,
             "no launch overhead, no tail effects between rounds, no cache conflicts",
         ),
     )
+
+
+def _padding(problem: GemmProblem, timing: TileTiming, trips: int) -> tuple[str, ...]:
+    """What is said where K is not a number of whole steps."""
+    computed = timing.k_outside_loop + trips * timing.k_per_iteration
+    if computed == problem.k:
+        return ()
+    return (f"K padded with zeros from {problem.k} to {computed}, in steps of the kernel",)
 
 
 def _hbm_bytes(

@@ -41,6 +41,15 @@ def test_k_outside_the_loop_shortens_it() -> None:
     assert result.tile_cycles == 500 + 31 * 4000 + 900 + store
 
 
+def test_a_k_between_steps_is_padded_and_said() -> None:
+    whole = estimate_gemm(GFX950, CUBE, TIMING)
+    short = estimate_gemm(GFX950, GemmProblem(4096, 4096, 4090), TIMING)
+    assert short.tile_cycles == whole.tile_cycles
+    text = "K padded with zeros from 4090 to 4096, in steps of the kernel"
+    assert text in short.assumptions
+    assert not any("padded" in assumption for assumption in whole.assumptions)
+
+
 def test_a_thin_problem_is_bound_by_hbm() -> None:
     thin = GemmProblem(65536, 256, 64)
     fast = TileTiming(256, 256, 64, 10.0)
