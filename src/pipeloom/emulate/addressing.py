@@ -18,7 +18,7 @@ from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.memory import Addresses
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.emulate.registers import VGPR, register_bits
-from pipeloom.emulate.salu import signed
+from pipeloom.emulate.scalar_ops import signed
 from pipeloom.emulate.wave import Wave
 
 LaneList = npt.NDArray[np.intp]

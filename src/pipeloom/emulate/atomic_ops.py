@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeloom.emulate.formats import bf16_to_f32, f32_to_bf16
-from pipeloom.emulate.salu import signed
+from pipeloom.emulate.scalar_ops import signed
 
 Combine = Callable[[int, int, int], int]
 

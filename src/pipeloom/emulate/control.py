@@ -12,7 +12,7 @@ from pipeloom.emulate.memory import load_words
 from pipeloom.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import EXEC, SCC, VCC, register_bits
-from pipeloom.emulate.salu import signed
+from pipeloom.emulate.scalar_ops import signed
 from pipeloom.emulate.step import Run, Step
 from pipeloom.emulate.wave import Wave, WaveState
 

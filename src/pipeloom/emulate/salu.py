@@ -1,7 +1,7 @@
 """Scalar ALU: SOP1, SOP2, SOPC and SOPK.
 
-Every operation is a row of a table: operand widths in words and a function on ints. A function
-returns the result and the new SCC, or the result alone where SCC is kept.
+What an operation computes is a row of a table in ``scalar_ops``; here are the steps around it:
+read, screen for undefined values, write the result and SCC.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pipeloom.emulate.operands import (
     unsupported,
 )
 from pipeloom.emulate.registers import EXEC, SCC, WORD, register_bits
+from pipeloom.emulate.scalar_ops import BITWISE, COMPARE, LONG, SOP1, SOP2, Binary, signed
 from pipeloom.emulate.screening import (
     check_sources,
     screen_copy,
@@ -24,183 +25,6 @@ from pipeloom.emulate.screening import (
 from pipeloom.emulate.step import Run, Step
 from pipeloom.emulate.wave import Wave
 
-LONG = 0xFFFFFFFFFFFFFFFF
-Binary = Callable[[int, int], tuple[int, int | None]]
-
-
-def signed(value: int, bits: int = 32) -> int:
-    """Two's complement value of ``bits`` bits."""
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
-
-
-def _add(a: int, b: int) -> tuple[int, int]:
-    total = a + b
-    return total & WORD, total >> 32
-
-
-def _sub(a: int, b: int) -> tuple[int, int]:
-    return (a - b) & WORD, int(b > a)
-
-
-def _add_signed(a: int, b: int) -> tuple[int, int]:
-    total = signed(a) + signed(b)
-    return total & WORD, int(total != signed(total & WORD))
-
-
-def _sub_signed(a: int, b: int) -> tuple[int, int]:
-    total = signed(a) - signed(b)
-    return total & WORD, int(total != signed(total & WORD))
-
-
-def _logic(function: Callable[[int, int], int], mask: int) -> Binary:
-    def run(a: int, b: int) -> tuple[int, int]:
-        value = function(a, b) & mask
-        return value, int(value != 0)
-
-    return run
-
-
-def _shift_add(shift: int) -> Binary:
-    def run(a: int, b: int) -> tuple[int, int]:
-        total = (a << shift) + b
-        return total & WORD, int(total > WORD)
-
-    return run
-
-
-def _field(a: int, b: int, bits: int, *, sign: bool) -> tuple[int, int]:
-    offset, width = b & (bits - 1), b >> 16 & 0x7F
-    value = (signed(a, bits) if sign else a) >> offset & ((1 << width) - 1)
-    if sign and width and value >> (width - 1) & 1:
-        value -= 1 << width
-    value &= (1 << bits) - 1
-    return value, int(value != 0)
-
-
-def _pick(choose_second: bool, a: int, b: int) -> tuple[int, int]:
-    return (b if choose_second else a), int(choose_second is False)
-
-
-# name: (words of source 0, words of source 1, words of destination, function)
-_SOP2: dict[str, tuple[int, int, int, Binary]] = {
-    "s_add_u32": (1, 1, 1, _add),
-    "s_sub_u32": (1, 1, 1, _sub),
-    "s_add_i32": (1, 1, 1, _add_signed),
-    "s_sub_i32": (1, 1, 1, _sub_signed),
-    "s_min_i32": (1, 1, 1, lambda a, b: _pick(signed(b) <= signed(a), a, b)),
-    "s_min_u32": (1, 1, 1, lambda a, b: _pick(b <= a, a, b)),
-    "s_max_i32": (1, 1, 1, lambda a, b: _pick(signed(b) >= signed(a), a, b)),
-    "s_max_u32": (1, 1, 1, lambda a, b: _pick(b >= a, a, b)),
-    "s_lshl_b32": (1, 1, 1, _logic(lambda a, b: a << (b & 31), WORD)),
-    "s_lshr_b32": (1, 1, 1, _logic(lambda a, b: a >> (b & 31), WORD)),
-    "s_ashr_i32": (1, 1, 1, _logic(lambda a, b: signed(a) >> (b & 31), WORD)),
-    "s_lshl_b64": (2, 1, 2, _logic(lambda a, b: a << (b & 63), LONG)),
-    "s_lshr_b64": (2, 1, 2, _logic(lambda a, b: a >> (b & 63), LONG)),
-    "s_ashr_i64": (2, 1, 2, _logic(lambda a, b: signed(a, 64) >> (b & 63), LONG)),
-    "s_bfm_b32": (1, 1, 1, lambda a, b: ((((1 << (a & 31)) - 1) << (b & 31)) & WORD, None)),
-    "s_bfm_b64": (1, 1, 2, lambda a, b: ((((1 << (a & 63)) - 1) << (b & 63)) & LONG, None)),
-    "s_mul_i32": (1, 1, 1, lambda a, b: (a * b & WORD, None)),
-    "s_mul_hi_u32": (1, 1, 1, lambda a, b: (a * b >> 32, None)),
-    "s_mul_hi_i32": (1, 1, 1, lambda a, b: (signed(a) * signed(b) >> 32 & WORD, None)),
-    "s_bfe_u32": (1, 1, 1, lambda a, b: _field(a, b, 32, sign=False)),
-    "s_bfe_i32": (1, 1, 1, lambda a, b: _field(a, b, 32, sign=True)),
-    "s_bfe_u64": (2, 1, 2, lambda a, b: _field(a, b, 64, sign=False)),
-    "s_bfe_i64": (2, 1, 2, lambda a, b: _field(a, b, 64, sign=True)),
-    "s_absdiff_i32": (1, 1, 1, _logic(lambda a, b: abs(signed(a) - signed(b)), WORD)),
-    "s_lshl1_add_u32": (1, 1, 1, _shift_add(1)),
-    "s_lshl2_add_u32": (1, 1, 1, _shift_add(2)),
-    "s_lshl3_add_u32": (1, 1, 1, _shift_add(3)),
-    "s_lshl4_add_u32": (1, 1, 1, _shift_add(4)),
-    "s_pack_ll_b32_b16": (1, 1, 1, lambda a, b: (a & 0xFFFF | (b & 0xFFFF) << 16, None)),
-    "s_pack_lh_b32_b16": (1, 1, 1, lambda a, b: (a & 0xFFFF | b & 0xFFFF0000, None)),
-    "s_pack_hh_b32_b16": (1, 1, 1, lambda a, b: (a >> 16 | b & 0xFFFF0000, None)),
-}
-_BITWISE: dict[str, Callable[[int, int], int]] = {
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "andn2": lambda a, b: a & ~b,
-    "orn2": lambda a, b: a | ~b,
-    "nand": lambda a, b: ~(a & b),
-    "nor": lambda a, b: ~(a | b),
-    "xnor": lambda a, b: ~(a ^ b),
-}
-for _name, _function in _BITWISE.items():
-    _SOP2[f"s_{_name}_b32"] = (1, 1, 1, _logic(_function, WORD))
-    _SOP2[f"s_{_name}_b64"] = (2, 2, 2, _logic(_function, LONG))
-
-
-def _reverse(value: int, bits: int) -> int:
-    return int(f"{value:0{bits}b}"[::-1], 2)
-
-
-def _first_set(value: int) -> int:
-    return (value & -value).bit_length() - 1 if value else WORD
-
-
-def _leading(value: int, bits: int) -> int:
-    return bits - value.bit_length() if value else WORD
-
-
-def _leading_sign(value: int, bits: int) -> int:
-    flipped = value ^ ((1 << bits) - 1) if value >> (bits - 1) & 1 else value
-    return bits - flipped.bit_length() if flipped else WORD
-
-
-def _quads(value: int, bits: int, width: int) -> int:
-    """One field of ``width`` ones for each group of four bits that is not zero."""
-    ones = (1 << width) - 1
-    groups = range(bits // 4)
-    return sum(ones << (width * i) for i in groups if value >> (4 * i) & 15)
-
-
-def _twice(value: int) -> int:
-    """Every bit doubled."""
-    return sum(3 << (2 * i) for i in range(32) if value >> i & 1)
-
-
-def _nonzero(value: int) -> tuple[int, int]:
-    return value, int(value != 0)
-
-
-# name: (words of source, words of destination, function)
-_SOP1: dict[str, tuple[int, int, Callable[[int], tuple[int, int | None]]]] = {
-    "s_not_b32": (1, 1, lambda a: _nonzero(~a & WORD)),
-    "s_not_b64": (2, 2, lambda a: _nonzero(~a & LONG)),
-    "s_brev_b32": (1, 1, lambda a: (_reverse(a, 32), None)),
-    "s_brev_b64": (2, 2, lambda a: (_reverse(a, 64), None)),
-    "s_bcnt0_i32_b32": (1, 1, lambda a: _nonzero(32 - a.bit_count())),
-    "s_bcnt0_i32_b64": (2, 1, lambda a: _nonzero(64 - a.bit_count())),
-    "s_bcnt1_i32_b32": (1, 1, lambda a: _nonzero(a.bit_count())),
-    "s_bcnt1_i32_b64": (2, 1, lambda a: _nonzero(a.bit_count())),
-    "s_ff0_i32_b32": (1, 1, lambda a: (_first_set(~a & WORD), None)),
-    "s_ff0_i32_b64": (2, 1, lambda a: (_first_set(~a & LONG), None)),
-    "s_ff1_i32_b32": (1, 1, lambda a: (_first_set(a), None)),
-    "s_ff1_i32_b64": (2, 1, lambda a: (_first_set(a), None)),
-    "s_flbit_i32_b32": (1, 1, lambda a: (_leading(a, 32), None)),
-    "s_flbit_i32_b64": (2, 1, lambda a: (_leading(a, 64), None)),
-    "s_flbit_i32": (1, 1, lambda a: (_leading_sign(a, 32), None)),
-    "s_flbit_i32_i64": (2, 1, lambda a: (_leading_sign(a, 64), None)),
-    "s_sext_i32_i8": (1, 1, lambda a: (signed(a & 0xFF, 8) & WORD, None)),
-    "s_sext_i32_i16": (1, 1, lambda a: (signed(a & 0xFFFF, 16) & WORD, None)),
-    "s_abs_i32": (1, 1, lambda a: _nonzero(abs(signed(a)) & WORD)),
-    "s_quadmask_b32": (1, 1, lambda a: _nonzero(_quads(a, 32, 1))),
-    "s_quadmask_b64": (2, 2, lambda a: _nonzero(_quads(a, 64, 1))),
-    "s_wqm_b32": (1, 1, lambda a: _nonzero(_quads(a, 32, 4))),
-    "s_wqm_b64": (2, 2, lambda a: _nonzero(_quads(a, 64, 4))),
-    "s_bitreplicate_b64_b32": (1, 2, lambda a: (_twice(a), None)),
-    "s_mov_b32": (1, 1, lambda a: (a, None)),
-    "s_mov_b64": (2, 2, lambda a: (a, None)),
-}
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "lg": lambda a, b: a != b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-}
 _SCC_BIT = 1 << SCC
 _HARDWARE_REGISTERS = {1: 0x3F0, 4: 0, 20: 0}
 """MODE (nearest even, denormals kept, DX10_CLAMP and IEEE on), HW_ID and XCC_ID of the one chip."""
@@ -239,8 +63,8 @@ def _binary_step(
 def _sop2(instruction: Instruction) -> Step:
     name, fields = instruction.name, instruction.fields
     codes = (fields["ssrc0"], fields["ssrc1"])
-    if name in _SOP2:
-        return _binary_step(instruction, codes, _SOP2[name])
+    if name in SOP2:
+        return _binary_step(instruction, codes, SOP2[name])
     if name in ("s_cselect_b32", "s_cselect_b64"):
         return _select(instruction, codes, 2 if name.endswith("b64") else 1)
     if name in ("s_addc_u32", "s_subb_u32"):
@@ -292,8 +116,8 @@ def _carry(instruction: Instruction, codes: tuple[int, int], *, subtract: bool) 
 
 def _sop1(instruction: Instruction) -> Step:
     name, fields = instruction.name, instruction.fields
-    if name in _SOP1:
-        words, words_d, function = _SOP1[name]
+    if name in SOP1:
+        words, words_d, function = SOP1[name]
         read = scalar_reader(fields["ssrc0"], words, instruction)
         write = scalar_writer(fields["sdst"], words_d, instruction)
 
@@ -324,10 +148,10 @@ def _sop1(instruction: Instruction) -> Step:
 
 def _save_exec(instruction: Instruction) -> Step:
     operation = instruction.name.removeprefix("s_").removesuffix("_saveexec_b64")
-    function = _BITWISE.get(operation)
+    function = BITWISE.get(operation)
     swapped = operation in ("andn1", "orn1")
     if swapped:
-        function = _BITWISE["andn2" if operation == "andn1" else "orn2"]
+        function = BITWISE["andn2" if operation == "andn1" else "orn2"]
     if function is None:
         raise unsupported(instruction)
     combine = function
@@ -417,7 +241,7 @@ def _sopc(instruction: Instruction) -> Step:
         reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"])
         return Step(instruction, run_bit, reads, _SCC_BIT)
     parts = name.split("_")
-    if parts[:2] != ["s", "cmp"] or parts[2] not in _COMPARE:
+    if parts[:2] != ["s", "cmp"] or parts[2] not in COMPARE:
         raise unsupported(instruction)
     reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"], words)
     run = _comparison(
@@ -435,7 +259,7 @@ def _comparison(
     read_a: Callable[[Wave], int],
     read_b: Callable[[Wave], int],
 ) -> Run:
-    compare = _COMPARE[relation]
+    compare = COMPARE[relation]
 
     def run(wave: Wave) -> None:
         a, b = read_a(wave), read_b(wave)
@@ -466,9 +290,9 @@ def _sopk(instruction: Instruction) -> Step:
         write_field = scalar_writer(target, 1, instruction)
         return Step(instruction, lambda wave: write_field(wave, field), 0, here)
     if name == "s_addk_i32":
-        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_add_i32"])
+        return _binary_step(_with_literal(instruction, extended), (target, 255), SOP2["s_add_i32"])
     if name == "s_mulk_i32":
-        return _binary_step(_with_literal(instruction, extended), (target, 255), _SOP2["s_mul_i32"])
+        return _binary_step(_with_literal(instruction, extended), (target, 255), SOP2["s_mul_i32"])
     if name.startswith("s_cmpk_"):
         relation, kind = name.split("_")[2:]
         value = immediate if kind == "u32" else extended

@@ -14,7 +14,7 @@ from pipeloom.emulate.decode import Instruction
 from pipeloom.emulate.findings import FindingKind
 from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import AGPR, VGPR, each_register, register_bits
-from pipeloom.emulate.salu import signed
+from pipeloom.emulate.scalar_ops import signed
 from pipeloom.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.emulate.step import Step
 from pipeloom.emulate.wave import Wave, lanes_of

@@ -35,7 +35,7 @@ from pipeloom.emulate.memory import (
 from pipeloom.emulate.operands import unsupported
 from pipeloom.emulate.pending import Counter, Pending
 from pipeloom.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
-from pipeloom.emulate.salu import signed
+from pipeloom.emulate.scalar_ops import signed
 from pipeloom.emulate.scratch import build_scratch
 from pipeloom.emulate.screening import (
     check_in_flight,
