@@ -75,6 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
             setattr(variant, name, getattr(arguments, name))
         simulation = _prepare(variant)
         trace = simulation.run(arguments.k_tiles)
+        if not trace.iterations:
+            raise SpecError(
+                f"the loop of {text} does not run for {arguments.k_tiles} K tiles, so there are no "
+                "cycles per iteration to compare",
+                hint="use a larger --k-tiles, or drop it",
+                field="k_tiles",
+            )
         verdict = verify(simulation.compiled)
         rows.append(
             compare(text, simulation.compiled, trace, verdict, elements=simulation.elements)

@@ -313,3 +313,10 @@ def test_the_example_survives_a_reader_that_leaves() -> None:
     assert b"Traceback" not in process.stderr.read()
     process.wait()
     process.stderr.close()
+
+
+def test_compare_needs_loops_that_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "ping_pong", "four_wave", "--k-tiles", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "the loop of ping_pong does not run for 2 K tiles" in said
+    assert "hint: use a larger --k-tiles" in said
