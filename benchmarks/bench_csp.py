@@ -16,12 +16,12 @@ import random
 import time
 from collections.abc import Iterator
 
-from pipeloom.graph import DepEdge, DepKind, LoopBody
-from pipeloom.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
-from pipeloom.strategies.cost import evaluate
-from pipeloom.strategies.csp import CspStrategy
-from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.strategies.interface import OrderLimits
+from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
+from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
+from pipeloom.reference.strategies.cost import evaluate
+from pipeloom.reference.strategies.csp import CspStrategy
+from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
+from pipeloom.reference.strategies.interface import OrderLimits
 
 Case = tuple[str, LoopBody, OrderLimits]
 

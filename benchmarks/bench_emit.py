@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipeloom import compile_schedule
-from pipeloom.emit import assemble, emit_kernel
-from pipeloom.schedules.four_wave import FourWaveSpec
-from pipeloom.schedules.ping_pong import PingPongSpec
-from pipeloom.schedules.single_buffer import SingleBufferSpec
-from pipeloom.schedules.spec_parts import GeometrySpec
-from pipeloom.synchronize import synchronize
-from pipeloom.trial import Launchable, run_gemm
+from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.reference.schedules.four_wave import FourWaveSpec
+from pipeloom.reference.schedules.ping_pong import PingPongSpec
+from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
+from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.sync import synchronize
+from pipeloom.write import assemble, emit_kernel
 
 T = TypeVar("T")
 BF16 = GeometrySpec(BM=256, BN=256, BK=64, MMA_K=32, elem_bytes=2)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeloom.emulate import load_code_object, run_kernel
-from pipeloom.emulate.program import build_program
+from pipeloom.judge.emulate import load_code_object, run_kernel
+from pipeloom.judge.emulate.program import build_program
 
 TILE = 256
 WAVES = 8

@@ -16,9 +16,9 @@ from functools import partial
 import numpy as np
 
 from pipeloom import build_schedule
-from pipeloom.execute import Executor, classify, execute, fully_synchronized
-from pipeloom.execute.program import prepare
-from pipeloom.kernels import kernel_for
+from pipeloom.judge.execute import Executor, classify, execute, fully_synchronized
+from pipeloom.judge.execute.program import prepare
+from pipeloom.reference.kernels import kernel_for
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
 

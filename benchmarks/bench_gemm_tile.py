@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom import CompiledSchedule, ScheduleError, build_schedule, load_spec, verify
-from pipeloom.kernels import kernel_for
-from pipeloom.modulo import Objective
-from pipeloom.pipelining import PipelinedLoop, PipeliningGoal, derive_pipeline
-from pipeloom.pipelining.costs import TileCosts
-from pipeloom.pipelining.inorder import in_order_cycles
-from pipeloom.schedules.gemm_tile import GemmTileSchedule
-from pipeloom.simulate import simulate
+from pipeloom.judge.simulate import simulate
+from pipeloom.order.modulo import Objective
+from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.pipelining import PipelinedLoop, PipeliningGoal, derive_pipeline
+from pipeloom.reference.pipelining.costs import TileCosts
+from pipeloom.reference.pipelining.inorder import in_order_cycles
+from pipeloom.reference.schedules.gemm_tile import GemmTileSchedule
 
 DEPTH_FIRST = (Objective.STAGES, Objective.BUFFERS)
 SIMULATED_TRIPS = 16

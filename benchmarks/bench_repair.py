@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeloom import Phase, build_schedule
-from pipeloom.compiler import Sync
-from pipeloom.simulate import simulate
-from pipeloom.verify import verify
+from pipeloom.judge.simulate import simulate
+from pipeloom.judge.verify import verify
+from pipeloom.reference.compiler import Sync
 
 CASES: dict[str, dict[str, Any]] = {
     "ping-pong, bf16 256x256x64": {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeloom.simulate.calibration_report import render, replace_generated
+from pipeloom.judge.simulate.calibration_report import render, replace_generated
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance-model.md"
 

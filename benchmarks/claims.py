@@ -24,10 +24,10 @@ from pipeloom import (
     synchronize,
     verify,
 )
-from pipeloom.ops import Phase
-from pipeloom.report.comparison import Comparison, compare
-from pipeloom.simulate import simulate
-from pipeloom.targets.chips import machine_for
+from pipeloom.judge.simulate import simulate
+from pipeloom.machine.chips import machine_for
+from pipeloom.reference.ops import Phase
+from pipeloom.show.comparison import Comparison, compare
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "claims.md"
 K_TILES = 32

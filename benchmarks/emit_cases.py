@@ -11,25 +11,25 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from pipeloom import compile_schedule
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.declare import PipelineSchedule
-from pipeloom.emit import (
+from pipeloom.errors import OrderError
+from pipeloom.judge.verify import verify
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.mi355x import mi355x_single_buffer_target
+from pipeloom.reference.schedules.four_wave import FourWaveSpec
+from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
+from pipeloom.reference.schedules.ping_pong import PingPongSpec
+from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
+from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.write import (
     EmittedKernel,
     chip_for,
     emit_kernel,
     single_buffer_costs,
     single_buffer_geometry,
 )
-from pipeloom.emit.gate import Judge
-from pipeloom.errors import OrderError
-from pipeloom.geometry import KernelGeometry
-from pipeloom.schedules.four_wave import FourWaveSpec
-from pipeloom.schedules.gemm_tile import GemmTileSpec, TileSpec
-from pipeloom.schedules.ping_pong import PingPongSpec
-from pipeloom.schedules.single_buffer import SingleBufferSchedule
-from pipeloom.schedules.spec_parts import GeometrySpec
-from pipeloom.targets.mi355x import mi355x_single_buffer_target
-from pipeloom.verify import verify
+from pipeloom.write.gate import Judge
 
 K_STEPS = 2
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1}

@@ -31,9 +31,9 @@ from benchmarks.emit_cases import Case, cases, output_cases, weakened_cases
 from benchmarks.emit_mutants import Tally, weaken
 from benchmarks.evidence_page import Row, Table, cell, write_page
 
-from pipeloom.emit import assemble
+from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.errors import ScheduleError
-from pipeloom.trial import Data, Launchable, run_gemm
+from pipeloom.write import assemble
 
 RAGGED = (5, 3)
 NORMAL_SEED = 2
@@ -317,10 +317,10 @@ class MutantsPage:
             "## Order",
             "",
             "That what runs is the schedule, entry by entry, is tested apart from this: "
-            "`tests/unit/emit/test_emitted_order.py` and `test_bytes_are_the_schedule` in "
-            "`tests/unit/emit/test_emit_gemm_tile.py` decode the assembled bytes and compare every "
-            "load, LDS access, matrix instruction, wait (with its count), barrier and priority "
-            "with the schedule's entries.",
+            "`tests/unit/write/test_emitted_order.py` and `test_bytes_are_the_schedule` in "
+            "`tests/unit/write/test_emit_gemm_tile.py` decode the assembled bytes and compare "
+            "every load, LDS access, matrix instruction, wait (with its count), barrier and "
+            "priority with the schedule's entries.",
         ]
         return "\n".join(lines) + "\n"
 

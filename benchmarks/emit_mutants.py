@@ -17,16 +17,16 @@ from unittest.mock import patch
 
 from benchmarks.emit_cases import Case
 
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit import assemble
-from pipeloom.emulate.lds import LocalMemory
-from pipeloom.kernels import Kernel, kernel_for
-from pipeloom.trial import Launchable, run_gemm
-from pipeloom.verify import Status, verify
-from pipeloom.verify.findings import FindingKind, Place
-from pipeloom.verify.obligations import Hazard, check_run
-from pipeloom.verify.run import build_run
-from pipeloom.weaken import weakenings
+from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.findings import FindingKind, Place
+from pipeloom.judge.verify.obligations import Hazard, check_run
+from pipeloom.judge.verify.run import build_run
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.reference.weaken import weakenings
+from pipeloom.write import assemble
 
 TRIPS = (2, 0, 1)
 

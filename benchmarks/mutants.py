@@ -26,8 +26,7 @@ from time import perf_counter
 from typing import Any
 
 from pipeloom import CompiledSchedule, OpDesc, ScheduleEntry, build_schedule, load_spec
-from pipeloom.compiler import compile_schedule
-from pipeloom.execute import (
+from pipeloom.judge.execute import (
     Execution,
     Land,
     Moment,
@@ -38,10 +37,11 @@ from pipeloom.execute import (
     sample_mutants,
     thinned,
 )
-from pipeloom.kernels import kernel_for
-from pipeloom.ops import KOffsetKind, OpRole, Phase, ResourceKind
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import Finding, Status, Verdict, verify
+from pipeloom.judge.verify import Finding, Status, Verdict, verify
+from pipeloom.reference.compiler import compile_schedule
+from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind
+from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "schedules.jsonl.gz"
 DENSE_CASES = (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeloom.wait_states import RULES, Rule, Target
-from pipeloom.wait_states.mnemonics import Matrix, Traits, Unit
+from pipeloom.judge.wait_states import RULES, Rule, Target
+from pipeloom.judge.wait_states.mnemonics import Matrix, Traits, Unit
 
 PAGE = Path(__file__).parent / "wait-states.md"
 
 HEAD = """# Wait states
 
 What software must leave between two instructions on gfx942 and gfx950, because no interlock does
-(`pipeloom.wait_states`). One instruction is one wait state, `s_nop n` is n + 1. This page is made
-from the table by `docs/make_wait_states.py`.
+(`pipeloom.judge.wait_states`). One instruction is one wait state, `s_nop n` is n + 1. This page is
+made from the table by `docs/make_wait_states.py`.
 
 Matrix instructions are told apart by kind and passes of four cycles: XDL with 2, 4, 8, 16 passes;
 SGEMM (f32 operands) with 2, 8, 16; DGEMM 4x4x4 with 4, DGEMM 16x16x4 with 8 (gfx942) or 16

@@ -13,8 +13,20 @@ from __future__ import annotations
 import numpy as np
 
 from pipeloom import OpDesc, OpRole, Phase, ScheduleConfig, mi355x_single_buffer
-from pipeloom.compiled import Certificate, CompiledSchedule, ScheduleEntry
-from pipeloom.emit import (
+from pipeloom.judge.emulate import load_code_object, run_kernel
+from pipeloom.reference.compiled import Certificate, CompiledSchedule, ScheduleEntry
+from pipeloom.reference.kernels import (
+    Accumulator,
+    Counter,
+    Effect,
+    Kernel,
+    Register,
+    Step,
+    WalkBuilder,
+)
+from pipeloom.reference.ops import KOffsetKind
+from pipeloom.sync import synchronize
+from pipeloom.write import (
     Argument,
     Code,
     EmitRequest,
@@ -26,13 +38,9 @@ from pipeloom.emit import (
     assemble,
     emit_kernel,
 )
-from pipeloom.emit.allocate import SETUP, STORE, Value, allocate
-from pipeloom.emit.isa import Bank, sgpr
-from pipeloom.emit.plan import register_lifetimes
-from pipeloom.emulate import load_code_object, run_kernel
-from pipeloom.kernels import Accumulator, Counter, Effect, Kernel, Register, Step, WalkBuilder
-from pipeloom.ops import KOffsetKind
-from pipeloom.synchronize import synchronize
+from pipeloom.write.allocate import SETUP, STORE, Value, allocate
+from pipeloom.write.isa import Bank, sgpr
+from pipeloom.write.plan import register_lifetimes
 
 LOAD, ADD = 0, 1
 LANES, WORDS = 64, 4

@@ -10,8 +10,8 @@ from enum import IntEnum
 from rich.console import Console
 
 import pipeloom as pl
-from pipeloom.kernels.grid import GridKernel
-from pipeloom.report.terminal import render_schedule
+from pipeloom.reference.kernels.grid import GridKernel
+from pipeloom.show.terminal import render_schedule
 
 
 class Tag(IntEnum):

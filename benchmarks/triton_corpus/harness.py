@@ -24,7 +24,7 @@ import triton
 from benchmarks.triton_corpus.numbers import Array, decode
 from triton.backends.compiler import GPUTarget
 
-from pipeloom.emulate import CodeObject, RunResult, load_code_object, run_kernel
+from pipeloom.judge.emulate import CodeObject, RunResult, load_code_object, run_kernel
 
 ARCHS = ("gfx942", "gfx950")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
 
 Array = npt.NDArray[Any]
 

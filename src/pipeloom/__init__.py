@@ -4,8 +4,8 @@ from pipeloom import DeclarativeSchedule, compile_schedule
 compiled = compile_schedule(DeclarativeSchedule(lgkm_a=8, lgkm_b=4))
 
 Names are imported when first used, so that ``import pipeloom`` and ``pipeloom --help`` are quick.
-``synchronize`` and ``verify`` come at once: they are also the names of packages, and importing one
-of these later would put the package where the function belongs.
+``_HOMES`` says which there are and where they live; the imports below it tell type checkers
+the same, and a test holds the two together.
 """
 
 from __future__ import annotations
@@ -13,99 +13,29 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import verify
-
-if TYPE_CHECKING:
-    from pipeloom.blocks import MMABlockSpec, PipelineProgram, emit_minimal_barrier_block
-    from pipeloom.compiled import Certificate, CompiledSchedule, ScheduleEntry
-    from pipeloom.compiler import compile_schedule
-    from pipeloom.config import (
-        BarrierStrategy,
-        BlockSizing,
-        FragOrder,
-        LoadStrategy,
-        LoopCarriedSpec,
-        PipelineConfig,
-        ScheduleConfig,
-        SchedulingStrategy,
-        TargetProfile,
-        WaitStrategy,
-        WarpStaggerRule,
-    )
-    from pipeloom.costs import OpCost, TargetCostModel, annotate_ops
-    from pipeloom.declare import PipelineSchedule
-    from pipeloom.edges import (
-        EdgeRule,
-        derive_cross_stage_rotation_edges,
-        derive_edges_from_ops,
-        double_buffer_edge_rules,
-        filter_spurious_cross_stage_flow,
-        single_buffer_edge_rules,
-    )
-    from pipeloom.emitted_stream import simulate_emitted
-    from pipeloom.errors import (
-        ConfigError,
-        GraphError,
-        InternalError,
-        OrderError,
-        ScheduleError,
-        SpecError,
-        StructureError,
-    )
-    from pipeloom.geometry import KernelGeometry, derive_safe_max_globals
-    from pipeloom.graph import DepEdge, DepKind, LoopBody
-    from pipeloom.hints import AMDScheduleHints, append_amd_hints
-    from pipeloom.ops import (
-        KOffsetKind,
-        OpDesc,
-        OpRole,
-        OpTag,
-        Phase,
-        PipelineBody,
-        ResourceKind,
-    )
-    from pipeloom.phases import derive_epilogue_from_program, derive_prologue_from_program
-    from pipeloom.program import build_kernel_program
-    from pipeloom.reorder import (
-        double_buffer_reorder,
-        mma_block_interleave,
-        optimize_within_barriers,
-        single_buffer_reorder,
-    )
-    from pipeloom.schedules.four_wave import Pipeline4Wave
-    from pipeloom.schedules.gemm_tile import GemmTileSchedule
-    from pipeloom.schedules.ping_pong import DeclarativeSchedule
-    from pipeloom.schedules.single_buffer import SingleBufferSchedule
-    from pipeloom.spec import build_schedule, load_spec
-    from pipeloom.strategies import Ordering, OrderLimits, Strategy
-    from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
-    from pipeloom.strategies.csp import (
-        CspStrategy,
-        optimal_schedule,
-        optimal_schedule_with_halves,
-    )
-    from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
-    from pipeloom.structure import verify_schedule
-    from pipeloom.targets.mi355x import (
-        MatmulTag,
-        SingleBufferTag,
-        mi355x_cost_model,
-        mi355x_double_buffer,
-        mi355x_single_buffer,
-        mi355x_single_buffer_cost_model,
-        mi355x_single_buffer_target,
-        mi355x_target,
-    )
-    from pipeloom.tile import GemmTile
-    from pipeloom.verify import Verdict
-    from pipeloom.waits import derive_drain_mask, derive_waits_from_blocks
+__version__ = "0.1.0"
 
 _HOMES = {
-    "pipeloom.blocks": ("MMABlockSpec", "PipelineProgram", "emit_minimal_barrier_block"),
-    "pipeloom.compiled": ("Certificate", "CompiledSchedule", "ScheduleEntry"),
-    "pipeloom.compiler": ("compile_schedule",),
-    "pipeloom.config": (
+    "pipeloom.errors": (
+        "ConfigError",
+        "GraphError",
+        "InternalError",
+        "OrderError",
+        "ScheduleError",
+        "SpecError",
+        "StructureError",
+    ),
+    "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
+    "pipeloom.judge.execute": ("execute",),
+    "pipeloom.judge.simulate": ("simulate", "simulate_stream"),
+    "pipeloom.judge.verify": ("Verdict", "verify"),
+    "pipeloom.lift": ("simulate_emitted",),
+    "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
+    "pipeloom.reference.block_program": ("build_kernel_program",),
+    "pipeloom.reference.blocks": ("MMABlockSpec", "PipelineProgram", "emit_minimal_barrier_block"),
+    "pipeloom.reference.compiled": ("Certificate", "CompiledSchedule", "ScheduleEntry"),
+    "pipeloom.reference.compiler": ("compile_schedule",),
+    "pipeloom.reference.config": (
         "BarrierStrategy",
         "BlockSizing",
         "FragOrder",
@@ -118,9 +48,9 @@ _HOMES = {
         "WaitStrategy",
         "WarpStaggerRule",
     ),
-    "pipeloom.costs": ("OpCost", "TargetCostModel", "annotate_ops"),
-    "pipeloom.declare": ("PipelineSchedule",),
-    "pipeloom.edges": (
+    "pipeloom.reference.costs": ("OpCost", "TargetCostModel", "annotate_ops"),
+    "pipeloom.reference.declaration": ("PipelineSchedule",),
+    "pipeloom.reference.edges": (
         "EdgeRule",
         "derive_cross_stage_rotation_edges",
         "derive_edges_from_ops",
@@ -128,48 +58,10 @@ _HOMES = {
         "filter_spurious_cross_stage_flow",
         "single_buffer_edge_rules",
     ),
-    "pipeloom.emitted_stream": ("simulate_emitted",),
-    "pipeloom.errors": (
-        "ConfigError",
-        "GraphError",
-        "InternalError",
-        "OrderError",
-        "ScheduleError",
-        "SpecError",
-        "StructureError",
-    ),
-    "pipeloom.geometry": ("KernelGeometry", "derive_safe_max_globals"),
-    "pipeloom.graph": ("DepEdge", "DepKind", "LoopBody"),
-    "pipeloom.hints": ("AMDScheduleHints", "append_amd_hints"),
-    "pipeloom.ops": (
-        "KOffsetKind",
-        "OpDesc",
-        "OpRole",
-        "OpTag",
-        "Phase",
-        "PipelineBody",
-        "ResourceKind",
-    ),
-    "pipeloom.phases": ("derive_epilogue_from_program", "derive_prologue_from_program"),
-    "pipeloom.program": ("build_kernel_program",),
-    "pipeloom.reorder": (
-        "double_buffer_reorder",
-        "mma_block_interleave",
-        "optimize_within_barriers",
-        "single_buffer_reorder",
-    ),
-    "pipeloom.schedules.four_wave": ("Pipeline4Wave",),
-    "pipeloom.schedules.gemm_tile": ("GemmTileSchedule",),
-    "pipeloom.tile": ("GemmTile",),
-    "pipeloom.schedules.ping_pong": ("DeclarativeSchedule",),
-    "pipeloom.schedules.single_buffer": ("SingleBufferSchedule",),
-    "pipeloom.spec": ("build_schedule", "load_spec"),
-    "pipeloom.strategies": ("Ordering", "OrderLimits", "Strategy"),
-    "pipeloom.strategies.cost": ("Evaluation", "evaluate", "lower_bound"),
-    "pipeloom.strategies.csp": ("CspStrategy", "optimal_schedule", "optimal_schedule_with_halves"),
-    "pipeloom.strategies.greedy": ("greedy_schedule", "simple_greedy"),
-    "pipeloom.structure": ("verify_schedule",),
-    "pipeloom.targets.mi355x": (
+    "pipeloom.reference.geometry": ("KernelGeometry", "derive_safe_max_globals"),
+    "pipeloom.reference.graph": ("DepEdge", "DepKind", "LoopBody"),
+    "pipeloom.reference.hints": ("AMDScheduleHints", "append_amd_hints"),
+    "pipeloom.reference.mi355x": (
         "MatmulTag",
         "SingleBufferTag",
         "mi355x_cost_model",
@@ -179,104 +71,180 @@ _HOMES = {
         "mi355x_single_buffer_target",
         "mi355x_target",
     ),
-    "pipeloom.verify": ("Verdict",),
-    "pipeloom.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
+    "pipeloom.reference.ops": (
+        "KOffsetKind",
+        "OpDesc",
+        "OpRole",
+        "OpTag",
+        "Phase",
+        "PipelineBody",
+        "ResourceKind",
+    ),
+    "pipeloom.reference.phases": ("derive_epilogue_from_program", "derive_prologue_from_program"),
+    "pipeloom.reference.reorder": (
+        "double_buffer_reorder",
+        "mma_block_interleave",
+        "optimize_within_barriers",
+        "single_buffer_reorder",
+    ),
+    "pipeloom.reference.schedules.four_wave": ("Pipeline4Wave",),
+    "pipeloom.reference.schedules.gemm_tile": ("GemmTileSchedule",),
+    "pipeloom.reference.schedules.ping_pong": ("DeclarativeSchedule",),
+    "pipeloom.reference.schedules.single_buffer": ("SingleBufferSchedule",),
+    "pipeloom.reference.spec": ("build_schedule", "load_spec"),
+    "pipeloom.reference.strategies": ("OrderLimits", "Ordering", "Strategy"),
+    "pipeloom.reference.strategies.cost": ("Evaluation", "evaluate", "lower_bound"),
+    "pipeloom.reference.strategies.csp": (
+        "CspStrategy",
+        "optimal_schedule",
+        "optimal_schedule_with_halves",
+    ),
+    "pipeloom.reference.strategies.greedy": ("greedy_schedule", "simple_greedy"),
+    "pipeloom.reference.structure": ("verify_schedule",),
+    "pipeloom.reference.tile": ("GemmTile",),
+    "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
+    "pipeloom.sync": ("synchronize",),
+    "pipeloom.write": ("assemble", "emit_kernel"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__version__ = "0.1.0"
+__all__ = sorted(_HOME_OF)
 
-__all__ = [
-    "AMDScheduleHints",
-    "BarrierStrategy",
-    "BlockSizing",
-    "Certificate",
-    "CompiledSchedule",
-    "ConfigError",
-    "CspStrategy",
-    "DeclarativeSchedule",
-    "DepEdge",
-    "DepKind",
-    "EdgeRule",
-    "Evaluation",
-    "FragOrder",
-    "GemmTile",
-    "GemmTileSchedule",
-    "GraphError",
-    "InternalError",
-    "KOffsetKind",
-    "KernelGeometry",
-    "LoadStrategy",
-    "LoopBody",
-    "LoopCarriedSpec",
-    "MMABlockSpec",
-    "MatmulTag",
-    "OpCost",
-    "OpDesc",
-    "OpRole",
-    "OpTag",
-    "OrderError",
-    "OrderLimits",
-    "Ordering",
-    "Phase",
-    "Pipeline4Wave",
-    "PipelineBody",
-    "PipelineConfig",
-    "PipelineProgram",
-    "PipelineSchedule",
-    "ResourceKind",
-    "ScheduleConfig",
-    "ScheduleEntry",
-    "ScheduleError",
-    "SchedulingStrategy",
-    "SingleBufferSchedule",
-    "SingleBufferTag",
-    "SpecError",
-    "Strategy",
-    "StructureError",
-    "TargetCostModel",
-    "TargetProfile",
-    "Verdict",
-    "WaitStrategy",
-    "WarpStaggerRule",
-    "annotate_ops",
-    "append_amd_hints",
-    "build_kernel_program",
-    "build_schedule",
-    "compile_schedule",
-    "derive_cross_stage_rotation_edges",
-    "derive_drain_mask",
-    "derive_edges_from_ops",
-    "derive_epilogue_from_program",
-    "derive_prologue_from_program",
-    "derive_safe_max_globals",
-    "derive_waits_from_blocks",
-    "double_buffer_edge_rules",
-    "double_buffer_reorder",
-    "emit_minimal_barrier_block",
-    "evaluate",
-    "filter_spurious_cross_stage_flow",
-    "greedy_schedule",
-    "load_spec",
-    "lower_bound",
-    "mi355x_cost_model",
-    "mi355x_double_buffer",
-    "mi355x_single_buffer",
-    "mi355x_single_buffer_cost_model",
-    "mi355x_single_buffer_target",
-    "mi355x_target",
-    "mma_block_interleave",
-    "optimal_schedule",
-    "optimal_schedule_with_halves",
-    "optimize_within_barriers",
-    "simple_greedy",
-    "simulate_emitted",
-    "single_buffer_edge_rules",
-    "single_buffer_reorder",
-    "synchronize",
-    "verify",
-    "verify_schedule",
-]
+if TYPE_CHECKING:
+    # isort: off
+    from pipeloom.errors import (
+        ConfigError as ConfigError,
+        GraphError as GraphError,
+        InternalError as InternalError,
+        OrderError as OrderError,
+        ScheduleError as ScheduleError,
+        SpecError as SpecError,
+        StructureError as StructureError,
+    )
+    from pipeloom.judge.emulate import (
+        load_code_object as load_code_object,
+        run_kernel as run_kernel,
+    )
+    from pipeloom.judge.execute import execute as execute
+    from pipeloom.judge.simulate import simulate as simulate, simulate_stream as simulate_stream
+    from pipeloom.judge.verify import Verdict as Verdict, verify as verify
+    from pipeloom.lift import simulate_emitted as simulate_emitted
+    from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
+    from pipeloom.reference.block_program import build_kernel_program as build_kernel_program
+    from pipeloom.reference.blocks import (
+        MMABlockSpec as MMABlockSpec,
+        PipelineProgram as PipelineProgram,
+        emit_minimal_barrier_block as emit_minimal_barrier_block,
+    )
+    from pipeloom.reference.compiled import (
+        Certificate as Certificate,
+        CompiledSchedule as CompiledSchedule,
+        ScheduleEntry as ScheduleEntry,
+    )
+    from pipeloom.reference.compiler import compile_schedule as compile_schedule
+    from pipeloom.reference.config import (
+        BarrierStrategy as BarrierStrategy,
+        BlockSizing as BlockSizing,
+        FragOrder as FragOrder,
+        LoadStrategy as LoadStrategy,
+        LoopCarriedSpec as LoopCarriedSpec,
+        PipelineConfig as PipelineConfig,
+        ScheduleConfig as ScheduleConfig,
+        SchedulingStrategy as SchedulingStrategy,
+        TargetProfile as TargetProfile,
+        WaitStrategy as WaitStrategy,
+        WarpStaggerRule as WarpStaggerRule,
+    )
+    from pipeloom.reference.costs import (
+        OpCost as OpCost,
+        TargetCostModel as TargetCostModel,
+        annotate_ops as annotate_ops,
+    )
+    from pipeloom.reference.declaration import PipelineSchedule as PipelineSchedule
+    from pipeloom.reference.edges import (
+        EdgeRule as EdgeRule,
+        derive_cross_stage_rotation_edges as derive_cross_stage_rotation_edges,
+        derive_edges_from_ops as derive_edges_from_ops,
+        double_buffer_edge_rules as double_buffer_edge_rules,
+        filter_spurious_cross_stage_flow as filter_spurious_cross_stage_flow,
+        single_buffer_edge_rules as single_buffer_edge_rules,
+    )
+    from pipeloom.reference.geometry import (
+        KernelGeometry as KernelGeometry,
+        derive_safe_max_globals as derive_safe_max_globals,
+    )
+    from pipeloom.reference.graph import (
+        DepEdge as DepEdge,
+        DepKind as DepKind,
+        LoopBody as LoopBody,
+    )
+    from pipeloom.reference.hints import (
+        AMDScheduleHints as AMDScheduleHints,
+        append_amd_hints as append_amd_hints,
+    )
+    from pipeloom.reference.mi355x import (
+        MatmulTag as MatmulTag,
+        SingleBufferTag as SingleBufferTag,
+        mi355x_cost_model as mi355x_cost_model,
+        mi355x_double_buffer as mi355x_double_buffer,
+        mi355x_single_buffer as mi355x_single_buffer,
+        mi355x_single_buffer_cost_model as mi355x_single_buffer_cost_model,
+        mi355x_single_buffer_target as mi355x_single_buffer_target,
+        mi355x_target as mi355x_target,
+    )
+    from pipeloom.reference.ops import (
+        KOffsetKind as KOffsetKind,
+        OpDesc as OpDesc,
+        OpRole as OpRole,
+        OpTag as OpTag,
+        Phase as Phase,
+        PipelineBody as PipelineBody,
+        ResourceKind as ResourceKind,
+    )
+    from pipeloom.reference.phases import (
+        derive_epilogue_from_program as derive_epilogue_from_program,
+        derive_prologue_from_program as derive_prologue_from_program,
+    )
+    from pipeloom.reference.reorder import (
+        double_buffer_reorder as double_buffer_reorder,
+        mma_block_interleave as mma_block_interleave,
+        optimize_within_barriers as optimize_within_barriers,
+        single_buffer_reorder as single_buffer_reorder,
+    )
+    from pipeloom.reference.schedules.four_wave import Pipeline4Wave as Pipeline4Wave
+    from pipeloom.reference.schedules.gemm_tile import GemmTileSchedule as GemmTileSchedule
+    from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule as DeclarativeSchedule
+    from pipeloom.reference.schedules.single_buffer import (
+        SingleBufferSchedule as SingleBufferSchedule,
+    )
+    from pipeloom.reference.spec import build_schedule as build_schedule, load_spec as load_spec
+    from pipeloom.reference.strategies import (
+        Ordering as Ordering,
+        OrderLimits as OrderLimits,
+        Strategy as Strategy,
+    )
+    from pipeloom.reference.strategies.cost import (
+        Evaluation as Evaluation,
+        evaluate as evaluate,
+        lower_bound as lower_bound,
+    )
+    from pipeloom.reference.strategies.csp import (
+        CspStrategy as CspStrategy,
+        optimal_schedule as optimal_schedule,
+        optimal_schedule_with_halves as optimal_schedule_with_halves,
+    )
+    from pipeloom.reference.strategies.greedy import (
+        greedy_schedule as greedy_schedule,
+        simple_greedy as simple_greedy,
+    )
+    from pipeloom.reference.structure import verify_schedule as verify_schedule
+    from pipeloom.reference.tile import GemmTile as GemmTile
+    from pipeloom.reference.waits import (
+        derive_drain_mask as derive_drain_mask,
+        derive_waits_from_blocks as derive_waits_from_blocks,
+    )
+    from pipeloom.sync import synchronize as synchronize
+    from pipeloom.write import assemble as assemble, emit_kernel as emit_kernel
 
 
 def __getattr__(name: str) -> object:

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pipeloom.config import UNLIMITED_VGPR
 from pipeloom.errors import OrderError
-from pipeloom.graph import DepEdge, LoopBody
-from pipeloom.ops import OpDesc, OpRole, ResourceKind
-from pipeloom.strategies.bounds import Job, preemptive_bound
-from pipeloom.strategies.budget import Budget
-from pipeloom.strategies.cost import Evaluation, evaluate, lower_bound
-from pipeloom.strategies.csp import CspStrategy
-from pipeloom.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.strategies.interface import OrderLimits
-from pipeloom.strategies.registers import Registers
-from pipeloom.strategies.search import Search
-from pipeloom.strategies.tables import NEVER, Tables
+from pipeloom.reference.config import UNLIMITED_VGPR
+from pipeloom.reference.graph import DepEdge, LoopBody
+from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
+from pipeloom.reference.strategies.bounds import Job, preemptive_bound
+from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.cost import Evaluation, evaluate, lower_bound
+from pipeloom.reference.strategies.csp import CspStrategy
+from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
+from pipeloom.reference.strategies.interface import OrderLimits
+from pipeloom.reference.strategies.registers import Registers
+from pipeloom.reference.strategies.search import Search
+from pipeloom.reference.strategies.tables import NEVER, Tables
 
 KINDS = (
     (ResourceKind.MMA_UNIT, OpRole.COMPUTE),

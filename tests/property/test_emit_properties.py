@@ -7,10 +7,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.emit import CHIPS, Code, check_hazards, insert_wait_states
-from pipeloom.emit.allocate import Value, allocate
-from pipeloom.emit.faults import RegisterLimitError
-from pipeloom.emit.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, Operand, agpr, sgpr, vgpr
+from pipeloom.write import CHIPS, Code, check_hazards, insert_wait_states
+from pipeloom.write.allocate import Value, allocate
+from pipeloom.write.faults import RegisterLimitError
+from pipeloom.write.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, Operand, agpr, sgpr, vgpr
 
 
 def random_program(seed: int, length: int, loop: bool) -> Code:

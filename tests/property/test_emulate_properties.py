@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.emulate import Instruction
-from pipeloom.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
-from pipeloom.emulate.lds import LocalMemory
-from pipeloom.emulate.memory import GlobalMemory
-from pipeloom.emulate.metadata import parse_metadata
-from pipeloom.emulate.pending import Counter
-from pipeloom.emulate.wave import lanes_of, mask_of
+from pipeloom.judge.emulate import Instruction
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
+from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.metadata import parse_metadata
+from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.wave import lanes_of, mask_of
 
 INSTRUCTION = Instruction(0, 8, "test", "DS", "", {})
 FLOAT8 = st.sampled_from(["e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeloom import build_schedule
-from pipeloom.execute import (
+from pipeloom.judge.execute import (
     ORDERS,
     TIMINGS,
     Executor,

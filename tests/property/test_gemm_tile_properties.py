@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeloom import build_schedule, verify
-from pipeloom.execute import ORDERS, execute, operands
-from pipeloom.kernels import kernel_for
-from pipeloom.verify import Status
+from pipeloom.judge.execute import ORDERS, execute, operands
+from pipeloom.judge.verify import Status
+from pipeloom.reference.kernels import kernel_for
 
 COMMON = settings(
     deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=18

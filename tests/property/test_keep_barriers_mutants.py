@@ -14,9 +14,9 @@ from functools import cache
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, OrderError, Phase, ScheduleEntry, build_schedule
-from pipeloom.ops import OpRole, OpTag
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import verify
+from pipeloom.judge.verify import verify
+from pipeloom.reference.ops import OpRole, OpTag
+from pipeloom.sync import synchronize
 
 DRAIN = (OpDesc.wait_vm(0), OpDesc.wait_lgkm(0))
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.modulo import ModuloProblem, check_modulo, expand_modulo, explain_ii, solve_modulo
-from pipeloom.modulo.core import Structure
-from pipeloom.modulo.generate import Shape, random_problem
-from pipeloom.modulo.listing import list_schedule
+from pipeloom.order.modulo import (
+    ModuloProblem,
+    check_modulo,
+    expand_modulo,
+    explain_ii,
+    solve_modulo,
+)
+from pipeloom.order.modulo.core import Structure
+from pipeloom.order.modulo.generate import Shape, random_problem
+from pipeloom.order.modulo.listing import list_schedule
 
 SHAPES = st.builds(
     Shape,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.execute import sample_mutants
+from pipeloom.judge.execute import sample_mutants
 
 _SCRIPT = Path(__file__).parents[2] / "benchmarks" / "mutants.py"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.simulate import Instruction, Kind, WaveProgram, simulate_programs
-from pipeloom.targets.gfx942 import GFX942
-from pipeloom.targets.gfx950 import GFX950
-from pipeloom.targets.machine import Machine
+from pipeloom.judge.simulate import Instruction, Kind, WaveProgram, simulate_programs
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.machine import Machine
 
 
 @dataclass

@@ -8,9 +8,17 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.simulate import Cause, Event, Kind, Trace, costs, simulate_programs, simulate_stream
-from pipeloom.simulate.instruction import WaveProgram
-from pipeloom.targets.chips import machine_for
+from pipeloom.judge.simulate import (
+    Cause,
+    Event,
+    Kind,
+    Trace,
+    costs,
+    simulate_programs,
+    simulate_stream,
+)
+from pipeloom.judge.simulate.instruction import WaveProgram
+from pipeloom.machine.chips import machine_for
 
 WORDS = "M2 M5 R R3 T2 W G G2 V V3 X P S N N(2) wl0 wl3 wv0 wv2 wv4+wl1 B branch prio(1) prio(0)"
 

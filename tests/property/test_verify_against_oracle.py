@@ -20,10 +20,18 @@ from pathlib import Path
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
-from pipeloom.kernels import Accumulator, Counter, Effect, Kernel, Region, Register, kernel_for
-from pipeloom.ops import OpTag
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import Replay, Status, verify
+from pipeloom.judge.verify import Replay, Status, verify
+from pipeloom.reference.kernels import (
+    Accumulator,
+    Counter,
+    Effect,
+    Kernel,
+    Region,
+    Register,
+    kernel_for,
+)
+from pipeloom.reference.ops import OpTag
+from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 Value = tuple[int | None, ...]

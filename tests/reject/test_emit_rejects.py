@@ -9,8 +9,17 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pipeloom import compile_schedule
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit import (
+from pipeloom.errors import InternalError
+from pipeloom.judge.verify import Status
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.kernels import Kernel
+from pipeloom.reference.schedules.four_wave import FourWaveSpec
+from pipeloom.reference.schedules.ping_pong import PingPongSpec
+from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
+from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.sync import synchronize
+from pipeloom.write import (
     AssemblyError,
     EmitError,
     GateError,
@@ -23,17 +32,8 @@ from pipeloom.emit import (
     layout_for,
     single_buffer_geometry,
 )
-from pipeloom.emit.gemm.tile import bit_weights
-from pipeloom.emit.isa import instruction, vgpr
-from pipeloom.errors import InternalError
-from pipeloom.geometry import KernelGeometry
-from pipeloom.kernels import Kernel
-from pipeloom.schedules.four_wave import FourWaveSpec
-from pipeloom.schedules.ping_pong import PingPongSpec
-from pipeloom.schedules.single_buffer import SingleBufferSpec
-from pipeloom.schedules.spec_parts import GeometrySpec
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import Status
+from pipeloom.write.gemm.tile import bit_weights
+from pipeloom.write.isa import instruction, vgpr
 
 TILE = GeometrySpec(BM=128, BN=128, BK=64, MMA_K=32, elem_bytes=2)
 

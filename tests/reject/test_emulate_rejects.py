@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.emulate import (
+from pipeloom.judge.emulate import (
     CodeObjectError,
     EmulateError,
     Kernel,
@@ -20,7 +20,7 @@ from pipeloom.emulate import (
     load_code_object,
     run_kernel,
 )
-from pipeloom.emulate.metadata import parse_metadata
+from pipeloom.judge.emulate.metadata import parse_metadata
 
 S_ENDPGM = struct.pack("<I", 0xBF810000)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, build_schedule
-from pipeloom.execute import (
+from pipeloom.judge.execute import (
     Hold,
     Land,
     Moment,
@@ -21,8 +21,8 @@ from pipeloom.execute import (
     replay,
     sample_mutants,
 )
-from pipeloom.kernels import FourWaveKernel, LdsRead, Part, Region, Step
-from pipeloom.kernels.interface import Effect
+from pipeloom.reference.kernels import FourWaveKernel, LdsRead, Part, Region, Step
+from pipeloom.reference.kernels.interface import Effect
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pipeloom import (
     compile_schedule,
     mi355x_target,
 )
-from pipeloom.schedules.four_wave import four_wave_config
+from pipeloom.reference.schedules.four_wave import four_wave_config
 
 
 class Bootstrapped(DeclarativeSchedule):

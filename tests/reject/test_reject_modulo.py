@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.errors import ConfigError, GraphError, OrderError, ScheduleError, SpecError
-from pipeloom.modulo import (
+from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeloom.errors import ConfigError, InternalError, ScheduleError
-from pipeloom.simulate import (
+from pipeloom.judge.simulate import (
     Instruction,
     Kind,
     StreamError,
@@ -16,12 +16,12 @@ from pipeloom.simulate import (
     simulate_programs,
     simulate_stream,
 )
-from pipeloom.simulate.bank_conflicts import bank_conflict
-from pipeloom.simulate.calibration_report import replace_generated
-from pipeloom.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
-from pipeloom.targets.chips import machine_for
-from pipeloom.targets.gfx942 import GFX942
-from pipeloom.targets.gfx950 import GFX950
+from pipeloom.judge.simulate.bank_conflicts import bank_conflict
+from pipeloom.judge.simulate.calibration_report import replace_generated
+from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
+from pipeloom.machine.chips import machine_for
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
 
 NAN, INF = float("nan"), float("inf")
 DIGITS = "9" * 5000  # more than Python converts to an int

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import pipeloom as pl
-from pipeloom.execute import dry_run
-from pipeloom.ops import OpTag
+from pipeloom.judge.execute import dry_run
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.ops import OpTag
 
 OWN = Path(__file__).parents[2] / "examples" / "own_schedule.py"
 
@@ -22,7 +23,7 @@ def test_own_schedule_prints_two_proofs(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("sync", ["reference", "proven", "repaired"])
-def test_own_schedule_computes_right(sync: pl.compiler.Sync) -> None:
+def test_own_schedule_computes_right(sync: Sync) -> None:
     schedule = runpy.run_path(str(OWN))["QkvProjection"]()
     compiled = pl.compile_schedule(schedule, sync=sync)
     kernel = schedule.kernel(compiled)
@@ -33,7 +34,7 @@ def test_own_schedule_computes_right(sync: pl.compiler.Sync) -> None:
 def test_own_schedule_saves_barriers_when_proven() -> None:
     schedule = runpy.run_path(str(OWN))["QkvProjection"]()
 
-    def barriers(sync: pl.compiler.Sync) -> int:
+    def barriers(sync: Sync) -> int:
         kernel = pl.compile_schedule(schedule, sync=sync).kernel
         return sum(entry.op.tag == OpTag.BARRIER for entry in kernel)
 

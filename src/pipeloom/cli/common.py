@@ -19,11 +19,11 @@ from typing import Any, get_args
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, say_arch_unused, with_tile
 from pipeloom.cli.usage import UsageError
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.spec import build_schedule
-from pipeloom.synchronize import synchronize
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.spec import build_schedule
+from pipeloom.sync import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
     {

@@ -12,10 +12,10 @@ from pipeloom.checks import nearest
 from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.simulation import Simulation, add_machine, prepare
 from pipeloom.cli.tile import ELEMENT_BYTES, add_tile
-from pipeloom.compiler import Sync
 from pipeloom.errors import SpecError
-from pipeloom.spec import UnknownKeyError
-from pipeloom.verify import verify
+from pipeloom.judge.verify import verify
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.spec import UnknownKeyError
 
 DEFAULT_TILE = "bf16"
 PIPE = 10_000
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row per variant."""
-    from pipeloom.report.comparison import compare, render_comparison
+    from pipeloom.show.comparison import compare, render_comparison
 
     variants = [parse_variant(text, tile=arguments.tile) for text in arguments.variants]
     if len(variants) < 2:
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([row.to_dict() for row in rows])
         return 0
-    from pipeloom.report.console import TerminalConsole
+    from pipeloom.show.console import TerminalConsole
 
     console = TerminalConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:

@@ -22,18 +22,18 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile, tile_for
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.compiler import Sync
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.ops import Phase
-from pipeloom.report.headers import changes_text
-from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.spec import apply_settings, load_spec
-from pipeloom.targets.chips import machine_for
-from pipeloom.verify import verify
+from pipeloom.judge.verify import verify
+from pipeloom.machine.chips import machine_for
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.ops import Phase
+from pipeloom.reference.schedules import DEFAULT_TILES
+from pipeloom.reference.spec import apply_settings, load_spec
+from pipeloom.show.headers import changes_text
 
 if TYPE_CHECKING:
-    from pipeloom.emit import EmittedKernel
+    from pipeloom.write import EmittedKernel
 
 ANY_CHIP = "gfx950"
 """The target of a schedule that suits several, where none is given."""
@@ -115,7 +115,7 @@ class Emission:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as data, and how to launch the kernel."""
-        from pipeloom.emit import launch_record
+        from pipeloom.write import launch_record
 
         return {
             **launch_record(self.kernel),
@@ -131,7 +131,7 @@ def emission(arguments: argparse.Namespace, k: int | None = None) -> Emission:
     A spec without a tile gets that of its dtype, one for a chip yet unnamed that of the target, and
     one whose depth is derived is for ``k`` where it is a number of whole K tiles.
     """
-    from pipeloom.emit import EMITTERS, default_geometry, emit_kernel
+    from pipeloom.write import EMITTERS, default_geometry, emit_kernel
 
     data = dict(find_source(arguments.source))
     name = str(data.get("schedule"))
@@ -239,7 +239,7 @@ def _retiled(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Emit and write."""
-    from pipeloom.emit import assemble
+    from pipeloom.write import assemble
 
     suffix = Path(arguments.output).suffix if arguments.output else ".s"
     if suffix not in (".s", ".hsaco"):
@@ -275,7 +275,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sidecar(output: str) -> Path:
     """``k.json`` of ``k.hsaco``; a file of that name that is something else is not replaced."""
-    from pipeloom.emit import LAUNCH_FORMAT
+    from pipeloom.write import LAUNCH_FORMAT
 
     path = Path(output).with_suffix(".json")
     if path.is_file() and LAUNCH_FORMAT not in path.read_text(errors="replace"):

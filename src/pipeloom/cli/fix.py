@@ -16,13 +16,13 @@ from pipeloom.cli.common import (
     write_file,
 )
 from pipeloom.cli.tile import add_arch, add_tile, say_untiled, tile_header
-from pipeloom.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.errors import OrderError
-from pipeloom.ops import OpRole, Phase
-from pipeloom.report.headers import tile_text
-from pipeloom.report.labels import Labels
-from pipeloom.synchronize import synchronize
-from pipeloom.verify import verify
+from pipeloom.judge.verify import verify
+from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
+from pipeloom.reference.ops import OpRole, Phase
+from pipeloom.show.headers import tile_text
+from pipeloom.show.labels import Labels
+from pipeloom.sync import synchronize
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(
     {

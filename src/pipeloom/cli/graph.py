@@ -13,7 +13,7 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.plain import to_plain
-from pipeloom.report.labels import Labels
+from pipeloom.show.labels import Labels
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    from pipeloom.report.console import TerminalConsole
-    from pipeloom.report.terminal import graph_dot, render_graph
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.terminal import graph_dot, render_graph
 
     if arguments.dot:
         sys.stdout.write(graph_dot(body, labels))

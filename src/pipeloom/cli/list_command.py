@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import add_json, print_json
-from pipeloom.schedules import SCHEDULES, summary
-from pipeloom.schedules.spec_parts import TARGETS
-from pipeloom.strategies import STRATEGIES
-from pipeloom.targets.chips import MACHINES
+from pipeloom.machine.chips import MACHINES
+from pipeloom.reference.schedules import SCHEDULES, summary
+from pipeloom.reference.schedules.spec_parts import TARGETS
+from pipeloom.reference.strategies import STRATEGIES
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {"targets": "cost models (target.name of a spec)", "architectures": "architectures (--arch)"}

@@ -15,8 +15,8 @@ from pipeloom.cli.common import (
 from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estimate_of, prepare
 from pipeloom.cli.tile import add_tile
 from pipeloom.cli.usage import at_least
-from pipeloom.report.headers import no_loop_text
-from pipeloom.verify import verify
+from pipeloom.judge.verify import verify
+from pipeloom.show.headers import no_loop_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
-    from pipeloom.report.page import render_page
-    from pipeloom.report.page_data import page_data
+    from pipeloom.show.page import render_page
+    from pipeloom.show.page_data import page_data
 
     check_ending(arguments.output, ".html", "an HTML page")
     simulation = prepare(arguments, needs_tile=False)

@@ -12,7 +12,7 @@ from pipeloom.cli.usage import at_least
 from pipeloom.errors import SpecError
 
 if TYPE_CHECKING:
-    from pipeloom.trial import Trial
+    from pipeloom.drive.trial import Trial
 
 WRONG_RESULT = 5
 
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import track
 
-    from pipeloom.emit import assemble
-    from pipeloom.trial import Launchable, run_gemm
+    from pipeloom.drive.trial import Launchable, run_gemm
+    from pipeloom.write import assemble
 
     found = emission(arguments, arguments.k)
     emitted = found.kernel

@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.cli.tile import add_arch, add_tile
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.ops import Phase
-from pipeloom.report.headers import tile_text
-from pipeloom.report.labels import Labels
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.ops import Phase
+from pipeloom.show.headers import tile_text
+from pipeloom.show.labels import Labels
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**_as_data(compiled), "tile": tile_text(compiled, arguments.tile)})
         return 0
-    from pipeloom.report.console import TerminalConsole
-    from pipeloom.report.terminal import render_schedule
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.terminal import render_schedule
 
     TerminalConsole().print(render_schedule(compiled, elements=arguments.tile))
     return 0

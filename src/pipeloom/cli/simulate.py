@@ -21,10 +21,10 @@ from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.tile import add_tile, verify_command
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.errors import ConfigError, SpecError
-from pipeloom.report.headers import unsynchronised_note
-from pipeloom.simulate import Trace, simulate_stream
-from pipeloom.simulate.stream import StreamError
-from pipeloom.verify import Status, verify
+from pipeloom.judge.simulate import Trace, simulate_stream
+from pipeloom.judge.simulate.stream import StreamError
+from pipeloom.judge.verify import Status, verify
+from pipeloom.show.headers import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -117,9 +117,9 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         extra = {} if estimate is None else {"estimate": asdict(estimate)}
         print_json({**trace_data(trace), **_what(simulation), **extra})
         return 0
-    from pipeloom.report.console import TerminalConsole
-    from pipeloom.report.timeline import render_estimate, render_trace
-    from pipeloom.report.verdict import verdict_line
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.timeline import render_estimate, render_trace
+    from pipeloom.show.verdict import verdict_line
 
     console = TerminalConsole()
     if simulation is not None:

@@ -14,17 +14,17 @@ from pipeloom.cli.common import load_compiled
 from pipeloom.cli.emit import Emission, emission
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
-from pipeloom.compiled import CompiledSchedule
-from pipeloom.emit.gemm.tile import OUTPUT_BYTES
 from pipeloom.errors import ConfigError, InternalError, SpecError
-from pipeloom.kernels import Kernel, kernel_for
-from pipeloom.report.headers import tile_text
-from pipeloom.report.segments import entry_labels
-from pipeloom.simulate import Trace, simulate
-from pipeloom.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.simulate.schedule import schedule_programs, trips_for
-from pipeloom.targets.chips import MACHINES
-from pipeloom.targets.machine import Machine
+from pipeloom.judge.simulate import Trace, simulate
+from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
+from pipeloom.judge.simulate.schedule import schedule_programs, trips_for
+from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.machine import Machine
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.show.headers import tile_text
+from pipeloom.show.segments import entry_labels
+from pipeloom.write.gemm.tile import OUTPUT_BYTES
 
 K_TILES = 32
 
@@ -119,7 +119,7 @@ class Simulation:
             return simulate(
                 self.compiled, self.machine, kernel, k_tiles, jitter=self.jitter, seed=self.seed
             )
-        from pipeloom.emitted_stream import simulate_emitted
+        from pipeloom.lift import simulate_emitted
 
         return simulate_emitted(
             self.emission.kernel,

@@ -15,8 +15,8 @@ from pipeloom.cli.common import add_json, add_source, print_json
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, add_arch
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.graph import LoopBody
-from pipeloom.modulo import (
+from pipeloom.machine.chips import machine_for
+from pipeloom.order.modulo import (
     Explanation,
     ModuloProblem,
     ModuloResult,
@@ -25,10 +25,10 @@ from pipeloom.modulo import (
     explain_ii,
     solve_modulo,
 )
-from pipeloom.pipelining import modulo_problem
-from pipeloom.pipelining.body import body_problem
-from pipeloom.spec import apply_settings, load_spec
-from pipeloom.targets.chips import machine_for
+from pipeloom.reference.graph import LoopBody
+from pipeloom.reference.pipelining import modulo_problem
+from pipeloom.reference.pipelining.body import body_problem
+from pipeloom.reference.spec import apply_settings, load_spec
 
 BUDGETS = {"registers": "registers", "lds": "lds_bytes", "stages": "stages"}
 DEFAULT_TIME_LIMIT = 60.0
@@ -211,8 +211,8 @@ def _explained(explanation: Explanation | None) -> dict[str, Any]:
 
 
 def _print(result: ModuloResult, quantum: int, explanation: Explanation | None) -> None:
-    from pipeloom.report.console import TerminalConsole
-    from pipeloom.report.reservation import render_solution
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.reservation import render_solution
 
     console = TerminalConsole()
     width = min(console.width, 140)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeloom.errors import SpecError
-from pipeloom.spec import find_spec
+from pipeloom.reference.spec import find_spec
 
 
 def find_source(source: str) -> Mapping[str, Any]:
@@ -34,6 +34,6 @@ def is_launch_record(data: Mapping[str, Any]) -> bool:
     """Whether a mapping is the ``k.json`` that ``pipeloom emit`` writes beside ``k.hsaco``."""
     if "format" not in data:
         return False
-    from pipeloom.emit import LAUNCH_FORMAT
+    from pipeloom.write import LAUNCH_FORMAT
 
     return bool(data["format"] == LAUNCH_FORMAT)

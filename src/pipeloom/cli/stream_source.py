@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeloom.errors import SpecError
-from pipeloom.simulate.stream import StreamError
+from pipeloom.judge.simulate.stream import StreamError
 
 _LOOKS_LIKE_A_PATH = re.compile(r"\S*[/\\]\S*|\S+\.[A-Za-z]\w*")
 

@@ -18,14 +18,14 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom.cli.source_file import find_source, is_compiled
-from pipeloom.compiled import CompiledSchedule
 from pipeloom.errors import SpecError
+from pipeloom.machine.chips import MACHINES, machine_for
+from pipeloom.machine.machine import Machine
 from pipeloom.plain import key_paths
-from pipeloom.report.headers import sync_text, tile_text
-from pipeloom.schedules import DEFAULT_TILES, SCHEDULES
-from pipeloom.spec import apply_settings
-from pipeloom.targets.chips import MACHINES, machine_for
-from pipeloom.targets.machine import Machine
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
+from pipeloom.reference.spec import apply_settings
+from pipeloom.show.headers import sync_text, tile_text
 
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
 """The element types that ``--tile`` names."""

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
-    from pipeloom.report.chrome_trace import chrome_trace
+    from pipeloom.show.chrome_trace import chrome_trace
 
     check_ending(arguments.output, ".json", "a trace in JSON")
     simulation = prepare(arguments)

@@ -12,8 +12,8 @@ from pipeloom.cli.common import (
     print_json,
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.report.headers import tile_text, unsynchronised_note
-from pipeloom.verify import Status, verify
+from pipeloom.judge.verify import Status, verify
+from pipeloom.show.headers import tile_text, unsynchronised_note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:
-        from pipeloom.report.console import TerminalConsole
-        from pipeloom.report.verdict import render_verdict
+        from pipeloom.show.console import TerminalConsole
+        from pipeloom.show.verdict import render_verdict
 
         console = TerminalConsole()
         console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))

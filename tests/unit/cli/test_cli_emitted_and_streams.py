@@ -13,11 +13,11 @@ import pipeloom
 from pipeloom import SpecError, build_schedule
 from pipeloom.cli.main import main
 from pipeloom.cli.tile import tile_for
-from pipeloom.emit import emit_kernel
-from pipeloom.emitted_stream import simulate_emitted
-from pipeloom.schedules import DEFAULT_TILES
-from pipeloom.simulate import simulate
-from pipeloom.targets.chips import machine_for
+from pipeloom.judge.simulate import simulate
+from pipeloom.lift import simulate_emitted
+from pipeloom.machine.chips import machine_for
+from pipeloom.reference.schedules import DEFAULT_TILES
+from pipeloom.write import emit_kernel
 
 GFX942, GFX950 = machine_for("gfx942"), machine_for("gfx950")
 REPAIRED = ["--sync", "repaired", "--reorder"]

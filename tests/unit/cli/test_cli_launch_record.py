@@ -11,18 +11,18 @@ import pytest
 
 from pipeloom import __version__, compile_schedule
 from pipeloom.cli.main import main
-from pipeloom.emit import (
+from pipeloom.drive.trial import run_gemm
+from pipeloom.judge.emulate import LaunchError, load_code_object
+from pipeloom.reference.mi355x import mi355x_single_buffer_target
+from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
+from pipeloom.sync import synchronize
+from pipeloom.write import (
     assemble,
     chip_for,
     emit_kernel,
     single_buffer_costs,
     single_buffer_geometry,
 )
-from pipeloom.emulate import LaunchError, load_code_object
-from pipeloom.schedules.single_buffer import SingleBufferSchedule
-from pipeloom.synchronize import synchronize
-from pipeloom.targets.mi355x import mi355x_single_buffer_target
-from pipeloom.trial import run_gemm
 
 needs_assembler = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None or importlib.util.find_spec("tinygrad") is None,

@@ -271,7 +271,7 @@ def test_a_launch_record_is_recognised(
 
 
 def test_what_emit_writes_is_a_launch_record() -> None:
-    from pipeloom.emit import LAUNCH_FORMAT
+    from pipeloom.write import LAUNCH_FORMAT
 
     assert LAUNCH_FORMAT == "pipeloom-launch-1"
 

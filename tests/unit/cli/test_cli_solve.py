@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom.cli.main import main
-from pipeloom.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
 
 DOT = ModuloProblem(
     name="dot",

@@ -201,7 +201,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
         "import sys, pipeloom.cli.main as m\n"
         "try: m.main(sys.argv[1:])\n"
         "except SystemExit as end: code = end.code\n"
-        "parts = {'pipeloom.cli.common', 'pipeloom.compiler', 'pipeloom.modulo'}\n"
+        "parts = {'pipeloom.cli.common', 'pipeloom.reference.compiler', 'pipeloom.order.modulo'}\n"
         "print(code, sorted(parts & set(sys.modules)))\n"
     )
     asked = _process("-c", program, "--help")
@@ -218,10 +218,11 @@ def test_the_package_runs_as_a_program() -> None:
 
 def test_public_names_are_all_there_whatever_is_imported_first() -> None:
     program = (
-        "import pipeloom.verify.findings, pipeloom.synchronize.derive, pipeloom\n"
+        "import pipeloom.judge.verify.findings, pipeloom.sync.derive, pipeloom\n"
         "assert set(pipeloom.__all__) <= set(dir(pipeloom))\n"
         "assert all(callable(getattr(pipeloom, name)) for name in pipeloom.__all__)\n"
-        "assert pipeloom.verify is pipeloom.verify and not hasattr(pipeloom, 'nonsense')\n"
+        "assert pipeloom.verify is pipeloom.judge.verify.verify\n"
+        "assert not hasattr(pipeloom, 'nonsense')\n"
     )
     done = _process("-c", program)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,1 @@
+"""Judges: verify, execute, simulate, emulate, wait states. None of them imports another."""

@@ -1,0 +1,185 @@
+"""Which bytes a vector memory instruction names: buffer descriptors and 64-bit global addresses.
+
+An access outside the buffer descriptor's range is defined (loads give 0, stores do nothing) and no
+finding; one inside the descriptor but outside every allocation is, and so is a descriptor that
+describes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.memory import Addresses
+from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.registers import VGPR, register_bits
+from pipeloom.judge.emulate.scalar_ops import signed
+from pipeloom.judge.emulate.wave import Wave
+
+LaneList = npt.NDArray[np.intp]
+_NO_LANES: LaneList = np.empty(0, np.intp)
+
+OFF = 0x7F
+"""The scalar address field's code for "none"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one lane moves: bytes, sign extension, and which half of the register (d16)."""
+
+    size: int
+    is_signed: bool = False
+    half: str = ""
+
+    @property
+    def words(self) -> int:
+        return max(self.size // 4, 1)
+
+
+TRANSFERS = {
+    "ubyte": Transfer(1),
+    "sbyte": Transfer(1, True),
+    "ushort": Transfer(2),
+    "sshort": Transfer(2, True),
+    "byte": Transfer(1),
+    "short": Transfer(2),
+    "dword": Transfer(4),
+    "dwordx2": Transfer(8),
+    "dwordx3": Transfer(12),
+    "dwordx4": Transfer(16),
+    "ubyte_d16": Transfer(1, False, "low"),
+    "ubyte_d16_hi": Transfer(1, False, "high"),
+    "sbyte_d16": Transfer(1, True, "low"),
+    "sbyte_d16_hi": Transfer(1, True, "high"),
+    "short_d16": Transfer(2, False, "low"),
+    "short_d16_hi": Transfer(2, False, "high"),
+    "byte_d16_hi": Transfer(1, False, "high"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """The lanes that really access memory, where, and which lanes are outside the descriptor."""
+
+    lanes: LaneList
+    addresses: Addresses
+    active: LaneList
+    clipped: npt.NDArray[np.bool_] | None = None
+
+
+Locate = Callable[[Wave], Target]
+
+
+def global_address(instruction: Instruction) -> tuple[Locate, int]:
+    """64-bit vector address, or scalar base plus 32-bit vector offset; and the registers read."""
+    fields = instruction.fields
+    offset, row, base = signed(fields["offset"], 13), fields["addr"], fields["saddr"]
+    if instruction.encoding == "FLAT":
+        offset, base = fields["offset"] & 0xFFF, OFF
+    if base == OFF:
+
+        def locate(wave: Wave) -> Target:
+            lanes = wave.lane_numbers()
+            low = wave.v[row, lanes].astype(np.int64)
+            high = wave.v[row + 1, lanes].astype(np.int64)
+            return Target(lanes, (high << 32 | low) + offset, lanes)
+
+        return locate, register_bits(VGPR + row, 2)
+    read_base = scalar_reader(base, 2, instruction)
+
+    def locate_from(wave: Wave) -> Target:
+        lanes = wave.lane_numbers()
+        start = signed(read_base(wave) + offset & 0xFFFFFFFFFFFFFFFF, 64)
+        return Target(lanes, wave.v[row, lanes].astype(np.int64) + start, lanes)
+
+    return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
+
+
+_RAW_BUFFER = 0x00027000
+"""Descriptor word 3 as compilers write it: data format 32, number format float."""
+_UNMODELLED = (
+    # (bits of word 3, shift, what they are), CDNA3 ISA "Buffer Resource Descriptor".
+    (0x3, 19, "user VM mode"),
+    (0x3, 21, "index stride"),
+    (0x1, 23, "add-tid"),
+    (0x1, 27, "non-volatile"),
+    (0x3, 30, "a type that is no buffer"),
+)
+
+
+def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
+    """Whether the descriptor describes memory; data format 0 does not, and is a finding.
+
+    Raises UnsupportedInstructionError for fields that change the address and are not modelled.
+    """
+    word = wave.s[resource + 3]
+    if wave.s[resource + 1] >> 31:
+        raise unsupported(instruction, "swizzled buffer descriptor")
+    for mask, shift, what in _UNMODELLED:
+        if word >> shift & mask:
+            raise unsupported(instruction, f"buffer descriptor with {what}, word 3 is {word:#x}")
+    if word >> 15 & 0xF:
+        return True
+    wave.group.report(
+        FindingKind.INVALID_DESCRIPTOR,
+        wave,
+        instruction,
+        f"s[{resource}:{resource + 3}] has data format 0, so it describes no memory "
+        f"(word 3 is {word:#x}; {_RAW_BUFFER:#x} is a raw buffer)",
+    )
+    return False
+
+
+def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate, int]:
+    """Descriptor addressing: raw (stride 0) and structured without swizzle.
+
+    Range check (CDNA3 ISA, "Buffer addressing"): raw buffers compare the offset, without soffset,
+    to num_records - soffset, dword by dword; structured ones compare the index.
+    """
+    fields = instruction.fields
+    resource, row, offset = fields["srsrc"], fields["vaddr"], fields["offset"]
+    offen, idxen = bool(fields["offen"]), bool(fields["idxen"])
+    read_soffset = scalar_reader(fields["soffset"], 1, instruction)
+    words = transfer.words
+
+    def locate(wave: Wave) -> Target:
+        s = wave.s
+        base = s[resource] | (s[resource + 1] & 0xFFFF) << 32
+        stride, records = s[resource + 1] >> 16 & 0x3FFF, s[resource + 2]
+        lanes = wave.lane_numbers()
+        plain = s[resource + 3] == _RAW_BUFFER and not s[resource + 1] >> 31
+        if not plain and not _is_valid(wave, instruction, resource):
+            return Target(_NO_LANES, np.empty(0, np.int64), lanes)
+        soffset = read_soffset(wave)
+        if offen:
+            within = wave.v[row + idxen, lanes].astype(np.int64) + offset
+        else:
+            within = np.full(lanes.size, offset, np.int64)
+        if stride:
+            index = wave.v[row, lanes].astype(np.int64) if idxen else np.zeros(lanes.size, np.int64)
+            outside = (index >= records) | (within + transfer.size > stride)
+            total = base + soffset + index * stride + within
+        else:
+            if idxen:
+                raise unsupported(instruction, "idxen with stride 0")
+            outside = within >= records - soffset
+            total = base + soffset + within
+        clipped = None
+        if not stride and words > 1:
+            last = within + 4 * (words - 1) >= records - soffset
+            if (last & ~outside).any():
+                place = within[:, None] + 4 * np.arange(words)
+                clipped = (place >= records - soffset)[~outside]
+        if outside.any():
+            return Target(lanes[~outside], total[~outside], lanes, clipped)
+        return Target(lanes, total, lanes, clipped)
+
+    reads = register_bits(resource, 4) | scalar_bits(fields["soffset"])
+    if offen or idxen:
+        reads |= register_bits(VGPR + row, int(offen) + int(idxen))
+    return locate, reads

@@ -1,0 +1,147 @@
+"""A launch's arguments: arrays into global memory, pointers and values into the kernarg segment.
+
+Nothing is cut to fit: a value that its argument cannot hold is refused, as a number that wraps
+around is a kernel run on another problem than the one asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.faults import LaunchError
+from pipeloom.judge.emulate.loader import Kernel, KernelArgument
+from pipeloom.judge.emulate.memory import Buffer, GlobalMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Pitched:
+    """A matrix whose rows lie ``pitch`` bytes apart, with nothing between them.
+
+    ``array`` holds the rows alone, so a leading dimension of gigabytes costs no memory, and an
+    access between two rows is out of bounds.
+    """
+
+    array: npt.NDArray[Any]
+    pitch: int
+
+
+Argument: TypeAlias = "npt.NDArray[Any] | Pitched | np.generic | int | float | bytes | None"
+Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[Buffer]]]"
+"""The caller's arrays, and the buffers that hold their copies."""
+Dim3: TypeAlias = tuple[int, int, int]
+
+
+def pack_arguments(
+    kernel: Kernel, args: Sequence[Argument], memory: GlobalMemory, groups: Dim3, items: Dim3
+) -> tuple[npt.NDArray[np.uint8], Bound]:
+    """(the kernarg segment, which array lies where)."""
+    wanted = kernel.explicit_arguments
+    if len(args) != len(wanted):
+        raise LaunchError(
+            f"kernel {kernel.name} takes {len(wanted)} arguments, got {len(args)}",
+            hint="in order: " + ", ".join(_describe(a) for a in wanted),
+        )
+    packed = bytearray(kernel.kernarg_size)
+    bound: Bound = []
+    for position, (argument, value) in enumerate(zip(wanted, args, strict=True)):
+        name = argument.name or f"arg {position}"
+        if argument.is_pointer:
+            data = _pointer(name, argument.size, value, memory, bound)
+        else:
+            data = _value(name, argument.size, value)
+        packed[argument.offset : argument.offset + argument.size] = data
+    hidden = {
+        "hidden_block_count_x": groups[0],
+        "hidden_block_count_y": groups[1],
+        "hidden_block_count_z": groups[2],
+        "hidden_group_size_x": items[0],
+        "hidden_group_size_y": items[1],
+        "hidden_group_size_z": items[2],
+        "hidden_grid_dims": 3,
+    }
+    for argument in kernel.arguments:
+        if argument.value_kind in hidden:
+            filled = hidden[argument.value_kind].to_bytes(argument.size, "little")
+            packed[argument.offset : argument.offset + argument.size] = filled
+    return np.frombuffer(bytes(packed), np.uint8), bound
+
+
+def copy_back(bound: Bound) -> None:
+    """Give the caller's arrays what the kernel stored."""
+    for array, buffers in bound:
+        if array.flags.writeable and array.size:
+            octets = array.reshape(len(buffers), -1).view(np.uint8)
+            for row, buffer in zip(octets, buffers, strict=True):
+                row[:] = buffer.octets[: buffer.size]
+
+
+def _describe(argument: KernelArgument) -> str:
+    name = f"{argument.name}: " if argument.name else ""
+    kind = "array" if argument.is_pointer else "value"
+    return f"{name}{kind} of {argument.size} bytes"
+
+
+def _pointer(name: str, size: int, value: Argument, memory: GlobalMemory, bound: Bound) -> bytes:
+    if value is None:
+        return bytes(size)
+    array = value.array if isinstance(value, Pitched) else value
+    if not isinstance(array, np.ndarray):
+        raise LaunchError(
+            f"{name} is a pointer and needs a NumPy array, got {type(array).__name__}"
+        )
+    if not array.flags.c_contiguous:
+        raise LaunchError(f"{name} must be C-contiguous", hint="pass np.ascontiguousarray(x)")
+    if isinstance(value, Pitched):
+        rows = array.reshape(len(array), -1).view(np.uint8)
+        if value.pitch < rows.shape[1]:
+            raise LaunchError(
+                f"{name} has rows of {rows.shape[1]} bytes, {value.pitch} bytes apart",
+                hint="the pitch is in bytes, and no shorter than a row",
+            )
+        buffers = memory.allocate_rows(name, rows, value.pitch)
+    else:
+        buffers = [memory.allocate(name, array.reshape(-1).view(np.uint8))]
+    bound.append((array, buffers))
+    return buffers[0].base.to_bytes(size, "little")
+
+
+def _value(name: str, size: int, value: Argument) -> bytes:
+    if isinstance(value, bytes):
+        data = value
+    elif isinstance(value, np.generic):
+        data = value.tobytes()
+    elif isinstance(value, float):
+        data = _float_bytes(name, size, value)
+    elif isinstance(value, int):
+        data = _integer_bytes(name, size, value)
+    else:
+        raise LaunchError(f"{name} is a value and needs a number, got {type(value).__name__}")
+    if len(data) != size:
+        raise LaunchError(f"{name} takes {size} bytes, got {len(data)}")
+    return data
+
+
+def _integer_bytes(name: str, size: int, value: int) -> bytes:
+    """Signed or unsigned, whichever holds it: the metadata does not say which it is."""
+    low, high = -(1 << 8 * size - 1), (1 << 8 * size) - 1
+    if not low <= value <= high:
+        raise LaunchError(
+            f"{name} is {value}, which its {size} bytes do not hold",
+            hint=f"pass a number from {low} to {high}",
+        )
+    return value.to_bytes(size, "little", signed=value < 0)
+
+
+def _float_bytes(name: str, size: int, value: float) -> bytes:
+    try:
+        return struct.pack("<f" if size == 4 else "<d", value)
+    except OverflowError as error:
+        raise LaunchError(
+            f"{name} is {value}, which a float of {size} bytes does not hold"
+        ) from error

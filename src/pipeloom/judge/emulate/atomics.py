@@ -1,0 +1,120 @@
+"""Atomic read-modify-write on buffer, global and flat memory, of 32 or 64 bits.
+
+With sc0 the old value returns to a register, like a load. Compare-and-swap takes its new value
+from the first data register (pair) and the value to compare with from the next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address
+from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.memory import Extent
+from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    settle_writes,
+)
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.wave import Wave, lanes_to_mask
+
+
+def build_atomic(instruction: Instruction) -> Step:
+    """The step of a buffer, global or flat atomic."""
+    fields = instruction.fields
+    space, _, kind = instruction.name.split("_", 2)
+    bits = 64 if kind.endswith(("_x2", "_f64")) else 32
+    kind = kind.removesuffix("_x2")
+    operation = atomic_operation(kind, bits)
+    if operation is None:
+        raise unsupported(instruction)
+    combine, words = operation, bits // 32
+    size = 4 * words
+    if space == "buffer":
+        locate, reads = buffer_address(instruction, Transfer(size))
+        data = target = fields["vdata"]
+    else:
+        locate, reads = global_address(instruction)
+        data, target = fields["data"], fields["vdst"]
+    shift = AGPR - VGPR if fields["acc"] else 0
+    data, target = data + shift, target + shift
+    compares = kind == "cmpswap"
+    returns = bool(fields["sc0"])
+    written = register_bits(VGPR + target, words) if returns else 0
+    is_flat = space == "flat"
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        place = locate(wave)
+        values = _rows(wave, data, words, place.lanes)
+        others = _rows(wave, data + words, words, place.lanes) if compares else [0] * len(values)
+        extents, outside = group.memory.split(place.addresses, size)
+        if outside.size:
+            where = group.memory.describe(int(outside[0]))
+            message = f"updates {size} bytes at {where} in {outside.size} lanes"
+            group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
+        old = np.zeros((place.lanes.size, words), np.uint32)
+
+        def land() -> None:
+            for extent in extents:
+                _apply(extent, values, others, combine, old)
+            if returns:
+                for i in range(words):
+                    wave.v[target + i, place.active] = 0
+                    wave.v[target + i, place.lanes] = old[:, i]
+
+        lanes = wave.exec_mask if returns else 0
+        group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes))
+        if is_flat:
+            group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))
+
+    data_bits = register_bits(VGPR + data, words * (2 if compares else 1))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                check_poison(wave, step, register, lanes_to_mask(locate(wave).lanes))
+        settle_writes(wave, step, loading=Counter.VM)
+
+    return Step(instruction, run, reads | data_bits, written, screen)
+
+
+def _nothing() -> None:
+    """The LDS half of a flat access that went to memory."""
+
+
+def _rows(wave: Wave, row: int, words: int, lanes: npt.NDArray[np.intp]) -> list[int]:
+    values: list[int] = wave.v[row, lanes].tolist()
+    if words == 2:
+        upper: list[int] = wave.v[row + 1, lanes].tolist()
+        values = [low | high << 32 for low, high in zip(values, upper, strict=True)]
+    return values
+
+
+def _apply(
+    extent: Extent,
+    values: list[int],
+    others: list[int],
+    combine: Combine,
+    old: npt.NDArray[np.uint32],
+) -> None:
+    words, wide = extent.buffer.words, old.shape[1] == 2
+    for lane, offset in zip(extent.where.tolist(), extent.offsets.tolist(), strict=True):
+        at = offset >> 2
+        before = int(words[at]) | (int(words[at + 1]) << 32 if wide else 0)
+        after = combine(before, values[lane], others[lane])
+        old[lane, 0] = before & 0xFFFFFFFF
+        words[at] = after & 0xFFFFFFFF
+        if wide:
+            old[lane, 1] = before >> 32
+            words[at + 1] = after >> 32

@@ -1,0 +1,347 @@
+"""LDS instructions: reads, writes and transposed reads. All count in lgkmcnt, in order.
+
+Addresses and data are taken at issue; the bytes move when the operation lands. The shadow (see
+``lds``) is consulted at issue, since ordering is a matter of issue and retirement only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.lds import Index
+from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
+
+Words = npt.NDArray[np.uint32]
+
+_EVERY_LANE = np.arange(LANES)
+UNWRITTEN_LDS = "LDS bytes never written"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One access pattern: offsets of its pieces (bytes) and bytes per piece."""
+
+    offsets: tuple[int, ...]
+    size: int
+
+    @property
+    def words(self) -> int:
+        """Registers of data."""
+        return len(self.offsets) * max(self.size // 4, 1)
+
+
+_SIZES = {"b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2}
+_SIZES |= {"b32": 4, "b64": 8, "b96": 12, "b128": 16}
+_SUB_DWORD = ("_b8", "_u8", "_i8", "_b16", "_u16", "_i16")
+
+
+def is_sub_dword(name: str) -> bool:
+    """Whether an LDS instruction touches less than a dword per lane."""
+    return (
+        name.startswith(("ds_read_", "ds_write_"))
+        and name.endswith(
+            tuple(f"{part}{rest}" for part in _SUB_DWORD for rest in ("", "_d16", "_d16_hi"))
+        )
+        and "_tr_" not in name
+    )
+
+
+def _form(instruction: Instruction) -> Form:
+    parts = instruction.name.split("_")
+    fields = instruction.fields
+    size = _SIZES.get(parts[2])
+    if size is None:
+        raise unsupported(instruction)
+    if parts[1] in ("read2", "write2", "read2st64", "write2st64"):
+        stride = size * (64 if parts[1].endswith("st64") else 1)
+        return Form((fields["offset0"] * stride, fields["offset1"] * stride), size)
+    return Form((fields["offset0"] | fields["offset1"] << 8,), size)
+
+
+def build(instruction: Instruction) -> Step | None:
+    """The step of an LDS instruction, or None."""
+    if instruction.encoding != "DS":
+        return None
+    name = instruction.name
+    if instruction.fields["gds"]:
+        raise unsupported(instruction, "gds")
+    if name.startswith(("ds_read_b64_tr_b16", "ds_read_b64_tr_b8")):
+        return _transposed_read(instruction)
+    if name.startswith(("ds_read_", "ds_read2")) and "addtid" not in name and "_tr_" not in name:
+        return _read(instruction)
+    if name.startswith(("ds_write_", "ds_write2")) and "addtid" not in name:
+        return _write(instruction)
+    if name == "ds_nop":
+        return Step(instruction, lambda wave: None)
+    raise unsupported(instruction)
+
+
+def data_row(instruction: Instruction, field: str) -> int:
+    """The vector register, VGPR or AGPR, that a data field names."""
+    offset = AGPR - VGPR if instruction.fields["acc"] else 0
+    return instruction.fields[field] + offset
+
+
+def _in_bounds(
+    wave: Wave, instruction: Instruction, addresses: Index, lanes: Index, size: int, verb: str
+) -> tuple[Index, Index]:
+    """Drop the accesses that fall outside LDS, with a finding."""
+    limit = wave.group.lds.size - size
+    if not addresses.size:
+        return addresses, lanes
+    if int(addresses.max()) <= limit:
+        return addresses, lanes
+    outside = addresses > limit
+    worst = int(addresses[outside][0])
+    wave.group.report(
+        FindingKind.OUT_OF_BOUNDS,
+        wave,
+        instruction,
+        f"{verb} {size} bytes at LDS address {worst} in {int(outside.sum())} lanes; "
+        f"the workgroup has {wave.group.lds.size} bytes",
+    )
+    return addresses[~outside], lanes[~outside]
+
+
+def lds_addresses(
+    wave: Wave, instruction: Instruction, row: int, offset: int, size: int, verb: str
+) -> tuple[Index, Index]:
+    """Byte addresses of the active lanes, and those lanes; what falls outside is reported.
+
+    The sum wraps at 32 bits, so a base may be negative (compilers fold offsets that way).
+    """
+    lanes = wave.lane_numbers()
+    addresses = wave.v[row, lanes].astype(np.int64) + offset & 0xFFFFFFFF
+    return _in_bounds(wave, instruction, addresses, lanes, size, verb)
+
+
+def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) -> None:
+    """Poison a register in some lanes, keeping what was poisoned before."""
+    mask = 0
+    for lane in lanes.tolist():
+        mask |= 1 << lane
+    wave.set_poison(register, wave.poison.get(register, 0) | mask, cause)
+
+
+def _read(instruction: Instruction) -> Step:
+    form = _form(instruction)
+    name, size = instruction.name, form.size
+    address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
+    words_each = max(size // 4, 1)
+    half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
+    sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
+    written = register_bits(VGPR + target, form.words)
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        lds = group.lds
+        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        lanes = wave.lane_numbers()
+        pieces: list[tuple[Index, Index, str]] = []
+        for offset in form.offsets:
+            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "reads")
+            racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, size))
+            cause = race_cause(wave, writer) if racing.size else ""
+            pieces.append((addresses, kept, cause))
+        if not half:
+            wave.v[target : target + form.words, lanes] = POISON_WORD
+
+        def land() -> None:
+            for place, (addresses, kept, cause) in enumerate(pieces):
+                first = target + place * words_each
+                if size >= 4:
+                    data = lds.load(addresses, size)
+                    if kept.size == LANES:
+                        wave.v[first : first + words_each] = data.T
+                    else:
+                        for i in range(words_each):
+                            wave.v[first + i, kept] = data[:, i]
+                else:
+                    value = lds.octets[addresses].astype(np.uint32)
+                    if size == 2:
+                        value |= lds.octets[addresses + 1].astype(np.uint32) << 8
+                    if sign_bits:
+                        value = ((value << sign_bits).view(np.int32) >> sign_bits).view(np.uint32)
+                    if half == "low":
+                        value = wave.v[first, kept] & 0xFFFF0000 | value & 0xFFFF
+                    elif half == "high":
+                        value = wave.v[first, kept] & 0xFFFF | value << 16
+                    wave.v[first, kept] = value
+                if lds.poison_left:
+                    _carry_poison(wave, first, words_each, addresses, kept, size)
+                if cause:
+                    for i in range(words_each):
+                        taint(wave, VGPR + first + i, kept, cause)
+
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
+
+    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
+
+
+def race_cause(wave: Wave, writer: int) -> str:
+    """Why a value read in a race is poison."""
+    access = wave.group.lds.accesses[writer]
+    if access is None:
+        return "an LDS race"
+    return (
+        f"read from LDS in a race with {access.instruction.name} of wave {access.wave} at "
+        f"{wave.group.place(access.instruction.pc)}"
+    )
+
+
+def _carry_poison(
+    wave: Wave, first: int, words: int, addresses: Index, lanes: Index, size: int
+) -> None:
+    """Destination registers of lanes that read unwritten LDS bytes become poison."""
+    lds = wave.group.lds
+    bad = lds.poisoned[lds.granules(addresses, size)]
+    if not bad.any():
+        return
+    per_word = bad.shape[1] // words
+    for i in range(words):
+        part = bad[:, i * per_word : (i + 1) * per_word] if per_word else bad
+        hit = part.any(axis=1)
+        if hit.any():
+            taint(wave, VGPR + first + i, lanes[hit], UNWRITTEN_LDS)
+
+
+def _write(instruction: Instruction) -> Step:
+    form = _form(instruction)
+    name, size = instruction.name, form.size
+    address_row = instruction.fields["addr"]
+    rows = [data_row(instruction, "data0")]
+    if len(form.offsets) == 2:
+        rows.append(data_row(instruction, "data1"))
+    words_each = max(size // 4, 1)
+    upper = name.endswith("_d16_hi")
+    data_bits = 0
+    for row in rows:
+        data_bits |= register_bits(VGPR + row, words_each)
+    data_registers = each_register(data_bits)
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        lds = group.lds
+        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        dirty = bool(wave.poison_bits & data_bits)
+        pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
+        for offset, row in zip(form.offsets, rows, strict=True):
+            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "writes")
+            data = wave.v[row : row + words_each, kept].T.copy()
+            if upper:
+                data >>= 16
+            granules = lds.granules(addresses, size)
+            racing = lds.record_write(number, wave.barriers, granules, data)
+            if racing:
+                report_race(wave, instruction, racing)
+            bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
+            pieces.append((addresses, data, bad))
+
+        def land() -> None:
+            for addresses, data, bad in pieces:
+                if size >= 4:
+                    lds.store(addresses, data)
+                else:
+                    lds.store_octets(addresses, data[:, 0], size)
+                settle_lds(wave, addresses, size, bad)
+
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [VGPR + address_row])
+        for register in data_registers:
+            check_in_flight(wave, step, register, wave.exec_mask)
+
+    return Step(instruction, run, data_bits | 1 << (VGPR + address_row), 0, screen)
+
+
+def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArray[np.bool_]:
+    """Which words of the data to be written are poison, one row per access."""
+    columns = [lanes_of(wave.poison.get(VGPR + row + i, 0))[lanes] for i in range(words)]
+    return np.stack(columns, axis=1)
+
+
+def settle_lds(wave: Wave, addresses: Index, size: int, bad: npt.NDArray[np.bool_] | None) -> None:
+    """Written bytes are no longer poison, unless the data was."""
+    lds = wave.group.lds
+    if not lds.poison_left and bad is None:
+        return
+    granules = lds.granules(addresses, size)
+    if bad is None:
+        lds.poisoned[granules] = False
+        lds.poison_left = bool(lds.poisoned.any())
+        return
+    spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
+    lds.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
+    lds.poison_left = True
+
+
+def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
+    """A write that is not ordered with an earlier access to the same LDS bytes."""
+    access = wave.group.lds.accesses[other]
+    if access is None:
+        return
+    wave.group.report(
+        FindingKind.LDS_RACE,
+        wave,
+        instruction,
+        f"writes LDS that {access.instruction.name} of wave {access.wave} at "
+        f"{wave.group.place(access.instruction.pc)} accesses, with no wait and barrier between",
+        cause=access.instruction,
+    )
+
+
+def _transposed_read(instruction: Instruction) -> Step:
+    """ds_read_b64_tr_b16 / _b8: 16 lanes read a block and get it transposed.
+
+    The 16 lanes' 128 bytes are rows of 16 elements (four rows of 16-bit, eight of 8-bit); lane i
+    of the group receives column i.
+    """
+    bits = 16 if instruction.name.endswith("b16") else 8
+    dtype: type[np.generic] = np.uint16 if bits == 16 else np.uint8
+    per_lane = 64 // bits
+    address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
+    offset = instruction.fields["offset0"] | instruction.fields["offset1"] << 8
+    written = register_bits(VGPR + target, 2)
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        lds = group.lds
+        if not wave.full:
+            raise unsupported(instruction, "with lanes disabled")
+        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        addresses, kept = lds_addresses(wave, instruction, address_row, offset, 8, "reads")
+        racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, 8))
+        cause = race_cause(wave, writer) if racing.size else ""
+        wave.v[target : target + 2] = POISON_WORD
+
+        def land() -> None:
+            data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
+            data[kept] = lds.load(addresses, 8)
+            elements = data.view(dtype).reshape(4, per_lane, 16).transpose(0, 2, 1)
+            moved = np.ascontiguousarray(elements).reshape(LANES, per_lane).view(np.uint32)
+            wave.v[target : target + 2] = moved.T
+            if lds.poison_left:
+                bad = np.zeros(LANES, np.bool_)
+                bad[kept] = lds.poisoned[lds.granules(addresses, 8)].any(axis=1)
+                if bad.any():
+                    groups = np.repeat(bad.reshape(4, 16).any(axis=1), 16)
+                    for i in range(2):
+                        taint(wave, VGPR + target + i, np.flatnonzero(groups), UNWRITTEN_LDS)
+            if cause:
+                for i in range(2):
+                    taint(wave, VGPR + target + i, _EVERY_LANE, cause)
+
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
+
+    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))

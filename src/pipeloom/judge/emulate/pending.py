@@ -1,0 +1,82 @@
+"""Memory operations in flight, and when each one takes effect.
+
+An operation is *issued*, it *lands* (its data moves), and it is *retired* (an s_waitcnt tells the
+wave so). Hardware may land it anywhere between the other two; a kernel may rely on retirement
+only. The emulator therefore lands at a seeded random moment but treats the destination as
+unreadable until retirement, so a missing wait shows whatever the seed.
+
+Operations of one counter land and retire in issue order, as on gfx9; scalar loads may return in
+any order, so only lgkmcnt(0) retires them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from pipeloom.judge.emulate.decode import Instruction
+
+
+class Counter(Enum):
+    """The counter that an operation holds up, with its hardware limit."""
+
+    VM = "vmcnt"
+    LGKM = "lgkmcnt"
+    SMEM = "lgkmcnt(0)"
+
+
+COUNTER_LIMIT = {Counter.VM: 63, Counter.LGKM: 15}
+
+
+class Timing(Enum):
+    """When operations land between their issue and the wait that retires them."""
+
+    RANDOM = "random"
+    LATE = "late"
+    EARLY = "early"
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """One operation in flight. ``registers`` and ``lanes`` are what it will write."""
+
+    instruction: Instruction
+    counter: Counter
+    land: Callable[[], None]
+    registers: int = 0
+    lanes: int = 0
+    access: int = -1
+    landed: bool = False
+    due: int = 0
+
+    def complete(self) -> None:
+        """Move the data, once."""
+        if not self.landed:
+            self.landed = True
+            self.land()
+
+
+@dataclass(slots=True)
+class Delays:
+    """Draws landing delays, in instructions issued by the whole workgroup.
+
+    A run has one temperament (mostly prompt, mostly slow, or mixed), so that over several seeds
+    both extremes occur along with everything between.
+    """
+
+    rng: random.Random
+    timing: Timing
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        self.scale = self.rng.choice((8, 64, 512, 4096))
+
+    def draw(self) -> int | None:
+        """Instructions until the operation lands; None for "not before it must"."""
+        if self.timing is Timing.EARLY:
+            return 0
+        if self.timing is Timing.LATE or self.rng.random() < 0.15:
+            return None
+        return int(self.rng.random() * self.scale)

@@ -1,0 +1,38 @@
+"""A decoded instruction made executable: what it does and which registers it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.registers import each_register
+from pipeloom.judge.emulate.screening import screen_reads
+from pipeloom.judge.emulate.wave import Wave
+
+Run = Callable[[Wave], None]
+Screen = Callable[[Wave, "Step"], None]
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """``run`` executes on a wave; ``screen`` is called before it when a touched register is dirty.
+
+    ``reads`` and ``writes`` are register sets. ``whole_wave`` marks instructions that ignore EXEC
+    (MFMA): they read and write all 64 lanes.
+    """
+
+    instruction: Instruction
+    run: Run
+    reads: int = 0
+    writes: int = 0
+    screen: Screen = screen_reads
+    whole_wave: bool = False
+    touched: int = field(init=False)
+    read_list: list[int] = field(init=False)
+    write_list: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.touched = self.reads | self.writes
+        self.read_list = each_register(self.reads)
+        self.write_list = each_register(self.writes)

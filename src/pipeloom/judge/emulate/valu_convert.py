@@ -1,0 +1,100 @@
+"""Conversions between number formats (rows for ``valu``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.formats import (
+    bf16_to_f32,
+    encode_float8,
+    f32_to_bf16,
+    float_table,
+    fp8_names,
+)
+from pipeloom.judge.emulate.valu import Op
+
+Values = npt.NDArray[Any]
+Words = npt.NDArray[Any]
+
+_F32 = ("f32", "f32")
+
+
+def to_integer(values: Values, low: int, high: int) -> npt.NDArray[np.int64]:
+    """Truncate towards zero and saturate; NaN gives 0."""
+    clean = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=high, neginf=low)
+    return np.clip(np.trunc(clean), low, high).astype(np.int64)
+
+
+def _pack(low: Values, high: Values) -> Words:
+    return low.astype(np.uint32) | high.astype(np.uint32) << 16
+
+
+def _half_bits(values: Values) -> npt.NDArray[np.uint16]:
+    return values.astype(np.float16).view(np.uint16)
+
+
+def _toward_zero(values: Values) -> npt.NDArray[np.uint16]:
+    """float32 to half-precision bits, rounding towards zero."""
+    nearest = values.astype(np.float16)
+    over = np.abs(nearest.astype(np.float32)) > np.abs(values)
+    bits = nearest.view(np.uint16)
+    return np.where(over & np.isfinite(values), bits - 1, bits).astype(np.uint16)
+
+
+def _byte_to_float(index: int) -> Op:
+    return Op("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
+
+
+CONVERT_OPS: dict[str, Op] = {
+    "v_cvt_f32_u32": Op("f32", ("u32",), lambda a: a.astype(np.float32)),
+    "v_cvt_f32_i32": Op("f32", ("i32",), lambda a: a.astype(np.float32)),
+    "v_cvt_u32_f32": Op("u32", ("f32",), lambda a: to_integer(a, 0, 0xFFFFFFFF).astype(np.uint32)),
+    "v_cvt_i32_f32": Op(
+        "i32", ("f32",), lambda a: to_integer(a, -0x80000000, 0x7FFFFFFF).astype(np.int32)
+    ),
+    "v_cvt_f16_f32": Op("f16", ("f32",), lambda a: a.astype(np.float16)),
+    "v_cvt_f32_f16": Op("f32", ("f16",), lambda a: a.astype(np.float32)),
+    "v_cvt_f32_bf16": Op("f32", ("u16",), bf16_to_f32),
+    "v_cvt_f64_f32": Op("f64", ("f32",), lambda a: a.astype(np.float64)),
+    "v_cvt_f32_f64": Op("f32", ("f64",), lambda a: a.astype(np.float32)),
+    "v_cvt_f64_i32": Op("f64", ("i32",), lambda a: a.astype(np.float64)),
+    "v_cvt_f64_u32": Op("f64", ("u32",), lambda a: a.astype(np.float64)),
+    "v_cvt_f16_u16": Op("f16", ("u16",), lambda a: a.astype(np.float16)),
+    "v_cvt_f16_i16": Op("f16", ("i16",), lambda a: a.astype(np.float16)),
+    "v_cvt_u16_f16": Op("u16", ("f16",), lambda a: to_integer(a, 0, 0xFFFF).astype(np.uint16)),
+    "v_cvt_i16_f16": Op("i16", ("f16",), lambda a: to_integer(a, -0x8000, 0x7FFF).astype(np.int16)),
+    "v_cvt_pk_f16_f32": Op("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
+    "v_cvt_pk_bf16_f32": Op("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
+    "v_cvt_pkrtz_f16_f32": Op("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),
+    "v_cvt_f32_ubyte0": _byte_to_float(0),
+    "v_cvt_f32_ubyte1": _byte_to_float(1),
+    "v_cvt_f32_ubyte2": _byte_to_float(2),
+    "v_cvt_f32_ubyte3": _byte_to_float(3),
+}
+
+
+def float8_ops(arch: str) -> dict[str, Op]:
+    """The fp8 and bf8 conversions; their encoding depends on the target."""
+    fp8, bf8 = fp8_names(arch)
+    ops: dict[str, Op] = {}
+    for suffix, name in (("fp8", fp8), ("bf8", bf8)):
+
+        def pack(a: Values, b: Values, name: str = name) -> npt.NDArray[np.uint16]:
+            low, high = encode_float8(a, name), encode_float8(b, name)
+            return (low.astype(np.uint32) | high.astype(np.uint32) << 8).astype(np.uint16)
+
+        def widen(a: Words, name: str = name) -> npt.NDArray[np.float32]:
+            return float_table(name).take(a & 0xFF)
+
+        def widen_pair(a: npt.NDArray[np.uint16], name: str = name) -> npt.NDArray[np.uint64]:
+            table = float_table(name)
+            pair = np.stack([table[a & 0xFF], table[a >> 8]], axis=1)
+            return np.ascontiguousarray(pair).view(np.uint64)[:, 0]
+
+        ops[f"v_cvt_pk_{suffix}_f32"] = Op("u16", _F32, pack, keeps_half=True)
+        ops[f"v_cvt_f32_{suffix}"] = Op("f32", ("u32",), widen)
+        ops[f"v_cvt_pk_f32_{suffix}"] = Op("u64", ("u16",), widen_pair)
+    return ops

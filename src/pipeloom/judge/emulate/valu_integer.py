@@ -1,0 +1,255 @@
+"""Integer and bitwise vector operations (rows for ``valu``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.valu import Op
+
+Values = npt.NDArray[Any]
+Words = npt.NDArray[Any]
+
+_U32 = ("u32", "u32")
+_I32 = ("i32", "i32")
+_U16 = ("u16", "u16")
+_U32_3 = ("u32", "u32", "u32")
+
+
+def _low(value: Values) -> Words:
+    return value.astype(np.uint32)
+
+
+def _wide(value: Values) -> npt.NDArray[np.uint64]:
+    return value.astype(np.uint64)
+
+
+def _signed_wide(value: Values) -> npt.NDArray[np.int64]:
+    return value.astype(np.int64)
+
+
+def _low24(value: Words) -> Words:
+    return value & 0xFFFFFF
+
+
+def _signed24(value: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    return _signed_wide((value << 8) >> 8)
+
+
+def _extract_unsigned(a: Words, offset: Words, width: Words) -> Words:
+    size = width & 31
+    mask = _low((np.uint64(1) << _wide(size)) - np.uint64(1))
+    field: Words = a >> (offset & 31) & mask
+    return field
+
+
+def _extract_signed(a: Words, offset: Words, width: Words) -> Words:
+    size = width & 31
+    shift = (32 - size) & 31
+    field = _extract_unsigned(a, offset, width)
+    extended = ((field << shift).view(np.int32) >> shift.view(np.int32)).view(np.uint32)
+    return np.where(size == 0, np.uint32(0), extended)
+
+
+def _reverse_bits(a: Words) -> Words:
+    value = a.copy()
+    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
+        value = value >> shift & mask | (value & mask) << shift
+    return value >> 16 | value << 16
+
+
+def _leading_zeros(a: Words) -> Words:
+    exponent = np.frexp(a.astype(np.float64))[1]
+    return np.where(a == 0, 0xFFFFFFFF, 32 - exponent).astype(np.uint32)
+
+
+def _trailing_zeros(a: Words) -> Words:
+    lowest = a & (~a + np.uint32(1))
+    exponent = np.frexp(lowest.astype(np.float64))[1]
+    return np.where(a == 0, 0xFFFFFFFF, exponent - 1).astype(np.uint32)
+
+
+def _leading_sign(a: Words) -> Words:
+    folded = np.where(a >> 31 == 1, ~a, a)
+    return _leading_zeros(folded)
+
+
+def permute_bytes(a: Words, b: Words, select: Words) -> Words:
+    """v_perm_b32: each selector byte picks one of eight bytes (a above b) or a constant."""
+    a, b, select = np.broadcast_arrays(a, b, select)
+    pool = np.empty((a.size, 13), np.uint32)
+    for i in range(4):
+        pool[:, i] = b >> (8 * i) & 0xFF
+        pool[:, 4 + i] = a >> (8 * i) & 0xFF
+    for i, source in enumerate((1, 3, 5, 7)):
+        pool[:, 8 + i] = np.where(pool[:, source] & 0x80, 0xFF, 0)
+    pool[:, 12] = 0
+    rows = np.arange(a.size)
+    result = np.zeros(a.size, np.uint32)
+    for i in range(4):
+        choice = select >> (8 * i) & 0xFF
+        byte = np.where(choice >= 13, 0xFF, pool[rows, np.minimum(choice, 12)])
+        result |= (byte << (8 * i)).astype(np.uint32)
+    return result
+
+
+def _align(a: Words, b: Words, shift: Words) -> Words:
+    return _low((_wide(a) << np.uint64(32) | _wide(b)) >> _wide(shift))
+
+
+def _bit_count(a: Words, b: Words) -> Words:
+    return _low(np.bitwise_count(a)) + b
+
+
+def _middle(a: Values, b: Values, c: Values) -> Values:
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+
+
+def _add_saturated(a: Words, b: Words) -> Words:
+    return _low(np.minimum(_wide(a) + _wide(b), np.uint64(0xFFFFFFFF)))
+
+
+def _sub_saturated(a: Words, b: Words) -> Words:
+    return np.where(a > b, a - b, np.uint32(0))
+
+
+def _saturate(value: npt.NDArray[np.int64], low: int, high: int) -> npt.NDArray[np.int64]:
+    return np.clip(value, low, high)
+
+
+def _clip32(value: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    return _saturate(value, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def _bytes_of(value: Words) -> npt.NDArray[np.int64]:
+    """The four bytes of each lane, in rows."""
+    return np.stack([(value >> (8 * i) & 0xFF).astype(np.int64) for i in range(4)])
+
+
+def _byte_distance(a: Words, b: Words) -> Words:
+    return _low(np.abs(_bytes_of(a) - _bytes_of(b)).sum(axis=0))
+
+
+def _masked_distance(a: Words, b: Words, c: Words) -> Words:
+    """v_msad_u8: bytes where the reference b is zero do not count."""
+    wanted = _bytes_of(b) != 0
+    return _low((np.abs(_bytes_of(a) - _bytes_of(b)) * wanted).sum(axis=0)) + c
+
+
+def _mean_bytes(a: Words, b: Words, c: Words) -> Words:
+    """v_lerp_u8: averages of bytes, rounding up where the low bit of c's byte is set."""
+    mean = _bytes_of(a) + _bytes_of(b) + (_bytes_of(c) & 1) >> 1
+    return _low(sum(mean[i] << (8 * i) for i in range(4)))
+
+
+def _shift_pack(a: Values, b: Values, shift: Values, low: int, high: int) -> Words:
+    """v_ashr_pk: two shifted values, saturated to bytes."""
+    amount = (shift & 31).astype(np.int64)
+    parts = [_saturate(_signed_wide(x) >> amount, low, high) & 0xFF for x in (a, b)]
+    return (parts[0] | parts[1] << 8).astype(np.uint16)
+
+
+INTEGER_OPS: dict[str, Op] = {
+    "v_mov_b32": Op("u32", ("u32",), lambda a: a, copies=True),
+    "v_mov_b64": Op("u64", ("u64",), lambda a: a, copies=True),
+    "v_not_b32": Op("u32", ("u32",), np.invert),
+    "v_bfrev_b32": Op("u32", ("u32",), _reverse_bits),
+    "v_ffbh_u32": Op("u32", ("u32",), _leading_zeros),
+    "v_ffbl_b32": Op("u32", ("u32",), _trailing_zeros),
+    "v_ffbh_i32": Op("u32", ("u32",), _leading_sign),
+    "v_and_b32": Op("u32", _U32, np.bitwise_and, moves_bits=True),
+    "v_or_b32": Op("u32", _U32, np.bitwise_or, moves_bits=True),
+    "v_xor_b32": Op("u32", _U32, np.bitwise_xor),
+    "v_xnor_b32": Op("u32", _U32, lambda a, b: ~(a ^ b)),
+    "v_add_u32": Op("u32", _U32, np.add, saturated=_add_saturated),
+    "v_sub_u32": Op("u32", _U32, np.subtract, saturated=_sub_saturated),
+    "v_subrev_u32": Op(
+        "u32", _U32, lambda a, b: b - a, saturated=lambda a, b: _sub_saturated(b, a)
+    ),
+    "v_add_i32": Op(
+        "i32", _I32, np.add, saturated=lambda a, b: _clip32(_signed_wide(a) + _signed_wide(b))
+    ),
+    "v_sub_i32": Op(
+        "i32", _I32, np.subtract, saturated=lambda a, b: _clip32(_signed_wide(a) - _signed_wide(b))
+    ),
+    "v_lshlrev_b32": Op("u32", _U32, lambda a, b: b << (a & 31), moves_bits=True),
+    "v_lshrrev_b32": Op("u32", _U32, lambda a, b: b >> (a & 31), moves_bits=True),
+    "v_ashrrev_i32": Op("i32", _I32, lambda a, b: b >> (a & 31)),
+    "v_min_u32": Op("u32", _U32, np.minimum),
+    "v_max_u32": Op("u32", _U32, np.maximum),
+    "v_min_i32": Op("i32", _I32, np.minimum),
+    "v_max_i32": Op("i32", _I32, np.maximum),
+    "v_mul_u32_u24": Op("u32", _U32, lambda a, b: _low24(a) * _low24(b)),
+    "v_mul_hi_u32_u24": Op(
+        "u32", _U32, lambda a, b: _low(_wide(_low24(a)) * _wide(_low24(b)) >> np.uint64(32))
+    ),
+    "v_mul_i32_i24": Op("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b))),
+    "v_mul_hi_i32_i24": Op("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b) >> 32)),
+    "v_mul_lo_u32": Op("u32", _U32, np.multiply),
+    "v_mul_hi_u32": Op("u32", _U32, lambda a, b: _low(_wide(a) * _wide(b) >> np.uint64(32))),
+    "v_mul_hi_i32": Op("u32", _I32, lambda a, b: _low(_signed_wide(a) * _signed_wide(b) >> 32)),
+    "v_mad_u32_u24": Op("u32", _U32_3, lambda a, b, c: _low24(a) * _low24(b) + c),
+    "v_mad_i32_i24": Op("u32", ("i32",) * 3, lambda a, b, c: _low(_signed24(a) * _signed24(b) + c)),
+    "v_bfe_u32": Op("u32", _U32_3, _extract_unsigned, moves_bits=True),
+    "v_bfe_i32": Op("u32", _U32_3, _extract_signed),
+    "v_bfi_b32": Op("u32", _U32_3, lambda a, b, c: a & b | ~a & c, moves_bits=True),
+    "v_bfm_b32": Op("u32", _U32, lambda a, b: (np.uint32(1) << (a & 31)) - 1 << (b & 31)),
+    "v_alignbit_b32": Op("u32", _U32_3, lambda a, b, c: _align(a, b, c & 31), moves_bits=True),
+    "v_alignbyte_b32": Op(
+        "u32", _U32_3, lambda a, b, c: _align(a, b, (c & 3) * 8), moves_bits=True
+    ),
+    "v_perm_b32": Op("u32", _U32_3, permute_bytes, moves_bits=True),
+    "v_lshl_add_u32": Op("u32", _U32_3, lambda a, b, c: (a << (b & 31)) + c),
+    "v_add_lshl_u32": Op("u32", _U32_3, lambda a, b, c: (a + b) << (c & 31)),
+    "v_add3_u32": Op("u32", _U32_3, lambda a, b, c: a + b + c),
+    "v_lshl_or_b32": Op("u32", _U32_3, lambda a, b, c: a << (b & 31) | c, moves_bits=True),
+    "v_and_or_b32": Op("u32", _U32_3, lambda a, b, c: a & b | c, moves_bits=True),
+    "v_or3_b32": Op("u32", _U32_3, lambda a, b, c: a | b | c, moves_bits=True),
+    "v_xad_u32": Op("u32", _U32_3, lambda a, b, c: (a ^ b) + c),
+    "v_sad_u32": Op("u32", _U32_3, lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c),
+    "v_sad_u8": Op("u32", _U32_3, lambda a, b, c: _byte_distance(a, b) + c),
+    "v_sad_hi_u8": Op("u32", _U32_3, lambda a, b, c: (_byte_distance(a, b) << 16) + c),
+    "v_msad_u8": Op("u32", _U32_3, _masked_distance),
+    "v_lerp_u8": Op("u32", _U32_3, _mean_bytes),
+    "v_ashr_pk_i8_i32": Op(
+        "u16",
+        ("i32", "i32", "u32"),
+        lambda a, b, c: _shift_pack(a, b, c, -128, 127),
+        keeps_half=True,
+    ),
+    "v_ashr_pk_u8_i32": Op(
+        "u16",
+        ("i32", "i32", "u32"),
+        lambda a, b, c: _shift_pack(a, b, c, 0, 255),
+        keeps_half=True,
+    ),
+    "v_min3_u32": Op("u32", _U32_3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
+    "v_max3_u32": Op("u32", _U32_3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
+    "v_med3_u32": Op("u32", _U32_3, _middle),
+    "v_min3_i32": Op("i32", ("i32",) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
+    "v_max3_i32": Op("i32", ("i32",) * 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
+    "v_med3_i32": Op("i32", ("i32",) * 3, _middle),
+    "v_bcnt_u32_b32": Op("u32", _U32, _bit_count),
+    "v_lshlrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b << _wide(a & 63)),
+    "v_lshrrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b >> _wide(a & 63)),
+    "v_ashrrev_i64": Op("i64", ("u32", "i64"), lambda a, b: b >> _signed_wide(a & 63)),
+    "v_lshl_add_u64": Op("u64", ("u64", "u32", "u64"), lambda a, b, c: (a << _wide(b & 7)) + c),
+    "v_mad_i32_i16": Op(
+        "i32", ("i16", "i16", "i32"), lambda a, b, c: a.astype(np.int32) * b.astype(np.int32) + c
+    ),
+    "v_mad_u32_u16": Op("u32", ("u16", "u16", "u32"), lambda a, b, c: _low(a) * _low(b) + c),
+    "v_cvt_pk_u16_u32": Op(
+        "u32", _U32, lambda a, b: np.minimum(a, 0xFFFF) | np.minimum(b, 0xFFFF) << 16
+    ),
+    "v_cvt_pk_i16_i32": Op(
+        "u32",
+        _I32,
+        lambda a, b: (
+            _low(_saturate(_signed_wide(a), -32768, 32767) & 0xFFFF)
+            | _low(_saturate(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16
+        ),
+    ),
+    "v_pack_b32_f16": Op("u32", _U16, lambda a, b: _low(a) | _low(b) << 16, moves_bits=True),
+}

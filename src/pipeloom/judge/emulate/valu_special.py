@@ -1,0 +1,312 @@
+"""Vector instructions that do more than map lanes: selects, lane access, truth tables.
+
+Each has its own screening where the default would be wrong: a select reads only the side it picks,
+v_readlane reads one lane whatever EXEC says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.fused import fused_f16, fused_f32
+from pipeloom.judge.emulate.operands import (
+    all_source_bits,
+    scalar_bits,
+    scalar_reader,
+    scalar_writer,
+    source_bits,
+    word_reader,
+)
+from pipeloom.judge.emulate.registers import LANES, VCC, VGPR
+from pipeloom.judge.emulate.screening import (
+    check_in_flight,
+    check_sources,
+    screen_bits,
+    screen_copy,
+    settle_writes,
+)
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.valu import (
+    Op,
+    result_writer,
+    source_codes,
+    source_reader,
+)
+from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
+
+Words = npt.NDArray[np.uint32]
+
+
+def build_special(instruction: Instruction) -> Step | None:
+    """The step of an instruction with its own rules, or None."""
+    name = instruction.name
+    if name == "v_nop":
+        return Step(instruction, lambda wave: None)
+    builders: dict[str, Callable[[Instruction], Step]] = {
+        "v_cndmask_b32": _select,
+        "v_readfirstlane_b32": _read_first_lane,
+        "v_readlane_b32": _read_lane,
+        "v_writelane_b32": _write_lane,
+        "v_swap_b32": _swap,
+        "v_permlane32_swap_b32": lambda i: _half_swap(i, 32),
+        "v_permlane16_swap_b32": lambda i: _half_swap(i, 16),
+        "v_bitop3_b32": _truth_table,
+        "v_bitop3_b16": _truth_table,
+        "v_mbcnt_lo_u32_b32": lambda i: _mask_count(i, upper=False),
+        "v_mbcnt_hi_u32_b32": lambda i: _mask_count(i, upper=True),
+        "v_fmamk_f32": _multiply_add_literal,
+        "v_fmaak_f32": _multiply_add_literal,
+        "v_madmk_f16": _multiply_add_literal,
+        "v_madak_f16": _multiply_add_literal,
+    }
+    builder = builders.get(name)
+    return None if builder is None else builder(instruction)
+
+
+def _target(instruction: Instruction) -> int:
+    return VGPR + instruction.fields["vdst"]
+
+
+# --- selects ---------------------------------------------------------------------------------
+
+
+def _select(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    mask_code = codes[2] if len(codes) > 2 else VCC
+    read_mask = scalar_reader(mask_code, 2, instruction)
+    kind = "f32" if _has_signs(instruction) else "u32"
+    first = source_reader(instruction, 0, codes[0], kind)
+    second = source_reader(instruction, 1, codes[1], kind)
+    write = result_writer(instruction, Op("u32", (), np.add))
+    target = _target(instruction)
+    keeps = instruction.fields.get("dst_unused", 0) == 2 and instruction.fields["dst_sel"] != 6
+
+    def run(wave: Wave) -> None:
+        chosen = np.where(lanes_of(read_mask(wave)), second(wave), first(wave))
+        write(wave, chosen.view(np.uint32))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r < VGPR and r in masks])
+        mask = read_mask(wave)
+        carried, cause = 0, NEVER_WRITTEN
+        for code, lanes in ((codes[0], ~mask), (codes[1], mask)):
+            used = wave.exec_mask & lanes
+            if code >= VGPR:
+                check_in_flight(wave, step, code, used)
+                poisoned = wave.poison.get(code, 0) & used
+                if poisoned:
+                    carried |= poisoned
+                    cause = wave.poison_cause.get(code, NEVER_WRITTEN)
+            elif used:
+                check_sources(wave, step, [r for r in step.read_list if r == code])
+        if keeps:
+            check_sources(wave, step, [target])
+        settle_writes(wave, step)
+        if carried:
+            wave.set_poison(target, wave.poison.get(target, 0) | carried, cause)
+
+    masks = {mask_code, mask_code + 1}
+    reads = scalar_bits(mask_code, 2) | source_bits(codes[0]) | source_bits(codes[1])
+    if keeps:
+        reads |= 1 << target
+    return Step(instruction, run, reads, 1 << target, screen)
+
+
+def _has_signs(instruction: Instruction) -> bool:
+    fields = instruction.fields
+    names = ("neg", "abs", "src0_neg", "src0_abs", "src1_neg", "src1_abs")
+    return any(fields.get(name) for name in names)
+
+
+# --- lane access -------------------------------------------------------------------------------
+
+
+def _first_active(wave: Wave) -> int:
+    mask = wave.exec_mask
+    return (mask & -mask).bit_length() - 1 if mask else 0
+
+
+def _read_first_lane(instruction: Instruction) -> Step:
+    return _lane_to_scalar(instruction, source_codes(instruction)[0], _first_active, 0)
+
+
+def _read_lane(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    read = scalar_reader(codes[1], 1, instruction)
+    return _lane_to_scalar(
+        instruction, codes[0], lambda wave: read(wave) & 63, scalar_bits(codes[1])
+    )
+
+
+def _lane_to_scalar(
+    instruction: Instruction, source: int, lane_of: Callable[[Wave], int], extra: int
+) -> Step:
+    target = instruction.fields["vdst"]
+    write = scalar_writer(target, 1, instruction)
+    if source < VGPR:
+        read = scalar_reader(source, 1, instruction)
+        reads = scalar_bits(source)
+        return Step(
+            instruction, lambda wave: write(wave, read(wave)), reads, 1 << target, screen_copy
+        )
+    row = source - VGPR
+
+    def run(wave: Wave) -> None:
+        write(wave, int(wave.v[row, lane_of(wave)]))
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r < VGPR])
+        lane = 1 << lane_of(wave)
+        check_in_flight(wave, step, source, lane)
+        poisoned = wave.poison.get(source, 0) & lane
+        cause = wave.poison_cause.get(source, NEVER_WRITTEN)
+        settle_writes(wave, step)
+        if poisoned:
+            wave.set_poison(target, 1, cause)
+
+    return Step(instruction, run, 1 << source | extra, 1 << target, screen)
+
+
+def _write_lane(instruction: Instruction) -> Step:
+    codes = source_codes(instruction)
+    value = scalar_reader(codes[0], 1, instruction)
+    lane = scalar_reader(codes[1], 1, instruction)
+    target = _target(instruction)
+
+    def run(wave: Wave) -> None:
+        wave.v[target - VGPR, lane(wave) & 63] = value(wave)
+
+    def screen(wave: Wave, step: Step) -> None:
+        check_sources(wave, step, [r for r in step.read_list if r == codes[1]])
+        mask = 1 << (lane(wave) & 63)
+        check_in_flight(wave, step, codes[0], 1)
+        check_in_flight(wave, step, target, mask)
+        poisoned = codes[0] < 128 and codes[0] in wave.poison
+        wave.clear_poison([target], mask)
+        if poisoned:
+            wave.set_poison(target, wave.poison.get(target, 0) | mask)
+
+    reads = scalar_bits(codes[0]) | scalar_bits(codes[1])
+    return Step(instruction, run, reads, 1 << target, screen)
+
+
+def _swap(instruction: Instruction) -> Step:
+    a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
+
+    def run(wave: Wave) -> None:
+        old = wave.v[a].copy()
+        wave.write_vector(a, wave.v[b])
+        wave.write_vector(b, old)
+
+    return _exchange_step(instruction, run, a, b, lambda lanes_a, lanes_b: (lanes_b, lanes_a))
+
+
+def _half_swap(instruction: Instruction, width: int) -> Step:
+    """Swap the odd blocks of ``width`` lanes of vdst with the even blocks of the source."""
+    a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
+    odd = np.flatnonzero(np.arange(LANES) // width % 2 == 1)
+    odd_mask = sum(1 << int(lane) for lane in odd)
+    even_mask = odd_mask >> width
+
+    def run(wave: Wave) -> None:
+        old = wave.v[a, odd]
+        wave.v[a, odd] = wave.v[b, odd - width]
+        wave.v[b, odd - width] = old
+
+    def move(lanes_a: int, lanes_b: int) -> tuple[int, int]:
+        return (
+            lanes_a & even_mask | (lanes_b & even_mask) << width,
+            lanes_b & odd_mask | (lanes_a & odd_mask) >> width,
+        )
+
+    return _exchange_step(instruction, run, a, b, move)
+
+
+def _exchange_step(
+    instruction: Instruction,
+    run: Callable[[Wave], None],
+    a: int,
+    b: int,
+    move: Callable[[int, int], tuple[int, int]],
+) -> Step:
+    first, second = VGPR + a, VGPR + b
+
+    def screen(wave: Wave, step: Step) -> None:
+        for register in (first, second):
+            check_in_flight(wave, step, register, wave.exec_mask)
+        old = wave.poison.get(first, 0), wave.poison.get(second, 0)
+        causes = wave.poison_cause.get(first, ""), wave.poison_cause.get(second, "")
+        new = move(*old)
+        wave.set_poison(first, new[0], causes[1] or causes[0] or NEVER_WRITTEN)
+        wave.set_poison(second, new[1], causes[0] or causes[1] or NEVER_WRITTEN)
+
+    both = 1 << first | 1 << second
+    return Step(instruction, run, both, both, screen)
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def _truth_table(instruction: Instruction) -> Step:
+    """v_bitop3: any function of three bits; the table sits in the modifier fields."""
+    fields = instruction.fields
+    table = fields["omod"] << 6 | fields["abs"] << 3 | fields["neg"]
+    codes = source_codes(instruction)
+    kind = "u16" if instruction.name.endswith("b16") else "u32"
+    # The modifier fields are taken, so the sources have none.
+    plain = replace(instruction, fields={**fields, "neg": 0, "abs": 0, "omod": 0})
+    readers = [source_reader(plain, i, code, kind) for i, code in enumerate(codes)]
+    write = result_writer(plain, Op(kind, (), np.add))
+
+    def run(wave: Wave) -> None:
+        a, b, c = (read(wave) for read in readers)
+        result = np.zeros(LANES, a.dtype)
+        for i in range(8):
+            if table >> i & 1:
+                term = (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+                result |= term
+        write(wave, result)
+
+    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
+
+
+def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
+    codes = source_codes(instruction)
+    mask = word_reader(codes[0], "u32", instruction)
+    base = word_reader(codes[1], "u32", instruction)
+    lane = np.arange(LANES)
+    below = np.clip(lane - 32 if upper else lane, 0, 32).astype(np.uint64)
+    window = ((np.uint64(1) << below) - np.uint64(1)).astype(np.uint32)
+    row = instruction.fields["vdst"]
+
+    def run(wave: Wave) -> None:
+        counted = np.bitwise_count(mask(wave) & window).astype(np.uint32)
+        wave.write_vector(row, counted + base(wave))
+
+    reads = source_bits(codes[0]) | source_bits(codes[1])
+    return Step(instruction, run, reads, 1 << _target(instruction))
+
+
+def _multiply_add_literal(instruction: Instruction) -> Step:
+    """v_fmamk, v_madmk: a*K + b; v_fmaak, v_madak: a*b + K."""
+    kind = instruction.name[-3:]
+    bits = np.array([instruction.literal or 0], np.uint32)
+    literal = bits.view(np.float32) if kind == "f32" else bits.astype(np.uint16).view(np.float16)
+    fused = fused_f32 if kind == "f32" else fused_f16
+    codes = source_codes(instruction)
+    first = source_reader(instruction, 0, codes[0], kind)
+    second = source_reader(instruction, 1, codes[1], kind)
+    write = result_writer(instruction, Op(kind, (), np.add))
+    by_literal = "mk_" in instruction.name
+
+    def run(wave: Wave) -> None:
+        a, b = first(wave), second(wave)
+        write(wave, fused(a, literal, b) if by_literal else fused(a, b, literal))
+
+    reads = source_bits(codes[0]) | source_bits(codes[1])
+    return Step(instruction, run, reads, 1 << _target(instruction))

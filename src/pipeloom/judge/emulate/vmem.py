@@ -1,0 +1,311 @@
+"""Vector memory: buffer, global and flat instructions, and loads straight into LDS.
+
+All count in vmcnt, stores included, and retire in order. Addresses and store data are taken at
+issue; the data moves when the operation lands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.addressing import (
+    TRANSFERS,
+    Locate,
+    Target,
+    Transfer,
+    buffer_address,
+    global_address,
+)
+from pipeloom.judge.emulate.atomics import build_atomic
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.ds import report_race, settle_lds
+from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.memory import (
+    Addresses,
+    load_octets,
+    load_words,
+    store_octets,
+    store_words,
+)
+from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.scalar_ops import signed
+from pipeloom.judge.emulate.scratch import build_scratch
+from pipeloom.judge.emulate.screening import (
+    check_in_flight,
+    check_poison,
+    check_sources,
+    screen_load,
+)
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_to_mask
+
+Words = npt.NDArray[np.uint32]
+
+_LDS_DMA_MASK = 0x3FFFF
+"""Bits of M0 that address LDS for a load into it; 18 cover gfx950's 160 KiB."""
+
+
+def build(instruction: Instruction, arch: str) -> Step | None:
+    """The step of a vector memory instruction, or None."""
+    if instruction.encoding not in ("MUBUF", "GLOBAL", "SCRATCH", "FLAT", "MTBUF"):
+        return None
+    name = instruction.name
+    if name in ("buffer_wbl2", "buffer_inv"):
+        return Step(instruction, lambda wave: None)
+    space, verb, *rest = name.split("_")
+    if verb == "atomic" and space in ("buffer", "global", "flat"):
+        return build_atomic(instruction)
+    if space == "tbuffer" or verb not in ("load", "store"):
+        raise unsupported(instruction)
+    into_lds = bool(instruction.fields.get("lds")) or rest[0] == "lds"
+    key = "_".join(rest[1:] if rest[0] == "lds" else rest)
+    if key not in TRANSFERS:
+        raise unsupported(instruction)
+    transfer = TRANSFERS[key]
+    if into_lds:
+        wide = transfer.size in (12, 16) and arch == "gfx950"
+        if not (transfer.size <= 4 or wide):
+            raise unsupported(instruction, f"{transfer.size} bytes per lane into LDS on {arch}")
+    if space == "scratch":
+        if into_lds or transfer.size < 4:
+            raise unsupported(instruction)
+        return build_scratch(instruction, transfer, verb == "store")
+    if space == "buffer":
+        locate, reads = buffer_address(instruction, transfer)
+        data_field = "vdata"
+    else:
+        locate, reads = global_address(instruction)
+        data_field = "data" if verb == "store" else "vdst"
+    if into_lds:
+        return _load_to_lds(instruction, transfer, locate, reads)
+    row = instruction.fields[data_field] + (AGPR - VGPR if instruction.fields["acc"] else 0)
+    build_access = _store if verb == "store" else _load
+    step = build_access(instruction, transfer, locate, reads, row)
+    return _flat(step) if space == "flat" else step
+
+
+def _flat(step: Step) -> Step:
+    """A flat access counts in lgkmcnt as well, out of order: both must be waited for.
+
+    Addresses are those of global memory; the apertures of LDS and scratch are not modelled.
+    """
+    access, written = step.run, step.writes
+
+    def run(wave: Wave) -> None:
+        access(wave)
+        lanes = wave.exec_mask if written else 0
+        wave.group.issue(
+            wave, Pending(step.instruction, Counter.SMEM, lambda: None, written, lanes)
+        )
+
+    return replace(step, run=run)
+
+
+def _report_outside(
+    wave: Wave, instruction: Instruction, outside: Addresses, size: int, verb: str
+) -> None:
+    where = wave.group.memory.describe(int(outside[0]))
+    wave.group.report(
+        FindingKind.OUT_OF_BOUNDS,
+        wave,
+        instruction,
+        f"{verb} {size} bytes at {where} in {outside.size} lanes",
+    )
+
+
+def _fetch(
+    wave: Wave, instruction: Instruction, transfer: Transfer, target: Target
+) -> Callable[[], Words]:
+    """Check bounds now; return what reads the data when called: one row per accessing lane."""
+    memory = wave.group.memory
+    count, words, size = target.lanes.size, transfer.words, transfer.size
+    clipped = target.clipped
+    if clipped is not None:
+        return _fetch_clipped(wave, instruction, transfer, target, clipped)
+    extents, outside = memory.split(target.addresses, size)
+    if outside.size:
+        _report_outside(wave, instruction, outside, size, "reads")
+    if size >= 4:
+        return lambda: load_words(extents, count, words)
+    shift = 32 - 8 * size
+
+    def small() -> Words:
+        value = load_octets(extents, count, size)
+        if transfer.is_signed:
+            value = ((value << shift).view(np.int32) >> shift).view(np.uint32)
+        return value[:, None]
+
+    return small
+
+
+def _fetch_clipped(
+    wave: Wave,
+    instruction: Instruction,
+    transfer: Transfer,
+    target: Target,
+    clipped: npt.NDArray[np.bool_],
+) -> Callable[[], Words]:
+    """A load that crosses the descriptor's end: dword by dword, zeros past it."""
+    parts: list[tuple[int, npt.NDArray[np.bool_], Callable[[], Words]]] = []
+    for i in range(transfer.words):
+        inside = ~clipped[:, i]
+        part = Target(target.lanes[inside], target.addresses[inside] + 4 * i, target.active)
+        parts.append((i, inside, _fetch(wave, instruction, Transfer(4), part)))
+
+    def gather() -> Words:
+        result = np.zeros((target.lanes.size, transfer.words), np.uint32)
+        for i, inside, fetch in parts:
+            if inside.any():
+                result[inside, i] = fetch()[:, 0]
+        return result
+
+    return gather
+
+
+def _load(
+    instruction: Instruction, transfer: Transfer, locate: Locate, reads: int, row: int
+) -> Step:
+    words, half = transfer.words, transfer.half
+    written = register_bits(VGPR + row, words)
+
+    def run(wave: Wave) -> None:
+        target = locate(wave)
+        fetch = _fetch(wave, instruction, transfer, target)
+        lanes, active = target.lanes, target.active
+        if not half:
+            wave.v[row : row + words, active] = POISON_WORD
+
+        def land() -> None:
+            if lanes.size != active.size:
+                for i in range(words):
+                    wave.v[row + i, active] = _merge(wave.v[row + i, active], half)
+            if not lanes.size:
+                return
+            data = fetch()
+            if lanes.size == LANES and not half:
+                wave.v[row : row + words] = data.T
+                return
+            for i in range(words):
+                value = data[:, i]
+                if half == "low":
+                    value = wave.v[row, lanes] & 0xFFFF0000 | value & 0xFFFF
+                elif half == "high":
+                    value = wave.v[row, lanes] & 0xFFFF | value << 16
+                wave.v[row + i, lanes] = value
+
+        wave.group.issue(wave, Pending(instruction, Counter.VM, land, written, wave.exec_mask))
+
+    return Step(instruction, run, reads, written, screen_load(Counter.VM))
+
+
+def _merge(old: Words, half: str) -> Words:
+    """What a load outside the descriptor leaves: zero, in the half that it writes."""
+    if half == "low":
+        return old & np.uint32(0xFFFF0000)
+    if half == "high":
+        return old & np.uint32(0xFFFF)
+    return np.zeros_like(old)
+
+
+def _store(
+    instruction: Instruction, transfer: Transfer, locate: Locate, reads: int, row: int
+) -> Step:
+    words, size = transfer.words, transfer.size
+    upper = transfer.half == "high"
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        target = locate(wave)
+        lanes, addresses = target.lanes, target.addresses
+        data = wave.v[row : row + words, lanes].T.copy()
+        writes: list[Callable[[], None]] = []
+        if target.clipped is not None:
+            for i in range(words):
+                inside = ~target.clipped[:, i]
+                column = np.ascontiguousarray(data[inside, i : i + 1])
+                extents, outside = group.memory.split(addresses[inside] + 4 * i, 4)
+                if outside.size:
+                    _report_outside(wave, instruction, outside, 4, "writes")
+                writes.append(partial(store_words, extents, column))
+        else:
+            extents, outside = group.memory.split(addresses, size)
+            if outside.size:
+                _report_outside(wave, instruction, outside, size, "writes")
+            if size >= 4:
+                writes.append(partial(store_words, extents, data))
+            else:
+                value = data[:, 0] >> np.uint32(16 if upper else 0)
+                writes.append(partial(store_octets, extents, value, size))
+
+        def land() -> None:
+            for write in writes:
+                write()
+
+        group.issue(wave, Pending(instruction, Counter.VM, land))
+
+    data_bits = register_bits(VGPR + row, words)
+
+    def screen(wave: Wave, step: Step) -> None:
+        """Lanes outside the descriptor store nothing: compilers mask stores that way."""
+        check_sources(wave, step, each_register(reads & wave.dirty))
+        kept = None
+        for register in each_register(data_bits & wave.dirty):
+            check_in_flight(wave, step, register, wave.exec_mask)
+            if wave.poison.get(register, 0) & wave.exec_mask:
+                if kept is None:
+                    kept = lanes_to_mask(locate(wave).lanes)
+                check_poison(wave, step, register, kept)
+
+    return Step(instruction, run, reads | data_bits, 0, screen)
+
+
+def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, reads: int) -> Step:
+    """LDS address = M0 + the instruction's offset + lane * bytes (at least 4 per lane)."""
+    size = max(transfer.size, 4)
+    if instruction.encoding == "MUBUF":
+        offset = instruction.fields["offset"]
+    else:
+        offset = signed(instruction.fields["offset"], 13)
+
+    def run(wave: Wave) -> None:
+        group = wave.group
+        lds = group.lds
+        target = locate(wave)
+        fetch = _fetch(wave, instruction, transfer, target)
+        active = target.active
+        base = (wave.s[M0] & _LDS_DMA_MASK) + offset
+        places = base + active.astype(np.int64) * size
+        number = lds.begin(wave.index, Counter.VM, instruction)
+        inside = (places >= 0) & (places <= lds.size - size)
+        if not inside.all():
+            worst = int(places[~inside][0])
+            group.report(
+                FindingKind.OUT_OF_BOUNDS,
+                wave,
+                instruction,
+                f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes",
+            )
+        kept_places = places[inside]
+        racing = lds.record_write(number, wave.barriers, lds.granules(kept_places, size))
+        if racing:
+            report_race(wave, instruction, racing)
+
+        def land() -> None:
+            data = np.zeros((active.size, size // 4), np.uint32)
+            if target.lanes.size == active.size:
+                data = fetch()
+            elif target.lanes.size:
+                data[np.isin(active, target.lanes)] = fetch()
+            lds.store(kept_places, data if inside.all() else data[inside])
+            settle_lds(wave, kept_places, size, None)
+
+        group.issue(wave, Pending(instruction, Counter.VM, land, access=number))
+
+    return Step(instruction, run, reads | 1 << M0)

@@ -1,0 +1,206 @@
+"""The state of one wave: registers, masks, what is poisoned and what is in flight.
+
+Vector registers are one NumPy array, 512 rows (256 VGPRs, then 256 AGPRs) of 64 lanes. Scalars
+are a plain list of ints: Python's integers are several times faster than NumPy scalars, and a
+64-bit mask is one of them.
+
+``dirty`` is the set of registers that are poisoned or in flight. An instruction that touches none
+of them needs no further checks, which keeps the cost of tracking to one AND (see ``screening``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.registers import (
+    AGPR,
+    ALL_LANES,
+    EXEC,
+    LANES,
+    SCC,
+    VGPR,
+    WORD,
+    register_bits,
+)
+
+if TYPE_CHECKING:
+    from pipeloom.judge.emulate.workgroup import Workgroup
+
+Words = npt.NDArray[np.uint32]
+Lanes = npt.NDArray[np.bool_]
+
+POISON_WORD = WORD
+"""What poison looks like: a NaN in every float format but FNUZ, and an address out of bounds."""
+
+NEVER_WRITTEN = "never written"
+_EVERY_LANE = np.arange(LANES)
+
+
+class WaveState(Enum):
+    RUNNING = "running"
+    AT_BARRIER = "at barrier"
+    ENDED = "ended"
+
+
+def lanes_of(mask: int) -> Lanes:
+    """A 64-bit mask as 64 booleans."""
+    raw = np.frombuffer(mask.to_bytes(8, "little"), np.uint8)
+    return np.unpackbits(raw, bitorder="little").view(np.bool_)
+
+
+def mask_of(lanes: Lanes) -> int:
+    """64 booleans as a mask."""
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+
+
+def lanes_to_mask(numbers: npt.NDArray[np.intp]) -> int:
+    """Lane numbers as a mask."""
+    chosen = np.zeros(LANES, np.bool_)
+    chosen[numbers] = True
+    return mask_of(chosen)
+
+
+class Wave:
+    """Registers and outstanding operations of one wave."""
+
+    __slots__ = (
+        "active",
+        "barriers",
+        "dirty",
+        "exec_mask",
+        "full",
+        "group",
+        "in_flight",
+        "index",
+        "lgkm",
+        "next",
+        "poison",
+        "poison_bits",
+        "poison_cause",
+        "s",
+        "scc",
+        "scratch",
+        "scratch_poison",
+        "smem",
+        "state",
+        "steps",
+        "v",
+        "vm",
+    )
+
+    def __init__(self, group: Workgroup, index: int, scratch_dwords: int) -> None:
+        self.group = group
+        self.index = index
+        self.v: Words = np.full((512, LANES), POISON_WORD, np.uint32)
+        self.s: list[int] = [POISON_WORD] * 128
+        self.scc = 0
+        self.next = 0
+        self.steps = 0
+        self.barriers = 0
+        self.state = WaveState.RUNNING
+        self.vm: deque[Pending] = deque()
+        self.lgkm: deque[Pending] = deque()
+        self.smem: list[Pending] = []
+        self.scratch: Words = np.full((scratch_dwords, LANES), POISON_WORD, np.uint32)
+        self.scratch_poison: Lanes = np.ones((scratch_dwords, LANES), np.bool_)
+        self.poison: dict[int, int] = dict.fromkeys(range(VGPR, AGPR + 256), ALL_LANES)
+        self.poison.update(dict.fromkeys(range(128), 1))
+        self.poison[SCC] = 1
+        self.poison_cause: dict[int, str] = {}
+        self.poison_bits = register_bits(VGPR, 512) | register_bits(0, 128) | (1 << SCC)
+        self.in_flight = 0
+        self.dirty = self.poison_bits
+        self.exec_mask = ALL_LANES
+        self.active: Lanes = np.ones(LANES, np.bool_)
+        self.full = True
+        self.set_exec(ALL_LANES)
+
+    # --- scalars and masks ---------------------------------------------------------------
+
+    def set_exec(self, mask: int) -> None:
+        """Write EXEC and everything derived from it."""
+        self.s[EXEC] = mask & WORD
+        self.s[EXEC + 1] = mask >> 32
+        self.exec_mask = mask
+        self.full = mask == ALL_LANES
+        self.active = lanes_of(mask)
+
+    def define_scalar(self, register: int, value: int) -> None:
+        """Give an SGPR its launch value."""
+        self.s[register] = value & WORD
+        self.set_poison(register, 0)
+
+    def read_mask(self, register: int) -> int:
+        """A 64-bit mask from an SGPR pair."""
+        return self.s[register] | self.s[register + 1] << 32
+
+    def write_mask(self, register: int, mask: int) -> None:
+        """A 64-bit mask into an SGPR pair, EXEC included."""
+        if register == EXEC:
+            self.set_exec(mask)
+        else:
+            self.s[register] = mask & WORD
+            self.s[register + 1] = mask >> 32
+
+    def lane_numbers(self) -> npt.NDArray[np.intp]:
+        """The active lanes, ascending."""
+        return _EVERY_LANE if self.full else np.flatnonzero(self.active)
+
+    def write_vector(self, row: int, values: npt.NDArray[np.generic]) -> None:
+        """Write one vector register in the active lanes."""
+        if self.full:
+            self.v[row] = values
+        else:
+            np.copyto(self.v[row], values, casting="unsafe", where=self.active)
+
+    # --- poison ----------------------------------------------------------------------------
+
+    def set_poison(self, register: int, lanes: int, cause: str = NEVER_WRITTEN) -> None:
+        """State exactly which lanes of a register are poisoned."""
+        if lanes:
+            self.poison[register] = lanes
+            self.poison_bits |= 1 << register
+            self.poison_cause[register] = cause
+        elif register in self.poison:
+            del self.poison[register]
+            self.poison_bits &= ~(1 << register)
+            self.poison_cause.pop(register, None)
+        self.dirty = self.poison_bits | self.in_flight
+
+    def clear_poison(self, registers: list[int], lanes: int) -> None:
+        """The lanes of these registers now hold real values."""
+        for register in registers:
+            old = self.poison.get(register, 0)
+            if old & lanes:
+                self.set_poison(
+                    register, old & ~lanes, self.poison_cause.get(register, NEVER_WRITTEN)
+                )
+
+    # --- operations in flight -----------------------------------------------------------------
+
+    def queue(self, counter: Counter) -> deque[Pending]:
+        return self.vm if counter is Counter.VM else self.lgkm
+
+    def outstanding(self, register: int, lanes: int) -> Pending | None:
+        """The oldest operation in flight that writes one of these lanes."""
+        bit = 1 << register
+        for queue in (self.vm, self.lgkm, self.smem):
+            for pending in queue:
+                if pending.registers & bit and pending.lanes & lanes:
+                    return pending
+        return None
+
+    def refresh_in_flight(self) -> None:
+        """Recompute the registers in flight after operations were retired."""
+        bits = 0
+        for queue in (self.vm, self.lgkm, self.smem):
+            for pending in queue:
+                bits |= pending.registers
+        self.in_flight = bits
+        self.dirty = self.poison_bits | bits

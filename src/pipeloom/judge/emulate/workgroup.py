@@ -1,0 +1,245 @@
+"""One workgroup: its waves, their interleaving, barriers, and the record of findings.
+
+Waves take turns in a seeded random order, each for a random burst of instructions. ``clock``
+counts instructions over all waves; operations in flight land when it reaches their moment, also
+those of a wave that waits at a barrier. The n-th barrier of every wave releases when all have
+arrived at their n-th; a barrier waits for nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter as Tally
+from dataclasses import dataclass, field
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.faults import StepLimitError
+from pipeloom.judge.emulate.findings import (
+    Finding,
+    FindingKind,
+    LineMap,
+    SourceLine,
+    describe_place,
+)
+from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Pending, Timing
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.wave import Wave, WaveState
+
+
+class EnoughFindingsError(Exception):
+    """Unwinds a run that has reached ``max_findings``."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Findings of a whole launch: equal ones are kept once, and counted."""
+
+    line_map: LineMap
+    limit: int
+    findings: list[Finding] = field(default_factory=list)
+    seen: set[tuple[FindingKind, int, int | None]] = field(default_factory=set)
+
+    def add(self, finding: Finding) -> None:
+        key = (finding.kind, finding.pc, finding.cause_pc)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.findings.append(finding)
+        if len(self.findings) >= self.limit:
+            raise EnoughFindingsError
+
+    def source(self, pc: int) -> SourceLine | None:
+        return self.line_map.get(pc)
+
+
+class Workgroup:
+    """Runs the waves of one workgroup to their end."""
+
+    def __init__(
+        self,
+        program: list[Step],
+        memory: GlobalMemory,
+        lds: LocalMemory,
+        ledger: Ledger,
+        workgroup_id: tuple[int, int, int],
+        seed: int,
+        timing: Timing,
+        max_instructions: int,
+    ) -> None:
+        self.program = program
+        self.memory = memory
+        self.lds = lds
+        self.ledger = ledger
+        self.workgroup_id = workgroup_id
+        self.rng = random.Random(seed)
+        self.delays = Delays(self.rng, timing)
+        self.max_burst = self.rng.choice((2, 8, 32, 256))
+        self.max_instructions = max_instructions
+        self.waves: list[Wave] = []
+        self.clock = 0
+        self.events: list[tuple[int, int, Pending]] = []
+        self.issued = 0
+
+    # --- findings ----------------------------------------------------------------------------
+
+    def place(self, pc: int) -> str:
+        return describe_place(pc, self.ledger.source(pc))
+
+    def report(
+        self,
+        kind: FindingKind,
+        wave: Wave,
+        instruction: Instruction,
+        message: str,
+        *,
+        cause: Instruction | None = None,
+    ) -> None:
+        """Record a defect; raises EnoughFindingsError at the limit."""
+        cause_pc = None if cause is None else cause.pc
+        self.ledger.add(
+            Finding(
+                kind=kind,
+                message=message,
+                pc=instruction.pc,
+                instruction=instruction.name,
+                workgroup=self.workgroup_id,
+                wave=wave.index,
+                source=self.ledger.source(instruction.pc),
+                cause_pc=cause_pc,
+                cause=None if cause_pc is None else self.ledger.source(cause_pc),
+            )
+        )
+
+    # --- operations in flight ------------------------------------------------------------------
+
+    def issue(self, wave: Wave, pending: Pending) -> None:
+        """Put an operation in flight and decide when it lands."""
+        if pending.counter is Counter.SMEM:
+            wave.smem.append(pending)
+        else:
+            queue = wave.queue(pending.counter)
+            queue.append(pending)
+            if len(queue) > COUNTER_LIMIT[pending.counter]:
+                # The counter is full: hardware stalls the issue until the oldest is done.
+                self.retire(wave, queue.popleft())
+                wave.refresh_in_flight()
+        if pending.registers:
+            wave.in_flight |= pending.registers
+            wave.dirty |= pending.registers
+        delay = self.delays.draw()
+        if delay is None:
+            pending.due = -1
+            return
+        due = self.clock + delay
+        if pending.counter is not Counter.SMEM:
+            # In order: not before the operation ahead of it, and never if that one waits.
+            queue = wave.queue(pending.counter)
+            ahead = queue[-2] if len(queue) > 1 else None
+            if ahead is not None and not ahead.landed:
+                if ahead.due < 0:
+                    pending.due = -1
+                    return
+                due = max(due, ahead.due)
+        pending.due = due
+        if due <= self.clock:
+            pending.complete()
+        else:
+            self.issued += 1
+            heapq.heappush(self.events, (due, self.issued, pending))
+
+    def retire(self, wave: Wave, pending: Pending) -> None:
+        """A wait of the wave covers this operation: it has landed, and the wave knows."""
+        pending.complete()
+        if pending.access > 0:
+            self.lds.retire(pending.access, wave.barriers)
+
+    def wait(self, wave: Wave, vm: int, lgkm: int) -> None:
+        """s_waitcnt: retire all but the newest ``vm`` and ``lgkm`` operations."""
+        changed = False
+        while len(wave.vm) > vm:
+            self.retire(wave, wave.vm.popleft())
+            changed = True
+        while len(wave.lgkm) > lgkm:
+            self.retire(wave, wave.lgkm.popleft())
+            changed = True
+        if lgkm == 0 and wave.smem:
+            for pending in wave.smem:
+                self.retire(wave, pending)
+            wave.smem.clear()
+            changed = True
+        if changed:
+            wave.refresh_in_flight()
+
+    def _land_due(self) -> None:
+        events = self.events
+        while events and events[0][0] <= self.clock:
+            heapq.heappop(events)[2].complete()
+
+    # --- running -------------------------------------------------------------------------------
+
+    def run(self, counts: Tally[str]) -> None:
+        """Run every wave to s_endpgm; ``counts`` gains one per executed instruction."""
+        running = list(self.waves)
+        tallies = [0] * len(self.program)
+        try:
+            while running:
+                wave = running[int(self.rng.random() * len(running))]
+                self._burst(wave, 1 + int(self.rng.random() * self.max_burst), tallies)
+                if wave.state is not WaveState.RUNNING:
+                    running.remove(wave)
+                    if not running:
+                        running = self._release()
+            for wave in self.waves:
+                for queue in (wave.vm, wave.lgkm, wave.smem):
+                    for pending in queue:
+                        pending.complete()
+        finally:
+            for step, count in zip(self.program, tallies, strict=True):
+                if count:
+                    counts[step.instruction.name] += count
+
+    def _burst(self, wave: Wave, length: int, tallies: list[int]) -> None:
+        program = self.program
+        events = self.events
+        clock = self.clock
+        if clock > self.max_instructions:
+            raise StepLimitError(
+                f"the workgroup {self.workgroup_id} issued more than {self.max_instructions} "
+                "instructions",
+                hint="raise max_instructions, or look for a loop that never ends",
+            )
+        for _ in range(length):
+            at = wave.next
+            step = program[at]
+            tallies[at] += 1
+            if wave.dirty & step.touched:
+                step.screen(wave, step)
+            wave.next = at + 1
+            step.run(wave)
+            clock += 1
+            self.clock = clock
+            if events and events[0][0] <= clock:
+                self._land_due()
+            if wave.state is not WaveState.RUNNING:
+                break
+
+    def _release(self) -> list[Wave]:
+        """All waves stand at a barrier or have ended: let the waiting ones go on."""
+        waiting = [wave for wave in self.waves if wave.state is WaveState.AT_BARRIER]
+        ended = [wave for wave in self.waves if wave.state is WaveState.ENDED]
+        if waiting and ended:
+            wave = waiting[0]
+            short = ended[0]
+            self.report(
+                FindingKind.BARRIER_MISMATCH,
+                wave,
+                self.program[wave.next - 1].instruction,
+                f"{len(waiting)} of {len(self.waves)} waves wait at their barrier {wave.barriers}, "
+                f"but wave {short.index} ended after {short.barriers}",
+            )
+        for wave in waiting:
+            wave.state = WaveState.RUNNING
+        return waiting

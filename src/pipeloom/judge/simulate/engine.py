@@ -1,0 +1,350 @@
+"""The compute unit, exact to the cycle and event by event.
+
+Every wave issues its instructions in order. For the next instruction of a wave the engine asks the
+units for the first cycle at which it can issue; the wave with the earliest such cycle goes next,
+ties to the higher ``s_setprio``, then to the oldest wave of its SIMD (LLVM D124246 describes older
+waves holding up younger ones), then to the wave that has waited longest. What is modelled:
+
+- an MFMA holds its SIMD's matrix unit for its cycles and its own wave for the first 8 (operand
+  reads); VALU of the same wave issues under the rest, of another wave under all of it;
+- VALU shares its SIMD's vector issue port with the issue of MFMAs; a SIMD issues one scalar
+  instruction per 4 cycles;
+- an LDS operation takes a place in the queue of its SIMD pair, then the LDS array for bytes over
+  bandwidth times conflict, then the return path of its SIMD, then a fixed latency;
+- a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
+- a global load takes a place in its wave's queue, a place under the cap of bytes in flight, the
+  texture path, the memory latency, and the compute unit's share of the bandwidth; a load to LDS
+  then writes through the LDS array; a store takes the same way at its own, lower rate, and no
+  place under the cap;
+- vmcnt and lgkmcnt retire in order; a wait waits for the entry that makes its count true, and
+  issuing past the counter's limit waits too;
+- the n-th barrier releases when every wave that has not ended is at its n-th.
+
+Example: two MFMAs of 32 cycles with six VALU between them take 64 cycles, with seven 68.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+
+from pipeloom.checks import check_instance, check_int, check_number
+from pipeloom.errors import ConfigError, InternalError
+from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.trace import Cause, Event, Trace
+from pipeloom.judge.simulate.units import (
+    Earliest,
+    GlobalPath,
+    Issued,
+    Lds,
+    Op,
+    ScalarUnit,
+    Simd,
+    VectorUnits,
+    Wave,
+)
+from pipeloom.machine.machine import Machine
+
+MAX_EVENTS = 20_000_000
+MAX_JITTER = 10.0
+
+_NO_COUNT = 1 << 30
+
+_AskEarliest = Callable[[Wave, Op, int], Earliest]
+_DoIssue = Callable[[Wave, Op, int, int], Issued]
+
+
+def simulate_programs(
+    programs: Sequence[WaveProgram],
+    machine: Machine,
+    iterations: int,
+    *,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run the waves of one workgroup on one compute unit.
+
+    ``iterations`` is the trip count of every wave's loop (0 runs prologue and epilogue only).
+    ``jitter`` stretches each global access's latency by a random share of up to that much (0.5
+    means up to half again), drawn from ``seed``; 0 is the deterministic model. The same arguments
+    always give the same trace.
+    """
+    _check(programs, machine, iterations, jitter, seed)
+    return _Run(tuple(programs), machine, iterations, jitter, seed).run()
+
+
+def _check(
+    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float, seed: int
+) -> None:
+    if not programs:
+        raise ConfigError("no waves to simulate", hint="give at least one WaveProgram")
+    check_int("simulation", "iterations", iterations, 0)
+    check_number(
+        "simulation",
+        "jitter",
+        jitter,
+        0.0,
+        MAX_JITTER,
+        hint=f"use 0 (none) to {MAX_JITTER:g} (up to eleven times the latency)",
+    )
+    check_instance("simulation", "seed", seed, int)
+    simds = machine.simds.value
+    for number, program in enumerate(programs):
+        if not 0 <= program.simd < simds:
+            raise ConfigError(
+                f"wave {number} is on SIMD {program.simd}",
+                hint=f"{machine.arch} has SIMDs 0 to {simds - 1}",
+                field="simd",
+            )
+        if not (program.prologue or program.loop or program.epilogue):
+            raise ConfigError(
+                f"wave {number} has no instructions", hint="give it a loop", field="loop"
+            )
+    work = sum(len(p.prologue) + len(p.loop) * iterations + len(p.epilogue) for p in programs)
+    if work > MAX_EVENTS:
+        raise ConfigError(
+            f"{work} instructions are more than the {MAX_EVENTS} a trace may hold",
+            hint="simulate fewer iterations; the steady state needs a few dozen",
+            field="iterations",
+        )
+
+
+def lower(instruction: Instruction, machine: Machine, chain: int) -> Op:
+    """The instruction as numbers; units.py documents the fields of each opcode at ``issue``."""
+    kind = instruction.kind
+    code = int(kind)
+    issue = machine.issue_cycles.value
+    if kind is Kind.MFMA:
+        held = costs.operand_cycles(instruction, machine)
+        return (code, costs.matrix_cycles(instruction), held, chain, 0.0, 0)
+    if kind in costs.VALU_KINDS:
+        cycles = costs.valu_issue_cycles(instruction, machine)
+        dependent = machine.valu_dependent_cycles.value + cycles - machine.valu_cycles.value
+        return (code, cycles, dependent, chain, 0.0, 0)
+    if kind in costs.LDS_KINDS:
+        array = costs.lds_cycles(instruction, machine)
+        back = costs.lds_return_cycles(instruction, machine)
+        held = issue
+        if kind is Kind.LDS_WRITE:
+            held = costs.lds_write_issue_cycles(instruction, machine)
+        unloaded = max(costs.lds_cycles_conflict_free(instruction, machine), back)
+        tail = machine.lds_latency.value - machine.lds_queue_delay.value - unloaded
+        return (code, array, back, held, 0.0, max(0, tail))
+    if kind in costs.GLOBAL_KINDS:
+        texture = costs.vmem_cycles(instruction, machine)
+        array = costs.lds_cycles(instruction, machine)
+        share = costs.memory_cycles(instruction, machine)
+        return (code, texture, array, costs.bytes_in_flight(instruction), share, 0)
+    if kind is Kind.WAIT:
+        # A count at or above the counter's limit encodes "no wait".
+        vm = _NO_COUNT if instruction.vm is None else instruction.vm
+        lgkm = _NO_COUNT if instruction.lgkm is None else instruction.lgkm
+        vm = vm if vm < machine.vmcnt_limit.value else _NO_COUNT
+        lgkm = lgkm if lgkm < machine.lgkmcnt_limit.value else _NO_COUNT
+        return (code, vm, lgkm, machine.wait_cycles.value, 0.0, 0)
+    if kind is Kind.NOP:
+        issue += machine.nop_cycles_per_count.value * instruction.amount
+    elif kind is Kind.BRANCH:
+        issue = machine.branch_cycles.value
+    return (code, issue, instruction.amount, 0, 0.0, 0)
+
+
+def _earliest_scalar(wave: Wave, op: Op, now: int) -> Earliest:
+    return now, Cause.NONE, -1
+
+
+def _issue_scalar(wave: Wave, op: Op, now: int, event: int) -> Issued:
+    return now + op[1], now + op[1]
+
+
+def _issue_set_prio(wave: Wave, op: Op, now: int, event: int) -> Issued:
+    wave.priority = op[2]
+    return now + op[1], now + op[1]
+
+
+def _earliest_wait(wave: Wave, op: Op, now: int) -> Earliest:
+    start, cause, source = now, Cause.NONE, -1
+    vm, lgkm = op[1], op[2]
+    if len(wave.vm) > vm and wave.vm[-1 - vm] > start:
+        start, cause, source = wave.vm[-1 - vm], Cause.LOADS, wave.vm_event[-1 - vm]
+    if len(wave.lgkm) > lgkm and wave.lgkm[-1 - lgkm] > start:
+        start, cause, source = wave.lgkm[-1 - lgkm], Cause.LDS_DATA, wave.lgkm_event[-1 - lgkm]
+    return start, cause, source
+
+
+def _issue_wait(wave: Wave, op: Op, now: int, event: int) -> Issued:
+    return now + op[3], now
+
+
+class _Run:
+    """One simulation: the waves, the units and the queue of what happens next."""
+
+    def __init__(
+        self,
+        programs: tuple[WaveProgram, ...],
+        machine: Machine,
+        iterations: int,
+        jitter: float,
+        seed: int,
+    ) -> None:
+        self.programs = programs
+        self.machine = machine
+        self.iterations = iterations
+        self.events: list[Event] = []
+        self.heap: list[tuple[int, int, int, int]] = []  # (cycle, rank, ready, wave)
+        self.lds = Lds(machine)
+        self.memory = GlobalPath(machine, jitter, seed)
+        self.waves = self._waves()
+        # (wave, event, arrival) of the waves standing at the barrier.
+        self.standing: list[tuple[Wave, int, int]] = []
+
+    def _waves(self) -> list[Wave]:
+        machine = self.machine
+        simds = [Simd() for _ in range(machine.simds.value)]
+        alone, shared = machine.barrier_alone_cycles.value, machine.barrier_shared_cycles.value
+        waves = []
+        for number, program in enumerate(self.programs):
+            residents = sum(other.simd == program.simd for other in self.programs)
+            wake = alone if residents == 1 else shared
+            age = sum(other.simd == program.simd for other in self.programs[:number])
+            wave = Wave(number, program.simd, simds[program.simd], wake, age)
+            chains: dict[str, int] = {}
+            lowered: dict[Instruction, Op] = {}
+            for instruction in (*program.prologue, *program.loop, *program.epilogue):
+                op = lowered.get(instruction)
+                if op is None:
+                    chain = -1
+                    if instruction.chain is not None:
+                        chain = chains.setdefault(instruction.chain, len(chains))
+                    op = lowered[instruction] = lower(instruction, machine, chain)
+                wave.ops.append(op)
+            wave.loop_start = len(program.prologue)
+            wave.loop_end = wave.loop_start + len(program.loop)
+            waves.append(wave)
+        return waves
+
+    def _handlers(
+        self,
+    ) -> tuple[list[_AskEarliest], list[_DoIssue]]:
+        """What to ask and what to do for each opcode."""
+        vector, lds, memory = VectorUnits(self.machine), self.lds, self.memory
+        earliest: list[_AskEarliest] = [_earliest_scalar] * len(Kind)
+        issue: list[_DoIssue] = [_issue_scalar] * len(Kind)
+        earliest[Kind.MFMA], issue[Kind.MFMA] = vector.earliest_matrix, vector.issue_matrix
+        for kind in (Kind.VALU, Kind.TRANS):
+            earliest[kind], issue[kind] = vector.earliest_valu, vector.issue_valu
+        earliest[Kind.PACKED], issue[Kind.PACKED] = vector.earliest_packed, vector.issue_packed
+        scalar = ScalarUnit(self.machine)
+        earliest[Kind.SALU], issue[Kind.SALU] = scalar.earliest, scalar.issue
+        earliest[Kind.LDS_READ], issue[Kind.LDS_READ] = lds.earliest_read, lds.issue
+        earliest[Kind.LDS_WRITE], issue[Kind.LDS_WRITE] = lds.earliest_write, lds.issue
+        for kind in costs.GLOBAL_KINDS:
+            earliest[kind], issue[kind] = memory.earliest, memory.issue
+        earliest[Kind.WAIT], issue[Kind.WAIT] = _earliest_wait, _issue_wait
+        issue[Kind.SET_PRIO] = _issue_set_prio
+        return earliest, issue
+
+    def run(self) -> Trace:
+        """Issue everything and return the record."""
+        for wave in self.waves:
+            self._go_on(wave, 0)
+        self._drain_heap()
+        stuck = [wave.number for wave in self.waves if wave.ended_at is None]
+        if stuck:
+            raise InternalError(f"waves {stuck} never ended")
+        return Trace(
+            machine=self.machine,
+            programs=self.programs,
+            iterations=self.iterations,
+            events=tuple(self.events),
+            marks=tuple(tuple(wave.marks) for wave in self.waves),
+            total_cycles=max((max(e.free, e.done) for e in self.events), default=0),
+        )
+
+    def _drain_heap(self) -> None:
+        earliest, issue = self._handlers()
+        heap, waves, events = self.heap, self.waves, self.events
+        landings = self.memory.landings
+        barrier = int(Kind.BARRIER)
+        while heap:
+            now, order, ready, number = heappop(heap)
+            if number < 0:  # a load's data lands in LDS and takes -number cycles of the array
+                self.lds.land(now, -number)
+                continue
+            wave = waves[number]
+            op = wave.ops[wave.at]
+            code = op[0]
+            if code == barrier:
+                self._arrive(wave, now)
+                continue
+            start, cause, source = earliest[code](wave, op, now)
+            if start > now:
+                wave.held = (cause, source)
+                heappush(heap, (start, order, ready, number))
+                continue
+            cause, source = wave.held if now > ready else (Cause.NONE, -1)
+            wave.last_event = len(events)
+            free, done = issue[code](wave, op, now, wave.last_event)
+            events.append(
+                Event(number, wave.at, wave.iteration, ready, now, free, done, cause, source)
+            )
+            while landings:
+                landed, cycles = landings.pop()
+                heappush(heap, (landed, -1_000_000, 0, -cycles))
+            wave.at += 1
+            self._go_on(wave, free)
+
+    def _go_on(self, wave: Wave, now: int) -> None:
+        """Queue the wave's next instruction, stepping over loop boundaries; or end the wave."""
+        wave.ready = now
+        if wave.at == wave.loop_start and wave.iteration == -1:
+            wave.iteration = 0
+            wave.marks.append(now)
+            if self.iterations == 0 or wave.loop_start == wave.loop_end:
+                wave.marks.extend([now] * self.iterations)
+                wave.iteration = self.iterations
+                wave.at = wave.loop_end
+        elif wave.at == wave.loop_end and 0 <= wave.iteration < self.iterations:
+            wave.iteration += 1
+            wave.marks.append(now)
+            if wave.iteration < self.iterations:
+                wave.at = wave.loop_start
+        if wave.at < len(wave.ops):
+            heappush(self.heap, (now, wave.age - 1_000 * wave.priority, now, wave.number))
+            return
+        wave.ended_at = now
+        self._release_if_complete()
+
+    def _arrive(self, wave: Wave, now: int) -> None:
+        """The wave stands at its barrier; its event is completed on release."""
+        self.standing.append((wave, len(self.events), now))
+        self.events.append(
+            Event(wave.number, wave.at, wave.iteration, wave.ready, now, now, now, Cause.NONE, -1)
+        )
+        self._release_if_complete()
+
+    def _release_if_complete(self) -> None:
+        """Release the barrier when every wave stands at it or has ended.
+
+        Nobody can be a barrier ahead of another, so there is only ever one to release.
+        """
+        standing = self.standing
+        ended = [wave for wave in self.waves if wave.ended_at is not None]
+        if not standing or len(standing) + len(ended) < len(self.waves):
+            return
+        now, last_event = max((arrival, index) for _, index, arrival in standing)
+        for wave in ended:
+            if wave.ended_at is not None and wave.ended_at > now:
+                now, last_event = wave.ended_at, wave.last_event
+        self.standing = []
+        for wave, index, arrival in standing:
+            free = now + wave.wake
+            held = (Cause.OTHER_WAVE, last_event) if now > arrival else (Cause.NONE, -1)
+            self.events[index] = Event(
+                wave.number, wave.at, wave.iteration, wave.ready, now, free, free, *held
+            )
+            wave.last_event = index
+            wave.at += 1
+        for wave, _, _ in standing:
+            self._go_on(wave, now + wave.wake)

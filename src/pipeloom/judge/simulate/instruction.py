@@ -1,0 +1,276 @@
+"""What a wave issues: a typed instruction stream.
+
+The engine knows no assembly. It runs ``WaveProgram``s: three lists of ``Instruction`` (prologue,
+loop, epilogue) on a given SIMD. Everything that puts work on the machine, be it a text stream, a
+compiled schedule or an emitted kernel, becomes such lists first. Example, one wave that reads a
+fragment, waits for it and multiplies::
+
+    loop = (
+        Instruction.lds_read(16, label="A0"),
+        Instruction.wait(lgkm=0),
+        Instruction.mfma(machine.matrix_op("16x16x32_f16")),
+    )
+    program = WaveProgram(simd=0, loop=loop)
+
+``label`` names an instruction for people; ``entry`` points back to the schedule entry it came
+from, so that a picture of the trace can lead to the schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pipeloom.errors import ConfigError
+from pipeloom.machine.machine import MatrixOp
+
+
+class Kind(IntEnum):
+    """What an instruction does to the machine. The value is the engine's opcode."""
+
+    MFMA = 0
+    VALU = 1
+    LDS_READ = 2
+    WAIT = 3
+    GLOBAL_TO_LDS = 4
+    GLOBAL_TO_VGPR = 5
+    LDS_WRITE = 6
+    SALU = 7
+    BARRIER = 8
+    TRANS = 9
+    PACKED = 10
+    NOP = 11
+    SET_PRIO = 12
+    BRANCH = 13
+    GLOBAL_STORE = 14
+
+
+class Unit(IntEnum):
+    """Where an instruction executes; one lane of a picture."""
+
+    MATRIX = 0
+    VALU = 1
+    LDS = 2
+    GLOBAL = 3
+    SCALAR = 4
+    SYNC = 5
+
+
+UNIT_OF: dict[Kind, Unit] = {
+    Kind.MFMA: Unit.MATRIX,
+    Kind.VALU: Unit.VALU,
+    Kind.TRANS: Unit.VALU,
+    Kind.PACKED: Unit.VALU,
+    Kind.LDS_READ: Unit.LDS,
+    Kind.LDS_WRITE: Unit.LDS,
+    Kind.GLOBAL_TO_LDS: Unit.GLOBAL,
+    Kind.GLOBAL_TO_VGPR: Unit.GLOBAL,
+    Kind.GLOBAL_STORE: Unit.GLOBAL,
+    Kind.SALU: Unit.SCALAR,
+    Kind.NOP: Unit.SCALAR,
+    Kind.SET_PRIO: Unit.SCALAR,
+    Kind.BRANCH: Unit.SCALAR,
+    Kind.WAIT: Unit.SYNC,
+    Kind.BARRIER: Unit.SYNC,
+}
+
+WAVE_LANES = 64
+MAX_CONFLICT = WAVE_LANES  # every lane on its own
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of one wave. Build it with the constructors below.
+
+    ``conflict`` multiplies the LDS time of a read or write: 1 is conflict-free, n an n-way bank
+    conflict. ``chain`` names a value: an MFMA or VALU instruction waits for the latest earlier
+    instruction of its wave with the same chain, as it would for its own accumulator.
+    """
+
+    kind: Kind
+    matrix_op: MatrixOp | None = None
+    bytes_per_lane: int = 0
+    conflict: float = 1.0
+    vm: int | None = None
+    lgkm: int | None = None
+    amount: int = 0
+    chain: str | None = None
+    label: str = ""
+    entry: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.conflict <= MAX_CONFLICT:
+            raise ConfigError(
+                f"{self.kind.name}: conflict {self.conflict} is not between 1 and {MAX_CONFLICT}",
+                hint="1 means free of bank conflicts, n an n-way conflict",
+                field="conflict",
+            )
+        for name, count in (("vm", self.vm), ("lgkm", self.lgkm), ("amount", self.amount)):
+            if count is not None and count < 0:
+                raise ConfigError(
+                    f"{self.kind.name}: {name} = {count} is negative",
+                    hint="counts start at 0",
+                    field=name,
+                )
+
+    @property
+    def unit(self) -> Unit:
+        """The unit it executes on."""
+        return UNIT_OF[self.kind]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes the whole wave moves."""
+        return self.bytes_per_lane * WAVE_LANES
+
+    @classmethod
+    def mfma(
+        cls,
+        matrix_op: MatrixOp,
+        *,
+        chain: str | None = None,
+        label: str = "mfma",
+        entry: int | None = None,
+    ) -> Instruction:
+        """A matrix instruction; with ``chain``, one that accumulates on the chain's last."""
+        return cls(Kind.MFMA, matrix_op=matrix_op, chain=chain, label=label, entry=entry)
+
+    @classmethod
+    def valu(
+        cls,
+        kind: Kind = Kind.VALU,
+        *,
+        chain: str | None = None,
+        label: str = "valu",
+        entry: int | None = None,
+    ) -> Instruction:
+        """A vector instruction: plain, transcendental (TRANS) or packed f32 (PACKED)."""
+        if kind not in (Kind.VALU, Kind.TRANS, Kind.PACKED):
+            raise ConfigError(
+                f"{kind.name} is not a vector instruction",
+                hint="use Kind.VALU, Kind.TRANS or Kind.PACKED",
+                field="kind",
+            )
+        return cls(kind, chain=chain, label=label, entry=entry)
+
+    @classmethod
+    def lds_read(
+        cls,
+        bytes_per_lane: int,
+        *,
+        conflict: float = 1.0,
+        label: str = "ds_read",
+        entry: int | None = None,
+    ) -> Instruction:
+        """LDS to registers, counted by lgkmcnt."""
+        return _memory(cls, Kind.LDS_READ, bytes_per_lane, conflict, label, entry)
+
+    @classmethod
+    def lds_write(
+        cls,
+        bytes_per_lane: int,
+        *,
+        conflict: float = 1.0,
+        label: str = "ds_write",
+        entry: int | None = None,
+    ) -> Instruction:
+        """Registers to LDS, counted by lgkmcnt."""
+        return _memory(cls, Kind.LDS_WRITE, bytes_per_lane, conflict, label, entry)
+
+    @classmethod
+    def global_load(
+        cls,
+        bytes_per_lane: int,
+        *,
+        to_lds: bool,
+        label: str = "load",
+        entry: int | None = None,
+    ) -> Instruction:
+        """Global memory to LDS or to registers, counted by vmcnt."""
+        kind = Kind.GLOBAL_TO_LDS if to_lds else Kind.GLOBAL_TO_VGPR
+        return _memory(cls, kind, bytes_per_lane, 1.0, label, entry)
+
+    @classmethod
+    def global_store(
+        cls, bytes_per_lane: int, *, label: str = "store", entry: int | None = None
+    ) -> Instruction:
+        """Registers to global memory, counted by vmcnt."""
+        return _memory(cls, Kind.GLOBAL_STORE, bytes_per_lane, 1.0, label, entry)
+
+    @classmethod
+    def wait(
+        cls,
+        *,
+        vm: int | None = None,
+        lgkm: int | None = None,
+        label: str = "",
+        entry: int | None = None,
+    ) -> Instruction:
+        """``s_waitcnt``: until at most ``vm`` loads and ``lgkm`` LDS operations are outstanding."""
+        if vm is None and lgkm is None:
+            raise ConfigError(
+                "a wait names neither vm nor lgkm", hint="give at least one count", field="vm"
+            )
+        text = label or "+".join(
+            f"{name}({count})"
+            for name, count in (("vmcnt", vm), ("lgkmcnt", lgkm))
+            if count is not None
+        )
+        return cls(Kind.WAIT, vm=vm, lgkm=lgkm, label=text, entry=entry)
+
+    @classmethod
+    def barrier(cls, *, label: str = "s_barrier", entry: int | None = None) -> Instruction:
+        """The n-th barrier of a wave releases when every wave is at its n-th."""
+        return cls(Kind.BARRIER, label=label, entry=entry)
+
+    @classmethod
+    def set_prio(cls, priority: int, *, entry: int | None = None) -> Instruction:
+        """``s_setprio``: among waves of a SIMD that want the same cycle, the highest goes first."""
+        return cls(Kind.SET_PRIO, amount=priority, label=f"s_setprio {priority}", entry=entry)
+
+    @classmethod
+    def nop(cls, count: int = 0, *, entry: int | None = None) -> Instruction:
+        """``s_nop count``."""
+        return cls(Kind.NOP, amount=count, label=f"s_nop {count}", entry=entry)
+
+    @classmethod
+    def salu(cls, *, label: str = "salu", entry: int | None = None) -> Instruction:
+        """A scalar instruction."""
+        return cls(Kind.SALU, label=label, entry=entry)
+
+    @classmethod
+    def branch(cls, *, label: str = "branch", entry: int | None = None) -> Instruction:
+        """The branch back to the loop's head."""
+        return cls(Kind.BRANCH, label=label, entry=entry)
+
+
+def _memory(
+    cls: type[Instruction],
+    kind: Kind,
+    bytes_per_lane: int,
+    conflict: float,
+    label: str,
+    entry: int | None,
+) -> Instruction:
+    if bytes_per_lane not in (1, 2, 4, 8, 12, 16):
+        raise ConfigError(
+            f"{kind.name}: {bytes_per_lane} bytes per lane",
+            hint="memory instructions move 1, 2, 4, 8, 12 or 16 bytes per lane",
+            field="bytes_per_lane",
+        )
+    return cls(kind, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label, entry=entry)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveProgram:
+    """What one wave runs: the prologue once, the loop per iteration, the epilogue once.
+
+    ``group`` is the wave group (0 or 1 in a ping-pong); the engine does not act on it, traces
+    report it.
+    """
+
+    simd: int
+    loop: tuple[Instruction, ...]
+    prologue: tuple[Instruction, ...] = ()
+    epilogue: tuple[Instruction, ...] = ()
+    group: int = 0

@@ -1,0 +1,394 @@
+"""What happened in a simulation, and the questions one asks of it.
+
+A ``Trace`` is the immutable record of every instruction issued, with four times:
+
+    ready   the wave could have issued it (its predecessor had released the wave)
+    start   it issued; ``start - ready`` is the stall, ``cause`` and ``source`` say on what
+    free    the wave may issue its next instruction
+    done    its effect is complete: result ready, data landed, barrier released
+
+For a wait or a barrier ``start`` is when it was satisfied. Everything else here (cycles per
+iteration, efficiency, stall table, limiting unit) is computed from those rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.machine.machine import Machine
+
+K = TypeVar("K")
+
+
+class Cause(IntEnum):
+    """What kept an instruction from issuing when its wave was ready."""
+
+    NONE = 0
+    MATRIX_UNIT = 1
+    VALU_PORT = 2
+    ISSUE_PORT = 3
+    DEPENDENCE = 4
+    LDS_QUEUE = 5
+    LDS_COUNTER = 6
+    LDS_WRITE_DATA = 7
+    VMEM_QUEUE = 8
+    VMEM_COUNTER = 9
+    BYTES_IN_FLIGHT = 10
+    LOADS = 11
+    LDS_DATA = 12
+    OTHER_WAVE = 13
+
+    @property
+    def text(self) -> str:
+        """The cause in words."""
+        return _CAUSE_TEXT[self]
+
+
+_CAUSE_TEXT = {
+    Cause.NONE: "nothing",
+    Cause.MATRIX_UNIT: "the matrix unit is busy",
+    Cause.VALU_PORT: "the vector issue port is busy",
+    Cause.ISSUE_PORT: "another wave issues to the unit",
+    Cause.DEPENDENCE: "an earlier result",
+    Cause.LDS_QUEUE: "the LDS queue is full",
+    Cause.LDS_COUNTER: "lgkmcnt is at its limit",
+    Cause.LDS_WRITE_DATA: "its own MFMA before a ds_write",
+    Cause.VMEM_QUEUE: "the texture path is full",
+    Cause.VMEM_COUNTER: "vmcnt is at its limit",
+    Cause.BYTES_IN_FLIGHT: "too many bytes in flight",
+    Cause.LOADS: "global loads",
+    Cause.LDS_DATA: "LDS data",
+    Cause.OTHER_WAVE: "another wave",
+}
+
+
+class Phase(Enum):
+    """Where in its program an instruction stands."""
+
+    PROLOGUE = "prologue"
+    LOOP = "loop"
+    EPILOGUE = "epilogue"
+
+
+class Event(NamedTuple):
+    """One issued instruction. ``position`` counts through prologue, loop and epilogue.
+
+    ``iteration`` is the loop iteration, -1 in the prologue and the trip count in the epilogue;
+    ``source`` is the index in ``Trace.events`` of the instruction that was waited for, or -1.
+    """
+
+    wave: int
+    position: int
+    iteration: int
+    ready: int
+    start: int
+    free: int
+    done: int
+    cause: Cause
+    source: int
+
+    @property
+    def stall(self) -> int:
+        """Cycles the wave was ready but could not issue this."""
+        return self.start - self.ready
+
+
+@dataclass(frozen=True, slots=True)
+class StallRow:
+    """How long the waves stood at one point of the program, per iteration for loop points.
+
+    ``cycles`` holds one number per wave, ``cause`` the one that cost most, ``waited_for`` the
+    label of the instruction most often waited for.
+    """
+
+    phase: Phase
+    position: int
+    label: str
+    cycles: tuple[float, ...]
+    cause: Cause
+    waited_for: str
+
+    @property
+    def mean(self) -> float:
+        """Mean over the waves."""
+        return sum(self.cycles) / len(self.cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The result of a simulation. ``marks[w][i]`` is when wave w was ready for iteration i."""
+
+    machine: Machine
+    programs: tuple[WaveProgram, ...]
+    iterations: int
+    events: tuple[Event, ...]
+    marks: tuple[tuple[int, ...], ...]
+    total_cycles: int
+
+    def instruction(self, event: Event) -> Instruction:
+        """The instruction an event issued."""
+        program = self.programs[event.wave]
+        position = event.position
+        for part in (program.prologue, program.loop):
+            if position < len(part):
+                return part[position]
+            position -= len(part)
+        return program.epilogue[position]
+
+    def phase(self, event: Event) -> Phase:
+        """The phase an event belongs to."""
+        if event.iteration < 0:
+            return Phase.PROLOGUE
+        return Phase.LOOP if event.iteration < self.iterations else Phase.EPILOGUE
+
+    @property
+    def prologue_cycles(self) -> int:
+        """From the start until the first wave is ready for the loop."""
+        return min(mark[0] for mark in self.marks)
+
+    def iteration_cycles(self, wave: int = 0) -> tuple[int, ...]:
+        """Cycles of each loop iteration of one wave."""
+        mark = self.marks[wave]
+        return tuple(end - start for start, end in pairwise(mark))
+
+    @property
+    def epilogue_cycles(self) -> int:
+        """From when the first wave leaves the loop until everything has finished."""
+        return self.total_cycles - min(mark[-1] for mark in self.marks)
+
+    @property
+    def steady_window(self) -> tuple[int, int]:
+        """The iterations [first, last) taken as steady: the middle, without warm-up and drain."""
+        count = self.iterations
+        if count < 4:
+            return (0, count)
+        return (count // 3, count - 1)
+
+    @property
+    def steady_cycles_per_iteration(self) -> float:
+        """Cycles per iteration in the steady state; 0 with no loop.
+
+        Where the steady window, or its later half, repeats exactly, the mean over one repetition,
+        whether that is one iteration or several. Otherwise the time in which every wave is inside
+        the window over the iterations that a wave completes in it, averaged over the waves. Waves
+        that no barrier holds together may drift so far apart that there is no such time; then it
+        is the time of the whole loop over the trip count. Never less than the busiest unit needs
+        for an iteration: a short run still fills queues, and leaves work in them at its end.
+        """
+        first, last = self.steady_window
+        if last <= first:
+            return 0.0
+        return max(self._observed_cycles(first, last), *self._busy_cycles().values())
+
+    def _observed_cycles(self, first: int, last: int) -> float:
+        """Cycles per iteration by the times at which waves began the iterations [first, last)."""
+        for start in (first, (first + last) // 2):
+            repetition = self._repetition(start, last)
+            if repetition is not None:
+                return repetition
+        begin = max(mark[first] for mark in self.marks)
+        end = min(mark[last] for mark in self.marks)
+        if end <= begin:
+            begin = min(mark[0] for mark in self.marks)
+            return (self._loop_end() - begin) / self.iterations
+        done = [_iterations_at(mark, end) - _iterations_at(mark, begin) for mark in self.marks]
+        return (end - begin) * len(done) / sum(done)
+
+    def _repetition(self, first: int, last: int) -> float | None:
+        """Cycles per iteration if every wave's iterations in [first, last) repeat in step.
+
+        In step: no wave is more than a repetition behind another, so that all share the machine.
+        """
+        starts = [mark[first] for mark in self.marks]
+        skew = max(starts) - min(starts)
+        for length in range(1, (last - first) // 2 + 1):
+            spans = {
+                mark[i + length] - mark[i]
+                for mark in self.marks
+                for i in range(first, last - length + 1)
+            }
+            if len(spans) == 1 and skew <= min(spans):
+                return spans.pop() / length
+        return None
+
+    def _loop_end(self) -> int:
+        """When the last wave has left the loop and the last MFMA of the loop has finished."""
+        last_mfma = max(
+            (
+                event.done
+                for event in self.events
+                if 0 <= event.iteration < self.iterations
+                and self.instruction(event).kind is Kind.MFMA
+            ),
+            default=0,
+        )
+        return max(last_mfma, *(mark[-1] for mark in self.marks))
+
+    def matrix_efficiency(self) -> tuple[float, ...]:
+        """Per SIMD: matrix-unit busy cycles over all cycles of the run."""
+        busy = [0] * self.machine.simds.value
+        for event in self.events:
+            busy[self.programs[event.wave].simd] += costs.matrix_cycles(self.instruction(event))
+        return tuple(cycles / self.total_cycles if self.total_cycles else 0.0 for cycles in busy)
+
+    def steady_matrix_efficiency(self) -> tuple[float, ...]:
+        """Per SIMD: matrix-unit busy cycles over loop cycles, in the steady state."""
+        period = self.steady_cycles_per_iteration
+        busy = self._busy_by_simd(costs.matrix_cycles)
+        return tuple(cycles / period if period else 0.0 for cycles in busy)
+
+    def utilisation(self) -> dict[str, float]:
+        """Share of the steady loop for which each unit is busy; the busiest SIMD counts."""
+        period = self.steady_cycles_per_iteration
+        if not period:
+            return {}
+        return {unit: busy / period for unit, busy in self._busy_cycles().items()}
+
+    def _busy_cycles(self) -> dict[str, float]:
+        """Cycles that one iteration of all waves keeps each unit busy; the busiest SIMD counts."""
+        machine = self.machine
+
+        def whole_cu(cost: Callable[[Instruction], float]) -> float:
+            return sum(cost(i) for program in self.programs for i in program.loop)
+
+        return {
+            "matrix": max(self._busy_by_simd(costs.matrix_cycles)),
+            "valu issue": max(self._busy_by_simd(lambda i: costs.valu_issue_cycles(i, machine))),
+            "lds": whole_cu(lambda i: costs.lds_cycles(i, machine)),
+            "texture path": whole_cu(lambda i: costs.vmem_cycles(i, machine)),
+            "memory bandwidth": whole_cu(lambda i: costs.memory_cycles(i, machine)),
+        }
+
+    def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:
+        busy = [0] * self.machine.simds.value
+        for program in self.programs:
+            busy[program.simd] += sum(cost(instruction) for instruction in program.loop)
+        return busy
+
+    def limiting_unit(self) -> str:
+        """The busiest unit of the steady loop; below 90 % busy, what the waves wait for instead.
+
+        The dominant stall leaves out the matrix unit and the barriers: the first is useful work,
+        and at a barrier a wave waits for whatever holds up another. Where no other stall is left,
+        the answer is what takes most of the waves' time: "matrix", "barriers", or "issue", the
+        one instruction at a time that a wave can issue.
+        """
+        shares = self.utilisation()
+        if not shares:
+            return "none"
+        unit = max(shares, key=lambda name: shares[name])
+        if shares[unit] >= 0.9:
+            return unit
+        totals: dict[Cause, int] = {}
+        matrix = barriers = issue = 0
+        first, last = self.steady_window
+        for event in self.events:
+            if not first <= event.iteration < last:
+                continue
+            if self.instruction(event).kind is Kind.BARRIER:
+                barriers += event.free - event.ready
+                continue
+            issue += event.free - event.start
+            if event.cause is Cause.MATRIX_UNIT:
+                matrix += event.stall
+            elif event.start > event.ready:
+                totals[event.cause] = totals.get(event.cause, 0) + event.stall
+        if totals:
+            worst = max(totals, key=lambda cause: (totals[cause], -cause))
+            return f"waiting: {worst.text}"
+        spent = {"issue": issue, "barriers": barriers, "matrix": matrix}
+        return max(spent, key=lambda name: spent[name])
+
+    def stall_table(self) -> tuple[StallRow, ...]:
+        """Stalls at every wait and barrier, and wherever else a wave lost time, worst first.
+
+        Waits and barriers are listed even if they cost nothing. Loop points are per iteration of
+        the steady window; prologue and epilogue points are totals. Waves are matched by position,
+        which is sound for the waves of one kernel.
+        """
+        first, last = self.steady_window
+        spent: dict[tuple[Phase, int], list[float]] = {}
+        causes: dict[tuple[Phase, int], dict[Cause, int]] = {}
+        sources: dict[tuple[Phase, int], dict[str, int]] = {}
+        labels: dict[tuple[Phase, int], str] = {}
+        for event in self.events:
+            phase = self.phase(event)
+            if phase is Phase.LOOP and not first <= event.iteration < last:
+                continue
+            instruction = self.instruction(event)
+            is_sync = instruction.kind in (Kind.WAIT, Kind.BARRIER)
+            if not is_sync and event.start == event.ready:
+                continue
+            key = (phase, self._position_in_phase(event, phase))
+            weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
+            row = spent.setdefault(key, [0.0] * len(self.programs))
+            row[event.wave] += event.stall * weight
+            labels.setdefault(key, instruction.label)
+            if event.stall:
+                by_cause = causes.setdefault(key, {})
+                by_cause[event.cause] = by_cause.get(event.cause, 0) + event.stall
+                if event.source >= 0:
+                    source = self.events[event.source]
+                    name = self.instruction(source).label
+                    if event.cause is Cause.OTHER_WAVE:
+                        name = f"wave {source.wave}"
+                    by_source = sources.setdefault(key, {})
+                    by_source[name] = by_source.get(name, 0) + event.stall
+        rows = [
+            StallRow(
+                phase=key[0],
+                position=key[1],
+                label=labels[key],
+                cycles=tuple(round(cycles, 2) for cycles in spent[key]),
+                cause=_heaviest(causes.get(key, {}), Cause.NONE),
+                waited_for=_heaviest(sources.get(key, {}), ""),
+            )
+            for key in spent
+        ]
+        order = list(Phase)
+        return tuple(sorted(rows, key=lambda r: (-r.mean, order.index(r.phase), r.position)))
+
+    def _position_in_phase(self, event: Event, phase: Phase) -> int:
+        program = self.programs[event.wave]
+        position = event.position
+        if phase is not Phase.PROLOGUE:
+            position -= len(program.prologue)
+        if phase is Phase.EPILOGUE:
+            position -= len(program.loop)
+        return position
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of a run as plain data, for tables and JSON."""
+        return {
+            "arch": self.machine.arch,
+            "waves": len(self.programs),
+            "iterations": self.iterations,
+            "total_cycles": self.total_cycles,
+            "prologue_cycles": self.prologue_cycles,
+            "epilogue_cycles": self.epilogue_cycles,
+            "steady_cycles_per_iteration": round(self.steady_cycles_per_iteration, 2),
+            "steady_matrix_efficiency": [round(e, 4) for e in self.steady_matrix_efficiency()],
+            "matrix_efficiency": [round(e, 4) for e in self.matrix_efficiency()],
+            "utilisation": {name: round(share, 4) for name, share in self.utilisation().items()},
+            "limiting_unit": self.limiting_unit(),
+        }
+
+
+def _iterations_at(mark: tuple[int, ...], time: int) -> float:
+    """Iterations a wave has completed by ``time``, counting part of the one under way."""
+    whole = bisect_right(mark, time) - 1
+    if whole >= len(mark) - 1:
+        return float(len(mark) - 1)
+    return whole + (time - mark[whole]) / (mark[whole + 1] - mark[whole])
+
+
+def _heaviest(weights: dict[K, int], default: K) -> K:
+    """The key of the largest weight; the first seen wins a tie, so the result is stable."""
+    return max(weights, key=lambda key: weights[key]) if weights else default

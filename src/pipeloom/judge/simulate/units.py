@@ -1,0 +1,314 @@
+"""The shared parts of a compute unit: who may start when, and when it is done.
+
+Each part answers two questions about a lowered instruction. ``earliest`` gives the first cycle from
+``now`` on at which it can issue, with the cause and the event that hold it up; it commits nothing.
+``issue`` commits it at ``now`` and gives when its wave is free again and when its effect is
+complete. All parts serve in issue order with known service times, so completion is known at issue.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from heapq import heappop, heappush
+
+from pipeloom.judge.simulate.trace import Cause
+from pipeloom.machine.machine import Machine
+
+# An instruction as the engine runs it: opcode, then numbers whose meaning is the opcode's own
+# (engine.lower lists them).
+Op = tuple[int, int, int, int, float, int]
+
+# The first possible cycle, what holds it up until then, and the event that does.
+Earliest = tuple[int, Cause, int]
+
+# When the wave may issue again, and when the effect is complete.
+Issued = tuple[int, int]
+
+
+class Simd:
+    """One SIMD: the matrix unit, the vector and scalar issue ports, the ports to the memories."""
+
+    __slots__ = (
+        "lds_port", "matrix_event", "matrix_free", "return_free", "salu_event", "salu_free",
+        "valu_event", "valu_free", "vmem_port",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.matrix_free = 0
+        self.matrix_event = -1
+        self.valu_free = 0
+        self.valu_event = -1
+        self.salu_free = 0
+        self.salu_event = -1
+        self.lds_port = 0
+        self.vmem_port = 0
+        self.return_free = 0
+
+
+class Wave:
+    """One wave: its place in the program and what it has outstanding."""
+
+    __slots__ = (
+        "age", "at", "chains", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
+        "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
+        "priority", "ready", "simd", "simd_number", "texture", "vm", "vm_event", "wake",
+    )  # fmt: skip
+
+    def __init__(self, number: int, simd_number: int, simd: Simd, wake: int, age: int) -> None:
+        self.number = number
+        self.age = age  # 0 for the oldest wave of its SIMD
+        self.simd_number = simd_number
+        self.simd = simd
+        self.wake = wake  # cycles from a barrier's release to this wave's next issue
+        self.ops: list[Op] = []
+        self.loop_start = 0
+        self.loop_end = 0
+        self.at = 0
+        self.iteration = -1
+        self.ready = 0
+        self.priority = 0
+        self.held: tuple[Cause, int] = (Cause.NONE, -1)
+        self.ended_at: int | None = None
+        self.last_event = -1
+        self.marks: list[int] = []
+        self.mfma_start = -1_000_000
+        self.mfma_end = 0
+        self.vm: list[int] = []  # when each load retires, in issue order
+        self.vm_event: list[int] = []
+        self.lgkm: list[int] = []
+        self.lgkm_event: list[int] = []
+        self.texture: list[int] = []  # when each load leaves the texture path
+        self.chains: dict[int, tuple[int, int]] = {}  # chain -> (result ready, event)
+
+
+class VectorUnits:
+    """The matrix unit and the vector ALU of every SIMD; they share one issue port per SIMD."""
+
+    __slots__ = ("dependent_extra", "issue_cycles", "packed_after")
+
+    def __init__(self, machine: Machine) -> None:
+        self.issue_cycles = machine.issue_cycles.value
+        self.dependent_extra = machine.mfma_dependent_extra.value
+        self.packed_after = machine.packed_after_mfma_cycles.value
+
+    def earliest_matrix(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """Free matrix unit, free port, and the accumulator of its chain."""
+        simd = wave.simd
+        start, cause, source = self._port(wave, op, now)
+        if simd.matrix_free > start:
+            start, cause, source = simd.matrix_free, Cause.MATRIX_UNIT, simd.matrix_event
+        return start, cause, source
+
+    def issue_matrix(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(cycles, cycles its wave is held, chain)."""
+        simd = wave.simd
+        end = now + op[1]
+        simd.matrix_free = wave.mfma_end = end
+        simd.matrix_event = simd.valu_event = event
+        simd.valu_free = now + self.issue_cycles
+        wave.mfma_start = now
+        if op[3] >= 0:
+            wave.chains[op[3]] = (end + self.dependent_extra, event)
+        return now + op[2], end
+
+    def earliest_valu(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """Free port and the operand of its chain."""
+        return self._port(wave, op, now)
+
+    def issue_valu(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(issue cycles, cycles to a dependent, chain)."""
+        simd = wave.simd
+        simd.valu_free = now + op[1]
+        simd.valu_event = event
+        if op[3] >= 0:
+            wave.chains[op[3]] = (now + op[2], event)
+        return now + op[1], now + op[1]
+
+    def earliest_packed(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """As a VALU, but never within some cycles of its wave's MFMA."""
+        start, cause, source = self._port(wave, op, now)
+        if wave.mfma_start + self.packed_after > start:
+            start = wave.mfma_start + self.packed_after
+            cause, source = Cause.MATRIX_UNIT, wave.simd.matrix_event
+        return start, cause, source
+
+    def issue_packed(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """As a VALU, but the matrix unit loses the same cycles: packed f32 never hides."""
+        simd = wave.simd
+        simd.matrix_free = max(simd.matrix_free, now) + op[1]
+        return self.issue_valu(wave, op, now, event)
+
+    def _port(self, wave: Wave, op: Op, now: int) -> Earliest:
+        simd = wave.simd
+        start, cause, source = now, Cause.NONE, -1
+        if simd.valu_free > start:
+            start, cause, source = simd.valu_free, Cause.VALU_PORT, simd.valu_event
+        if op[3] >= 0 and op[3] in wave.chains:
+            ready, event = wave.chains[op[3]]
+            if ready > start:
+                start, cause, source = ready, Cause.DEPENDENCE, event
+        return start, cause, source
+
+
+class ScalarUnit:
+    """The scalar ALU: its waves' scalar instructions share one issue port per SIMD."""
+
+    __slots__ = ("cycles",)
+
+    def __init__(self, machine: Machine) -> None:
+        self.cycles = machine.salu_cycles.value
+
+    def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """A free port."""
+        simd = wave.simd
+        if simd.salu_free > now:
+            return simd.salu_free, Cause.ISSUE_PORT, simd.salu_event
+        return now, Cause.NONE, -1
+
+    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(cycles its wave is held)."""
+        wave.simd.salu_free = now + self.cycles
+        wave.simd.salu_event = event
+        return now + op[1], now + op[1]
+
+
+class Lds:
+    """The LDS of a compute unit: queues per SIMD pair, one array, a return path per SIMD."""
+
+    __slots__ = ("array_free", "delay", "depth", "limit", "queue_events", "queues", "simds")
+
+    def __init__(self, machine: Machine) -> None:
+        self.simds = machine.lds_queue_simds.value
+        self.depth = machine.lds_queue_depth.value
+        self.delay = machine.lds_queue_delay.value
+        self.limit = machine.lgkmcnt_limit.value
+        self.array_free = 0
+        count = -(-machine.simds.value // self.simds)
+        # When each operation leaves its queue, in issue order: entry -depth bounds the next.
+        self.queues: list[list[int]] = [[] for _ in range(count)]
+        self.queue_events: list[list[int]] = [[] for _ in range(count)]
+
+    def earliest_read(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """A free port, a place in the queue, and room in lgkmcnt."""
+        start, cause, source = now, Cause.NONE, -1
+        if wave.simd.lds_port > start:
+            start, cause = wave.simd.lds_port, Cause.ISSUE_PORT
+        pair = wave.simd_number // self.simds
+        queue = self.queues[pair]
+        if len(queue) >= self.depth and queue[-self.depth] > start:
+            start, cause = queue[-self.depth], Cause.LDS_QUEUE
+            source = self.queue_events[pair][-self.depth]
+        if len(wave.lgkm) >= self.limit and wave.lgkm[-self.limit] > start:
+            start, cause = wave.lgkm[-self.limit], Cause.LDS_COUNTER
+            source = wave.lgkm_event[-self.limit]
+        return start, cause, source
+
+    def earliest_write(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """As a read, and not under an MFMA of its own wave (GT: 23 cycles lost per write)."""
+        start, cause, source = self.earliest_read(wave, op, now)
+        if wave.mfma_end > start:
+            start, cause, source = wave.mfma_end, Cause.LDS_WRITE_DATA, wave.simd.matrix_event
+        return start, cause, source
+
+    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(array cycles, return cycles, cycles its wave is held, -, latency after the return)."""
+        simd = wave.simd
+        begin = max(now + self.delay, self.array_free)
+        end = self.array_free = begin + op[1]
+        if op[2]:
+            end = max(max(begin, simd.return_free) + op[2], end)
+            simd.return_free = end
+        pair = wave.simd_number // self.simds
+        self.queues[pair].append(end)
+        self.queue_events[pair].append(event)
+        simd.lds_port = now + 1
+        done = end + op[5]
+        if wave.lgkm and wave.lgkm[-1] > done:
+            done = wave.lgkm[-1]  # retires in order
+        wave.lgkm.append(done)
+        wave.lgkm_event.append(event)
+        return now + op[3], done
+
+    def land(self, now: int, cycles: int) -> None:
+        """Data of a load from global memory is written into the array."""
+        self.array_free = max(self.array_free, now) + cycles
+
+
+class GlobalPath:
+    """From a compute unit to memory: the texture path, the bytes in flight, the bandwidth share."""
+
+    __slots__ = (
+        "bytes_in_flight", "cap", "capped", "depth", "issue_cycles", "jitter", "landings",
+        "latency", "limit", "memory_free", "outstanding", "random", "texture_free",
+    )  # fmt: skip
+
+    def __init__(self, machine: Machine, jitter: float, seed: int) -> None:
+        self.depth = machine.vmem_queue_depth.value
+        self.limit = machine.vmcnt_limit.value
+        self.latency = machine.global_latency.value
+        self.cap = machine.global_bytes_in_flight.value
+        self.issue_cycles = machine.issue_cycles.value
+        self.jitter = jitter
+        self.random = random.Random(seed)
+        self.texture_free = 0
+        self.memory_free = 0.0
+        self.outstanding: list[tuple[int, int, int]] = []  # heap of (returns, event, bytes)
+        self.bytes_in_flight = 0
+        self.capped: dict[int, int] = {}  # loads that the cap held back -> the load it waited for
+        self.landings: list[tuple[int, int]] = []  # (when, LDS cycles), for the engine to collect
+
+    def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
+        """A free port, a place in the wave's queue and room in vmcnt."""
+        start, cause, source = now, Cause.NONE, -1
+        if wave.simd.vmem_port > start:
+            start, cause = wave.simd.vmem_port, Cause.ISSUE_PORT
+        if len(wave.texture) >= self.depth and wave.texture[-self.depth] > start:
+            start, cause = wave.texture[-self.depth], Cause.VMEM_QUEUE
+            source = wave.vm_event[-self.depth]
+            if source in self.capped:
+                cause, source = Cause.BYTES_IN_FLIGHT, self.capped[source]
+        if len(wave.vm) >= self.limit and wave.vm[-self.limit] > start:
+            start, cause = wave.vm[-self.limit], Cause.VMEM_COUNTER
+            source = wave.vm_event[-self.limit]
+        return start, cause, source
+
+    def issue(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(texture cycles, LDS cycles on landing, bytes in flight, cycles of bandwidth share)."""
+        begin = max(self.texture_free, now)
+        if op[3]:
+            begin = self._room(begin, op[3], event)
+        self.texture_free = begin + op[1]
+        wave.texture.append(self.texture_free)
+        latency = float(self.latency)
+        if self.jitter:
+            latency *= 1.0 + self.jitter * self.random.random()
+        arrival = max(self.texture_free + latency, self.memory_free)
+        self.memory_free = arrival + op[4]
+        done = math.ceil(arrival)
+        if op[3]:
+            heappush(self.outstanding, (done, event, op[3]))
+            self.bytes_in_flight += op[3]
+            if op[2]:
+                self.landings.append((done, op[2]))
+        if wave.vm and wave.vm[-1] > done:
+            done = wave.vm[-1]  # retires in order
+        wave.vm.append(done)
+        wave.vm_event.append(event)
+        wave.simd.vmem_port = now + 1
+        return now + self.issue_cycles, done
+
+    def _room(self, begin: int, wanted: int, event: int) -> int:
+        """When from ``begin`` on enough loads have returned for ``wanted`` bytes more.
+
+        Loads still in the queue ahead of the texture path are not in flight: the cap is the
+        cache's, and the queue in front of it keeps taking instructions while the cap holds.
+        """
+        outstanding = self.outstanding
+        while outstanding and outstanding[0][0] <= begin:
+            self.bytes_in_flight -= heappop(outstanding)[2]
+        while outstanding and self.bytes_in_flight + wanted > self.cap:
+            begin, source, returned = heappop(outstanding)
+            self.bytes_in_flight -= returned
+            self.capped[event] = source
+        return begin

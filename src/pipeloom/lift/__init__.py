@@ -1,0 +1,20 @@
+"""Emitted kernels on the machine model: cycles of the instructions that were really written.
+
+``simulate`` lowers a schedule by the counts of its tile. ``simulate_emitted`` takes the kernel's
+own lines, with address arithmetic, wait states, branches around group barriers and the store of C:
+
+    emitted = emit_kernel(compiled)
+    trace = simulate_emitted(emitted, k_tiles=32)
+    trace.steady_cycles_per_iteration
+
+``walk`` follows each wave through the branches, ``lowering`` turns lines into the simulator's
+instructions. The package stands above ``write`` and ``judge.simulate``, which do not know each
+other.
+"""
+
+from __future__ import annotations
+
+from pipeloom.lift.run import emitted_programs, simulate_emitted
+from pipeloom.lift.walk import WavePath, walk_wave
+
+__all__ = ["WavePath", "emitted_programs", "simulate_emitted", "walk_wave"]

@@ -1,0 +1,132 @@
+"""``simulate_emitted``: the waves of an emitted kernel, walked, lowered and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate import Instruction, Trace, WaveProgram, simulate_programs
+from pipeloom.judge.simulate.instruction import Unit
+from pipeloom.judge.simulate.trace import Phase
+from pipeloom.lift.lowering import lower_line
+from pipeloom.lift.walk import Executed, WavePath, walk_wave
+from pipeloom.machine.chips import machine_for
+from pipeloom.machine.machine import Machine
+from pipeloom.write import EmittedKernel
+from pipeloom.write.gemm.scalars import ARGUMENTS
+
+Labels = Mapping[tuple[Phase, int], str]
+NO_LABELS: Labels = MappingProxyType({})
+_NAMED = (Unit.MATRIX, Unit.LDS, Unit.GLOBAL)
+"""What does an entry's work; the rest of it is arithmetic."""
+
+
+def simulate_emitted(
+    emitted: EmittedKernel,
+    machine: Machine | None = None,
+    k_tiles: int = 32,
+    *,
+    arguments: Mapping[int, int] | None = None,
+    labels: Labels = NO_LABELS,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
+
+    The shipped kernels compute one whole tile of C. A kernel of your own needs ``arguments``: its
+    arguments as 32-bit words by byte offset, which then decide the loop count instead. ``labels``
+    rename what schedule entries do, by phase and entry, as tables of the schedule call them.
+    """
+    chosen = machine_for(emitted.target) if machine is None else machine
+    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, labels=labels)
+    return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
+
+
+def emitted_programs(
+    emitted: EmittedKernel,
+    machine: Machine,
+    k_tiles: int,
+    *,
+    arguments: Mapping[int, int] | None = None,
+    labels: Labels = NO_LABELS,
+) -> tuple[tuple[WaveProgram, ...], int]:
+    """One program per wave, and how often they run their loops."""
+    words = _gemm_arguments(emitted, k_tiles) if arguments is None else arguments
+    lowered: dict[tuple[int, bool], Instruction] = {}
+
+    def lower(phase: Phase, steps: Sequence[Executed]) -> tuple[Instruction, ...]:
+        for step in steps:
+            if (step.line, step.jumped) not in lowered:
+                found = lower_line(step, machine)
+                name = None if found.entry is None else labels.get((phase, found.entry))
+                if name is not None and found.unit in _NAMED:
+                    found = replace(found, label=name)
+                lowered[step.line, step.jumped] = found
+        return tuple(lowered[step.line, step.jumped] for step in steps)
+
+    paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
+    groups = _groups(paths)
+    programs = tuple(
+        WaveProgram(
+            simd=wave % machine.simds.value,
+            group=groups[wave],
+            prologue=lower(Phase.PROLOGUE, path.prologue),
+            loop=lower(Phase.LOOP, _one_trip(path, wave)),
+            epilogue=lower(Phase.EPILOGUE, path.epilogue),
+        )
+        for wave, path in enumerate(paths)
+    )
+    trips = {len(path.iterations) for path in paths}
+    if len(trips) != 1:
+        raise ConfigError(
+            f"waves of {emitted.name} run their loops {sorted(trips)} times",
+            hint="the simulator takes kernels whose waves all run the loop equally often",
+            field="emitted",
+        )
+    return programs, trips.pop()
+
+
+def _one_trip(path: WavePath, wave: int) -> tuple[Executed, ...]:
+    """The path of every trip; only the branch back differs, in the last one."""
+    if not path.iterations:
+        return ()
+    first = path.iterations[0]
+    lines = [step.line for step in first]
+    if any([step.line for step in trip] != lines for trip in path.iterations):
+        raise ConfigError(
+            f"the trips of wave {wave} take different branches",
+            hint="the simulator takes kernels whose loop runs the same lines every time",
+            field="emitted",
+        )
+    return first
+
+
+def _groups(paths: Sequence[WavePath]) -> list[int]:
+    """Waves on the same path form a group, numbered by their first wave."""
+    known: dict[tuple[int, ...], int] = {}
+    keys = [
+        tuple(step.line for part in (path.prologue, path.epilogue) for step in part)
+        for path in paths
+    ]
+    return [known.setdefault(key, len(known)) for key in keys]
+
+
+def _gemm_arguments(emitted: EmittedKernel, k_tiles: int) -> dict[int, int]:
+    """Arguments of the shipped kernels for one tile of C, with densely packed matrices."""
+    shape = emitted.geometry
+    if shape is None:
+        raise ConfigError(
+            f"kernel {emitted.name} has no tile shape, so its arguments are not known",
+            hint="pass arguments=, as 32-bit words by byte offset",
+            field="arguments",
+        )
+    m, n, k = shape.BM, shape.BN, k_tiles * shape.BK
+    emitted.check_problem(m, n, k)
+    values = {"M": m, "N": n, "K": k, "lda": k, "ldb": k, "ldc": n}
+    words: dict[int, int] = {}
+    for argument in ARGUMENTS:
+        words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
+        words[argument.offset] = values.get(argument.name, 0)
+    return words

@@ -1,0 +1,239 @@
+"""Which lines of an emitted kernel a wave executes, in order.
+
+A wave's path depends on scalars only: the loop count on K, the group barriers on the wave number,
+the form of the store on N. So the scalar instructions are executed, and of the vector ones what
+leads from lane 0's thread number to the wave number; every other value is unknown, which is fine
+until a branch asks for it. Example, wave 4 of a ping-pong at the barrier of group 1::
+
+    s_cmp_eq_u32 s25, 1            s25 is 1, from bit 2 of the wave number
+    s_cbranch_scc1 .L..group_3     taken
+    s_branch .L..others_4          (waves 0 to 3 come here)
+  .L..group_3:
+    s_barrier
+  .L..others_4:
+
+The loop is what lies between a label and a branch back to it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pipeloom.errors import ConfigError
+from pipeloom.reference.geometry import WAVE_LANES
+from pipeloom.write.isa import SCC, Bank, Instruction, Label, Line, Operand, Register, Unit
+
+MAX_STEPS = 5_000_000
+"""Lines of one wave; beyond this a loop surely does not end."""
+
+WORD = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One instruction on a wave's path; ``jumped`` says that it was a branch taken."""
+
+    line: int
+    instruction: Instruction
+    jumped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WavePath:
+    """A wave's path, cut at the loop; ``iterations`` holds the path of each trip."""
+
+    prologue: tuple[Executed, ...]
+    iterations: tuple[tuple[Executed, ...], ...]
+    epilogue: tuple[Executed, ...]
+
+
+def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) -> WavePath:
+    """Follow one wave of workgroup (0, 0).
+
+    ``arguments`` are the kernel's, as 32-bit words by byte offset; what is missing is unknown.
+    Raises ``ConfigError`` where a branch depends on an unknown value.
+    """
+    labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
+    head, back = _loop(lines, labels)
+    scalars = _Scalars(wave, arguments)
+    path: list[Executed] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if not isinstance(line, Instruction):
+            at += 1
+            continue
+        if line.opcode.name == "s_endpgm":
+            break
+        if len(path) >= MAX_STEPS:
+            raise ConfigError(
+                f"wave {wave} has not ended after {MAX_STEPS} instructions",
+                hint="simulate fewer K tiles",
+                field="k_tiles",
+            )
+        target = scalars.branch(line)
+        scalars.execute(line)
+        path.append(Executed(at, line, target is not None))
+        at = at + 1 if target is None else labels[target]
+    return _cut(path, head, back)
+
+
+def _loop(lines: Sequence[Line], labels: Mapping[str, int]) -> tuple[int, int]:
+    """Lines of the loop's label and of the branch back to it."""
+    loops = [
+        (labels[target], at)
+        for at, line in enumerate(lines)
+        if isinstance(line, Instruction)
+        and (target := _label(line)) is not None
+        and labels[target] < at
+    ]
+    if len(loops) > 1:
+        raise ConfigError(
+            f"the kernel has {len(loops)} loops",
+            hint="the simulator takes kernels with one loop",
+            field="emitted",
+        )
+    return loops[0] if loops else (len(lines), len(lines))
+
+
+def _cut(path: Sequence[Executed], head: int, back: int) -> WavePath:
+    trips: list[tuple[Executed, ...]] = []
+    trip: list[Executed] = []
+    for step in path:
+        if head <= step.line <= back:
+            trip.append(step)
+            if step.line == back:
+                trips.append(tuple(trip))
+                trip = []
+    return WavePath(
+        prologue=tuple(step for step in path if step.line < head),
+        iterations=tuple(trips),
+        epilogue=tuple(step for step in path if step.line > back),
+    )
+
+
+def _label(line: Instruction) -> str | None:
+    """Where a branch goes."""
+    return next((operand for operand in line.operands if isinstance(operand, str)), None)
+
+
+_Binary = Callable[[int, int], int]
+
+_SUMS: Mapping[str, _Binary] = MappingProxyType(
+    {"s_add_u32": operator.add, "s_sub_u32": operator.sub}
+)
+"""Results whose SCC is the carry: whatever does not fit 32 bits."""
+
+_LOGIC: Mapping[str, _Binary] = MappingProxyType(
+    {
+        "s_and_b32": operator.and_,
+        "s_or_b32": operator.or_,
+        "s_xor_b32": operator.xor,
+        "s_lshl_b32": lambda a, b: a << (b & 31),
+        "s_lshr_b32": lambda a, b: a >> (b & 31),
+        "s_bfe_u32": lambda a, b: (a >> (b & 31)) & ((1 << (b >> 16 & 127)) - 1),
+    }
+)
+"""Results whose SCC says that they are not zero."""
+
+_PLAIN: Mapping[str, _Binary] = MappingProxyType(
+    {
+        "s_add_i32": operator.add,
+        "s_sub_i32": operator.sub,
+        "s_mul_i32": operator.mul,
+        "s_mul_hi_u32": lambda a, b: a * b >> 32,
+        "s_min_u32": min,
+        "s_max_u32": max,
+        "v_and_b32": operator.and_,
+        "v_lshrrev_b32": lambda a, b: b >> (a & 31),
+        "v_lshlrev_b32": lambda a, b: b << (a & 31),
+        "v_add_u32": operator.add,
+    }
+)
+"""Results whose SCC no branch has needed yet; it becomes unknown where there is one."""
+
+_COMPARES: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
+    {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "ge": operator.ge}
+)
+
+
+class _Scalars:
+    """The scalar registers of a wave, and lane 0 of its vector registers, as far as known."""
+
+    def __init__(self, wave: int, arguments: Mapping[int, int]) -> None:
+        self._wave = wave
+        self._arguments = arguments
+        self._values: dict[tuple[Bank, int], int] = {
+            (Bank.SCALAR, 2): 0,
+            (Bank.SCALAR, 3): 0,
+            (Bank.VECTOR, 0): wave * WAVE_LANES,
+        }
+
+    def branch(self, line: Instruction) -> str | None:
+        """The label that a branch jumps to; None for a branch not taken and for the rest."""
+        target = _label(line)
+        if target is None or line.opcode.name == "s_branch":
+            return target
+        flag = self._value(SCC)
+        if flag is None:
+            raise ConfigError(
+                f"wave {self._wave}: {str(line)!r} depends on a value the simulator does not know",
+                hint="pass the kernel's arguments, as 32-bit words by byte offset",
+                field="arguments",
+            )
+        return target if flag == (line.opcode.name == "s_cbranch_scc1") else None
+
+    def execute(self, line: Instruction) -> None:
+        """Update what the instruction writes; a result that cannot be computed is unknown."""
+        if line.opcode.unit is Unit.MFMA:
+            return
+        results = self._results(line)
+        written = [
+            (register.bank, register.index + i)
+            for register in line.writes
+            for i in range(register.count)
+        ]
+        for place, value in zip(written, [*results, *[None] * len(written)], strict=False):
+            if value is None:
+                self._values.pop(place, None)
+            else:
+                self._values[place] = value % WORD
+
+    def _results(self, line: Instruction) -> list[int | None]:
+        """Words of what it writes, SCC last; shorter where the rest is unknown."""
+        name = line.opcode.name
+        if name.startswith("s_load_"):
+            offset, words = line.operands[2], line.writes[0].count
+            assert isinstance(offset, int)
+            return [self._arguments.get(offset + 4 * word) for word in range(words)]
+        skip = sum(code.startswith("=") for code in line.opcode.operands)
+        values = [self._value(operand) for operand in line.operands[skip:]]
+        if name in ("s_mov_b32", "v_mov_b32", "v_readfirstlane_b32"):
+            return values
+        if len(values) != 2 or (left := values[0]) is None or (right := values[1]) is None:
+            return []
+        if name.startswith("s_cmp_"):
+            if name.endswith("i32"):
+                left, right = _signed(left), _signed(right)
+            return [int(_COMPARES[name[6:8]](left, right))]
+        if name in _SUMS:
+            result = _SUMS[name](left, right)
+            return [result, int(not 0 <= result < WORD)]
+        if name in _LOGIC:
+            result = _LOGIC[name](left, right) % WORD
+            return [result, int(result != 0)]
+        return [_PLAIN[name](left, right)] if name in _PLAIN else []
+
+    def _value(self, operand: Operand) -> int | None:
+        if isinstance(operand, int):
+            return operand % WORD
+        if isinstance(operand, Register) and operand.count == 1:
+            return self._values.get((operand.bank, operand.index))
+        return None
+
+
+def _signed(word: int) -> int:
+    return word - WORD if word >= WORD // 2 else word

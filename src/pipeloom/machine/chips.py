@@ -1,0 +1,22 @@
+"""Which machine an architecture name means."""
+
+from __future__ import annotations
+
+from pipeloom.errors import ConfigError
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.machine import Machine
+
+MACHINES: tuple[Machine, ...] = (GFX942, GFX950)
+
+
+def machine_for(arch: str) -> Machine:
+    """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``)."""
+    for machine in MACHINES:
+        if isinstance(arch, str) and arch.lower() in (machine.arch, machine.chip.lower()):
+            return machine
+    raise ConfigError(
+        f"unknown architecture {arch!r}",
+        hint="use one of " + ", ".join(f"{m.arch} ({m.chip})" for m in MACHINES),
+        field="arch",
+    )

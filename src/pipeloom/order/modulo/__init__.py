@@ -1,0 +1,62 @@
+"""Exact modulo scheduling: the smallest II, proved, with what it costs and why no less.
+
+    from pipeloom.order.modulo import ModuloProblem, solve_modulo
+
+    result = solve_modulo(ModuloProblem.from_json(text), time_limit=10)
+    print(result.ii, result.proved, result.certificate.why)
+
+The problem is data (``problem``), the solver is never trusted (``check``), and what a schedule
+becomes in code does not depend on how it was found (``expand``).
+"""
+
+from pipeloom.order.modulo.check import Violation, check_modulo
+from pipeloom.order.modulo.expand import Expansion, Step, expand_modulo
+from pipeloom.order.modulo.explain import Explanation, explain_ii
+from pipeloom.order.modulo.problem import (
+    Budget,
+    Channel,
+    Edge,
+    ModuloProblem,
+    Op,
+    Reader,
+    Reservation,
+    Unit,
+    Value,
+)
+from pipeloom.order.modulo.result import (
+    Certificate,
+    ModuloResult,
+    ObjectiveValue,
+    Refutation,
+    render_table,
+)
+from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, solve_modulo
+from pipeloom.order.modulo.whole import Objective
+
+__all__ = [
+    "ALL_OBJECTIVES",
+    "Budget",
+    "Certificate",
+    "Channel",
+    "Edge",
+    "Expansion",
+    "Explanation",
+    "ModuloProblem",
+    "ModuloResult",
+    "Objective",
+    "ObjectiveValue",
+    "Op",
+    "Progress",
+    "Reader",
+    "Refutation",
+    "Reservation",
+    "Step",
+    "Unit",
+    "Value",
+    "Violation",
+    "check_modulo",
+    "expand_modulo",
+    "explain_ii",
+    "render_table",
+    "solve_modulo",
+]

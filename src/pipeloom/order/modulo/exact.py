@@ -1,0 +1,276 @@
+"""Exact placement at one II with OR-Tools CP-SAT, for what the quick searches leave open.
+
+An op's time is ``S = II * lap + slot``. Edges speak of S, units of slots. A unit is a sum of
+0/1 "starts in slot m" literals where IIs are short, and intervals laid twice around the circle
+where occupancies are long. Lifetimes need both: for a value that lives ``[born, freed)``, the
+number of iterations that have it live in slot m is
+
+    lap(freed) - lap(born) + [slot(born) <= m] - [slot(freed) <= m]
+
+and the sum over values peaks at some value's birth, so only births are checked.
+
+Two models use these parts: ``place_core`` decides an II without budgets from the core alone, and
+``WholeModel`` knows every limit, and the secondary objectives.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeloom.order.modulo.core import Core, Hold
+from pipeloom.order.modulo.search import Verdict
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+# Up to this many (slot, occupied cycle) pairs per op, literals beat intervals.
+LITERAL_LIMIT = 1 << 11
+
+INTERRUPT_POLL_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class Effort:
+    """How much exact solves may spend, and how they report: shared by all solves of a call.
+
+    ``work_left`` is in CP-SAT's deterministic time, about a second a unit: a search that it ends
+    gives the same answer on every machine, unlike one that ``deadline`` ends.
+    """
+
+    deadline: float | None
+    workers: int
+    seed: int
+    work_left: float | None = None
+    interrupted: bool = False
+    tick: Callable[[], None] | None = None
+
+    def remaining(self) -> float | None:
+        """Seconds left, or None without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def spent(self) -> bool:
+        """Whether no further solve may start."""
+        left = self.remaining()
+        late = left is not None and left <= 0.0
+        return self.interrupted or late or self.worked_out()
+
+    def worked_out(self) -> bool:
+        """Whether the work limit is used up."""
+        return self.work_left is not None and self.work_left <= 0.0
+
+    def share(self, work: float | None) -> float | None:
+        """``work``, or what is left if that is less."""
+        if self.work_left is None:
+            return work
+        left = max(0.0, self.work_left)
+        return left if work is None else min(work, left)
+
+    def charge(self, work: float) -> None:
+        """Note what a solve took."""
+        if self.work_left is not None:
+            self.work_left -= work
+
+
+class ModuloModel:
+    """A CP-SAT model under construction: ops with laps and slots, orders, unit limits."""
+
+    def __init__(self, ii: int) -> None:
+        from ortools.sat.python import cp_model
+
+        self.cp = cp_model
+        self.ii = ii
+        self.model = cp_model.CpModel()
+        self.start: dict[int, Any] = {}
+        self.lap: dict[int, Any] = {}
+        self.slot: dict[int, Any] = {}
+
+    def add_time(self, low: int, high: int) -> tuple[Any, Any, Any]:
+        """A time in [low, high] with its lap and slot."""
+        at = self.model.new_int_var(low, high, "")
+        lap = self.model.new_int_var(low // self.ii, high // self.ii, "")
+        slot = self.model.new_int_var(0, self.ii - 1, "")
+        self.model.add(at == self.ii * lap + slot)
+        return at, lap, slot
+
+    def add_op(self, op: int, low: int, high: int) -> None:
+        self.start[op], self.lap[op], self.slot[op] = self.add_time(low, high)
+
+    def add_units(
+        self,
+        holds: dict[int, tuple[Hold, ...]],
+        capacity: Sequence[int],
+        base: Sequence[int],
+    ) -> None:
+        """At most ``capacity - base`` holds of each unit in every slot."""
+        per_unit: dict[int, list[tuple[int, Hold]]] = {}
+        for op in sorted(holds):
+            for hold in holds[op]:
+                if hold.length:
+                    per_unit.setdefault(hold.unit, []).append((op, hold))
+        literals: dict[int, list[Any]] = {}
+        for unit in sorted(per_unit):
+            items = per_unit[unit]
+            room = capacity[unit] - base[unit]
+            longest = max(hold.length for _, hold in items)
+            if longest * self.ii <= LITERAL_LIMIT:
+                self._literal_unit(items, room, literals)
+            else:
+                self._interval_unit(items, room)
+
+    def _literal_unit(
+        self, items: list[tuple[int, Hold]], room: int, literals: dict[int, list[Any]]
+    ) -> None:
+        held: list[list[Any]] = [[] for _ in range(self.ii)]
+        for op, hold in items:
+            if op not in literals:
+                choice = [self.model.new_bool_var("") for _ in range(self.ii)]
+                self.model.add_exactly_one(choice)
+                self.model.add(
+                    self.slot[op] == sum(m * literal for m, literal in enumerate(choice))
+                )
+                literals[op] = choice
+            for m, literal in enumerate(literals[op]):
+                for cycle in range(hold.length):
+                    held[(m + hold.offset + cycle) % self.ii].append(literal)
+        for row in held:
+            if len(row) > room:
+                if room == 1 and len(set(map(id, row))) == len(row):
+                    self.model.add_at_most_one(row)
+                else:
+                    self.model.add(sum(row) <= room)
+
+    def _interval_unit(self, items: list[tuple[int, Hold]], room: int) -> None:
+        """Each hold as an interval and its copy one II later: together they see every wrap."""
+        intervals: list[Any] = []
+        for op, hold in items:
+            first = self.slot[op]
+            if hold.offset:
+                first = self.model.new_int_var(0, self.ii - 1, "")
+                wraps = self.model.new_bool_var("")
+                self.model.add(self.slot[op] + hold.offset == first + self.ii * wraps)
+            for turn in (0, self.ii):
+                intervals.append(
+                    self.model.new_fixed_size_interval_var(first + turn, hold.length, "")
+                )
+        if room == 1:
+            self.model.add_no_overlap(intervals)
+        else:
+            self.model.add_cumulative(intervals, [1] * len(intervals), room)
+
+    def solve(self, effort: Effort, work: float | None = None) -> tuple[Verdict, Any]:
+        """Run CP-SAT in a thread, so that Ctrl-C reaches us; returns the solver for values.
+
+        ``work`` limits this one solve, in deterministic time.
+        """
+        solver = self.cp.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = effort.workers
+        # Workers exchange what they learn at fixed points instead of when they happen to be
+        # ready: the price of the same answer on every run.
+        parameters.interleave_search = effort.workers > 1
+        parameters.random_seed = effort.seed % (1 << 31)
+        parameters.catch_sigint_signal = False
+        left = effort.remaining()
+        if left is not None:
+            parameters.max_time_in_seconds = max(0.01, left)
+        share = effort.share(work)
+        if share is not None:
+            parameters.max_deterministic_time = share
+        status = run_interruptible(solver, self.model, effort)
+        effort.charge(solver.response_proto.deterministic_time)
+        if status in (self.cp.OPTIMAL, self.cp.FEASIBLE):
+            return Verdict.FOUND, solver
+        if status == self.cp.INFEASIBLE:
+            return Verdict.IMPOSSIBLE, solver
+        return Verdict.UNKNOWN, solver
+
+
+def run_interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, effort: Effort) -> Any:
+    """``solver.solve`` that a KeyboardInterrupt stops early instead of killing."""
+    outcome: list[Any] = []
+    thread = threading.Thread(target=lambda: outcome.append(solver.solve(model)), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join(INTERRUPT_POLL_SECONDS)
+            if effort.tick is not None and thread.is_alive():
+                effort.tick()
+        except KeyboardInterrupt:
+            effort.interrupted = True
+            solver.stop_search()
+    return outcome[0] if outcome else None
+
+
+def place_core(
+    core: Core, effort: Effort, work: float | None = None
+) -> tuple[Verdict, dict[int, int]]:
+    """Decide the core's II: start times per group, or a proof that there are none."""
+    ii = core.ii
+    model = ModuloModel(ii)
+    turned = False
+    for number, group in enumerate(core.groups):
+        far = core.far[number]
+        # Any op may be the origin of its group. All groups but one may also turn by 0..II-1.
+        turn = ii - 1 if turned else 0
+        turned = True
+        for position, op in enumerate(group):
+            low, high = far[0][position], -far[position][0]
+            model.add_op(op, low, high + turn)
+        for a, b, weight in reduced_distances(far):
+            model.model.add(model.start[group[b]] - model.start[group[a]] >= weight)
+    _order_twins(model, core)
+    model.add_units(core.holds, core.capacity, core.base)
+    verdict, solver = model.solve(effort, work)
+    if verdict is not Verdict.FOUND:
+        return verdict, {}
+    return verdict, {op: solver.value(model.start[op]) for op in core.ops}
+
+
+def _order_twins(model: ModuloModel, core: Core) -> None:
+    """Ops alone in their group with equal holds are interchangeable: keep their slots sorted."""
+    last: dict[tuple[Hold, ...], int] = {}
+    for group in core.groups:
+        if len(group) > 1:
+            continue
+        op = group[0]
+        before = last.get(core.holds[op])
+        if before is not None:
+            model.model.add(model.slot[before] <= model.slot[op])
+        last[core.holds[op]] = op
+
+
+def reduced_distances(far: tuple[tuple[int, ...], ...]) -> list[tuple[int, int, int]]:
+    """A small subset of the distances that implies them all: (a, b, least distance).
+
+    Ops at a fixed distance from each other form a cluster, tied to its first op both ways; among
+    first ops, a distance is dropped when a third one implies it.
+    """
+    import numpy as np
+
+    size = len(far)
+    matrix = np.array(far, dtype=np.int64)
+    kept: list[tuple[int, int, int]] = []
+    leaders: list[int] = []
+    for op in range(size):
+        for leader in leaders:
+            if far[leader][op] + far[op][leader] == 0:
+                kept.append((leader, op, far[leader][op]))
+                kept.append((op, leader, far[op][leader]))
+                break
+        else:
+            leaders.append(op)
+    distances = matrix[np.ix_(leaders, leaders)]
+    needed = ~np.eye(len(leaders), dtype=bool)
+    for via in range(len(leaders)):
+        through = distances[:, via : via + 1] + distances[via : via + 1, :]
+        implied = through >= distances
+        implied[via, :] = False
+        implied[:, via] = False
+        needed &= ~implied
+    for a, b in zip(*needed.nonzero(), strict=True):
+        kept.append((leaders[int(a)], leaders[int(b)], int(distances[a, b])))
+    return kept

@@ -1,0 +1,171 @@
+"""The answer to a modulo problem: a schedule, its bound, and why no smaller II is possible."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pipeloom.order.modulo.measure import UnitTable
+
+RESULT_FORMAT = "pipeloom.order.modulo-result/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """IIs ``first`` to ``last`` are impossible: ``how`` names the method, ``words`` the cause."""
+
+    first: int
+    last: int
+    how: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Why ``lower_bound`` holds: every II below it is covered by one refutation, in order."""
+
+    lower_bound: int
+    proved: bool
+    refutations: tuple[Refutation, ...]
+    stopped: str | None = None
+
+    @property
+    def why(self) -> str:
+        """One sentence a person can read."""
+        if self.proved:
+            if not self.refutations:
+                return f"II = {self.lower_bound} is the least a loop can have"
+            return f"II = {self.lower_bound} is optimal: {self.refutations[-1].words}"
+        return (
+            f"II >= {self.lower_bound} is proved, smaller than found: "
+            f"{self.stopped or 'search ended'}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveValue:
+    """A secondary objective's value, and whether it is proved best given those before it."""
+
+    objective: str
+    value: int
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModuloResult:
+    """A checked schedule: op ``i`` of iteration ``n`` starts at ``starts[i] + n * ii``.
+
+    ``starts`` begins at 0. ``buffers`` and ``register_peak`` are what the schedule needs, whether
+    or not a budget limits them. ``recurrence`` names the ops of the critical dependence cycle.
+    """
+
+    problem: str
+    ops: tuple[str, ...]
+    ii: int
+    starts: tuple[int, ...]
+    proved: bool
+    lower_bound: int
+    res_mii: int
+    rec_mii: int
+    recurrence: tuple[str, ...]
+    stages: int
+    buffers: tuple[tuple[str, int], ...]
+    lds_bytes: int
+    register_peak: int
+    unit_tables: tuple[UnitTable, ...]
+    certificate: Certificate
+    objectives: tuple[ObjectiveValue, ...] = ()
+
+    def stage(self, op: int) -> int:
+        """The pipeline stage of op ``op``, counted from 0."""
+        return self.starts[op] // self.ii
+
+    def slot(self, op: int) -> int:
+        """The slot modulo II in which op ``op`` starts."""
+        return self.starts[op] % self.ii
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, the same for equal results; it holds no times of day or durations."""
+        certificate = self.certificate
+        return {
+            "format": RESULT_FORMAT,
+            "problem": self.problem,
+            "ii": self.ii,
+            "proved": self.proved,
+            "lower_bound": self.lower_bound,
+            "res_mii": self.res_mii,
+            "rec_mii": self.rec_mii,
+            "recurrence": list(self.recurrence),
+            "stages": self.stages,
+            "buffers": [{"channel": name, "count": count} for name, count in self.buffers],
+            "lds_bytes": self.lds_bytes,
+            "register_peak": self.register_peak,
+            "starts": [
+                {"op": name, "start": start, "stage": start // self.ii, "slot": start % self.ii}
+                for name, start in zip(self.ops, self.starts, strict=True)
+            ],
+            "units": [
+                {
+                    "unit": table.unit,
+                    "capacity": table.capacity,
+                    "busy": table.busy,
+                    "holds": [
+                        {"slots": [first, last], "ops": [self.ops[op] for op in ops]}
+                        for first, last, ops in _runs(table)
+                        if ops
+                    ],
+                }
+                for table in self.unit_tables
+            ],
+            "certificate": {
+                "why": certificate.why,
+                "stopped": certificate.stopped,
+                "refutations": [
+                    {"first": r.first, "last": r.last, "how": r.how, "words": r.words}
+                    for r in certificate.refutations
+                ],
+            },
+            "objectives": [
+                {"objective": item.objective, "value": item.value, "proved": item.proved}
+                for item in self.objectives
+            ],
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as text; equal results give equal bytes."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _runs(table: UnitTable) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Slots grouped into runs with the same holders: (first, last, ops)."""
+    runs: list[tuple[int, int, tuple[int, ...]]] = []
+    for slot, ops in enumerate(table.slots):
+        if runs and runs[-1][2] == ops:
+            runs[-1] = (runs[-1][0], slot, ops)
+        else:
+            runs.append((slot, slot, ops))
+    return runs
+
+
+def render_table(result: ModuloResult) -> list[list[str]]:
+    """The modulo reservation table as rows of cells, for whoever draws it.
+
+    The first row is the header: ``slots``, then one column per unit. Each further row is a run of
+    slots with the same holders, ``first`` or ``first-last``, and per unit the ops that hold it,
+    each with its stage after ``@``.
+    """
+    header = ["slots", *(table.unit for table in result.unit_tables)]
+    rows = [header]
+    runs: list[tuple[int, int, tuple[tuple[int, ...], ...]]] = []
+    for slot in range(result.ii):
+        holders = tuple(table.slots[slot] for table in result.unit_tables)
+        if runs and runs[-1][2] == holders:
+            runs[-1] = (runs[-1][0], slot, holders)
+        else:
+            runs.append((slot, slot, holders))
+    for first, last, holders in runs:
+        cells = [str(first) if first == last else f"{first}-{last}"]
+        for ops in holders:
+            cells.append(", ".join(f"{result.ops[op]}@{result.stage(op)}" for op in ops))
+        rows.append(cells)
+    return rows

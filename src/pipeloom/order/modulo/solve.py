@@ -1,0 +1,366 @@
+"""The smallest II, proved: ``solve_modulo``.
+
+Quick decisions walk up from the lower bound until one finds a schedule; IIs they leave open on
+the way are then settled by CP-SAT, from below (the bound rises) and just under the best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.order.modulo.bounds import enough_ii
+from pipeloom.order.modulo.check import check_modulo
+from pipeloom.order.modulo.decide import Decider, Decision
+from pipeloom.order.modulo.exact import Effort
+from pipeloom.order.modulo.measure import measure, normalised, unit_tables
+from pipeloom.order.modulo.problem import ModuloProblem
+from pipeloom.order.modulo.refine import refine_schedule
+from pipeloom.order.modulo.result import Certificate, ModuloResult, ObjectiveValue, Refutation
+from pipeloom.order.modulo.search import Verdict
+from pipeloom.order.modulo.whole import Objective
+
+ALL_OBJECTIVES = (
+    Objective.STAGES,
+    Objective.BUFFERS,
+    Objective.REGISTERS,
+    Objective.EARLY_LOADS,
+)
+
+FIRST_ROUND_WORK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a long solve knows so far; ``best`` is None until a schedule is found."""
+
+    phase: str
+    ii: int
+    lower_bound: int
+    best: int | None
+    seconds: float
+
+
+def solve_modulo(
+    problem: ModuloProblem,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    *,
+    objectives: Sequence[Objective] = (),
+    max_ii: int | None = None,
+    work_limit: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> ModuloResult:
+    """The schedule with the smallest II, with a certificate; every result has been checked.
+
+    ``time_limit`` (seconds), ``work_limit`` and Ctrl-C end the search with the best schedule so
+    far and the bound proved by then. ``work_limit`` counts exact search in deterministic units of
+    about a second. ``workers`` is CP-SAT's thread count (default 1). A run that ends by itself or
+    by ``work_limit`` gives the same result for the same seed and worker count; one stopped by
+    the clock can differ, as clocks do. ``objectives`` improve the schedule at its II, in the given
+    order. ``max_ii`` gives up beyond an II.
+
+    Raises ``OrderError`` when budgets or ``max_ii`` leave no schedule.
+    """
+    _check_arguments(time_limit, work_limit, workers, seed, max_ii)
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    effort = Effort(deadline, workers or 1, seed, work_limit)
+    return _Solve(problem, effort, max_ii, progress).run(objectives)
+
+
+def _check_arguments(
+    time_limit: float | None,
+    work_limit: float | None,
+    workers: int | None,
+    seed: int,
+    max_ii: int | None,
+) -> None:
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(
+            f"time_limit is {time_limit!r}",
+            hint="give seconds above 0, or None for no limit",
+            field="time_limit",
+        )
+    if work_limit is not None and not work_limit > 0:
+        raise ConfigError(
+            f"work_limit is {work_limit!r}",
+            hint="give units of about a second above 0, or None for no limit",
+            field="work_limit",
+        )
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise ConfigError(f"workers is {workers!r}", hint="give at least 1, or None for 1")
+    if type(seed) is not int or seed < 0:
+        raise ConfigError(f"seed is {seed!r}", hint="give an integer of at least 0")
+    if max_ii is not None and (type(max_ii) is not int or max_ii < 1):
+        raise ConfigError(f"max_ii is {max_ii!r}", hint="give an integer of at least 1")
+
+
+class _Solve:
+    """State of one call: which IIs are settled, and the best schedule."""
+
+    def __init__(
+        self,
+        problem: ModuloProblem,
+        effort: Effort,
+        max_ii: int | None,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.problem = problem
+        self.started = time.monotonic()
+        self.effort = effort
+        effort.tick = self._tick
+        self.asked_ii = max_ii
+        self.max_ii = enough_ii(problem) if max_ii is None else max_ii
+        self.progress = progress
+        self.decider = Decider(problem)
+        self.best: Decision | None = None
+        self.settled: dict[int, Decision] = {}
+        self.lower_bound = self.decider.mii
+        self.at = self.lower_bound
+        self.phase = "bounds"
+
+    def run(self, objectives: Sequence[Objective]) -> ModuloResult:
+        self._reject_hopeless()
+        try:
+            self._climb()
+            self._settle_gaps()
+        except KeyboardInterrupt:
+            self.effort.interrupted = True
+        if self.best is None and self.lower_bound <= self.max_ii:
+            self._try_fallback()
+        if self.best is None:
+            raise self._nothing_found()
+        starts: Sequence[int] = self.best.starts
+        values: tuple[ObjectiveValue, ...] = ()
+        if objectives and not self.effort.spent():
+            self._report("objectives", self.best.ii)
+            starts, values = refine_schedule(
+                self.decider.structure, self.best.ii, starts, objectives, self.effort
+            )
+        return self._result(normalised(starts), values)
+
+    def _reject_hopeless(self) -> None:
+        """One buffer per channel is the least any schedule holds, whatever its II."""
+        limit = self.problem.budget.lds_bytes
+        least = sum(channel.bytes for channel in self.problem.channels)
+        if limit is not None and least > limit:
+            raise OrderError(
+                f"one buffer per channel of {self.problem.name!r} takes {least} bytes of LDS, "
+                f"budget {limit}",
+                hint=f"give at least {least} bytes, or smaller buffers",
+                field="budget.lds_bytes",
+            )
+
+    def _climb(self) -> None:
+        """Quick decisions at rising IIs, in growing steps, until one finds a schedule.
+
+        Then back down by halves: a larger II is usually easier, though only exact search knows.
+        """
+        if self.lower_bound > self.max_ii or self._quick(self.lower_bound):
+            return
+        self._try_fallback()
+        failed, step = self.lower_bound, 1
+        highest = min(self.max_ii, 4 * self.lower_bound + 64)
+        while not self.effort.spent():
+            ii = failed + step
+            if ii > highest or (self.best is not None and ii >= self.best.ii) or self._quick(ii):
+                break
+            if self.settled[ii].verdict is Verdict.UNKNOWN:
+                step *= 2
+            failed = ii
+        self._descend(failed)
+
+    def _try_fallback(self) -> None:
+        fallback = self.decider.fallback()
+        if fallback.verdict is Verdict.FOUND and fallback.ii <= self.max_ii:
+            self._record(fallback)
+
+    def _descend(self, failed: int) -> None:
+        """Halve the gap between an II that quick search failed at and the best one."""
+        while self.best is not None and self.best.ii - failed > 1 and not self.effort.spent():
+            ii = (failed + self.best.ii) // 2
+            if not self._quick(ii):
+                failed = ii
+
+    def _quick(self, ii: int) -> bool:
+        self._report("quick search", ii)
+        decision = self.settled.get(ii) or self.decider.quick(ii, self.effort)
+        self._record(decision)
+        return decision.verdict is Verdict.FOUND
+
+    def _settle_gaps(self) -> None:
+        """Exact decisions in rounds of doubling work until the bound meets the best.
+
+        A round works from below, which raises the bound, then just under the best, which lowers
+        it. Work is counted in deterministic time, so that rounds do not depend on the machine.
+        """
+        work = FIRST_ROUND_WORK
+        while not self._finished():
+            step = 0
+            while not self._finished():
+                if self._exact(self._above_bound(step), work) is Verdict.UNKNOWN:
+                    break
+                step = 2 * step + 1
+            while not self._finished() and self.best is not None:
+                if self._exact(self.best.ii - 1, work) is not Verdict.FOUND:
+                    break
+            work *= 2
+
+    def _above_bound(self, step: int) -> int:
+        """The next II to attack from below; one refutation covers all smaller IIs if monotone."""
+        if not self.decider.monotone or self.best is None:
+            return self.lower_bound
+        return min(self.lower_bound + step, (self.lower_bound + self.best.ii) // 2)
+
+    def _finished(self) -> bool:
+        if self.effort.spent():
+            return True
+        if self.best is not None:
+            return self.lower_bound >= self.best.ii
+        return self.lower_bound > self.max_ii
+
+    def _exact(self, ii: int, work: float) -> Verdict:
+        """Decide one II with CP-SAT, unless it is settled already."""
+        self._report("exact search", ii)
+        known = self.settled.get(ii)
+        if known is None:
+            known = self.decider.quick(ii, self.effort)
+        if known.verdict is Verdict.UNKNOWN:
+            known = self.decider.exact(ii, self.effort, work)
+        self._record(known)
+        return known.verdict
+
+    def _record(self, decision: Decision) -> None:
+        self.settled[decision.ii] = decision
+        if decision.verdict is Verdict.FOUND:
+            broken = check_modulo(self.problem, decision.ii, decision.starts)
+            if broken:
+                raise InternalError(
+                    f"{decision.how} gave an invalid schedule at II {decision.ii}: {broken[0]}"
+                )
+            if self.best is None or decision.ii < self.best.ii:
+                self.best = decision
+        if decision.verdict is Verdict.IMPOSSIBLE and self.decider.monotone:
+            self.lower_bound = max(self.lower_bound, decision.ii + 1)
+        while (
+            self.lower_bound in self.settled
+            and self.settled[self.lower_bound].verdict is Verdict.IMPOSSIBLE
+        ):
+            self.lower_bound += 1
+
+    def _tick(self) -> None:
+        self._report(self.phase, self.at)
+
+    def _report(self, phase: str, ii: int) -> None:
+        self.phase, self.at = phase, ii
+        if self.progress is not None:
+            best = None if self.best is None else self.best.ii
+            seconds = time.monotonic() - self.started
+            self.progress(Progress(phase, ii, self.lower_bound, best, seconds))
+
+    def _nothing_found(self) -> OrderError:
+        name = self.problem.name
+        if self.lower_bound <= self.max_ii:
+            return OrderError(
+                f"no schedule of {name!r} was found before the search was stopped; "
+                f"II < {self.lower_bound} is impossible",
+                hint="give more time, or larger budgets",
+            )
+        if self.asked_ii is not None:
+            return OrderError(
+                f"{name!r} has no schedule with II up to {self.asked_ii}",
+                hint="raise max_ii, or the budgets",
+            )
+        return OrderError(
+            f"{name!r} has no schedule at any II within its budgets", hint="raise a budget"
+        )
+
+    def _result(
+        self, starts: tuple[int, ...], objectives: tuple[ObjectiveValue, ...]
+    ) -> ModuloResult:
+        assert self.best is not None
+        problem, ii = self.problem, self.best.ii
+        broken = check_modulo(problem, ii, starts)
+        if broken:
+            raise InternalError(f"the schedule of {problem.name!r} is invalid: {broken[0]}")
+        usage = measure(problem, ii, starts)
+        recurrence = self.decider.recurrence
+        names = tuple(op.name for op in problem.ops)
+        certificate = self._certificate()
+        return ModuloResult(
+            problem=problem.name,
+            ops=names,
+            ii=ii,
+            starts=starts,
+            proved=certificate.proved,
+            lower_bound=certificate.lower_bound,
+            res_mii=self.decider.res_mii,
+            rec_mii=self.decider.rec_mii,
+            recurrence=() if recurrence is None else tuple(names[op] for op in recurrence.ops),
+            stages=usage.stages,
+            buffers=tuple(
+                (channel.name, count)
+                for channel, count in zip(problem.channels, usage.buffers, strict=True)
+            ),
+            lds_bytes=usage.lds_bytes,
+            register_peak=usage.register_peak,
+            unit_tables=unit_tables(problem, ii, starts),
+            certificate=certificate,
+            objectives=objectives,
+        )
+
+    def _certificate(self) -> Certificate:
+        assert self.best is not None
+        decider, best = self.decider, self.best
+        bound = min(self.lower_bound, best.ii)
+        found: list[Refutation] = []
+        if decider.mii > 1:
+            found.append(Refutation(1, decider.mii - 1, "bounds", self._bound_words()))
+        for ii in range(decider.mii, bound):
+            how = self._refuted_by(ii)
+            words = f"II = {ii} is refuted by {how}"
+            if found and found[-1].how == how:
+                words = f"II = {found[-1].first} to {ii} are refuted by {how}"
+                found[-1] = Refutation(found[-1].first, ii, how, words)
+            else:
+                found.append(Refutation(ii, ii, how, words))
+        stopped = None
+        if bound < best.ii:
+            stopped = self._stopped_by()
+        return Certificate(bound, bound == best.ii, tuple(found), stopped)
+
+    def _stopped_by(self) -> str:
+        if self.effort.interrupted:
+            return "interrupted"
+        return "work limit" if self.effort.worked_out() else "time limit"
+
+    def _refuted_by(self, ii: int) -> str:
+        known = self.settled.get(ii)
+        if known is not None and known.verdict is Verdict.IMPOSSIBLE:
+            return known.how
+        larger = min(
+            other
+            for other, decision in self.settled.items()
+            if other > ii and decision.verdict is Verdict.IMPOSSIBLE
+        )
+        return f"the refutation of II = {larger}, to which it would stretch"
+
+    def _bound_words(self) -> str:
+        decider = self.decider
+        loop = decider.recurrence
+        kind = "recurrence"
+        if decider.mii > max(decider.rec_mii, decider.res_mii):
+            loop = decider.buffer_loop
+            kind = "recurrence through reused buffers"
+        if loop is not None and loop.ii == decider.mii:
+            path = " -> ".join(self.problem.ops[op].name for op in (*loop.ops, loop.ops[0]))
+            per = "iteration" if loop.distance == 1 else f"{loop.distance} iterations"
+            return f"{kind} {path} needs {loop.latency} {self.problem.time_unit}s per {per}"
+        worst = max(decider.units, key=lambda bound: bound.ii)
+        return (
+            f"{worst.unit} is held {worst.busy} {self.problem.time_unit}s per iteration by "
+            f"{len(worst.ops)} ops, capacity {worst.capacity}"
+        )

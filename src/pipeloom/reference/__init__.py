@@ -1,0 +1,1 @@
+"""The specification's system, op for op: configurations, blocks, phases, schedules, strategies."""

@@ -1,0 +1,205 @@
+"""The waist of the hourglass: one compiled schedule, as immutable plain data.
+
+Everything upstream (declarations, graph, strategies, program, phases) exists to build a
+``CompiledSchedule``; everything downstream (verifier, simulator, emitters, reports) reads one
+and cannot tell how it was made. ``to_dict``/``from_dict`` carry it through a file unchanged.
+
+    compiled = compile_schedule(DeclarativeSchedule())
+    for entry in compiled.kernel:
+        print(entry.time_slot, entry.op)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeloom.checks import check_int
+from pipeloom.errors import StructureError
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.reference.blocks import PipelineProgram
+from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.graph import DepEdge, LoopBody
+from pipeloom.reference.ops import OpDesc, OpTag, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """An op at its place: ``time_slot`` counts from 0 within its phase."""
+
+    op: OpDesc
+    time_slot: int
+    phase: Phase
+    is_prefetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a strategy claims about its order, in cycles and registers of the cost model.
+
+    ``proved`` means that no legal order has a smaller makespan (and, at that makespan, a smaller
+    VGPR peak unless the order met the lower bound outright); ``nodes`` is the search effort.
+    Strategy MODULO overlaps iterations, so its ``makespan`` is what a pass of the kernel takes.
+    """
+
+    strategy: str
+    makespan: int
+    vgpr_peak: int
+    lower_bound: int
+    proved: bool
+    nodes: int
+
+    @property
+    def measure(self) -> str:
+        """What ``makespan`` is, in words."""
+        return "kernel pass" if self.strategy == "modulo" else "makespan"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCounts:
+    """Synchronisation in one phase. ``coalesced_waits`` counts runs of adjacent waits as one."""
+
+    entries: int
+    wait_vm: int
+    wait_lgkm: int
+    coalesced_waits: int
+    barriers: int
+    fences: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSchedule:
+    """The software pipeline: three lists of entries, and how they came about."""
+
+    schedule: str
+    config: PipelineConfig
+    schedule_config: ScheduleConfig
+    body: tuple[OpDesc, ...]
+    edges: tuple[DepEdge, ...]
+    order: tuple[int, ...]
+    certificate: Certificate
+    program: PipelineProgram | None
+    prologue: tuple[ScheduleEntry, ...]
+    kernel: tuple[ScheduleEntry, ...]
+    epilogue: tuple[ScheduleEntry, ...]
+    kernel_deps: tuple[DepEdge, ...]
+    warp_stagger_index: int
+    geometry: KernelGeometry | None = None
+    arch: str | None = None
+    """The one chip it is for; None where its order and counts hold on any."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.body))):
+            raise StructureError(
+                f"CompiledSchedule.order is not a permutation of the {len(self.body)} ops",
+                hint="each op index of the body must stand in it exactly once",
+                field="order",
+            )
+        for phase in Phase:
+            for slot, entry in enumerate(self.phase(phase)):
+                if entry.time_slot != slot or entry.phase is not phase:
+                    raise StructureError(
+                        f"{phase.name.lower()}[{slot}] has time_slot {entry.time_slot} and phase "
+                        f"{entry.phase.name}",
+                        hint="number the entries of a phase 0, 1, 2, ...",
+                        field=f"{phase.name.lower()}[{slot}]",
+                    )
+        hint = f"an index into the prologue, or more than {len(self.prologue)} for no stagger"
+        check_int("CompiledSchedule", "warp_stagger_index", self.warp_stagger_index, 0, None, hint)
+        self._check_edges("edges", self.edges, len(self.body))
+        self._check_edges("kernel_deps", self.kernel_deps, max(len(self.kernel), len(self.body)))
+
+    def _check_edges(self, field: str, edges: tuple[DepEdge, ...], count: int) -> None:
+        for number, edge in enumerate(edges):
+            last = max(edge.producer, edge.consumer)
+            if last >= count:
+                raise StructureError(
+                    f"CompiledSchedule.{field}[{number}] joins {edge.producer} and "
+                    f"{edge.consumer}, but there are only {count} to join",
+                    hint=f"indices run from 0 to {count - 1}",
+                    field=f"{field}[{number}]",
+                )
+
+    def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
+        """The entries of one phase."""
+        return (self.prologue, self.kernel, self.epilogue)[phase]
+
+    def with_entries(
+        self,
+        phase: Phase,
+        entries: Iterable[ScheduleEntry],
+        warp_stagger_index: int | None = None,
+    ) -> CompiledSchedule:
+        """The same with other entries in one phase, numbered anew.
+
+        Without ``program`` and ``kernel_deps``, which describe the entries that were there before.
+        """
+        phases = [self.prologue, self.kernel, self.epilogue]
+        phases[phase] = tuple(replace(entry, time_slot=i) for i, entry in enumerate(entries))
+        prologue, kernel, epilogue = phases
+        stagger = self.warp_stagger_index if warp_stagger_index is None else warp_stagger_index
+        return replace(
+            self,
+            program=None,
+            prologue=prologue,
+            kernel=kernel,
+            epilogue=epilogue,
+            kernel_deps=(),
+            warp_stagger_index=stagger,
+        )
+
+    def without_entry(self, phase: Phase, slot: int) -> CompiledSchedule:
+        """The same without one entry; the stagger stays between the same two entries."""
+        entries = self.phase(phase)
+        before_stagger = phase is Phase.PROLOGUE and slot < self.warp_stagger_index
+        stagger = self.warp_stagger_index - before_stagger
+        return self.with_entries(phase, entries[:slot] + entries[slot + 1 :], stagger)
+
+    @property
+    def loop_body(self) -> LoopBody:
+        """The dependence graph of one iteration."""
+        return LoopBody(self.body, self.edges)
+
+    def counts(self, phase: Phase) -> PhaseCounts:
+        """How many waits, barriers and fences a phase holds."""
+        tags = [entry.op.tag for entry in self.phase(phase)]
+        waits = {OpTag.WAIT_VM, OpTag.WAIT_LGKM}
+        fences = {OpTag.SET_PRIO, OpTag.SCHEDULE_BARRIER, OpTag.SCHED_GROUP_BARRIER}
+        runs = sum(
+            1
+            for at, tag in enumerate(tags)
+            if tag in waits and (at == 0 or tags[at - 1] not in waits)
+        )
+        return PhaseCounts(
+            entries=len(tags),
+            wait_vm=tags.count(OpTag.WAIT_VM),
+            wait_lgkm=tags.count(OpTag.WAIT_LGKM),
+            coalesced_waits=runs,
+            barriers=tags.count(OpTag.BARRIER),
+            fences=sum(tag in fences for tag in tags),
+        )
+
+    def ops_per_block(self) -> tuple[int, ...]:
+        """How many entries each block of the kernel expands to; empty without blocks."""
+        if self.program is None:
+            return ()
+        return tuple(len(self.program.expand_block(i)) for i in range(len(self.program.blocks)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the field names; enums as their integer codes."""
+        plain = to_plain(self)
+        assert isinstance(plain, dict)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CompiledSchedule:
+        """The schedule that ``to_dict`` described; raises ``SpecError`` naming a bad key."""
+        return from_plain(cls, data)
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON; the same schedule always gives the same bytes."""
+        return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,325 @@
+"""From a declaration to a ``CompiledSchedule``: a flat list of passes.
+
+    declare   build_body, derive_edges            what there is, and what must precede what
+    order     a strategy                          IDENTITY, GREEDY, CSP (MODULO: see below)
+    program   build_kernel_program                blocks, waits, structural verification
+    phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
+    account   every declared op exactly once      or an error, never a silent loss
+    sync      "proven": waits, barriers derived   "repaired": waits derived; both with a proof
+
+The accounting comes after the phases because a schedule's own hooks (explicit blocks,
+transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
+
+Strategy MODULO finds order, depth and phases at once (``pipelining``), from a declaration that
+leaves the depth open; it has no blocks, and its waits and barriers are always the proven ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar, get_args
+
+from pipeloom.checks import check_instance, nearest
+from pipeloom.errors import ConfigError, StructureError
+from pipeloom.reference.block_program import build_kernel_program
+from pipeloom.reference.blocks import PipelineProgram
+from pipeloom.reference.compiled import Certificate, CompiledSchedule, ScheduleEntry
+from pipeloom.reference.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
+from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
+from pipeloom.reference.kernels import Kernel
+from pipeloom.reference.notes import ineffective_knobs
+from pipeloom.reference.ops import OpDesc, OpRole, Phase
+from pipeloom.reference.phases import (
+    Phases,
+    derive_double_buffer_phases,
+    derive_kernel_deps,
+    derive_single_buffer_phases,
+    derive_warp_stagger_index,
+)
+from pipeloom.reference.pipelining import PipelinedLoop, derive_pipeline
+from pipeloom.reference.strategies import Ordering, OrderLimits, Strategy, strategy_for
+from pipeloom.sync import synchronize
+
+T = TypeVar("T")
+
+DOUBLE_BUFFER = 2
+"""The depth that blocks, waits and phases are written for; MODULO alone goes deeper."""
+
+Sync = Literal["reference", "proven", "repaired"]
+"""Whose waits and barriers: the specification's (``reference``), those that follow from the
+dependences (``proven``), or the specification's barriers with waits that follow (``repaired``)."""
+
+
+def compile_schedule(
+    schedule: PipelineSchedule,
+    *,
+    strategy: Strategy | None = None,
+    sync: Sync = "reference",
+    reorder: bool = False,
+) -> CompiledSchedule:
+    """Derive the software pipeline of ``schedule``.
+
+    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own. With
+    ``sync="proven"`` the waits and barriers are derived from the dependences alone and the result
+    is proved free of races for every trip count; ``sync="repaired"`` keeps the barriers, which in
+    a ping-pong also set the pace, derives the waits only, and is proved as well. ``reorder`` then
+    lets the fewest ops move where no such synchronisation can save the order.
+
+    Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that keeps
+    every op.
+    """
+    check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
+    if sync not in get_args(Sync):
+        raise ConfigError(
+            f"compile_schedule.sync is {sync!r}, but must be one of {', '.join(get_args(Sync))}",
+            hint=nearest(str(sync), get_args(Sync)),
+            field="compile_schedule.sync",
+        )
+    _check_strategy(strategy)
+    config, knobs = schedule.config(), schedule.schedule_config()
+    check_instance(schedule.name, "config()", config, PipelineConfig)
+    check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
+    if knobs.scheduling is SchedulingStrategy.MODULO and strategy is None:
+        goal = schedule.pipelining()
+        if goal is not None:
+            loop = derive_pipeline(goal)
+            compiled = _pipelined(schedule, config, knobs, loop)
+            model = _kernel(schedule, compiled)
+            return synchronize(compiled, model, reorder, loop_barriers=loop.barrier_gaps)
+    if config.depth > DOUBLE_BUFFER:
+        raise ConfigError(
+            f"PipelineConfig.depth is {config.depth}, but a declared body has at most "
+            f"{DOUBLE_BUFFER} stages",
+            hint="use depth 1 or 2; for deeper pipelines the schedule gemm_tile, or strategy "
+            "MODULO with the pipelining() hook, finds the depth itself",
+            field="PipelineConfig.depth",
+        )
+    body = _returned("build_body()", schedule.build_body(), OpDesc)
+    if not body:
+        raise StructureError(
+            "build_body() returned no ops", hint="declare at least one MMA", field="body"
+        )
+    edges = _returned("derive_edges()", schedule.derive_edges(body), DepEdge)
+    graph = LoopBody(body, edges)
+    ordering = _order(graph, config, knobs, strategy)
+    program: PipelineProgram | None = None
+    if config.depth >= 2:
+        program, phases = _double_buffer(schedule, body, ordering, config, knobs)
+    else:
+        phases = derive_single_buffer_phases(body, config)
+    kernel = _transformed(schedule, phases.kernel, body)
+    _account_for_ops(body, kernel)
+    deps = edges
+    if config.depth >= 2:
+        deps = tuple(derive_kernel_deps(kernel, config.num_partitions))
+    compiled = CompiledSchedule(
+        schedule=schedule.name,
+        config=config,
+        schedule_config=knobs,
+        body=body,
+        edges=edges,
+        order=tuple(ordering.order),
+        certificate=ordering.certificate,
+        program=program,
+        prologue=phases.prologue,
+        kernel=kernel,
+        epilogue=phases.epilogue,
+        kernel_deps=deps,
+        warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
+        geometry=schedule.geometry(),
+        arch=schedule.arch(),
+        notes=(
+            *schedule.notes(),
+            *ineffective_knobs(config, knobs),
+            *_broken_edges(graph, ordering),
+        ),
+    )
+    if sync == "reference":
+        return compiled
+    model = _kernel(schedule, compiled)
+    return synchronize(compiled, model, reorder, keep_barriers=sync == "repaired")
+
+
+def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | None:
+    """The schedule's own kernel model; ``None`` leaves the choice to its name."""
+    model = schedule.kernel(compiled)
+    if model is not None:
+        check_instance(schedule.name, "kernel()", model, Kernel)
+    return model
+
+
+def _check_strategy(strategy: object) -> None:
+    """A strategy is anything with a name and an ``order``; ``None`` is the configured one."""
+    if strategy is None:
+        return
+    if not (isinstance(getattr(strategy, "name", None), str) and hasattr(strategy, "order")):
+        member = isinstance(strategy, SchedulingStrategy)
+        raise ConfigError(
+            f"compile_schedule.strategy is {strategy!r}, but must be a Strategy",
+            hint="name a SchedulingStrategy in schedule_config() instead"
+            if member
+            else "pass an object with name, summary and order(body, limits), like CspStrategy()",
+            field="compile_schedule.strategy",
+        )
+
+
+def _pipelined(
+    schedule: PipelineSchedule, config: PipelineConfig, knobs: ScheduleConfig, loop: PipelinedLoop
+) -> CompiledSchedule:
+    """The phases of a pipelined loop, not yet synchronised; per pass of its kernel."""
+    result, unroll = loop.result, loop.unroll
+    _account_for_ops(loop.body, loop.kernel)
+    return CompiledSchedule(
+        schedule=schedule.name,
+        config=replace(
+            config,
+            depth=max(count for _, count in loop.counts),
+            prefetch=loop.stages - 1,
+            drain_passes=loop.stages - 1,
+            prologue_fill=loop.base,
+            num_partitions=unroll,
+        ),
+        schedule_config=knobs,
+        body=loop.body,
+        edges=loop.edges,
+        order=loop.order,
+        certificate=Certificate(
+            strategy="modulo",
+            makespan=unroll * loop.cycles_per_tile,
+            vgpr_peak=result.register_peak,
+            lower_bound=unroll * result.lower_bound * loop.quantum,
+            proved=result.proved,
+            nodes=0,
+        ),
+        program=None,
+        prologue=loop.prologue,
+        kernel=loop.kernel,
+        epilogue=loop.epilogue,
+        kernel_deps=loop.edges,
+        warp_stagger_index=len(loop.prologue) + 1,
+        geometry=schedule.geometry(),
+        arch=schedule.arch(),
+        notes=(*schedule.notes(), *loop.notes()),
+    )
+
+
+def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:
+    """What a hook of the user's returned, as a tuple; anything else is an error that names it."""
+    if not isinstance(values, Iterable):
+        raise ConfigError(
+            f"{hook} returned {values!r}, but must return a list of {kind.__name__}",
+            hint="end it with a return statement that gives a list",
+            field=hook,
+        )
+    items = tuple(values)
+    for index, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise ConfigError(
+                f"{hook}[{index}] is {item!r}, but must be a {kind.__name__}",
+                hint=f"return a list of {kind.__name__} values",
+                field=hook,
+            )
+    return items
+
+
+def _order(
+    graph: LoopBody, config: PipelineConfig, knobs: ScheduleConfig, strategy: Strategy | None
+) -> Ordering:
+    """At depth 1 the body's order is final: its barriers are part of it."""
+    if strategy is not None and config.depth < 2:
+        raise StructureError(
+            f"strategy {strategy.name!r} cannot reorder a body of depth 1",
+            hint="order it in build_body(), for example with optimize_within_barriers",
+            field="strategy",
+        )
+    limits = OrderLimits(
+        halves=config.depth >= 2,
+        max_globals=config.block_sizing.max_globals,
+        max_vgpr=knobs.max_vgpr,
+        lds_contention_penalty=knobs.lds_contention_penalty,
+        mma_serial=config.mma_serial,
+    )
+    named = knobs.scheduling if config.depth >= 2 else SchedulingStrategy.IDENTITY
+    chosen = strategy_for(named) if strategy is None else strategy
+    ordering = chosen.order(graph, limits)
+    if sorted(ordering.order) != list(range(len(graph))):
+        raise StructureError(
+            f"strategy {chosen.name!r} returned {ordering.order}, which is not a permutation of "
+            f"the {len(graph)} ops",
+            hint="a strategy must place every op exactly once",
+            field="strategy",
+        )
+    return ordering
+
+
+def _double_buffer(
+    schedule: PipelineSchedule,
+    body: tuple[OpDesc, ...],
+    ordering: Ordering,
+    config: PipelineConfig,
+    knobs: ScheduleConfig,
+) -> tuple[PipelineProgram, Phases]:
+    ordered = [body[i] for i in ordering.order]
+    program = build_kernel_program(ordered, config, knobs)
+    lists = schedule.build_explicit_blocks(body, program)
+    if lists:
+        explicit = tuple(
+            _returned(f"build_explicit_blocks()[{number}]", ops, OpDesc)
+            for number, ops in enumerate(_returned("build_explicit_blocks()", lists, object))
+        )
+        program = replace(program, explicit_blocks=explicit)
+    bootstrap = _returned("bootstrap_frags()", schedule.bootstrap_frags(), OpDesc)
+    for index, op in enumerate(bootstrap):
+        if op.role is not OpRole.FRAGMENT_LOAD:
+            raise StructureError(
+                f"bootstrap_frags()[{index}] is {describe_op(op)}, not a FRAGMENT_LOAD",
+                hint="return annotated fragment loads only: a prologue does not multiply",
+                field="bootstrap_frags",
+            )
+    return program, derive_double_buffer_phases(program, config, knobs, bootstrap)
+
+
+def _transformed(
+    schedule: PipelineSchedule, kernel: tuple[ScheduleEntry, ...], body: tuple[OpDesc, ...]
+) -> tuple[ScheduleEntry, ...]:
+    """The kernel after the schedule's own last word, which must keep slots and phase in order."""
+    entries = _returned(
+        "transform_kernel()", schedule.transform_kernel(kernel, body), ScheduleEntry
+    )
+    for slot, entry in enumerate(entries):
+        if entry.time_slot != slot or entry.phase is not Phase.KERNEL:
+            raise StructureError(
+                f"transform_kernel()[{slot}] has time_slot {entry.time_slot} and phase "
+                f"{entry.phase!r}",
+                hint="number the entries 0, 1, 2, ... in Phase.KERNEL",
+                field="transform_kernel",
+            )
+    return entries
+
+
+def _broken_edges(graph: LoopBody, ordering: Ordering) -> tuple[str, ...]:
+    """IDENTITY may break the body's own edges: the certificate's makespan then means little."""
+    broken = len(graph.violations(ordering.order))
+    if not broken:
+        return ()
+    return (
+        f"the order breaks {broken} of the body's own d=0 edges, so its makespan may lie below "
+        "the lower bound; verify tells whether it is safe",
+    )
+
+
+def _account_for_ops(body: Sequence[OpDesc], kernel: Sequence[ScheduleEntry]) -> None:
+    """Every op of the author's is in the kernel exactly as often as it was declared."""
+    declared = Counter(op for op in body if not op.is_framework)
+    emitted = Counter(e.op for e in kernel if not e.op.is_framework)
+    for op in [*declared, *emitted]:
+        if declared[op] != emitted[op]:
+            raise StructureError(
+                f"{describe_op(op)} is declared {declared[op]} time(s), but the kernel has it "
+                f"{emitted[op]} time(s)",
+                hint="explicit blocks and transform_kernel must keep every op exactly once",
+                field="kernel",
+            )

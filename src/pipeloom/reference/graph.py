@@ -1,0 +1,217 @@
+"""The dependence graph of one loop body: pure data, never schedules itself.
+
+``LoopBody`` pairs the ops with their edges. Within one iteration only edges of distance 0 order
+ops; edges of distance d >= 1 tie an op to a later iteration. All times are in cycles of the
+target's cost model:
+
+    ASAP(i)  = max over d=0 predecessors p of ASAP(p) + latency(p), 0 for a source
+    ALAP(i)  = L - tail(i), where tail(i) = latency(i) + max tail of d=0 successors
+    slack(i) = ALAP(i) - ASAP(i);  L = longest path = max ASAP(i) + latency(i)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+from pipeloom.checks import check_instance, check_int
+from pipeloom.errors import GraphError
+from pipeloom.reference.ops import OpDesc, OpTag
+
+
+class DepKind(IntEnum):
+    """Why a consumer must follow its producer."""
+
+    FLOW = 0
+    ANTI = 1
+    OUTPUT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DepEdge:
+    """``consumer`` of iteration i + loop_distance must follow ``producer`` of iteration i."""
+
+    producer: int
+    consumer: int
+    kind: DepKind = DepKind.FLOW
+    loop_distance: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("DepEdge", "producer", self.producer, 0)
+        check_int("DepEdge", "consumer", self.consumer, 0)
+        check_int("DepEdge", "loop_distance", self.loop_distance, 0)
+        check_instance("DepEdge", "kind", self.kind, DepKind)
+
+
+def describe_op(op: OpDesc, index: int | None = None) -> str:
+    """An op in words, as error messages and tables show it: ``#3 COMPUTE(stage 0, sub 1)``."""
+    if op.is_framework:
+        name = OpTag(op.tag).name.lower()
+        text = f"{name}({op.wait_value})" if "WAIT" in OpTag(op.tag).name else name
+    else:
+        channel = {0: " A", 1: " B"}.get(op.channel, "")
+        role = op.role.name if op.role.name != "NONE" else f"tag {op.tag}"
+        text = f"{role}{channel}(stage {op.stage}, sub {op.subtile})"
+    return text if index is None else f"#{index} {text}"
+
+
+@dataclass(frozen=True)
+class LoopBody:
+    """Ops and their dependences. Construction validates; every derived table is cached.
+
+    Guarantees: every edge joins ops of the body, an op depends on itself only across iterations,
+    and the edges of distance 0 form no cycle, so ``topological`` orders all ops.
+    """
+
+    ops: tuple[OpDesc, ...]
+    edges: tuple[DepEdge, ...] = field(default=())
+
+    def __init__(self, ops: Iterable[OpDesc], edges: Iterable[DepEdge] = ()) -> None:
+        object.__setattr__(self, "ops", tuple(ops))
+        object.__setattr__(self, "edges", tuple(edges))
+        self._check_kinds()
+        self._check_bounds()
+        if len(self.topological) < len(self.ops):
+            raise self._cycle_error()
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def _check_kinds(self) -> None:
+        for number, op in enumerate(self.ops):
+            if not isinstance(op, OpDesc):
+                check_instance("LoopBody", f"ops[{number}]", op, OpDesc)
+        for number, edge in enumerate(self.edges):
+            if not isinstance(edge, DepEdge):
+                check_instance("LoopBody", f"edges[{number}]", edge, DepEdge)
+
+    def _check_bounds(self) -> None:
+        n = len(self.ops)
+        for number, edge in enumerate(self.edges):
+            for end in ("producer", "consumer"):
+                index = getattr(edge, end)
+                if index >= n:
+                    raise GraphError(
+                        f"edge {number} ({edge.producer} -> {edge.consumer}): {end} {index} "
+                        f"is not an op of this body",
+                        hint=f"the body has {n} ops, numbered 0 to {n - 1}",
+                        field=f"edges[{number}].{end}",
+                    )
+            if edge.producer == edge.consumer and edge.loop_distance == 0:
+                op = describe_op(self.ops[edge.producer], edge.producer)
+                raise GraphError(
+                    f"edge {number}: {op} depends on itself in the same iteration",
+                    hint="a self-dependence needs loop_distance >= 1",
+                    field=f"edges[{number}]",
+                )
+
+    def _cycle_error(self) -> GraphError:
+        placed = set(self.topological)
+        node = next(i for i in range(len(self.ops)) if i not in placed)
+        trail: list[int] = []
+        while node not in trail:
+            trail.append(node)
+            node = next(p for p in self.predecessors[node] if p not in placed)
+        cycle = [*trail[trail.index(node) :], node][::-1]
+        words = " -> ".join(describe_op(self.ops[i], i) for i in cycle)
+        return GraphError(
+            f"dependences of distance 0 form a cycle: {words}",
+            hint="no order can satisfy it; give one of these edges loop_distance >= 1",
+            field="edges",
+        )
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For each op its distinct d=0 predecessors, ascending."""
+        found: list[set[int]] = [set() for _ in self.ops]
+        for edge in self.edges:
+            if edge.loop_distance == 0:
+                found[edge.consumer].add(edge.producer)
+        return tuple(tuple(sorted(s)) for s in found)
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For each op its distinct d=0 successors, ascending."""
+        found: list[list[int]] = [[] for _ in self.ops]
+        for consumer, producers in enumerate(self.predecessors):
+            for producer in producers:
+                found[producer].append(consumer)
+        return tuple(tuple(s) for s in found)
+
+    @cached_property
+    def topological(self) -> tuple[int, ...]:
+        """An order that respects the d=0 edges (shorter than the body if they form a cycle)."""
+        waiting = [len(p) for p in self.predecessors]
+        ready = [i for i, count in enumerate(waiting) if count == 0]
+        for node in ready:
+            for successor in self.successors[node]:
+                waiting[successor] -= 1
+                if waiting[successor] == 0:
+                    ready.append(successor)
+        return tuple(ready)
+
+    @cached_property
+    def asap(self) -> tuple[int, ...]:
+        """The earliest start of each op, dependences alone."""
+        start = [0] * len(self.ops)
+        for i in self.topological:
+            finish = start[i] + self.ops[i].latency
+            for successor in self.successors[i]:
+                start[successor] = max(start[successor], finish)
+        return tuple(start)
+
+    @cached_property
+    def tails(self) -> tuple[int, ...]:
+        """From the start of each op to the end of the iteration, dependences alone."""
+        tail = [0] * len(self.ops)
+        for i in reversed(self.topological):
+            after = max((tail[s] for s in self.successors[i]), default=0)
+            tail[i] = self.ops[i].latency + after
+        return tuple(tail)
+
+    @cached_property
+    def longest_path(self) -> int:
+        """Cycles of one iteration with unlimited units."""
+        return max((a + op.latency for a, op in zip(self.asap, self.ops, strict=True)), default=0)
+
+    @cached_property
+    def alap(self) -> tuple[int, ...]:
+        """The latest start of each op that keeps the longest path."""
+        return tuple(self.longest_path - t for t in self.tails)
+
+    @cached_property
+    def slack(self) -> tuple[int, ...]:
+        """How far each op can move without lengthening the iteration."""
+        return tuple(late - early for late, early in zip(self.alap, self.asap, strict=True))
+
+    @cached_property
+    def critical_path(self) -> tuple[int, ...]:
+        """One chain of zero-slack ops from a source to the end of the longest path."""
+        if not self.ops:
+            return ()
+        ends = [
+            i for i in self.topological if self.asap[i] + self.ops[i].latency == self.longest_path
+        ]
+        node = min(ends)
+        chain = [node]
+        while True:
+            tight = [
+                p
+                for p in self.predecessors[node]
+                if self.asap[p] + self.ops[p].latency == self.asap[node]
+            ]
+            if not tight:
+                return tuple(reversed(chain))
+            node = min(tight)
+            chain.append(node)
+
+    def violations(self, order: Sequence[int]) -> tuple[DepEdge, ...]:
+        """The d=0 edges whose consumer ``order`` places before its producer."""
+        position = {op: at for at, op in enumerate(order)}
+        return tuple(
+            e
+            for e in self.edges
+            if e.loop_distance == 0 and position[e.consumer] < position[e.producer]
+        )

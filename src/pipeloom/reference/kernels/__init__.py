@@ -1,0 +1,72 @@
+"""The kernels that consume schedules, one file each; ``kernel_for`` picks by schedule name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeloom.checks import check_instance, nearest
+from pipeloom.errors import ConfigError
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels.four_wave import FourWaveKernel
+from pipeloom.reference.kernels.gemm_tile import GemmTileKernel
+from pipeloom.reference.kernels.interface import (
+    NO_EFFECT,
+    Accumulator,
+    Counter,
+    Effect,
+    Kernel,
+    LdsRead,
+    Part,
+    Region,
+    Register,
+    Step,
+    WalkBuilder,
+)
+from pipeloom.reference.kernels.ping_pong import PingPongKernel
+from pipeloom.reference.kernels.single_buffer import SingleBufferKernel
+from pipeloom.reference.kernels.staged_tile import StagedTileKernel
+
+KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
+    "ping_pong": PingPongKernel.for_schedule,
+    "four_wave": FourWaveKernel.for_schedule,
+    "single_buffer": SingleBufferKernel.for_schedule,
+    "gemm_tile": GemmTileKernel.four_wave,
+    "gemm_tile_ping_pong": GemmTileKernel.ping_pong,
+    "gemm_tile_single_buffer": StagedTileKernel.for_schedule,
+}
+"""Schedule name -> the kernel that runs it."""
+
+
+def kernel_for(compiled: CompiledSchedule) -> Kernel:
+    """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
+    check_instance("kernel_for", "compiled", compiled, CompiledSchedule)
+    make = KERNELS.get(compiled.schedule)
+    if make is None:
+        raise ConfigError(
+            f"no kernel model is known for schedule {compiled.schedule!r}",
+            hint=f"pass kernel=, a Kernel of your own; {nearest(compiled.schedule, KERNELS)}",
+            field="kernel",
+        )
+    return make(compiled)
+
+
+__all__ = [
+    "KERNELS",
+    "NO_EFFECT",
+    "Accumulator",
+    "Counter",
+    "Effect",
+    "FourWaveKernel",
+    "GemmTileKernel",
+    "Kernel",
+    "LdsRead",
+    "Part",
+    "PingPongKernel",
+    "Region",
+    "Register",
+    "SingleBufferKernel",
+    "StagedTileKernel",
+    "Step",
+    "WalkBuilder",
+    "kernel_for",
+]

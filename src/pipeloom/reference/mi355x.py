@@ -1,0 +1,130 @@
+"""MI355X, as the specification's reference profile sees it.
+
+The latencies (200 global, 20 LDS, 16 MMA) are the specification's scheduling heuristic, kept so
+that its schedules reproduce; measured machine constants live in ``pipeloom.machine.gfx950``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from pipeloom.reference.config import (
+    BlockSizing,
+    FragOrder,
+    LoopCarriedSpec,
+    PipelineConfig,
+    TargetProfile,
+    WarpStaggerRule,
+)
+from pipeloom.reference.costs import OpCost, TargetCostModel
+from pipeloom.reference.ops import OpRole, ResourceKind
+
+
+class MatmulTag(IntEnum):
+    """Op tags of the double-buffered matmuls."""
+
+    LOAD_A = 0
+    LOAD_B = 1
+    COMPUTE = 2
+    MMA_LOAD_A = 3
+    MMA_LOAD_B = 4
+    MMA = 5
+
+
+class SingleBufferTag(IntEnum):
+    """Op tags of the single-buffered matmul."""
+
+    LOAD_DRAM = 0
+    STORE_SMEM = 1
+    LOAD_FRAG = 2
+    COMPUTE = 3
+
+
+_GLOBAL = OpCost(ResourceKind.GLOBAL_MEM, 200, OpRole.GLOBAL_LOAD)
+
+
+def mi355x_cost_model() -> TargetCostModel:
+    """Costs of the double-buffered matmul ops."""
+    fragment = OpCost(ResourceKind.LDS, 20, OpRole.FRAGMENT_LOAD, vgpr_def=8)
+    mma = OpCost(ResourceKind.MMA_UNIT, 16, OpRole.COMPUTE, vgpr_def=4)
+    costs = {
+        MatmulTag.LOAD_A: _GLOBAL,
+        MatmulTag.LOAD_B: _GLOBAL,
+        MatmulTag.COMPUTE: mma,
+        MatmulTag.MMA_LOAD_A: fragment,
+        MatmulTag.MMA_LOAD_B: fragment,
+        MatmulTag.MMA: mma,
+    }
+    return TargetCostModel({int(t): c for t, c in costs.items()}, {int(t): t.name for t in costs})
+
+
+def mi355x_single_buffer_cost_model() -> TargetCostModel:
+    """Costs of the single-buffered matmul ops."""
+    costs = {
+        SingleBufferTag.LOAD_DRAM: _GLOBAL,
+        SingleBufferTag.STORE_SMEM: OpCost(ResourceKind.LDS, 20, OpRole.SHARED_STORE),
+        SingleBufferTag.LOAD_FRAG: OpCost(ResourceKind.LDS, 20, OpRole.FRAGMENT_LOAD, vgpr_def=4),
+        SingleBufferTag.COMPUTE: OpCost(ResourceKind.MMA_UNIT, 64, OpRole.COMPUTE, vgpr_def=16),
+    }
+    return TargetCostModel({int(t): c for t, c in costs.items()}, {int(t): t.name for t in costs})
+
+
+def mi355x_double_buffer(
+    vm_per_load_a: int = 4, vm_per_load_b: int = 4, max_globals: int = 1
+) -> PipelineConfig:
+    """Two LDS stages, two partitions of a 2x2 MMA grid, staggered wave groups."""
+    return PipelineConfig(
+        depth=2,
+        prefetch=1,
+        drain_passes=2,
+        prologue_fill=1,
+        loop_carried=LoopCarriedSpec.none(),
+        block_sizing=BlockSizing(4, 2, max_globals),
+        frag_order=FragOrder.b_first(),
+        m_mmas=2,
+        n_mmas=2,
+        num_partitions=2,
+        mma_serial=True,
+        mma_latency=16,
+        vm_per_load_a=vm_per_load_a,
+        vm_per_load_b=vm_per_load_b,
+        ch0_match_field=0,
+        ch1_match_field=1,
+        warp_stagger=WarpStaggerRule.auto(),
+    )
+
+
+def mi355x_single_buffer() -> PipelineConfig:
+    """One LDS stage; fragment 0 crosses the iteration boundary."""
+    return PipelineConfig(
+        depth=1,
+        prefetch=1,
+        drain_passes=2,
+        prologue_fill=0,
+        loop_carried=LoopCarriedSpec.fragment_zero(),
+        block_sizing=BlockSizing(4, 2, 0),
+        frag_order=FragOrder.b_first(),
+        m_mmas=2,
+        n_mmas=2,
+        num_partitions=1,
+        mma_serial=True,
+        mma_latency=16,
+        vm_per_load_a=4,
+        vm_per_load_b=4,
+        ch0_match_field=0,
+        ch1_match_field=1,
+        warp_stagger=WarpStaggerRule.none(),
+    )
+
+
+def mi355x_target(
+    vm_per_load_a: int = 4, vm_per_load_b: int = 4, max_globals: int = 1
+) -> TargetProfile:
+    """The reference profile of the double-buffered matmuls."""
+    pipeline = mi355x_double_buffer(vm_per_load_a, vm_per_load_b, max_globals)
+    return TargetProfile(mi355x_cost_model(), pipeline)
+
+
+def mi355x_single_buffer_target() -> TargetProfile:
+    """The reference profile of the single-buffered matmul."""
+    return TargetProfile(mi355x_single_buffer_cost_model(), mi355x_single_buffer())

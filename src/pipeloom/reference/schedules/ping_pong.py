@@ -1,0 +1,137 @@
+"""The ping-pong matmul: eight waves in two groups that alternate between memory and MMA.
+
+Each half of the body computes one K tile from one LDS stage while loading the other. The load
+A(other stage, sub 1) comes a whole half late (the "completion" load): that half of A is read
+only by the lagging wave group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pipeloom.checks import check_bool, check_instance, check_int
+from pipeloom.errors import ConfigError
+from pipeloom.reference.config import (
+    PipelineConfig,
+    ScheduleConfig,
+    SchedulingStrategy,
+    TargetProfile,
+)
+from pipeloom.reference.costs import TargetCostModel, annotate_ops
+from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.mi355x import MatmulTag, mi355x_target
+from pipeloom.reference.ops import KOffsetKind, OpDesc, PipelineBody
+from pipeloom.reference.reorder import double_buffer_reorder
+from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
+
+DEFAULT_CONFIG = ScheduleConfig(scheduling=SchedulingStrategy.CSP)
+
+
+class DeclarativeSchedule(PipelineSchedule):
+    """Ping-pong matmul for a 2x2 MMA grid.
+
+    ``lgkm_a`` and ``lgkm_b`` are the lgkmcnt entries of one fragment load. The machine comes as
+    ``target``, or as ``hw_config`` and ``cost_model`` separately.
+    """
+
+    def __init__(
+        self,
+        is_fp8: bool = False,
+        lgkm_a: int = 0,
+        lgkm_b: int = 0,
+        config: ScheduleConfig | None = None,
+        target: TargetProfile | None = None,
+        *,
+        hw_config: PipelineConfig | None = None,
+        cost_model: TargetCostModel | None = None,
+        geometry: KernelGeometry | None = None,
+    ) -> None:
+        if target is None and hw_config is None and cost_model is None:
+            target = mi355x_target()
+        elif target is None and hw_config is not None and cost_model is not None:
+            target = TargetProfile(cost_model, hw_config)
+        elif target is None or hw_config is not None or cost_model is not None:
+            raise ConfigError(
+                "DeclarativeSchedule needs either target, or both hw_config and cost_model",
+                hint="pass target=mi355x_target(...), or hw_config=... and cost_model=...",
+                field="DeclarativeSchedule.target",
+            )
+        base = DEFAULT_CONFIG if config is None else config
+        check_bool("DeclarativeSchedule", "is_fp8", is_fp8)
+        check_int("DeclarativeSchedule", "lgkm_a", lgkm_a, 0)
+        check_int("DeclarativeSchedule", "lgkm_b", lgkm_b, 0)
+        check_instance("DeclarativeSchedule", "config", base, ScheduleConfig)
+        check_instance("DeclarativeSchedule", "target", target, TargetProfile)
+        if geometry is not None:
+            check_instance("DeclarativeSchedule", "geometry", geometry, KernelGeometry)
+        self.is_fp8 = is_fp8
+        self._target = target
+        self._geometry = geometry
+        self._knobs = replace(base, lgkm_per_load_a=lgkm_a, lgkm_per_load_b=lgkm_b)
+
+    @property
+    def name(self) -> str:
+        """``ping_pong``."""
+        return "ping_pong"
+
+    def config(self) -> PipelineConfig:
+        """The target's pipeline."""
+        return self._target.pipeline
+
+    def schedule_config(self) -> ScheduleConfig:
+        """The given knobs, with this kernel's lgkm costs."""
+        return self._knobs
+
+    def geometry(self) -> KernelGeometry | None:
+        """The tile shape, if one was given."""
+        return self._geometry
+
+    def declare_ops(self) -> list[OpDesc]:
+        """24 logical ops: per half four loads, four fragments and the 2x2 grid."""
+        body = PipelineBody()
+        for stage in (0, 1):
+            other = 1 - stage
+            k_off = KOffsetKind.K1 if stage else KOffsetKind.K0
+            completion = KOffsetKind.K0 if stage else KOffsetKind.K_PREV
+            body.load(MatmulTag.LOAD_A, ch=0, stage=other, sub=1, k=completion)
+            body.load(MatmulTag.LOAD_A, ch=0, stage=stage, sub=0, k=k_off)
+            body.load(MatmulTag.LOAD_B, ch=1, stage=stage, sub=0, k=k_off)
+            body.load(MatmulTag.LOAD_B, ch=1, stage=stage, sub=1, k=k_off)
+            body.fan(2, MatmulTag.MMA_LOAD_A, ch=0, stage=stage)
+            body.fan(2, MatmulTag.MMA_LOAD_B, ch=1, stage=stage)
+            body.grid(2, 2, MatmulTag.MMA)
+        return body.done()
+
+    def build_body(self) -> list[OpDesc]:
+        """Annotated and interleaved around the MMAs."""
+        annotated = annotate_ops(self.declare_ops(), self._target.cost_model)
+        return double_buffer_reorder(annotated, self.config())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PingPongSpec:
+    """Ping-pong matmul: eight waves in two staggered groups, two LDS stages.
+
+    With ``geometry`` the counter costs follow from the tile shape where they are not given.
+    """
+
+    is_fp8: bool | None = None
+    lgkm_a: int | None = None
+    lgkm_b: int | None = None
+    schedule_config: ScheduleConfig = DEFAULT_CONFIG
+    target: TargetSpec = field(default_factory=TargetSpec)
+    geometry: GeometrySpec | None = None
+
+    def build(self) -> DeclarativeSchedule:
+        """The schedule it describes."""
+        shape = None if self.geometry is None else self.geometry.build(KernelGeometry.ping_pong)
+        knobs, is_fp8, lgkm_a, lgkm_b = self.schedule_config, self.is_fp8, self.lgkm_a, self.lgkm_b
+        if is_fp8 is None:
+            is_fp8 = False if shape is None else shape.is_fp8
+        if lgkm_a is None:
+            lgkm_a = knobs.lgkm_per_load_a if shape is None else shape.lgkm_per_load_a
+        if lgkm_b is None:
+            lgkm_b = knobs.lgkm_per_load_b if shape is None else shape.lgkm_per_load_b
+        target = self.target.build(shape)
+        return DeclarativeSchedule(is_fp8, lgkm_a, lgkm_b, knobs, target, geometry=shape)

@@ -1,0 +1,192 @@
+"""Spec files: a schedule, its target and its knobs as JSON or TOML.
+
+    schedule = "ping_pong"
+    lgkm_a = 8
+    [schedule_config]
+    scheduling = "csp"
+    [target]
+    name = "mi355x"
+
+Keys left out keep the schedule's defaults. Unknown keys, wrong types and values out of range are
+errors that name the key and the nearest valid one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pipeloom.checks import nearest
+from pipeloom.errors import SpecError
+from pipeloom.plain import from_plain, key_paths
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.compiler import Sync, compile_schedule
+from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.schedules import SCHEDULES
+
+SpecSource = Mapping[str, Any] | str | PathLike[str]
+
+
+class UnknownKeyError(SpecError):
+    """A setting names a key that the spec does not have; ``names`` are those it has."""
+
+    def __init__(self, key: str, names: list[str]) -> None:
+        self.names = names
+        super().__init__(f"the spec has no key {key!r}", hint=nearest(key, names), field=key)
+
+
+def load_spec(source: SpecSource) -> PipelineSchedule:
+    """The schedule that a mapping, or a ``.json`` or ``.toml`` file, describes."""
+    data = dict(read_spec(source))
+    name = _schedule_name(data)
+    del data["schedule"]
+    return from_plain(SCHEDULES[name], data, overlay=True, name=f"the {name} spec").build()
+
+
+def build_schedule(
+    source: PipelineSchedule | SpecSource,
+    settings: Iterable[str] = (),
+    *,
+    sync: Sync = "reference",
+    reorder: bool = False,
+) -> CompiledSchedule:
+    """Compile a schedule, a spec, or a shipped schedule by name, in one call.
+
+    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them; ``sync`` and
+    ``reorder`` are those of ``compile_schedule``.
+    """
+    if isinstance(source, PipelineSchedule):
+        if list(settings):
+            raise SpecError(
+                "settings change a spec, not a schedule object",
+                hint="pass a spec or a schedule's name, or construct the schedule with the values",
+                field="settings",
+            )
+        return compile_schedule(source, sync=sync, reorder=reorder)
+    schedule = load_spec(apply_settings(find_spec(source), settings))
+    return compile_schedule(schedule, sync=sync, reorder=reorder)
+
+
+def find_spec(source: SpecSource) -> Mapping[str, Any]:
+    """The spec mapping behind a shipped schedule's name, a file or a mapping."""
+    if isinstance(source, str) and source in SCHEDULES:
+        return {"schedule": source}
+    if isinstance(source, str) and not Path(source).suffix and not os.path.exists(source):
+        raise SpecError(
+            f"{source!r} is neither a shipped schedule nor a spec file",
+            hint=nearest(source, SCHEDULES),
+            field="schedule",
+        )
+    return read_spec(source)
+
+
+def read_spec(source: SpecSource) -> Mapping[str, Any]:
+    """The raw mapping of a spec, from a file if need be."""
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, str | PathLike):
+        raise SpecError(
+            f"a spec is a mapping or a path, not {source!r}",
+            hint="pass a dict, or the path of a .json or .toml file",
+        )
+    path = Path(source)
+    readers = {".json": json.loads, ".toml": tomllib.loads}
+    if path.suffix not in readers:
+        raise SpecError(
+            f"{path} is not a spec file: its ending is {path.suffix!r}",
+            hint="use a .json or .toml file, or the name of a shipped schedule: "
+            + ", ".join(SCHEDULES),
+        )
+    try:
+        data = readers[path.suffix](path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(
+            f"{path} is not valid {path.suffix[1:].upper()}: {error}",
+            hint="correct the file at that place",
+        ) from error
+    if not isinstance(data, Mapping):
+        raise SpecError(
+            f"{path} holds a {type(data).__name__}, but a spec is a mapping",
+            hint='write it as an object: {"schedule": "ping_pong", ...}',
+        )
+    return data
+
+
+def _schedule_name(data: Mapping[str, Any]) -> str:
+    name = data.get("schedule")
+    if name is None:
+        raise SpecError(
+            "the spec lacks the key 'schedule'",
+            hint=f"add schedule = one of {', '.join(SCHEDULES)}",
+            field="schedule",
+        )
+    if not isinstance(name, str) or name not in SCHEDULES:
+        raise SpecError(
+            f"schedule is {name!r}, which is not a shipped schedule",
+            hint=nearest(str(name), SCHEDULES),
+            field="schedule",
+        )
+    return name
+
+
+def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """A copy of a spec with ``key=value`` settings applied.
+
+    A key is a dotted path (``schedule_config.scheduling``) or, where unique, its last part
+    (``scheduling``). Values are JSON; anything else is taken as a string.
+    """
+    result = dict(data)
+    paths = list(key_paths(SCHEDULES[_schedule_name(data)]))
+    for setting in settings:
+        key, separator, text = str(setting).partition("=")
+        if not separator:
+            raise SpecError(
+                f"{setting!r} is not of the form key=value",
+                hint="write for example scheduling=greedy",
+                field=key,
+            )
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        *parents, leaf = _resolve(key.strip(), paths).split(".")
+        node = result
+        for parent in parents:
+            inner = node.get(parent, {})
+            if not isinstance(inner, Mapping):
+                raise SpecError(
+                    f"{key}: {parent} is not a mapping in this spec",
+                    hint=f"remove {parent} from the spec, or give it as a mapping",
+                    field=key,
+                )
+            child = dict(inner)
+            node[parent] = child
+            node = child
+        node[leaf] = value
+    return result
+
+
+def _resolve(key: str, paths: list[str]) -> str:
+    if key in paths or any(key.startswith(f"{p[:-1]}") for p in paths if p.endswith(".*")):
+        return key
+    matches = [p for p in paths if p.rsplit(".", 1)[-1] == key]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(
+            f"the key {key!r} is ambiguous", hint=f"write one of {', '.join(matches)}", field=key
+        )
+    raise UnknownKeyError(key, _key_names(paths, dotted="." in key))
+
+
+def _key_names(paths: list[str], *, dotted: bool) -> list[str]:
+    """What a hint offers, sorted: whole paths or last parts; open maps by their own name."""
+    closed = [p.removesuffix(".*") for p in paths]
+    return sorted({p if dotted else p.rsplit(".", 1)[-1] for p in closed})

@@ -1,0 +1,171 @@
+"""Schedules side by side: one row per variant, the best of each column in bold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipeloom.judge.simulate.trace import Phase as TracePhase
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.verify.findings import Verdict
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.ops import Phase
+from pipeloom.show.headers import limit_text, tile_text
+from pipeloom.show.segments import stalls_by_entry
+
+WIDE = 120
+_CAUSES = 48
+"""Characters that the columns of causes need to be readable."""
+_FIRST_TO_GO = ("tile", "stalled", "waits", "barriers")
+_STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One variant: figures of the steady loop, of one wave's kernel entries, and the verdict.
+
+    ``top_stall`` is where the waves lose most time per iteration, waits for the matrix unit apart.
+    """
+
+    name: str
+    cycles_per_iteration: float
+    matrix_efficiency: float
+    limiting_unit: str
+    total_cycles: int
+    waits: int
+    barriers: int
+    stall_cycles: float
+    top_stall: str
+    verdict: str
+    tile: str
+    k_tiles_per_iteration: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the field names."""
+        return asdict(self)
+
+
+def compare(
+    name: str,
+    compiled: CompiledSchedule,
+    trace: Trace,
+    verdict: Verdict,
+    *,
+    elements: str | None = None,
+) -> Comparison:
+    """The row of one variant; ``elements`` is that of ``headers.tile_text``."""
+    counts = compiled.counts(Phase.KERNEL)
+    stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
+    top = "none"
+    if stalls:
+        worst = stalls[0]
+        slot = "" if worst.entry is None else f"[{worst.entry}]"
+        top = f"kernel{slot} {worst.label}, {worst.mean:.0f}: {worst.cause.text}"
+    return Comparison(
+        name=name,
+        cycles_per_iteration=round(trace.steady_cycles_per_iteration, 2),
+        matrix_efficiency=round(max(trace.steady_matrix_efficiency(), default=0.0), 4),
+        limiting_unit=trace.limiting_unit(),
+        total_cycles=trace.total_cycles,
+        waits=counts.coalesced_waits,
+        barriers=counts.barriers,
+        stall_cycles=round(sum(row.mean for row in stalls), 1),
+        top_stall=top,
+        verdict=verdict.status.name,
+        tile=tile_text(compiled, elements),
+        k_tiles_per_iteration=kernel_for(compiled).tiles_per_iteration,
+    )
+
+
+def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> RenderableType:
+    """The table; names stay whole, and where it would not fit columns go, the least telling first.
+
+    The verdict comes second so that a fast racing schedule is seen for what it is. A tile that all
+    share is said once below; without room for causes they go below too, one line per variant.
+    """
+    tiles = sorted({row.tile for row in rows})
+    columns = _columns(rows)
+    if len(tiles) > 1:
+        columns["tile"] = [Text(row.tile) for row in rows]
+    left_out = []
+    for name in _FIRST_TO_GO:
+        if _width(columns) > width and name in columns:
+            del columns[name]
+            left_out.append(name)
+    wide = width >= WIDE and width - _width(columns) >= _CAUSES
+    table = Table(box=None, padding=(0, 1))
+    for name in columns:
+        justify: JustifyMethod = "left" if name in ("variant", "verdict", "tile") else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "variant", overflow="fold")
+    if wide:
+        table.add_column("limit", overflow="fold")
+        table.add_column("top stall, cycles", overflow="fold")
+    for index, row in enumerate(rows):
+        cells = [column[index] for column in columns.values()]
+        table.add_row(*cells, *((_limit(row), row.top_stall) if wide else ()))
+    text = Text("\nper iteration of the steady loop", "bright_black")
+    sums = sorted({row.k_tiles_per_iteration for row in rows})
+    if len(sums) == 1:
+        text.append(f", {sums[0]} K tile{'' if sums[0] == 1 else 's'}")
+    if not _same_work(rows):
+        text.append("; iterations differ in work, so compare by MFMA, the matrix unit's busy share")
+    if "stalled" in columns:
+        text.append("; stalled: mean of the waves")
+    if len(tiles) == 1:
+        text.append(f"; tile: {tiles[0]}")
+    told = [name for name in left_out if name != "tile"]
+    if told:
+        text.append(f"; left out for want of width: {', '.join(told)}")
+    if not wide:
+        for row in rows:
+            tile = f"{row.tile}; " if len(tiles) > 1 and "tile" not in columns else ""
+            text.append(f"\n{row.name}", "default")
+            text.append(f": {tile}{_limit(row)}; most stalled at {row.top_stall}")
+    return Group(table, text)
+
+
+def _limit(row: Comparison) -> str:
+    title, limit = limit_text(row.limiting_unit)
+    return f"{title} {limit}" if title == "limited by" else f"{title}: {limit}"
+
+
+def _same_work(rows: Sequence[Comparison]) -> bool:
+    """Whether an iteration of every variant sums equally much, so that cycles compare."""
+    return len({(row.tile, row.k_tiles_per_iteration) for row in rows}) == 1
+
+
+def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
+    best = min((row.cycles_per_iteration for row in rows), default=0.0)
+    if not _same_work(rows):
+        best = -1.0
+    sums = [row.k_tiles_per_iteration for row in rows]
+    differ = {"K tiles": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
+    return {
+        "variant": [Text(row.name) for row in rows],
+        "verdict": [Text(row.verdict, style=_STYLES[row.verdict]) for row in rows],
+        "cycles": [
+            Text(
+                f"{row.cycles_per_iteration:.0f}",
+                style="bold" if row.cycles_per_iteration == best else "",
+            )
+            for row in rows
+        ],
+        **differ,
+        "MFMA": [Text(f"{row.matrix_efficiency:.1%}") for row in rows],
+        "waits": [Text(str(row.waits)) for row in rows],
+        "barriers": [Text(str(row.barriers)) for row in rows],
+        "stalled": [Text(f"{row.stall_cycles:.0f}") for row in rows],
+    }
+
+
+def _width(columns: Mapping[str, Sequence[Text]]) -> int:
+    """Characters of the table, each column with a space on both sides."""
+    return sum(
+        2 + max([len(name), *(cell.cell_len for cell in cells)]) for name, cells in columns.items()
+    )

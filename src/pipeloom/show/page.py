@@ -1,0 +1,62 @@
+"""The report page: data, charting library, styles and scripts filled into one HTML file.
+
+The file needs nothing from outside and may not fetch anything: its content security policy forbids
+every request. Names from specs reach the page only as JSON text, which scripts put into text nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from pipeloom.errors import InternalError
+
+SCRIPTS = (
+    "types.js",
+    "dom.js",
+    "theme.js",
+    "timeline_draw.js",
+    "timeline.js",
+    "graph.js",
+    "tables.js",
+    "verdict.js",
+    "main.js",
+)
+"""In order: each may use what stands before it."""
+
+
+def render_page(data: Mapping[str, Any]) -> str:
+    """The whole page as text."""
+    parts = {
+        "TITLE": _html(f"{data['meta']['schedule']} - pipeloom report"),
+        "STYLE": asset("page.css"),
+        "LIBRARY": asset("echarts.min.js"),
+        "DATA": embedded_json(data),
+        "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
+    }
+    for name in ("LIBRARY", "SCRIPT"):
+        if "</script" in parts[name].lower():
+            raise InternalError(f"{name} would close its script element")
+    page = []
+    for piece in asset("page.html").split("%%"):
+        page.append(parts.get(piece, piece))
+    return "".join(page)
+
+
+def embedded_json(data: Mapping[str, Any]) -> str:
+    """Compact JSON that no browser can take for markup, whatever strings it holds."""
+    text = json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def asset(name: str) -> str:
+    """A file of ``report/assets``."""
+    return (files("pipeloom.show") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

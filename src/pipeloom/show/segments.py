@@ -1,0 +1,233 @@
+"""A trace by schedule entries instead of instructions.
+
+An entry becomes several instructions: a fragment load is eight ``ds_read``, an MMA sixteen MFMAs.
+A person thinks in entries, so pictures show *segments*: what one wave issued for one entry.
+
+    for segment in segments(trace):
+        print(segment.wave, segment.label, segment.start, segment.done)
+
+``retired_by`` answers which memory operations a wait was for, whether or not it had to stall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeloom.judge.simulate.instruction import Kind, Unit, WaveProgram
+from pipeloom.judge.simulate.trace import Cause, Event, Phase, Trace
+
+LOOP_OVERHEAD = "loop counter and branch"
+SETUP = "setup: addresses, accumulators"
+CONVERSION = "conversion of C"
+STORE = "store of C"
+_OWN = {Phase.PROLOGUE: SETUP, Phase.LOOP: LOOP_OVERHEAD, Phase.EPILOGUE: CONVERSION}
+_ARITHMETIC = (Kind.SALU, Kind.BRANCH, Kind.VALU, Kind.TRANS, Kind.PACKED, Kind.NOP)
+_VM_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE)
+_LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The instructions one wave issued for one entry, in one iteration.
+
+    ``ready``, ``start``, ``free`` and ``done`` are those of its first and last instruction, as in
+    ``Event``; ``events`` are indices in ``Trace.events``. ``entry`` is ``None`` for what the kernel
+    adds itself: its own barriers, the loop counter.
+    """
+
+    wave: int
+    phase: Phase
+    entry: int | None
+    iteration: int
+    label: str
+    unit: Unit
+    ready: int
+    start: int
+    free: int
+    done: int
+    stall: int
+    cause: Cause
+    source: int
+    events: tuple[int, ...]
+
+
+def segments(trace: Trace) -> tuple[Segment, ...]:
+    """Every segment, wave by wave, in program order."""
+    return tuple(
+        _segment(trace, run)
+        for wave in range(len(trace.programs))
+        for run in _runs(trace, [n for n, e in enumerate(trace.events) if e.wave == wave])
+    )
+
+
+def segment_of_event(found: tuple[Segment, ...]) -> dict[int, int]:
+    """Event index -> index of its segment."""
+    return {event: number for number, segment in enumerate(found) for event in segment.events}
+
+
+def _runs(trace: Trace, events: list[int]) -> Iterator[list[int]]:
+    run: list[int] = []
+    last: tuple[int, int | None, str] | None = None
+    for number in events:
+        event = trace.events[number]
+        instruction = trace.instruction(event)
+        own = "" if instruction.entry is not None else _own_label(trace, event)
+        key = (event.iteration, instruction.entry, own)
+        if run and key != last:
+            yield run
+            run = []
+        run.append(number)
+        last = key
+    if run:
+        yield run
+
+
+def _own_label(trace: Trace, event: Event) -> str:
+    """What to call an instruction that no entry asks for: the kernel's own, by what it is for."""
+    instruction = trace.instruction(event)
+    if instruction.kind is Kind.GLOBAL_STORE:
+        return STORE
+    is_arithmetic = instruction.kind in _ARITHMETIC
+    return _OWN[trace.phase(event)] if is_arithmetic else instruction.label
+
+
+def _segment(trace: Trace, run: list[int]) -> Segment:
+    events = [trace.events[n] for n in run]
+    first, last = events[0], events[-1]
+    named = _namesake(trace, events)
+    name = trace.instruction(named)
+    worst = max(events, key=lambda e: e.stall)
+    return Segment(
+        wave=first.wave,
+        phase=trace.phase(first),
+        entry=name.entry,
+        iteration=first.iteration,
+        label=name.label if name.entry is not None else _own_label(trace, named),
+        unit=name.unit,
+        ready=first.ready,
+        start=first.start,
+        free=last.free,
+        done=max(e.done for e in events),
+        stall=sum(e.stall for e in events),
+        cause=worst.cause if worst.stall else Cause.NONE,
+        source=worst.source if worst.stall else -1,
+        events=tuple(run),
+    )
+
+
+def _namesake(trace: Trace, events: list[Event]) -> Event:
+    """The event that says what a run is: its last, past any address arithmetic and wait states."""
+    for event in reversed(events):
+        if trace.instruction(event).kind not in _ARITHMETIC:
+            return event
+    return events[-1]
+
+
+def retired_by(trace: Trace) -> Mapping[int, tuple[int, ...]]:
+    """Wait event -> the memory operations it is the first to guarantee, both as event indices.
+
+    Counters retire in order: ``vmcnt(n)`` guarantees every global operation of its wave but the
+    last n. An operation belongs to the first wait that guarantees it.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    pending: dict[int, tuple[list[int], list[int]]] = {}
+    for number, event in enumerate(trace.events):
+        vm, lgkm = pending.setdefault(event.wave, ([], []))
+        instruction = trace.instruction(event)
+        if instruction.kind in _VM_KINDS:
+            vm.append(number)
+        elif instruction.kind in _LGKM_KINDS:
+            lgkm.append(number)
+        elif instruction.kind is Kind.WAIT:
+            found[number] = (
+                *_retire(vm, instruction.vm),
+                *_retire(lgkm, instruction.lgkm),
+            )
+    return found
+
+
+def _retire(pending: list[int], keep: int | None) -> list[int]:
+    if keep is None or len(pending) <= keep:
+        return []
+    count = len(pending) - keep
+    retired = pending[:count]
+    del pending[:count]
+    return retired
+
+
+@dataclass(frozen=True, slots=True)
+class EntryStall:
+    """Cycles that the waves stood at one entry: per steady iteration in the loop, else in all.
+
+    ``phase`` and ``entry`` name it (``entry`` is ``None`` for the kernel's own barriers); ``worst``
+    is the wave that stood longest, ``mean`` the mean over the waves.
+    """
+
+    phase: Phase
+    entry: int | None
+    label: str
+    mean: float
+    worst: float
+    cause: Cause
+    waited_for: str
+
+
+def entry_labels(programs: Sequence[WaveProgram]) -> dict[tuple[Phase, int], str]:
+    """What each entry is called: the label of what it does, not of its address arithmetic."""
+    found: dict[tuple[Phase, int], str] = {}
+    for program in programs:
+        parts = (program.prologue, program.loop, program.epilogue)
+        for phase, part in zip(Phase, parts, strict=True):
+            for instruction in part:
+                if instruction.entry is not None and instruction.kind not in _ARITHMETIC:
+                    found.setdefault((phase, instruction.entry), instruction.label)
+    return found
+
+
+def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
+    """Where the waves lost time, worst first; entries that cost nothing are left out.
+
+    An MFMA behind another in the matrix unit is work, not lost time, and does not count.
+    """
+    first, last = trace.steady_window
+    spent: dict[tuple[Phase, int | None, str], dict[int, float]] = {}
+    causes: dict[tuple[Phase, int | None, str], dict[tuple[Cause, str], int]] = {}
+    names = entry_labels(trace.programs)
+    for event in trace.events:
+        phase = trace.phase(event)
+        outside = phase is Phase.LOOP and not first <= event.iteration < last
+        if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
+            continue
+        instruction = trace.instruction(event)
+        label = _own_label(trace, event)
+        if instruction.entry is not None:
+            label = names.get((phase, instruction.entry), instruction.label)
+        key = (phase, instruction.entry, label)
+        by_wave = spent.setdefault(key, {})
+        weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
+        by_wave[event.wave] = by_wave.get(event.wave, 0.0) + event.stall * weight
+        reason = (event.cause, _source_name(trace, event))
+        by_cause = causes.setdefault(key, {})
+        by_cause[reason] = by_cause.get(reason, 0) + event.stall
+    rows = []
+    for key, by_wave in spent.items():
+        cause, waited_for = max(causes[key], key=lambda reason: causes[key][reason])
+        mean = sum(by_wave.values()) / len(trace.programs)
+        rows.append(EntryStall(*key, mean, max(by_wave.values()), cause, waited_for))
+    order = list(Phase)
+    return tuple(
+        sorted(
+            rows,
+            key=lambda r: (-r.mean, order.index(r.phase), -1 if r.entry is None else r.entry),
+        )
+    )
+
+
+def _source_name(trace: Trace, event: Event) -> str:
+    if event.source < 0:
+        return ""
+    source = trace.events[event.source]
+    if event.cause is Cause.OTHER_WAVE:
+        return f"wave {source.wave}"
+    return trace.instruction(source).label

@@ -1,0 +1,102 @@
+"""A verdict in the terminal: one line, the findings grouped, and the shortest counterexample.
+
+The counterexample is drawn as a step diagram with one column per wave, because a race is a story
+about two waves: what each does, and in which order it happens.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipeloom.judge.verify.findings import Counterexample, Finding, Status, Verdict
+
+_STYLES = {Status.PROVED: "bold green", Status.TIMING: "bold yellow", Status.RACE: "bold red"}
+_MEANING = {
+    Status.PROVED: "ordered by waits and barriers alone",
+    Status.TIMING: "nothing orders these accesses; only the cost model's latencies keep them apart",
+    Status.RACE: "these accesses can meet, or the result is wrong in every run",
+}
+
+
+_IN_SHORT = {
+    Status.PROVED: "waits and barriers alone order every access",
+    Status.TIMING: "only latencies keep some accesses apart; to see which:\n  {command}",
+    Status.RACE: "some accesses can meet; to see how:\n  {command}",
+}
+
+
+def verdict_line(status: Status, command: str = "pipeloom verify") -> Text:
+    """The status and what it means for the figures below it, in one line.
+
+    Below it, if there are findings, the ``command`` that shows those of the very same schedule.
+    """
+    text = Text(status.name, style=_STYLES[status])
+    text.append(f": {_IN_SHORT[status].format(command=command)}", style="default not bold")
+    return text
+
+
+def render_verdict(verdict: Verdict, *, most: int = 6, subtitle: str = "") -> RenderableType:
+    """The whole verdict; of each group of findings the first ``most`` are spelled out."""
+    parts: list[RenderableType] = [_headline(verdict)]
+    if subtitle:
+        parts.append(Text(subtitle, style="bright_black"))
+    for (status, kind), members in groupby(
+        verdict.findings, key=lambda f: (f.status, f.kind.value)
+    ):
+        parts += [Text(), _group(status, kind, list(members), most)]
+    if verdict.dead_work:
+        parts += [Text(), Text(f"dead work: {len(verdict.dead_work)} entries", style="bold")]
+        parts += [Text(f"  {item}") for item in verdict.dead_work]
+    shortest = verdict.shortest()
+    if shortest is not None and shortest.counterexample is not None:
+        parts += [Text(), _diagram(shortest, shortest.counterexample)]
+    return Group(*parts)
+
+
+def _headline(verdict: Verdict) -> Text:
+    text = Text()
+    text.append(verdict.status.name, style=_STYLES[verdict.status])
+    text.append(verdict.summary().removeprefix(verdict.status.name))
+    return text
+
+
+def _group(status: Status, kind: str, findings: list[Finding], most: int) -> Text:
+    text = Text()
+    text.append(f"{status.name} {kind}", style=_STYLES[status])
+    plural = "" if len(findings) == 1 else "s"
+    text.append(f": {len(findings)} pair{plural} of entries; {_MEANING[status]}")
+    for finding in findings[:most]:
+        margin = "" if finding.margin is None else f", apart by {finding.margin} cycles"
+        text.append(f"\n  {finding.where}{margin} (trip count {finding.trips})")
+        if finding.first is not None:
+            text.append(f"\n    {finding.first}", style="cyan")
+        text.append(f"\n    {finding.second}", style="magenta")
+        text.append(f"\n    {finding.why}", style="bright_black")
+    if len(findings) > most:
+        text.append(f"\n  and {len(findings) - most} more (all of them with --json)")
+    return text
+
+
+def _diagram(finding: Finding, example: Counterexample) -> Table:
+    waves = sorted({step.wave for step in example.steps})
+    table = Table(
+        title=f"shortest counterexample: {finding.where}, loop trips {example.trips}",
+        title_justify="left",
+        title_style="bold",
+        show_lines=False,
+    )
+    table.add_column("", justify="right", style="bright_black")
+    for wave in waves:
+        table.add_column(f"wave {wave}", ratio=1, overflow="fold")
+    for number, step in enumerate(example.steps, start=1):
+        cells = [Text()] * len(waves)
+        style = "" if step.place is not None else "bright_black"
+        cells[waves.index(step.wave)] = Text(step.text, style=style)
+        if number == len(example.steps):
+            cells[waves.index(step.wave)].stylize("bold red")
+        table.add_row(str(number), *cells)
+    return table

@@ -1,5 +1,0 @@
-"""Synchronisation derived from dependences: the loosest waits, the fewest barriers, a proof."""
-
-from pipeloom.synchronize.derive import synchronize
-
-__all__ = ["synchronize"]

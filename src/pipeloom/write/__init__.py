@@ -1,0 +1,72 @@
+"""Machine code from schedules. See docs/emitting.md."""
+
+from pipeloom.write.addresses import advance_base
+from pipeloom.write.allocate import Allocation, Resources
+from pipeloom.write.assemble import CodeObject, assemble, assemble_text
+from pipeloom.write.chips import CHIPS, Chip, chip_for
+from pipeloom.write.code import Code
+from pipeloom.write.entry import Argument, EmitRequest, EntryEmitter, LoopRegisters
+from pipeloom.write.faults import (
+    AssemblyError,
+    EmitError,
+    GateError,
+    HazardError,
+    RegisterLimitError,
+)
+from pipeloom.write.gemm import EMITTERS, default_geometry
+from pipeloom.write.gemm.single_buffer import single_buffer_costs, single_buffer_geometry
+from pipeloom.write.hazard_check import HazardFinding, check_hazards, require_no_hazards
+from pipeloom.write.hazards import insert_wait_states
+from pipeloom.write.kernel import EmittedKernel, SourceLine, emit_kernel
+from pipeloom.write.layout import (
+    TileLayout,
+    count_conflicts,
+    dealt_rows,
+    layout_conflicts,
+    layout_for,
+)
+from pipeloom.write.plan import Plan, PlannedStep, plan_kernel
+from pipeloom.write.record import LAUNCH_FORMAT, launch_record
+
+__all__ = [
+    "CHIPS",
+    "EMITTERS",
+    "LAUNCH_FORMAT",
+    "Allocation",
+    "Argument",
+    "AssemblyError",
+    "Chip",
+    "Code",
+    "CodeObject",
+    "EmitError",
+    "EmitRequest",
+    "EmittedKernel",
+    "EntryEmitter",
+    "GateError",
+    "HazardError",
+    "HazardFinding",
+    "LoopRegisters",
+    "Plan",
+    "PlannedStep",
+    "RegisterLimitError",
+    "Resources",
+    "SourceLine",
+    "TileLayout",
+    "advance_base",
+    "assemble",
+    "assemble_text",
+    "check_hazards",
+    "chip_for",
+    "count_conflicts",
+    "dealt_rows",
+    "default_geometry",
+    "emit_kernel",
+    "insert_wait_states",
+    "launch_record",
+    "layout_conflicts",
+    "layout_for",
+    "plan_kernel",
+    "require_no_hazards",
+    "single_buffer_costs",
+    "single_buffer_geometry",
+]

@@ -1,0 +1,31 @@
+"""Address arithmetic that several kernels share.
+
+A buffer descriptor starts with a base of 48 bits, in its first two words. A block's place in a
+matrix is rows times stride, which outgrows 32 bits long before the matrix outgrows memory, so
+both the product and the sum take two words:
+
+    s_mul_i32    low, rows, stride
+    s_mul_hi_u32 high, rows, stride
+    s_add_u32    base, base, low
+    s_addc_u32   base + 1, base + 1, high
+"""
+
+from __future__ import annotations
+
+from pipeloom.write.code import Code
+from pipeloom.write.isa import Operand, Register
+
+BASE_HIGH = 0xFFFF
+"""Bits of a descriptor's word 1 that belong to its base; the rest is the stride, 0 here."""
+
+
+def advance_base(
+    code: Code, buffer: Register, rows: Operand, stride: Operand, scratch: Register
+) -> None:
+    """Move a descriptor's base by ``rows * stride`` bytes; ``scratch`` is two scalar registers."""
+    low, high = scratch.part(0), scratch.part(1)
+    code("s_mul_i32", low, rows, stride)
+    code("s_mul_hi_u32", high, rows, stride)
+    code("s_add_u32", buffer.part(0), buffer.part(0), low)
+    code("s_addc_u32", buffer.part(1), buffer.part(1), high)
+    code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)

@@ -1,0 +1,162 @@
+"""Static register allocation: values with lifetimes get places that never clash.
+
+A ``Value`` is a run of registers that is live at some steps of the plan. Two values may share
+registers where they are never live at the same step. Example: in the ping-pong schedule fragment
+A0 is dead before A1 is read, so both get the same registers; B0 and B1 overlap and do not.
+
+Placement is first-fit in the order given, so the result depends on nothing but its input. Two
+lifetimes are special: SETUP (before the first entry) and STORE (after the last), which code
+outside the schedule uses; a value that is live at neither leaves its registers free there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeloom.write.chips import (
+    MAX_AGPRS,
+    MAX_SGPRS,
+    MAX_VGPRS,
+    MAX_WAVES_PER_SIMD,
+    REGISTER_GRANULE,
+    REGISTERS_PER_LANE,
+    SIMDS,
+    Chip,
+)
+from pipeloom.write.faults import RegisterLimitError
+from pipeloom.write.isa import Bank, Register
+
+SETUP = -1
+STORE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A named run of registers and the steps at which it is live."""
+
+    name: str
+    bank: Bank
+    count: int
+    live: frozenset[int]
+    align: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one wave and one workgroup occupy."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int
+    lds_bytes: int
+    waves: int
+    chip: str
+    lds_limit: int
+
+    @property
+    def accum_offset(self) -> int:
+        """Where AGPRs begin in the wave's unified register block."""
+        return max(-(-self.vgprs // 4) * 4, 4)
+
+    @property
+    def registers(self) -> int:
+        """VGPRs and AGPRs as the hardware allocates them."""
+        total = self.accum_offset + self.agprs if self.agprs else self.vgprs
+        return -(-total // REGISTER_GRANULE) * REGISTER_GRANULE
+
+    @property
+    def waves_per_simd(self) -> int:
+        """How many waves a SIMD can hold: the least of registers, LDS and the hardware's limit."""
+        by_registers = REGISTERS_PER_LANE // self.registers
+        per_group = -(-self.waves // SIMDS)
+        by_lds = self.lds_limit // self.lds_bytes * per_group if self.lds_bytes else by_registers
+        return min(by_registers, by_lds, MAX_WAVES_PER_SIMD)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.vgprs} VGPRs, {self.agprs} AGPRs, {self.sgprs} SGPRs, {self.lds_bytes} bytes "
+            f"of LDS, {self.waves_per_simd} wave(s) per SIMD on {self.chip}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Where each value lies, and what is used in total."""
+
+    places: Mapping[str, Register]
+    used: Mapping[Bank, int]
+
+    def __getitem__(self, name: str) -> Register:
+        return self.places[name]
+
+    def report(self) -> str:
+        """One line per run of registers: its place and the values that share it."""
+        shared: dict[tuple[str, int, int], list[str]] = {}
+        for name, place in self.places.items():
+            shared.setdefault((place.bank.value, place.index, place.count), []).append(name)
+        return "\n".join(
+            f"{Register(Bank(bank), index, count)!s:12} {', '.join(shared[bank, index, count])}"
+            for bank, index, count in sorted(shared)
+        )
+
+
+def allocate(
+    values: Sequence[Value], chip: Chip, waves: int, reserved: Mapping[Bank, int] | None = None
+) -> Allocation:
+    """Place every value; raises ``RegisterLimitError`` naming what is live where it overflows.
+
+    ``waves`` of a workgroup share ``SIMDS`` SIMDs, so each may use that share of a SIMD's
+    registers. ``reserved`` registers at the start of a file are left alone.
+    """
+    reserved = reserved or {}
+    places: dict[str, Register] = {}
+    used = {bank: reserved.get(bank, 0) for bank in (Bank.SCALAR, Bank.VECTOR, Bank.ACCUMULATOR)}
+    for value in values:
+        taken = sorted(
+            (places[other.name].index, places[other.name].index + other.count)
+            for other in values
+            if other.name in places and other.bank is value.bank and other.live & value.live
+        )
+        at = -(-reserved.get(value.bank, 0) // value.align) * value.align
+        for start, end in taken:
+            if at + value.count <= start:
+                break
+            at = max(at, -(-end // value.align) * value.align)
+        places[value.name] = Register(value.bank, at, value.count)
+        used[value.bank] = max(used[value.bank], at + value.count)
+    share = REGISTERS_PER_LANE // -(-waves // SIMDS) // REGISTER_GRANULE * REGISTER_GRANULE
+    limits = {Bank.SCALAR: MAX_SGPRS, Bank.VECTOR: MAX_VGPRS, Bank.ACCUMULATOR: MAX_AGPRS}
+    for bank, limit in limits.items():
+        if used[bank] > limit:
+            raise _over(values, places, (bank,), used[bank], limit, chip, waves)
+    vectors = (Bank.VECTOR, Bank.ACCUMULATOR)
+    total = -(-used[Bank.VECTOR] // 4) * 4 + used[Bank.ACCUMULATOR]
+    if total > share:
+        raise _over(values, places, vectors, total, share, chip, waves)
+    return Allocation(places, used)
+
+
+def _over(
+    values: Sequence[Value],
+    places: Mapping[str, Register],
+    banks: tuple[Bank, ...],
+    used: int,
+    limit: int,
+    chip: Chip,
+    waves: int,
+) -> RegisterLimitError:
+    """The error, with the values that are live at the fullest step."""
+    ours = [value for value in values if value.bank in banks]
+    steps = sorted({step for value in ours for step in value.live})
+    load = {step: sum(v.count for v in ours if step in v.live) for step in steps}
+    worst = max(steps, key=lambda step: load[step])
+    where = {SETUP: "the setup", STORE: "the store of C"}.get(worst, f"step {worst}")
+    names = ", ".join(f"{v.name} {v.count} ({places[v.name]})" for v in ours if worst in v.live)
+    kinds = " and ".join(bank.name.lower() for bank in banks)
+    return RegisterLimitError(
+        f"{used} {kinds} registers are needed, but a wave of a workgroup of {waves} waves has "
+        f"{limit} on {chip.name}; at {where} these are live ({load[worst]} in all): {names}",
+        hint="choose a smaller BM or BN, or a smaller BK: fragments grow with BK",
+        field="KernelGeometry",
+    )

@@ -1,0 +1,66 @@
+"""A growing list of instructions, and the schedule entry that each one serves.
+
+code = Code()
+with code.serving(Provenance(Phase.KERNEL, 7, "MMA(0, 0)")):
+    code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), agpr(0, 4))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from pipeloom.write.isa import (
+    Align,
+    Comment,
+    Instruction,
+    Label,
+    Line,
+    Operand,
+    Provenance,
+    instruction,
+    waitcnt,
+)
+
+
+class Code:
+    """Lines in program order."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._provenance: Provenance | None = None
+
+    def __call__(
+        self, opcode: str, *operands: Operand, modifiers: Iterable[str] = (), **fields: int
+    ) -> Instruction:
+        """Append one instruction."""
+        made = instruction(
+            opcode, *operands, provenance=self._provenance, modifiers=modifiers, **fields
+        )
+        self.lines.append(made)
+        return made
+
+    def wait(self, vm: int | None = None, lgkm: int | None = None) -> None:
+        """Append an ``s_waitcnt``."""
+        self.lines.append(waitcnt(vm, lgkm, self._provenance))
+
+    def label(self, name: str) -> None:
+        """Append a label; names are the caller's to keep distinct."""
+        self.lines.append(Label(name))
+
+    def align(self) -> None:
+        """Start the next instruction on a cache line."""
+        self.lines.append(Align())
+
+    def comment(self, text: str) -> None:
+        """Append a line for the reader."""
+        self.lines.append(Comment(text))
+
+    @contextmanager
+    def serving(self, provenance: Provenance) -> Iterator[None]:
+        """Mark what is appended inside as serving a schedule entry."""
+        outer, self._provenance = self._provenance, provenance
+        try:
+            yield
+        finally:
+            self._provenance = outer

@@ -1,0 +1,62 @@
+"""Which schedules may become machine code.
+
+A schedule that was handed to a compiler may lean on waits that the compiler adds; assembly has no
+one to add them. So: PROVED passes, TIMING passes only on request, RACE never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pipeloom.judge.verify import Status, verify
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import Kernel
+from pipeloom.write.faults import GateError
+
+
+class NamedFinding(Protocol):
+    """A finding that can say what it is."""
+
+    def describe(self) -> str:
+        """A text for people."""
+        ...
+
+
+class VerdictLike(Protocol):
+    """What the gate looks at of a verdict."""
+
+    @property
+    def status(self) -> Status:
+        """The worst of its findings."""
+        ...
+
+    @property
+    def findings(self) -> Sequence[NamedFinding]:
+        """Worst cases, each with its story."""
+        ...
+
+
+Judge = Callable[[CompiledSchedule, Kernel], VerdictLike]
+"""Gives the verdict; by default ``pipeloom.judge.verify.verify``."""
+
+
+def pass_gate(
+    compiled: CompiledSchedule, kernel: Kernel, *, allow_timing: bool = False, judge: Judge = verify
+) -> Status:
+    """The verdict's status, where it allows emission; raises ``GateError`` naming the finding."""
+    verdict = judge(compiled, kernel)
+    if verdict.status is Status.PROVED or (verdict.status is Status.TIMING and allow_timing):
+        return verdict.status
+    count = len(verdict.findings)
+    finding = verdict.findings[0].describe() if count else "no finding given"
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    hint = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
+    if verdict.status is Status.TIMING:
+        hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
+    raise GateError(
+        f"the {compiled.schedule} schedule is {verdict.status.name}, so it is not emitted: "
+        f"{finding}{more}",
+        hint=hint,
+        field="schedule",
+    )

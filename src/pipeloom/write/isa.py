@@ -1,0 +1,373 @@
+"""The instructions that we emit: registers, operands, and what each one reads and writes.
+
+An ``Instruction`` is checked when it is made: an opcode's signature says for each operand which
+registers it takes and how wide. The same signature tells the hazard pass what an instruction reads
+and writes, so neither is written down twice.
+
+    load = instruction("ds_read_b128", vgpr(8, 4), vgpr(2), offset=1024)
+    str(load)        # ds_read_b128 v[8:11], v2 offset:1024
+    load.writes      # (v[8:11],)
+
+Opcodes are named as LLVM 22 spells them. The table holds what the emitters use and their nearest
+relatives; a kernel of your own may make an ``Opcode`` and pass it to ``instruction``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from pipeloom.errors import InternalError
+from pipeloom.reference.ops import Phase
+
+
+class Bank(Enum):
+    """Register files; the value is the letter in assembly."""
+
+    SCALAR = "s"
+    VECTOR = "v"
+    ACCUMULATOR = "a"
+    SPECIAL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """``count`` consecutive registers of one file, from ``index``."""
+
+    bank: Bank
+    index: int
+    count: int = 1
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.bank is Bank.SPECIAL:
+            return self.name
+        if self.count == 1:
+            return f"{self.bank.value}{self.index}"
+        return f"{self.bank.value}[{self.index}:{self.index + self.count - 1}]"
+
+    def part(self, start: int, count: int = 1) -> Register:
+        """``count`` registers from the ``start``-th of this run."""
+        if start < 0 or start + count > self.count:
+            raise InternalError(f"{self} has no part {start}..{start + count - 1}")
+        return Register(self.bank, self.index + start, count)
+
+    def overlaps(self, other: Register) -> bool:
+        """Whether the two share a register."""
+        return (
+            self.bank is other.bank
+            and self.index < other.index + other.count
+            and other.index < self.index + self.count
+        )
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is held per lane."""
+        return self.bank in (Bank.VECTOR, Bank.ACCUMULATOR)
+
+
+def vgpr(index: int, count: int = 1) -> Register:
+    """Vector registers."""
+    return Register(Bank.VECTOR, index, count)
+
+
+def agpr(index: int, count: int = 1) -> Register:
+    """Accumulation registers."""
+    return Register(Bank.ACCUMULATOR, index, count)
+
+
+def sgpr(index: int, count: int = 1) -> Register:
+    """Scalar registers."""
+    return Register(Bank.SCALAR, index, count)
+
+
+VCC = Register(Bank.SPECIAL, 0, 2, "vcc")
+M0 = Register(Bank.SPECIAL, 2, 1, "m0")
+SCC = Register(Bank.SPECIAL, 3, 1, "scc")
+EXEC = Register(Bank.SPECIAL, 4, 2, "exec")
+
+Operand = Register | int | str
+"""A register, an integer constant, or a label."""
+
+
+class Unit(Enum):
+    """Which pipe executes an instruction; hazards are between pipes."""
+
+    SALU = "salu"
+    SMEM = "smem"
+    VALU = "valu"
+    MFMA = "mfma"
+    LDS = "lds"
+    VMEM = "vmem"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """An instruction's signature.
+
+    ``operands`` has one code per operand: ``=`` marks a result, then the kinds that fit (``s``,
+    ``v``, ``a`` registers, ``m`` for m0, ``c`` for vcc, ``i`` integer, ``l`` label), then the
+    width in registers. ``passes`` is the length of an MFMA in passes of 4 cycles.
+    """
+
+    name: str
+    unit: Unit
+    operands: tuple[str, ...]
+    reads: tuple[Register, ...] = ()
+    writes: tuple[Register, ...] = ()
+    passes: int = 0
+
+
+_CODE = re.compile(r"(=?)([svamcil]+)(\d*)$")
+
+
+def _table() -> dict[str, Opcode]:
+    table: dict[str, Opcode] = {}
+
+    def add(
+        unit: Unit,
+        names: str,
+        *operands: str,
+        reads: tuple[Register, ...] = (),
+        writes: tuple[Register, ...] = (),
+    ) -> None:
+        for name in names.split():
+            table[name] = Opcode(name, unit, operands, reads, writes)
+
+    salu = Unit.SALU
+    add(salu, "s_mov_b32", "=sm1", "si1")
+    add(salu, "s_mov_b64", "=sc2", "si2")
+    arithmetic = "s_add_u32 s_sub_u32 s_add_i32 s_sub_i32"
+    add(salu, arithmetic, "=sm1", "si1", "si1", writes=(SCC,))
+    add(salu, "s_addc_u32 s_subb_u32", "=s1", "si1", "si1", reads=(SCC,), writes=(SCC,))
+    bitwise = "s_and_b32 s_or_b32 s_xor_b32 s_lshl_b32 s_lshr_b32 s_bfe_u32 s_min_u32 s_max_u32"
+    add(salu, bitwise, "=sm1", "si1", "si1", writes=(SCC,))
+    add(salu, "s_mul_i32 s_mul_hi_u32", "=s1", "si1", "si1")
+    compares = "s_cmp_eq_u32 s_cmp_lg_u32 s_cmp_lt_u32 s_cmp_ge_u32 s_cmp_lt_i32 s_cmp_ge_i32"
+    add(salu, compares, "si1", "si1", writes=(SCC,))
+
+    add(Unit.SMEM, "s_load_dword", "=s1", "s2", "i")
+    add(Unit.SMEM, "s_load_dwordx2", "=s2", "s2", "i")
+    add(Unit.SMEM, "s_load_dwordx4", "=s4", "s2", "i")
+
+    control = Unit.CONTROL
+    add(control, "s_barrier s_endpgm")
+    add(control, "s_nop s_setprio", "i")
+    add(control, "s_waitcnt")
+    add(control, "s_branch", "l")
+    add(control, "s_cbranch_scc0 s_cbranch_scc1", "l", reads=(SCC,))
+
+    valu = Unit.VALU
+    add(valu, "v_mov_b32", "=v1", "svi1")
+    binary = (
+        "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
+        "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32"
+    )
+    add(valu, binary, "=v1", "svi1", "svi1")
+    ternary = (
+        "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
+    )
+    add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
+    add(valu, "v_cvt_f16_f32", "=v1", "svi1")
+    add(valu, "v_readfirstlane_b32", "=s1", "v1")
+    add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
+    add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
+    add(valu, "v_accvgpr_read_b32", "=v1", "a1")
+    add(valu, "v_accvgpr_write_b32", "=a1", "vi1")
+
+    for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
+        add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
+        add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
+    for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
+        add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
+        add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
+    add(Unit.VMEM, "buffer_store_short buffer_store_short_d16_hi", "va1", "v1", "s4", "si1")
+    for key in LDS_DMA_BY_BYTES.values():
+        name = key.split()[0]
+        table[key] = Opcode(name, Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
+
+    for name, passes, a_words, d_words in MFMA_SHAPES:
+        operands = (f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}")
+        table[name] = Opcode(name, Unit.MFMA, operands, passes=passes)
+    return table
+
+
+LDS_DMA = "buffer_load_dwordx4 lds"
+"""Key of the LDS-DMA load: the same mnemonic with no result register and an ``lds`` modifier."""
+
+LDS_DMA_BY_BYTES: Mapping[int, str] = MappingProxyType({4: "buffer_load_dword lds", 16: LDS_DMA})
+"""The LDS-DMA load by the bytes that it moves per lane; gfx942 has the narrow one only."""
+
+MFMA_SHAPES = (
+    # name, passes of 4 cycles, registers of A and B, registers of C and D.
+    # Passes: AMD matrix instruction calculator (gfx942); LLVM's gfx950 scheduling model.
+    ("v_mfma_f32_16x16x16_bf16", 4, 2, 4),
+    ("v_mfma_f32_16x16x16_f16", 4, 2, 4),
+    ("v_mfma_f32_32x32x8_bf16", 8, 2, 16),
+    ("v_mfma_f32_32x32x8_f16", 8, 2, 16),
+    ("v_mfma_f32_16x16x32_fp8_fp8", 4, 2, 4),
+    ("v_mfma_f32_32x32x16_fp8_fp8", 8, 2, 16),
+    ("v_mfma_f32_16x16x32_bf16", 4, 4, 4),
+    ("v_mfma_f32_16x16x32_f16", 4, 4, 4),
+    ("v_mfma_f32_32x32x16_bf16", 8, 4, 16),
+    ("v_mfma_f32_32x32x16_f16", 8, 4, 16),
+    ("v_mfma_f32_16x16x128_f8f6f4", 8, 8, 4),
+    ("v_mfma_f32_32x32x64_f8f6f4", 16, 8, 16),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The schedule entry that an instruction serves; ``slot`` is -1 for the kernel's own."""
+
+    phase: Phase
+    slot: int
+    what: str
+
+    def __str__(self) -> str:
+        place = self.phase.name.lower()
+        return f"{place}[{self.slot}] {self.what}" if self.slot >= 0 else f"{place} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One checked instruction. ``modifiers`` is what follows the operands, verbatim."""
+
+    opcode: Opcode
+    operands: tuple[Operand, ...]
+    modifiers: str = ""
+    provenance: Provenance | None = None
+
+    def __str__(self) -> str:
+        text = self.opcode.name
+        if self.operands:
+            text += " " + ", ".join(_printed(operand) for operand in self.operands)
+        return f"{text} {self.modifiers}" if self.modifiers else text
+
+    @property
+    def writes(self) -> tuple[Register, ...]:
+        """Registers it writes, implicit ones included."""
+        return self._registers(True) + self.opcode.writes
+
+    @property
+    def reads(self) -> tuple[Register, ...]:
+        """Registers it reads, implicit ones included."""
+        return self._registers(False) + self.opcode.reads
+
+    def _registers(self, results: bool) -> tuple[Register, ...]:
+        return tuple(
+            operand
+            for code, operand in zip(self.opcode.operands, self.operands, strict=True)
+            if isinstance(operand, Register) and code.startswith("=") is results
+        )
+
+    @property
+    def is_lds_dma(self) -> bool:
+        """Whether it loads from global memory straight into LDS."""
+        return any(self.opcode is OPCODES[key] for key in LDS_DMA_BY_BYTES.values())
+
+    @property
+    def wait_states(self) -> int:
+        """How many wait states it provides: s_nop n gives n + 1, anything else 1."""
+        if self.opcode.name == "s_nop":
+            count = self.operands[0]
+            assert isinstance(count, int)
+            return count + 1
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place to branch to."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A line for the reader."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"// {self.text}"
+
+
+S_NOP = 0xBF800000
+"""``s_nop 0`` in machine code, for padding that may be executed."""
+CACHE_LINE = 64
+"""Bytes of an instruction cache line, as LLVM pads code for gfx90a and later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """The next instruction starts a cache line; what is skipped are ``s_nop``."""
+
+    def __str__(self) -> str:
+        return f".p2alignl {CACHE_LINE.bit_length() - 1}, {S_NOP:#x}"
+
+
+Line = Instruction | Label | Comment | Align
+
+
+def _printed(operand: Operand) -> str:
+    if isinstance(operand, int):
+        return str(operand) if -16 <= operand <= 64 else f"0x{operand & 0xFFFFFFFF:x}"
+    return str(operand)
+
+
+def _fits(code: str, operand: Operand) -> bool:
+    match = _CODE.match(code)
+    assert match is not None
+    kinds, width = match[2], int(match[3] or 1)
+    if isinstance(operand, int):
+        return "i" in kinds
+    if isinstance(operand, str):
+        return "l" in kinds
+    if operand.bank is Bank.SPECIAL:
+        return (operand == M0 and "m" in kinds) or (operand == VCC and "c" in kinds)
+    if operand.bank.value not in kinds or operand.count != width:
+        return False
+    # gfx90a and later want vector tuples even-aligned (LLVM AMDGPU: needsAlignedVGPRs).
+    return not (operand.is_vector and width > 1 and operand.index % 2)
+
+
+def instruction(
+    opcode: str | Opcode,
+    *operands: Operand,
+    provenance: Provenance | None = None,
+    modifiers: Iterable[str] = (),
+    **fields: int,
+) -> Instruction:
+    """Make an instruction; ``fields`` become ``name:value`` modifiers, zero ones are left out.
+
+    Raises ``InternalError`` where an operand does not fit the signature: emitters, not users,
+    choose operands.
+    """
+    known = OPCODES[opcode] if isinstance(opcode, str) else opcode
+    if len(operands) != len(known.operands) or not all(
+        _fits(code, operand) for code, operand in zip(known.operands, operands, strict=True)
+    ):
+        given = ", ".join(_printed(operand) for operand in operands)
+        raise InternalError(f"{known.name} takes ({', '.join(known.operands)}), got ({given})")
+    words = [*modifiers, *(f"{name}:{value}" for name, value in fields.items() if value)]
+    return Instruction(known, operands, " ".join(words), provenance)
+
+
+def waitcnt(
+    vm: int | None = None, lgkm: int | None = None, provenance: Provenance | None = None
+) -> Instruction:
+    """``s_waitcnt`` on one or both counters; a counter left out is not waited for."""
+    words = [f"vmcnt({vm})"] if vm is not None else []
+    words += [f"lgkmcnt({lgkm})"] if lgkm is not None else []
+    return Instruction(OPCODES["s_waitcnt"], (), " ".join(words), provenance)
+
+
+OPCODES: Mapping[str, Opcode] = _table()

@@ -1,0 +1,190 @@
+"""Where a tile lies in LDS, so that fragment reads never collide in a bank.
+
+A tile is rows of K; a row is ``row_bytes`` long and is cut into chunks of 16 bytes. The chunk
+c of row r lies at position c ^ f(r) of its row. LDS-DMA writes 64 lanes x 16 bytes in a run, so
+the positions are not ours to choose there: instead each lane *fetches* the chunk that belongs to
+the position it will fill. A ``ds_write`` does the same, so that it too writes a run.
+
+Example, 64 bf16 of K per row (8 chunks) on gfx950 (64 banks, 256 bytes a cycle): two rows fill a
+cycle's worth of banks, so f(r) = (r >> 1) & 7 sends the same chunk of rows 0, 2, 4, ... to
+different banks:
+
+    row 0   0 1 2 3 4 5 6 7        row 4   2 3 0 1 6 7 4 5
+    row 2   1 0 3 2 5 4 7 6        row 6   3 2 1 0 7 6 5 4
+
+Which f is free of conflicts depends on which lanes access LDS together; ``layout_for`` tries a
+few and counts.
+
+Rows do not lie in order either. The proof takes every load instruction of a piece to touch what
+every fragment of it reads, so the layout makes that true: the runs of rows that fragments take are
+dealt in turn, as many rows at a time as fill all banks. Two fragments of 64 rows, 128 bytes each:
+
+    LDS row    0 1  2  3   4 5  6  7   8 ...      a load instruction writes 8 of them,
+    holds row  0 1 64 65   2 3 66 67   4 ...      4 of either fragment
+
+A wait that is too loose, or a barrier that is missing, then endangers rows that are being read. Had
+each slice rows of one fragment only, it could go unnoticed until the layout or the tile changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.errors import InternalError
+from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.write.chips import BANK_BYTES, Chip
+from pipeloom.write.faults import EmitError
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """f(r) = (q ^ (q << 1 if gray)) & mask, with q = r >> row_shift."""
+
+    row_shift: int
+    mask: int
+    gray: bool = False
+
+    def of_row(self, row: int) -> int:
+        """What a row's chunk numbers are xor-ed with."""
+        q = row >> self.row_shift
+        return (q ^ (q << 1 if self.gray else 0)) & self.mask
+
+    @property
+    def period(self) -> int:
+        """f repeats after this many rows."""
+        return (self.mask + 1) << self.row_shift
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """Pieces of ``ways`` runs of ``run`` rows, dealt in turn, ``group`` rows at a time.
+
+    Without arguments: rows in order.
+    """
+
+    run: int = 1
+    ways: int = 1
+    group: int = 1
+
+    def __post_init__(self) -> None:
+        if self.run % self.group:
+            raise InternalError(f"{self}: a run is no whole number of groups")
+
+    def place(self, row: int) -> int:
+        """Where in LDS a row lies, counted in rows."""
+        piece, within = divmod(row, self.run * self.ways)
+        number, at = divmod(within, self.run)
+        turn, rest = divmod(at, self.group)
+        return piece * self.run * self.ways + (turn * self.ways + number) * self.group + rest
+
+    def row_at(self, place: int) -> int:
+        """The row that lies at a place."""
+        piece, within = divmod(place, self.run * self.ways)
+        turn, rest = divmod(within, self.group)
+        turn, number = divmod(turn, self.ways)
+        return piece * self.run * self.ways + number * self.run + turn * self.group + rest
+
+
+IN_ORDER = RowOrder()
+
+
+def dealt_rows(
+    chip: Chip, row_bytes: int, piece_rows: int, fragments: int, at_once_bytes: int
+) -> RowOrder:
+    """The order in which a load of a piece meets all its fragments.
+
+    Rows that share a cycle's worth of banks stay neighbours, so fragment reads collide no more
+    than in order. One instruction of one wave then meets as many fragments as it has such cycles:
+    4 of 16 bytes per lane on gfx950, which is all there are; 2 of the 4-byte LDS-DMA on gfx942,
+    where it takes two waves to meet four. ``at_once_bytes`` is what all waves bring together.
+    """
+    group = max(chip.bank_row_bytes // row_bytes, 1)
+    room = max(at_once_bytes // (group * row_bytes), 1)
+    ways = min(fragments & -fragments, 1 << (room.bit_length() - 1))
+    return RowOrder(piece_rows // ways, ways, group) if ways > 1 else IN_ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """Rows of ``row_bytes`` in some order, swizzled."""
+
+    row_bytes: int
+    swizzle: Swizzle
+    order: RowOrder = IN_ORDER
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of 16 bytes in a row."""
+        return self.row_bytes // LOAD_BYTES
+
+    def address(self, row: int, chunk: int) -> int:
+        """Byte offset of a chunk from the tile's start."""
+        start = self.order.place(row) * self.row_bytes
+        return start + LOAD_BYTES * (chunk ^ self.swizzle.of_row(row))
+
+    def source(self, position: int) -> tuple[int, int]:
+        """(row, chunk) that belongs at the ``position``-th run of 16 bytes."""
+        place, chunk = divmod(position, self.chunks)
+        row = self.order.row_at(place)
+        return row, chunk ^ self.swizzle.of_row(row)
+
+    def fragment_addresses(self, side: int, first_row: int, read: int) -> tuple[int, ...]:
+        """Addresses of the 64 lanes of the ``read``-th 16-byte read of a fragment."""
+        blocks = WAVE_LANES // side
+        return tuple(
+            self.address(first_row + lane % side, read * blocks + lane // side)
+            for lane in range(WAVE_LANES)
+        )
+
+
+def count_conflicts(addresses: Sequence[int], chip: Chip, size: int = LOAD_BYTES) -> int:
+    """Extra LDS cycles that a 16-byte access of 64 lanes takes because lanes share a bank.
+
+    In each phase (lanes that access together) every bank serves one distinct dword per cycle;
+    the phase takes as many cycles as its busiest bank has dwords.
+    """
+    extra = 0
+    for lanes in chip.b128_phases:
+        words = {(addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)}
+        load = Counter(word % chip.lds_banks for word in words)
+        extra += max(load.values()) - 1
+    return extra
+
+
+def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
+    """The layout whose fragment reads for n x n matrix instructions are free of conflicts."""
+    chunks = row_bytes // LOAD_BYTES
+    blocks = WAVE_LANES // side
+    if row_bytes % LOAD_BYTES or chunks & (chunks - 1) or chunks < blocks:
+        raise EmitError(
+            f"a row of the tile is {row_bytes} bytes of K; the LDS layout needs a power of two of "
+            f"at least {blocks * LOAD_BYTES}",
+            hint="choose BK so that BK * elem_bytes is 64, 128 or 256",
+            field="KernelGeometry.BK",
+        )
+    bank_row = chip.bank_row_bytes
+    shift = max(bank_row // row_bytes, 1).bit_length() - 1
+    mask = min(chunks, bank_row // LOAD_BYTES) - 1
+    for swizzle in (Swizzle(shift, mask), Swizzle(shift, mask, gray=True)):
+        layout = TileLayout(row_bytes, swizzle)
+        if layout_conflicts(layout, chip, side) == 0:
+            return layout
+    raise EmitError(
+        f"no known swizzle makes {side}x{side} fragment reads of {row_bytes}-byte rows free of "
+        f"bank conflicts on {chip.name}",
+        hint="choose another BK",
+        field="KernelGeometry.BK",
+    )
+
+
+def layout_conflicts(layout: TileLayout, chip: Chip, side: int) -> int:
+    """Conflicts over all reads of one period of rows, and of a whole piece."""
+    reads = layout.row_bytes * side // (LOAD_BYTES * WAVE_LANES)
+    span = max(layout.swizzle.period, side, layout.order.run * layout.order.ways)
+    return sum(
+        count_conflicts(layout.fragment_addresses(side, row, read), chip)
+        for row in range(0, span, side)
+        for read in range(reads)
+    )

@@ -1,0 +1,109 @@
+"""Code objects as the assembler writes them: descriptor, arguments, code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeloom.judge.emulate import CodeObjectError, decode_kernel, load_code_object, run_kernel
+
+BODY = "s_nop 1\ns_endpgm"
+
+
+def test_descriptor_and_arguments(bench: Any) -> None:
+    code = bench.code(BODY, "gfx942", pointers=3, lds=4096, scratch=64)
+    kernel = code.kernel("kernel")
+    assert code.arch == kernel.arch == "gfx942"
+    assert code.kernel() is kernel
+    assert kernel.group_segment_bytes == 4096
+    assert kernel.private_segment_bytes == 64
+    assert kernel.uses_private_segment
+    assert [(a.offset, a.size, a.is_pointer) for a in kernel.arguments] == [
+        (0, 8, True),
+        (8, 8, True),
+        (16, 8, True),
+    ]
+    assert [i.name for i in decode_kernel(kernel.code)] == ["s_nop", "s_endpgm"]
+
+
+def test_from_a_file(bench: Any, tmp_path: Path) -> None:
+    from_text = bench.binary(BODY)
+    path = tmp_path / "k.hsaco"
+    path.write_bytes(from_text)
+    assert load_code_object(path).kernel().code == load_code_object(from_text).kernel().code
+
+
+def test_unknown_kernel_lists_the_known(bench: Any) -> None:
+    with pytest.raises(CodeObjectError, match=r"no kernel 'gemm'\n\nhint: name one of: kernel"):
+        bench.code(BODY).kernel("gemm")
+
+
+@pytest.mark.parametrize("keep", [70, 200, 1000])
+def test_truncated_file(bench: Any, keep: int) -> None:
+    with pytest.raises(CodeObjectError, match=r"cut short|holds no kernel|lies in no section"):
+        load_code_object(bench.binary(BODY)[:keep])
+
+
+def test_scaled_mfma_prefix_does_not_confuse_the_decoder(bench: Any) -> None:
+    """An 8-byte instruction before an f8f6f4 MFMA is not the prefix of a scaled one."""
+    body = """
+      v_add3_u32 v1, v2, v3, v4
+      v_mfma_f32_16x16x128_f8f6f4 v[0:3], v[8:15], v[16:23], 0
+      v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[8:15], v[16:23], 0, v24, v25
+      s_endpgm"""
+    names = [(i.name, i.size) for i in decode_kernel(bench.code(body).kernel().code)]
+    assert names == [
+        ("v_add3_u32", 8),
+        ("v_mfma_f32_16x16x128_f8f6f4", 8),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4", 16),
+        ("s_endpgm", 4),
+    ]
+
+
+def test_preloaded_kernel_arguments(bench: Any) -> None:
+    """With preload the entry is 256 bytes in and the arguments are already in SGPRs."""
+    body = """
+      s_trap 2
+      .p2align 8
+      v_lshlrev_b32 v1, 2, v0
+      v_mov_b32 v2, 7
+      global_store_dword v1, v2, s[2:3]
+      s_endpgm"""
+    text = bench.text(body, pointers=1).replace(
+        "  .amdhsa_next_free_vgpr",
+        "  .amdhsa_user_sgpr_kernarg_preload_length 2\n  .amdhsa_next_free_vgpr",
+    )
+    code = load_code_object(bench.assemble(text, "gfx950"))
+    assert code.kernel().preload_dwords == 2
+    out = np.zeros(64, np.uint32)
+    assert run_kernel(code, grid=(1,), block=(64,), args=[out]).ok
+    assert (out == 7).all()
+
+
+def test_partial_wave_and_scalar_arguments(bench: Any) -> None:
+    """100 work-items are two waves, the second with 36 lanes; values are packed by size."""
+    text = bench.text(
+        """
+      s_load_dwordx2 s[4:5], s[0:1], 0x0
+      s_load_dword s6, s[0:1], 0x8
+      s_load_dword s7, s[0:1], 0xc
+      s_waitcnt lgkmcnt(0)
+      v_lshlrev_b32 v1, 2, v0
+      v_mov_b32 v2, s6
+      v_add_f32 v2, s7, v2
+      global_store_dword v1, v2, s[4:5]
+      s_endpgm""",
+        pointers=2,
+    ).replace(
+        "- {.size: 8, .offset: 8, .value_kind: global_buffer, .address_space: global}",
+        "- {.size: 4, .offset: 8, .value_kind: by_value}\n"
+        "      - {.size: 4, .offset: 12, .value_kind: by_value}",
+    )
+    code = load_code_object(bench.assemble(text, "gfx950"))
+    out = np.zeros(128, np.float32)
+    args: list[Any] = [out, np.float32(2.5), 0.25]
+    assert run_kernel(code, grid=(1,), block=(100,), args=args).ok
+    np.testing.assert_array_equal(out, [2.75] * 100 + [0] * 28)

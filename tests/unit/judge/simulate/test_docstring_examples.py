@@ -1,0 +1,20 @@
+"""The examples in docstrings are true."""
+
+from __future__ import annotations
+
+import doctest
+from types import ModuleType
+
+import pytest
+
+from pipeloom.judge.simulate import bank_conflicts, calibration, run_stream
+from pipeloom.machine import machine
+
+
+@pytest.mark.parametrize(
+    "module", [bank_conflicts, calibration, machine, run_stream], ids=lambda m: m.__name__
+)
+def test_examples(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

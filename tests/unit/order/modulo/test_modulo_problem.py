@@ -1,0 +1,109 @@
+"""The problem as data: three written forms, one meaning, stable bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
+from pipeloom.order.modulo.bounds import critical_recurrence, res_mii
+from pipeloom.order.modulo.generate import Shape, random_problem
+
+HLS = {
+    "name": "hls",
+    "resources": [
+        {"name": "mem", "latency": 2, "limit": 1},
+        {"name": "add", "latency": 1, "limit": None},
+    ],
+    "nodes": [0, 1, 0],
+    "edges": [[0, 1, 0, 0], [1, 2, 1, 0], [2, 0, 0, 1]],
+    "reference": None,
+}
+
+
+def gpu(res_mii: int) -> dict[str, object]:
+    def node(op: str, unit: str, latency: int, occupancy: int) -> dict[str, object]:
+        return {"op": op, "unit": unit, "latency": latency, "occupancy": occupancy}
+
+    return {
+        "name": "gpu",
+        "res_mii": res_mii,
+        "nodes": [
+            node("load", "TMA", 500, 96),
+            node("alloc", "NONE", 0, 0),
+            node("add", "CUDA", 1, 64),
+            node("cast", "CUDA", 0, 0),
+            node("mul", "CUDA", 1, 64),
+        ],
+        "edges": [[0, 1, 500, 0], [1, 2, 0, 0], [2, 3, 1, 0], [3, 4, 0, 0]],
+    }
+
+
+def test_hls_edges_wait_for_the_source_and_the_delay() -> None:
+    problem = ModuloProblem.from_record(HLS)
+    assert [op.name for op in problem.ops] == ["mem#0", "add#1", "mem#2"]
+    assert problem.edges == (Edge(0, 1, 2), Edge(1, 2, 2), Edge(2, 0, 2, 1))
+    assert problem.ops[0].uses == (Reservation("mem", 1),)
+    assert problem.ops[1].uses == ()
+
+
+def test_gpu_ops_hold_their_unit_and_none_holds_nothing() -> None:
+    problem = ModuloProblem.from_record(gpu(128))
+    assert problem.units == (Unit("TMA", 1), Unit("CUDA", 1))
+    assert [op.uses for op in problem.ops] == [
+        (Reservation("TMA", 96),),
+        (),
+        (Reservation("CUDA", 64),),
+        (),
+        (Reservation("CUDA", 64),),
+    ]
+    assert problem.ops[0].load
+
+
+def test_gpu_record_whose_bound_counts_idle_ops_gets_them_for_one_cycle() -> None:
+    problem = ModuloProblem.from_record(gpu(129))
+    assert problem.ops[3].uses == (Reservation("CUDA", 1),)
+    assert res_mii(problem) == 129
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_json_round_trip_gives_an_equal_problem_and_equal_bytes(seed: int) -> None:
+    problem = random_problem(seed, Shape(ops=7, lifetimes=True))
+    text = problem.to_json()
+    again = ModuloProblem.from_json(text)
+    assert again == problem
+    assert again.to_json() == text
+    assert ModuloProblem.from_dict(json.loads(text)) == problem
+
+
+def test_our_form_has_short_defaults_and_accepts_op_numbers() -> None:
+    problem = ModuloProblem.from_record(
+        {
+            "ops": [{"name": "a", "latency": 3, "uses": [{"unit": "u"}]}, {"name": "b"}],
+            "units": [{"name": "u"}],
+            "edges": [{"from": 0, "to": "b"}, {"from": "b", "to": 0, "latency": 1, "distance": 2}],
+        }
+    )
+    assert problem.name == "loop"
+    assert problem.edges == (Edge(0, 1, 3), Edge(1, 0, 1, 2))
+    assert problem.ops[0] == Op("a", 3, (Reservation("u", 1, 0),))
+
+
+def test_with_budget_keeps_what_is_not_given() -> None:
+    problem = random_problem(1, Shape(lifetimes=True)).with_budget(registers=9, stages=2)
+    changed = problem.with_budget(stages=3)
+    assert (changed.budget.registers, changed.budget.stages) == (9, 3)
+
+
+def test_the_critical_recurrence_is_the_cycle_with_the_worst_ratio() -> None:
+    problem = ModuloProblem(
+        "loops",
+        (),
+        (Op("a"), Op("b"), Op("c")),
+        (Edge(0, 1, 4), Edge(1, 0, 3, 2), Edge(1, 2, 1), Edge(2, 1, 4, 1), Edge(0, 0, 2, 1)),
+    )
+    loop = critical_recurrence(problem)
+    assert loop is not None
+    assert (loop.ii, loop.latency, loop.distance, set(loop.ops)) == (5, 5, 1, {1, 2})
+    assert [problem.edges[i].src for i in loop.edges] == list(loop.ops)

@@ -1,0 +1,188 @@
+"""How a solve behaves: objectives, stopping, progress, determinism, and the page's example."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeloom.errors import OrderError
+from pipeloom.order.modulo import (
+    ALL_OBJECTIVES,
+    Edge,
+    ModuloProblem,
+    Objective,
+    Progress,
+    check_modulo,
+    explain_ii,
+    render_table,
+    solve_modulo,
+)
+from pipeloom.order.modulo.generate import Shape, random_problem
+
+PAGE = Path(__file__).parents[4] / "docs" / "modulo-solver.md"
+HARD = Shape(ops=40, units=2, longest_hold=5, longest_latency=9, edges_per_op=1.8, carried=0.5)
+
+
+ABOVE_ITS_BOUND = (
+    20,
+    Shape(ops=12, second_use=0.9, longest_hold=5, longest_latency=9, carried=0.5),
+)
+"""Its II is 28, ResMII 27; quick search first finds 40, so that the search goes on from there."""
+
+
+def page_problem() -> ModuloProblem:
+    text = PAGE.read_text(encoding="utf-8")
+    return ModuloProblem.from_json(text.split("```json\n")[1].split("```")[0])
+
+
+def test_the_page_shows_what_its_problem_gives() -> None:
+    problem = page_problem()
+    result = solve_modulo(problem)
+    assert (result.ii, result.proved, result.stages, result.buffers) == (4, True, 3, (("tile", 2),))
+    assert str(explain_ii(problem, 3)) in PAGE.read_text(encoding="utf-8")
+
+
+def test_each_objective_is_no_worse_than_without_and_keeps_the_ii() -> None:
+    for seed in range(12):
+        problem = random_problem(seed, Shape(ops=9))
+        plain = solve_modulo(problem)
+        for objective in ALL_OBJECTIVES:
+            better = solve_modulo(problem, objectives=[objective])
+            assert better.ii == plain.ii
+            assert not check_modulo(problem, better.ii, better.starts)
+            for value in better.objectives:
+                assert value.proved
+        least = solve_modulo(problem, objectives=[Objective.STAGES])
+        assert least.stages <= plain.stages
+
+
+def test_a_later_objective_never_spoils_an_earlier_one() -> None:
+    for seed in range(8):
+        problem = random_problem(seed, Shape(ops=8))
+        first = solve_modulo(problem, objectives=[Objective.STAGES])
+        both = solve_modulo(problem, objectives=[Objective.STAGES, Objective.EARLY_LOADS])
+        assert both.stages == first.stages
+
+
+def test_a_stage_budget_that_leaves_no_overlap_costs_ii() -> None:
+    problem = page_problem()
+    one = solve_modulo(problem.with_budget(stages=1))
+    assert one.stages == 1
+    assert one.proved
+    assert one.ii > solve_modulo(problem).ii
+    assert explain_ii(problem.with_budget(stages=1), one.ii - 1) is not None
+
+
+def test_max_ii_below_the_smallest_is_refused() -> None:
+    with pytest.raises(OrderError, match="no schedule with II up to 3"):
+        solve_modulo(page_problem(), max_ii=3)
+
+
+def test_a_spent_clock_still_gives_a_checked_schedule_with_its_bound() -> None:
+    problem = random_problem(5, HARD)
+    result = solve_modulo(problem, time_limit=1e-6)
+    assert not check_modulo(problem, result.ii, result.starts)
+    assert 1 <= result.lower_bound <= result.ii
+    assert result.proved == (result.lower_bound == result.ii)
+    if not result.proved:
+        assert result.certificate.stopped == "time limit"
+
+
+def test_a_work_limit_ends_the_search_at_the_same_place_every_time() -> None:
+    problem = random_problem(*ABOVE_ITS_BOUND)
+    first, second = (solve_modulo(problem, work_limit=1e-4) for _ in range(2))
+    assert first == second
+    assert first.certificate.stopped == "work limit"
+    assert first.lower_bound < 28 <= first.ii
+    assert solve_modulo(problem, work_limit=100.0) == solve_modulo(problem)
+
+
+def test_ctrl_c_keeps_the_best_schedule() -> None:
+    problem = random_problem(*ABOVE_ITS_BOUND)
+    calls = 0
+
+    def press(progress: Progress) -> None:
+        nonlocal calls
+        if progress.best is not None:
+            calls += 1
+            raise KeyboardInterrupt
+
+    result = solve_modulo(problem, progress=press)
+    assert calls == 1
+    assert result.ii > 28
+    assert not check_modulo(problem, result.ii, result.starts)
+    assert not result.proved
+    assert result.certificate.stopped == "interrupted"
+
+
+def test_progress_tells_bound_and_best_in_order() -> None:
+    seen: list[Progress] = []
+    result = solve_modulo(random_problem(*ABOVE_ITS_BOUND), progress=seen.append)
+    assert seen
+    bounds = [p.lower_bound for p in seen]
+    assert bounds == sorted(bounds)
+    assert result.ii == 28 > max(result.res_mii, result.rec_mii)
+    bests = [p.best for p in seen if p.best is not None]
+    assert bests == sorted(bests, reverse=True)
+    assert all(p.lower_bound <= result.ii for p in seen)
+    assert [p.seconds for p in seen] == sorted(p.seconds for p in seen)
+
+
+def test_the_order_of_ops_does_not_change_the_ii() -> None:
+    for seed in range(15):
+        problem = random_problem(seed, Shape(ops=10, carried=0.3))
+        order = list(range(len(problem.ops)))
+        random.Random(seed).shuffle(order)
+        place = {old: new for new, old in enumerate(order)}
+        shuffled = replace(
+            problem,
+            ops=tuple(problem.ops[old] for old in order),
+            edges=tuple(
+                Edge(place[e.src], place[e.dst], e.latency, e.distance) for e in problem.edges
+            ),
+        )
+        assert solve_modulo(shuffled).ii == solve_modulo(problem).ii
+
+
+def test_workers_do_not_change_ii_or_proof() -> None:
+    for seed in (3, 11):
+        problem = random_problem(seed, Shape(ops=14, longest_hold=4, carried=0.4))
+        one, two = solve_modulo(problem), solve_modulo(problem, workers=2)
+        assert (one.ii, one.proved, one.lower_bound) == (two.ii, two.proved, two.lower_bound)
+
+
+_SCRIPT = """
+from pipeloom.order.modulo import ALL_OBJECTIVES, solve_modulo
+from pipeloom.order.modulo.generate import Shape, random_problem
+for seed in range(6):
+    problem = random_problem(seed, Shape(ops=10, carried=0.4))
+    print(solve_modulo(problem, objectives=ALL_OBJECTIVES))
+"""
+
+
+def test_hash_seeds_do_not_change_a_byte() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(outputs) == 1
+
+
+def test_the_rendered_table_has_every_op_on_its_unit() -> None:
+    problem = page_problem()
+    result = solve_modulo(problem)
+    head, *rows = render_table(result)
+    assert head == ["slots", "mem", "mfma"]
+    cells = [[label.split("@")[0] for label in row[1:]] for row in rows]
+    assert cells == [["load", "mma"], ["", "mma"]]

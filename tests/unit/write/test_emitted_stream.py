@@ -1,0 +1,233 @@
+"""Emitted kernels on the machine model: the right lines, the right counts, the cycles they cost."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeloom import ConfigError, build_schedule
+from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.judge.emulate import decode_kernel
+from pipeloom.judge.simulate import Instruction, Kind, simulate
+from pipeloom.judge.simulate.schedule import schedule_programs
+from pipeloom.lift import emitted_programs, simulate_emitted, walk_wave
+from pipeloom.lift.lowering import lower_line
+from pipeloom.lift.walk import Executed
+from pipeloom.machine.chips import machine_for
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import kernel_for
+from pipeloom.sync import synchronize
+from pipeloom.write import EmitError, EmittedKernel, emit_kernel
+from pipeloom.write.code import Code
+from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr
+
+PAGE = Path(__file__).parents[3] / "docs" / "performance-model.md"
+GFX950 = machine_for("gfx950")
+BF16 = (256, 256, 64, 16, 32)
+FP8 = (256, 256, 128, 16, 128)
+SMALL = {
+    "ping_pong": (128, 128, 64, 16, 32),
+    "four_wave": (64, 64, 64, 16, 32),
+    "single_buffer": (64, 64, 64, 16, 32),
+}
+OF_THE_SCHEDULE = (
+    Kind.MFMA,
+    Kind.LDS_READ,
+    Kind.LDS_WRITE,
+    Kind.GLOBAL_TO_LDS,
+    Kind.GLOBAL_TO_VGPR,
+    Kind.WAIT,
+    Kind.BARRIER,
+    Kind.SET_PRIO,
+    Kind.BRANCH,
+)
+
+
+def _counts(instructions: tuple[Instruction, ...]) -> dict[Kind, int]:
+    issued = Counter(i.kind for i in instructions)
+    return {kind: issued[kind] for kind in OF_THE_SCHEDULE}
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
+@pytest.mark.parametrize(("dtype", "shape"), [("bf16", BF16), ("fp8", FP8)])
+def test_the_loop_issues_what_the_schedule_lowers_to(
+    proved: Callable[..., CompiledSchedule], name: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    compiled = proved(name, dtype, shape)
+    programs, trips = emitted_programs(emit_kernel(compiled, dtype=dtype), GFX950, 32)
+    lowered = schedule_programs(compiled, GFX950, kernel_for(compiled))
+    assert trips == 15
+    for real, model in zip(programs, lowered, strict=True):
+        assert (real.simd, real.group) == (model.simd, model.group)
+        assert _counts(real.loop) == _counts(model.loop)
+        sync = [i.kind for i in real.prologue if i.kind is Kind.BARRIER]
+        assert sync == [i.kind for i in model.prologue if i.kind is Kind.BARRIER]
+        mfmas = [i.matrix_op for i in real.loop if i.kind is Kind.MFMA]
+        assert mfmas == [i.matrix_op for i in model.loop if i.kind is Kind.MFMA]
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
+def test_the_real_stream_costs_a_little_more_than_the_schedule(
+    proved: Callable[..., CompiledSchedule], name: str
+) -> None:
+    """The wait states and the tile offsets that the schedule does not know; docs state both."""
+    compiled = proved(name, "bf16", BF16)
+    real = simulate_emitted(emit_kernel(compiled)).steady_cycles_per_iteration
+    model = simulate(compiled).steady_cycles_per_iteration
+    assert model <= real <= 1.03 * model
+    assert f"| {name} | {model:.0f} | {real:.0f} |" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("target", "mma_k"), [("gfx950", 32), ("gfx942", 16)])
+def test_the_single_buffer_agrees_to_the_cycle(target: str, mma_k: int) -> None:
+    """Its loop has no wait states and one scalar add, which the lowering knows."""
+    geometry = {"BK": 64, "MMA_K": mma_k, "elem_bytes": 2}
+    compiled = synchronize(build_schedule({"schedule": "single_buffer", "geometry": geometry}))
+    machine = machine_for(target)
+    emitted = emit_kernel(compiled, target=target)
+    programs, trips = emitted_programs(emitted, machine, 32)
+    lowered = schedule_programs(compiled, machine, kernel_for(compiled))
+    assert trips == 30
+    assert [_counts(p.loop) for p in programs] == [_counts(p.loop) for p in lowered]
+    real = simulate_emitted(emitted).steady_cycles_per_iteration
+    assert real == pytest.approx(simulate(compiled, machine).steady_cycles_per_iteration)
+    if target == "gfx950":
+        assert f"takes {real:.0f} cycles either way" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("k_tiles", [2, 4, 8])
+def test_the_walk_is_the_emulators(
+    built: Callable[..., Launchable], name: str, k_tiles: int
+) -> None:
+    """The emulator runs the assembled code; both execute equally many instructions."""
+    ready = built(name, "bf16", SMALL[name])
+    emitted = ready.emitted
+    bm, bn, bk = SMALL[name][:3]
+    ran = run_gemm(emitted, ready, M=bm, N=bn, K=k_tiles * bk, spare_columns=0)
+    programs, trips = emitted_programs(emitted, GFX950, k_tiles)
+    walked = sum(len(p.prologue) + trips * len(p.loop) + len(p.epilogue) for p in programs)
+    assert ran.ok
+    # What the assembler puts before the loop to align it, each wave runs once if it enters.
+    padding = sum(i.pc not in ready.line_map for i in decode_kernel(ready.kernel.code))
+    once = emitted.waves * (1 + (padding if trips else 0))
+    assert walked + once == ran.executed, "all but the s_endpgm of each wave, and the padding"
+
+
+def test_every_wave_stores_its_share_of_the_tile(built: Callable[..., Launchable]) -> None:
+    emitted = built("ping_pong", "bf16", SMALL["ping_pong"]).emitted
+    trace = simulate_emitted(emitted, k_tiles=4)
+    stores = [
+        instruction
+        for program in trace.programs
+        for instruction in program.epilogue
+        if instruction.kind is Kind.GLOBAL_STORE
+    ]
+    assert sum(store.bytes for store in stores) == 128 * 128 * 2
+
+
+def test_instructions_lead_back_to_schedule_entries(
+    proved: Callable[..., CompiledSchedule],
+) -> None:
+    compiled = proved("ping_pong", "bf16", BF16)
+    programs, _ = emitted_programs(emit_kernel(compiled), GFX950, 4)
+    for real in programs[0].loop:
+        if real.kind is Kind.BARRIER:
+            assert real.entry is not None
+            assert compiled.kernel[real.entry].op.is_framework
+    served = {i.entry for i in programs[0].loop if i.kind is Kind.MFMA}
+    assert served == {slot for slot, e in enumerate(compiled.kernel) if e.op.role.name == "COMPUTE"}
+
+
+def test_the_same_kernel_gives_the_same_trace(built: Callable[..., Launchable]) -> None:
+    emitted = built("four_wave", "bf16", SMALL["four_wave"]).emitted
+    first, second = (simulate_emitted(emitted, k_tiles=6, jitter=0.4, seed=2) for _ in range(2))
+    assert first.events == second.events
+
+
+def test_k_tiles_that_the_kernel_cannot_sum_are_refused(built: Callable[..., Launchable]) -> None:
+    emitted = built("four_wave", "bf16", SMALL["four_wave"]).emitted
+    with pytest.raises(EmitError, match="K is 192, but the schedule starts with 128"):
+        simulate_emitted(emitted, k_tiles=3)
+
+
+def _row_sum() -> EmittedKernel:
+    path = Path(__file__).parents[3] / "examples" / "own_kernel.py"
+    spec = importlib.util.spec_from_file_location("own_kernel_for_stream", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    kernel = example.RowSumKernel()
+    compiled = synchronize(example.row_sum_schedule(), kernel)
+    return emit_kernel(compiled, kernel=kernel, emitter=example.RowSumEmitter)
+
+
+def test_a_kernel_of_ones_own_runs_with_its_arguments() -> None:
+    emitted = _row_sum()
+    trace = simulate_emitted(emitted, arguments=dict.fromkeys(range(0, 16, 4), 0) | {16: 8})
+    assert trace.iterations == 3, "8 rows: two in the prologue, two per trip"
+    with pytest.raises(ConfigError, match="has no tile shape, so its arguments are not known"):
+        simulate_emitted(emitted)
+    with pytest.raises(ConfigError, match=r"'s_cbranch_scc1 .*' depends on a value") as caught:
+        simulate_emitted(emitted, arguments={})
+    assert caught.value.hint == "pass the kernel's arguments, as 32-bit words by byte offset"
+
+
+def test_a_branch_follows_the_wave_number() -> None:
+    code = Code()
+    code("v_lshrrev_b32", vgpr(1), 6, vgpr(0))
+    code("v_readfirstlane_b32", sgpr(4), vgpr(1))
+    code("s_bfe_u32", sgpr(5), sgpr(4), 1 | 1 << 16)
+    code("s_cmp_eq_u32", sgpr(5), 1)
+    code("s_cbranch_scc0", "past")
+    code("s_barrier")
+    code.label("past")
+    code("s_endpgm")
+    barriers = [
+        sum(step.instruction.opcode.name == "s_barrier" for step in path.prologue)
+        for path in (walk_wave(code.lines, wave, {}) for wave in range(8))
+    ]
+    assert barriers == [0, 0, 1, 1, 0, 0, 1, 1]
+
+
+def test_a_kernel_with_two_loops_is_refused() -> None:
+    code = Code()
+    for name in ("first", "second"):
+        code.label(name)
+        code("s_cmp_lt_i32", 1, 0)
+        code("s_cbranch_scc1", name)
+    with pytest.raises(ConfigError, match="the kernel has 2 loops"):
+        walk_wave(code.lines, 0, {})
+
+
+def test_an_instruction_without_a_model_is_refused() -> None:
+    atomic = Opcode("buffer_atomic_add", Unit.VMEM, ("v1", "v1", "s4", "si1"))
+    line = instruction(atomic, vgpr(0), vgpr(1), sgpr(4, 4), 0)
+    with pytest.raises(ConfigError, match="does not model 'buffer_atomic_add"):
+        lower_line(Executed(0, line), GFX950)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "name", "taken"),
+    [
+        (-1, 1, "s_cmp_lt_i32", True),
+        (-1, 1, "s_cmp_lt_u32", False),
+        (3, 3, "s_cmp_ge_u32", True),
+        (3, 4, "s_cmp_lg_u32", True),
+    ],
+)
+def test_compares_know_signs(left: int, right: int, name: str, taken: bool) -> None:
+    code = Code()
+    code("s_mov_b32", sgpr(8), left)
+    code(name, sgpr(8), right)
+    code("s_cbranch_scc1", "end")
+    code("s_barrier")
+    code.label("end")
+    path = walk_wave(code.lines, 0, {})
+    assert path.prologue[2].jumped is taken
+    assert len(path.prologue) == (3 if taken else 4)

@@ -1,0 +1,162 @@
+"""The pages of evidence: nothing failed, enough was run, and a run that stops loses no row."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pipeloom.cli.main import main
+from pipeloom.drive.trial import Launchable
+from pipeloom.write import assemble
+
+ROOT = Path(__file__).parents[3]
+HEADER = ("kernel", "tile", "runs", "failed")
+
+
+def benchmark(name: str) -> ModuleType:
+    """A module of benchmarks/, which is no installed package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    return benchmark("evidence_page")
+
+
+def rows_under(page: str, header_start: str) -> list[dict[str, str]]:
+    """The rows of the tables whose header starts so."""
+    found: list[dict[str, str]] = []
+    header: list[str] = []
+    for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
+        if line.startswith(header_start):
+            header = line[2:-2].split(" | ")
+        elif not line.startswith("| "):
+            header = []
+        elif header and not line.startswith("| ---"):
+            found.append(dict(zip(header, line[2:-2].split(" | "), strict=True)))
+    return found
+
+
+def test_rows_survive(pages: ModuleType, tmp_path: Path) -> None:
+    """Rows of another kernel stay, in the order of the kernels and not of the runs."""
+    page = tmp_path / "page.md"
+    first = pages.Table(HEADER, 2)
+    first.put(("b", "64x64"), [("80", "0")])
+    pages.write_page(page, lambda: "\n".join(["# Title", "", *first.lines(), "", "More."]))
+    again = pages.Table(HEADER, 2)
+    again.read(page)
+    assert again.rows == first.rows
+    again.put(("a", "64x64"), [("80", "1")])
+    again.put(("b", "64x64"), [("160", "2")])
+    again.put(("c", "gone"), [("80", "3")])
+    again.arrange([("a", "64x64"), ("b", "64x64")])
+    assert again.rows == [("a", "64x64", "80", "1"), ("b", "64x64", "160", "2")]
+    assert (again.total("runs"), again.total("failed")) == (240, 3)
+    other = pages.Table(("kernel", "why"), 1)
+    other.read(page)
+    assert other.rows == []
+    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]
+
+
+def test_text_cannot_break_a_table(pages: ModuleType) -> None:
+    assert pages.cell("a | b\n\nhint:  c") == "a / b hint: c"
+
+
+SHIPPED = [
+    ("ping_pong", "gfx950"),
+    ("four_wave", "gfx950"),
+    ("single_buffer", "gfx942"),
+    ("single_buffer", "gfx950"),
+    ("gemm_tile", "gfx942"),
+    ("gemm_tile", "gfx950"),
+    ("gemm_tile_ping_pong", "gfx942"),
+    ("gemm_tile_ping_pong", "gfx950"),
+    ("gemm_tile_single_buffer", "gfx942"),
+    ("gemm_tile_single_buffer", "gfx950"),
+]
+"""Every emitter on every chip it is for."""
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "shape"),
+    [
+        ("ping_pong", "gfx950", (256, 256, 64, 16, 32)),
+        ("four_wave", "gfx950", (256, 256, 64, 16, 32)),
+        ("single_buffer", "gfx942", (128, 128, 64, 16, 16)),
+    ],
+)
+def test_the_evidence_is_about_what_the_command_emits(
+    name: str, target: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    written = tmp_path / "k.s"
+    main(["emit", name, "--target", target, "--dtype", "bf16", "-o", str(written)])
+    case = benchmark("emit_cases").Case(name, target, "bf16", shape)
+    assert written.read_text(encoding="utf-8") == case.emit().text
+
+
+def test_three_tiles_of_every_kernel_and_type_were_run() -> None:
+    rows = rows_under("emitted-matrix.md", "| kernel | target | types | tile, instruction |")
+    assert all(row["failed"] == "0" and row["code"] != "-" for row in rows if "failed" in row)
+    tiles: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    sides: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for row in rows:
+        if row.get("runs") == "80":
+            block, instruction = row["tile, instruction"].split(", ")
+            key = row["kernel"], row["target"], row["types"].split(" to ")[0]
+            tiles[key].add(block)
+            sides[key].add(instruction.split("x")[0])
+    for kernel, target in SHIPPED:
+        for dtype in ("bf16", "fp16", "fp8"):
+            assert len(tiles[kernel, target, dtype]) >= 3, (kernel, target, dtype)
+            assert sides[kernel, target, dtype] == {"16", "32"}, (kernel, target, dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "dtype", "shape"),
+    [
+        ("ping_pong", "gfx950", "fp16", (128, 128, 64, 16, 32)),
+        ("four_wave", "gfx950", "fp8", (128, 128, 128, 16, 128)),
+        ("single_buffer", "gfx942", "bf16", (64, 64, 64, 16, 16)),
+        ("gemm_tile_single_buffer", "gfx950", "bf16", (64, 64, 64, 16, 32)),
+    ],
+)
+def test_the_rows_are_of_today_s_machine_code(
+    name: str, target: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    case = benchmark("emit_cases").Case(name, target, dtype, shape)
+    emitted = case.emit()
+    code = Launchable.load(emitted, assemble(emitted)).kernel.code
+    rows = rows_under("emitted-matrix.md", "| kernel | target | types | tile, instruction |")
+    (row,) = (
+        row
+        for row in rows
+        if row.get("runs") == "80"
+        and (row["kernel"], row["target"], row["types"], row["tile, instruction"]) == case.cells
+    )
+    assert hashlib.sha256(code).hexdigest().startswith(row["code"]), (
+        "the emitter has changed: run python -m benchmarks.emit_evidence matrix and mutants"
+    )
+
+
+def test_weakenings_are_noticed_or_explained() -> None:
+    counts = rows_under("emitted-mutants.md", "| kernel | target | types | tile, instruction | w")
+    assert {(row["kernel"], row["target"]) for row in counts} >= set(SHIPPED)
+    for row in counts:
+        noticed = int(row["noticed"].split()[0])
+        assert noticed >= 0.95 * int(row["unsafe"]), row
+    missed = rows_under("emitted-mutants.md", "| kernel | target | types | tile, instruction | n")
+    assert len(missed) == sum(int(r["unsafe"]) - int(r["noticed"].split()[0]) for r in counts)
+    for row in missed:
+        assert row["why"].startswith("no byte in common: "), row
