@@ -1,0 +1,251 @@
+"""Element types: one record per type, from which rounding, encoding and sizes follow.
+
+A type is a sign, exponent and mantissa field, so a type that no vendor ships yet is a value of your
+own, not a change here:
+
+    e3m0 = DType("fp4_e3m0", exponent=3, mantissa=0, bias=3)
+    e3m0.bits, e3m0.largest            # 4, 16.0
+    e3m0.round(np.array([0.3, 5.0]))   # the nearest values it can hold: 0.25, 4.0
+
+A ``BlockScale`` makes a type of blocks: so many consecutive elements share one power of two. Arrays
+of values are float32 (float64 for ``f64``) throughout; ``encode`` gives the bit patterns.
+
+Sources: OCP 8-bit Floating Point Specification 1.0 (e4m3, e5m2), OCP Microscaling Formats 1.0
+(e2m1, e3m2, block scales of 32 elements, E8M0), CDNA3 ISA (FNUZ: bias one higher, no infinities,
+one NaN in place of -0), IEEE 754.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipeloom.checks import check_int, nearest
+from pipeloom.errors import ConfigError
+
+Values = NDArray[np.floating]
+Codes = NDArray[np.unsignedinteger]
+
+TABLE_BITS = 16
+"""Types up to this width round through a table of all their values."""
+
+
+class Specials(Enum):
+    """What the largest codes mean, and with it where an overflow goes."""
+
+    IEEE = "ieee"  # the top exponent holds infinities and NaNs; overflow gives infinity
+    LAST_NAN = "last_nan"  # one code, all ones, is NaN; overflow saturates
+    FNUZ = "fnuz"  # negative zero is the only NaN; overflow saturates
+    NONE = "none"  # every code is a number; overflow saturates
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScale:
+    """``size`` consecutive elements share a power of two with an ``exponent``-bit code (E8M0)."""
+
+    size: int = 32
+    exponent: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A floating-point type, or (with no exponent) a signed integer of ``mantissa`` + 1 bits."""
+
+    name: str
+    exponent: int
+    mantissa: int
+    bias: int = 0
+    specials: Specials = Specials.NONE
+    scale: BlockScale | None = None
+
+    def __post_init__(self) -> None:
+        check_int("DType", "exponent", self.exponent, 0, 11)
+        check_int("DType", "mantissa", self.mantissa, 0, 52)
+        if not self.name or self.bits < 1:
+            raise ConfigError(
+                f"DType {self.name!r} has no bits or no name",
+                hint="give a name and at least one exponent or mantissa bit",
+                field="DType.name",
+            )
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element, without its share of a block scale; a bool has one."""
+        return 1 if self.is_bool else 1 + self.exponent + self.mantissa
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it holds truth values."""
+        return self.exponent == 0 and self.mantissa == 0
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.exponent == 0 and self.mantissa > 0
+
+    @property
+    def largest(self) -> float:
+        """The largest finite value."""
+        if self.exponent == 0:
+            return float(2**self.mantissa - 1) if self.mantissa else 1.0
+        top = (1 << self.exponent) - 1 - self.bias
+        if self.specials is Specials.IEEE:
+            return (2 - 2.0**-self.mantissa) * 2.0 ** (top - 1)
+        last = 2 - 2.0**-self.mantissa
+        if self.specials is Specials.LAST_NAN:
+            if self.mantissa == 0:
+                return 2.0 ** (top - 1)
+            last = 2 - 2.0 ** (1 - self.mantissa)
+        return float(last * 2.0**top)
+
+    def bytes(self, elements: int) -> int:
+        """Bytes of ``elements`` packed elements, block scales left out; whole bytes only."""
+        total = elements * self.bits
+        if total % 8:
+            raise ConfigError(
+                f"{elements} elements of {self.name} are {total} bits, not whole bytes",
+                hint=f"use a multiple of {8 // np.gcd(8, self.bits)} elements",
+                field="DType",
+            )
+        return total // 8
+
+    def round(self, values: ArrayLike) -> Values:
+        """The nearest values of the type, ties to even; blocks run along the last axis."""
+        array = np.asarray(values, np.float64 if self.mantissa > 23 else np.float32)
+        if self.scale is not None:
+            scales = self.scales(array)
+            return self._round(array / scales) * scales
+        return self._round(array)
+
+    def scales(self, values: Values) -> Values:
+        """The block scale of each element: the power of two that fits the largest of its block."""
+        assert self.scale is not None
+        size = self.scale.size
+        if values.shape[-1] % size:
+            raise ConfigError(
+                f"a row of {values.shape[-1]} elements is not whole blocks of {size}",
+                hint=f"make the last dimension a multiple of {size}",
+                field="DType.scale",
+            )
+        blocks = np.abs(values.reshape(*values.shape[:-1], -1, size)).max(axis=-1)
+        with np.errstate(divide="ignore"):
+            exponent = np.floor(np.log2(blocks)) - np.floor(np.log2(self.largest))
+        exponent = np.clip(np.where(blocks > 0, exponent, 0), -127, 127)
+        return np.repeat(np.exp2(exponent), size, axis=-1).astype(values.dtype)
+
+    def _round(self, array: Values) -> Values:
+        if self.is_bool:
+            return (array != 0).astype(array.dtype)
+        if self.is_integer:
+            return np.clip(np.rint(array), -self.largest - 1, self.largest)
+        if self.bits > TABLE_BITS:
+            with np.errstate(over="ignore"):
+                return array.astype(np.float64 if self.bits > 32 else np.float32)
+        return _decode_table(self)[self.encode(array)].astype(array.dtype)
+
+    def encode(self, values: ArrayLike) -> Codes:
+        """The bit patterns of the nearest values; needs at most 16 bits, and no block scale."""
+        if self.bits > TABLE_BITS or self.exponent == 0:
+            raise ConfigError(
+                f"{self.name} has no code table", hint="use NumPy's own type", field="DType"
+            )
+        array = np.asarray(values, np.float64)
+        ordered = _magnitudes(self)
+        size = np.abs(array)
+        high = np.clip(np.searchsorted(ordered, size), 1, len(ordered) - 1)
+        below, above = size - ordered[high - 1], ordered[high] - size
+        # Neighbouring magnitudes have neighbouring codes, so the even code is the even mantissa.
+        up = (above < below) | ((above == below) & (high % 2 == 0))
+        code = np.where(up, high, high - 1)
+        sign = np.signbit(array)
+        if self.specials is Specials.FNUZ:
+            sign = sign & (code > 0)
+        code = np.where(np.isnan(array), self._nan_code(), code)
+        return (code + (sign.astype(np.uint32) << (self.bits - 1))).astype(np.uint16)
+
+    def decode(self, codes: Codes) -> Values:
+        """The values of bit patterns."""
+        return _decode_table(self)[codes]
+
+    def _nan_code(self) -> int:
+        """A NaN of positive sign; the largest code where the type has none."""
+        if self.specials is Specials.IEEE:
+            return (((1 << self.exponent) - 1) << self.mantissa) | (1 << max(self.mantissa - 1, 0))
+        if self.specials is Specials.FNUZ:
+            return 1 << (self.bits - 1)
+        return (1 << (self.bits - 1)) - 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@lru_cache(maxsize=64)
+def _decode_table(dtype: DType) -> Values:
+    """The value of every code."""
+    codes = np.arange(1 << dtype.bits)
+    sign = np.where(codes >> (dtype.bits - 1), -1.0, 1.0)
+    exponent = (codes >> dtype.mantissa) & ((1 << dtype.exponent) - 1)
+    mantissa = (codes & ((1 << dtype.mantissa) - 1)) / (1 << dtype.mantissa)
+    normal = (1 + mantissa) * np.exp2(exponent - float(dtype.bias))
+    table = sign * np.where(exponent == 0, mantissa * np.exp2(1.0 - dtype.bias), normal)
+    magnitude = codes & ((1 << (dtype.bits - 1)) - 1)
+    if dtype.specials is Specials.IEEE:
+        top = exponent == (1 << dtype.exponent) - 1
+        table = np.where(top, np.where(mantissa > 0, np.nan, sign * np.inf), table)
+    elif dtype.specials is Specials.LAST_NAN:
+        table = np.where(magnitude == (1 << (dtype.bits - 1)) - 1, np.nan, table)
+    elif dtype.specials is Specials.FNUZ:
+        table = np.where(codes == 1 << (dtype.bits - 1), np.nan, table)
+    return table.astype(np.float32)
+
+
+@lru_cache(maxsize=64)
+def _magnitudes(dtype: DType) -> NDArray[np.float64]:
+    """The values of the positive codes in order; infinity where an overflow gives it."""
+    table = _decode_table(dtype)[: 1 << (dtype.bits - 1)].astype(np.float64)
+    if dtype.specials is not Specials.IEEE:
+        return table[~np.isnan(table)]
+    finite = table[np.isfinite(table)]
+    # IEEE rounds to infinity from half a unit past the largest value on.
+    beyond = finite[-1] + (finite[-1] - finite[-2])
+    return np.append(finite, beyond)
+
+
+F64 = DType("f64", 11, 52, 1023, Specials.IEEE)
+F32 = DType("f32", 8, 23, 127, Specials.IEEE)
+BF16 = DType("bf16", 8, 7, 127, Specials.IEEE)
+FP16 = DType("fp16", 5, 10, 15, Specials.IEEE)
+FP8 = DType("fp8", 4, 3, 7, Specials.LAST_NAN)
+BF8 = DType("bf8", 5, 2, 15, Specials.IEEE)
+FP8_FNUZ = DType("fp8_fnuz", 4, 3, 8, Specials.FNUZ)
+BF8_FNUZ = DType("bf8_fnuz", 5, 2, 16, Specials.FNUZ)
+FP6 = DType("fp6", 3, 2, 3)
+FP4 = DType("fp4", 2, 1, 1)
+MXFP8 = DType("mxfp8", 4, 3, 7, Specials.LAST_NAN, BlockScale())
+MXFP6 = DType("mxfp6", 3, 2, 3, Specials.NONE, BlockScale())
+MXFP4 = DType("mxfp4", 2, 1, 1, Specials.NONE, BlockScale())
+I8 = DType("i8", 0, 7)
+I32 = DType("i32", 0, 31)
+BOOL = DType("bool", 0, 0)
+
+DTYPES: tuple[DType, ...] = (
+    F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4, I8, I32, BOOL,
+)  # fmt: skip
+
+
+def dtype_for(name: str | DType) -> DType:
+    """The shipped type called ``name``; a ``DType`` is itself."""
+    if isinstance(name, DType):
+        return name
+    for dtype in DTYPES:
+        if dtype.name == name:
+            return dtype
+    raise ConfigError(
+        f"unknown element type {name!r}",
+        hint=nearest(str(name), [d.name for d in DTYPES]),
+        field="dtype",
+    )

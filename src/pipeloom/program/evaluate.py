@@ -1,0 +1,231 @@
+"""The meaning in numbers: what the declaration computes, in NumPy, for any trip count.
+
+This is the yardstick of every judge: the executor, the emulator's runs and the tests compare with
+it. Values are rounded to their type wherever they have one; sums are NumPy's, so a kernel that adds
+in another order agrees to rounding, and exactly where sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeloom.errors import ConfigError
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
+
+Array = NDArray[Any]
+
+
+def evaluate(
+    meaning: Meaning,
+    arrays: Mapping[str, Array],
+    scalars: Mapping[str, float] | None = None,
+    ops: Vocabulary = VOCABULARY,
+) -> dict[str, Array]:
+    """The outputs for whole arrays: every block of the grid, as many iterations as they take.
+
+    An input array has the dimensions of its tile; sizes need not be multiples of the tile: what lies
+    outside reads as zero, and is not stored. Dimensions of one name must agree in size.
+    """
+    sizes = array_sizes(meaning, arrays)
+    trips = -(-sizes[meaning.over] // _step(meaning)) if meaning.over in sizes else 0
+    outputs = {
+        node.name: np.zeros([sizes[d] for d in node.type.dims], np.float32)
+        for node in meaning.outputs
+    }
+    for block in blocks(meaning, sizes):
+        tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
+        for name, value in evaluate_block(meaning, tiles, trips, scalars, ops).items():
+            place = block_slices(meaning, meaning[name], block, 0)
+            part = outputs[name][place]
+            part[...] = value[tuple(slice(0, size) for size in part.shape)]
+    return outputs
+
+
+def evaluate_block(
+    meaning: Meaning,
+    tiles: Mapping[str, Sequence[Array]],
+    trips: int,
+    scalars: Mapping[str, float] | None = None,
+    ops: Vocabulary = VOCABULARY,
+) -> dict[str, Array]:
+    """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT)."""
+    run = _Run(meaning, tiles, scalars or {}, ops)
+    run.region(Region.BEFORE, 0)
+    for iteration in range(trips):
+        run.region(Region.LOOP, iteration)
+    run.finish()
+    return {node.name: run.values[node.name] for node in meaning.outputs}
+
+
+class _Run:
+    """The values of one workgroup, iteration after iteration."""
+
+    def __init__(
+        self,
+        meaning: Meaning,
+        tiles: Mapping[str, Sequence[Array]],
+        scalars: Mapping[str, float],
+        ops: Vocabulary,
+    ) -> None:
+        self._meaning = meaning
+        self._tiles = tiles
+        self._scalars = scalars
+        self._ops = ops
+        self.values: dict[str, Array] = {
+            node.name: np.full(node.type.shape, node.start, np.float32)
+            for node in meaning.nodes
+            if node.kind is NodeKind.CARRY
+        }
+
+    def region(self, region: Region, iteration: int) -> None:
+        """All nodes of a region, in order; then the carries move on."""
+        for node in self._meaning.nodes:
+            if node.region is region and node.kind is not NodeKind.CARRY:
+                self.values[node.name] = self._value(node, iteration)
+        if region is Region.LOOP:
+            carries = [n for n in self._meaning.nodes if n.kind is NodeKind.CARRY]
+            moved = {node.name: self.values[node.uses[0]] for node in carries}
+            self.values |= moved
+
+    def finish(self) -> None:
+        """What comes after the loop."""
+        self.region(Region.AFTER, 0)
+
+    def _value(self, node: Node, iteration: int) -> Array:
+        match node.kind:
+            case NodeKind.STREAM:
+                return node.type.dtype.round(self._tiles[node.name][iteration])
+            case NodeKind.RESIDENT:
+                return node.type.dtype.round(self._tiles[node.name][0])
+            case NodeKind.SCALAR:
+                return np.full(node.type.shape, self._scalar(node), np.float32)
+            case NodeKind.CONSTANT:
+                return np.full(node.type.shape, node.start, np.float32)
+            case NodeKind.OUTPUT:
+                return node.type.dtype.round(self.values[node.uses[0]])
+        value = apply_node(self._meaning, node, self.values, self._ops)
+        if node.when is not None and node.otherwise is not None:
+            taken = align(self.values[node.when], self._meaning[node.when].type.dims, node)
+            other = align(self.values[node.otherwise], self._meaning[node.otherwise].type.dims, node)
+            value = np.where(taken != 0, value, other)
+        return node.type.dtype.round(value)
+
+    def _scalar(self, node: Node) -> float:
+        if node.name not in self._scalars:
+            raise ConfigError(
+                f"{self._meaning.name} needs the scalar {node.name!r}",
+                hint=f"pass scalars={{{node.name!r}: ...}}",
+                field=node.name,
+            )
+        return float(self._scalars[node.name])
+
+
+def apply_node(
+    meaning: Meaning, node: Node, values: Mapping[str, Array], ops: Vocabulary = VOCABULARY
+) -> Array:
+    """An OP node's result from the arrays of its operands (any matching part of each).
+
+    Not rounded, and without ``when``. With ``init``, the reduced result is combined with it.
+    """
+    op = ops[node.op]
+    domain = meaning.domain(node)
+    aligned = [_aligned(values[name], meaning[name].type.dims, domain.dims) for name in node.uses]
+    over = tuple(i for i, dim in enumerate(domain.dims) if dim not in node.type.dims)
+    with np.errstate(all="ignore"):
+        result = op.apply(*aligned, over=over)
+        shape = np.broadcast_shapes(*(a.shape for a in aligned))
+        kept = tuple(size for i, size in enumerate(shape) if i not in over)
+        result = np.broadcast_to(result, kept)
+        if node.init is not None:
+            assert op.reduce is not None
+            start = _aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
+            result = op.reduce.ufunc(start, result)
+    return np.asarray(result)
+
+
+def align(value: Array, dims: Sequence[str], node: Node) -> Array:
+    """``value`` with the axes of ``node``'s result, broadcast where it lacks one."""
+    return _aligned(value, dims, node.type.dims)
+
+
+def _aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
+    order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
+    moved = value.transpose(order)
+    present = [dims[i] for i in order]
+    shape = [moved.shape[present.index(d)] if d in present else 1 for d in onto]
+    return moved.reshape(shape)
+
+
+def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The size of every dimension, from the input arrays; raises where they disagree."""
+    sizes: dict[str, int] = {}
+    for node in meaning.inputs:
+        if node.name not in arrays:
+            raise ConfigError(
+                f"{meaning.name} needs the array {node.name!r}",
+                hint=f"pass one of dimensions {node.type.dims}",
+                field=node.name,
+            )
+        shape = np.shape(arrays[node.name])
+        if len(shape) != len(node.type.dims):
+            raise ConfigError(
+                f"{node.name} has shape {shape}, but its dimensions are {node.type.dims}",
+                hint="pass an array with one axis per dimension",
+                field=node.name,
+            )
+        for dim, size in zip(node.type.dims, shape, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise ConfigError(
+                    f"{node.name} has {size} along {dim!r}, another array {sizes[dim]}",
+                    hint="arrays that share a dimension must agree on its size",
+                    field=node.name,
+                )
+    return sizes
+
+
+def blocks(meaning: Meaning, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The grid: the block number along each dimension, the last one fastest."""
+    tile = {d: s for n in meaning.outputs for d, s in n.type.sizes.items()}
+    counts = [range(-(-sizes[d] // tile[d])) for d in meaning.grid]
+    for numbers in product(*counts):
+        yield dict(zip(meaning.grid, numbers, strict=True))
+
+
+def block_slices(
+    meaning: Meaning, node: Node, block: Mapping[str, int], iteration: int
+) -> tuple[slice, ...]:
+    """Where a node's tile of a workgroup and iteration lies in its array."""
+    at = {**block, meaning.over: iteration}
+    return tuple(
+        slice(at.get(d, 0) * s, (at.get(d, 0) + 1) * s)
+        for d, s in zip(node.type.dims, node.type.shape, strict=True)
+    )
+
+
+def _tiles(
+    meaning: Meaning, node: Node, array: Array, block: Mapping[str, int], trips: int
+) -> list[Array]:
+    count = trips if node.kind is NodeKind.STREAM else 1
+    return [padded_tile(meaning, node, array, block, i) for i in range(count)]
+
+
+def padded_tile(
+    meaning: Meaning, node: Node, array: Array, block: Mapping[str, int], iteration: int
+) -> Array:
+    """A tile of ``array``, zero where it lies outside."""
+    part = array[block_slices(meaning, node, block, iteration)]
+    tile = np.zeros(node.type.shape, np.float32)
+    tile[tuple(slice(0, size) for size in part.shape)] = part
+    return tile
+
+
+def _step(meaning: Meaning) -> int:
+    """How far one iteration advances along ``over``."""
+    sizes = [n.type.sizes[meaning.over] for n in meaning.inputs if meaning.over in n.type.dims]
+    return sizes[0] if sizes else 1

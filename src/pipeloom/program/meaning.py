@@ -1,0 +1,211 @@
+"""What a kernel computes, apart from when and where: the declaration as plain data.
+
+A ``Meaning`` is a graph of ``Node``s over one loop. Each node has a value per iteration (LOOP), or
+one before it (BEFORE) or after it (AFTER). Inputs are tiles of global memory; a CARRY is the value
+that its update had one iteration ago, and its start value at first; an OUTPUT is stored.
+
+    node    kind     op       uses                  type
+    A       STREAM                                  bf16(m=256, k=64)    tile k of every iteration
+    B       STREAM                                  bf16(n=256, k=64)
+    C       CARRY             C.next                f32(m=256, n=256)    starts at 0
+    C.next  OP       matmul   A, B and, added, C    f32(m=256, n=256)
+    out     OUTPUT            C                     bf16(m=256, n=256)   AFTER: the last C
+
+The value of a node at an iteration is what a verifier follows: ``(C.next, 7)`` is one value however
+the kernel comes by it. ``evaluate`` gives the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from pipeloom.checks import nearest
+from pipeloom.errors import ConfigError, GraphError
+from pipeloom.program.tiles import TileType, merged_sizes
+
+
+class NodeKind(Enum):
+    """What gives a node its value."""
+
+    STREAM = "stream"  # a tile of global memory per iteration
+    RESIDENT = "resident"  # a tile of global memory, the same in every iteration
+    SCALAR = "scalar"  # a kernel argument
+    CONSTANT = "constant"  # a number written in the declaration
+    CARRY = "carry"  # the update's value of the iteration before
+    OP = "op"  # an op of the vocabulary
+    OUTPUT = "output"  # stored to global memory
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its value comes from outside."""
+        return self in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.SCALAR, NodeKind.CONSTANT)
+
+
+class Region(Enum):
+    """When a node has values: once before the loop, in every iteration, or once after it."""
+
+    BEFORE = 0
+    LOOP = 1
+    AFTER = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One value of the declaration.
+
+    ``uses`` are the operands by name; an OP node may have ``init``, a value to which a reducing op
+    adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``. With ``when``, a
+    condition by name, the node has its op's value where the condition holds and that of ``otherwise``
+    where it does not; the kernel may then skip the work.
+    """
+
+    name: str
+    kind: NodeKind
+    type: TileType
+    op: str = ""
+    uses: tuple[str, ...] = ()
+    init: str | None = None
+    start: float | None = None
+    region: Region = Region.LOOP
+    when: str | None = None
+    otherwise: str | None = None
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Every value it is computed from, in order: uses, then init, otherwise, when."""
+        rest = (self.init, self.otherwise, self.when)
+        return self.uses + tuple(name for name in rest if name is not None)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A loop ``over`` one dimension: its nodes, operands before users (but for carries).
+
+    The grid: every dimension of an output except ``over`` is cut into blocks of its tile, one
+    workgroup each.
+    """
+
+    name: str
+    over: str
+    nodes: tuple[Node, ...]
+    _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        table = {node.name: node for node in self.nodes}
+        object.__setattr__(self, "_by_name", table)
+        if len(table) != len(self.nodes):
+            names = [node.name for node in self.nodes]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise GraphError(
+                f"loop {self.name!r} has two values named {twice!r}",
+                hint="name each value once",
+                field=twice,
+            )
+        seen: set[str] = set()
+        for node in self.nodes:
+            self._check(node, seen)
+            seen.add(node.name)
+        if not self.outputs:
+            raise GraphError(
+                f"loop {self.name!r} stores nothing",
+                hint="end the declaration with loop.store(name, value)",
+                field=self.name,
+            )
+
+    def _check(self, node: Node, seen: set[str]) -> None:
+        for name in node.operands:
+            used = self[name]
+            if name not in seen and node.kind is not NodeKind.CARRY:
+                raise GraphError(
+                    f"{node.name!r} uses {name!r} before it has a value",
+                    hint="only a carry may look ahead: to its own update",
+                    field=node.name,
+                )
+            if node.region is not Region.AFTER and used.region is Region.AFTER:
+                raise GraphError(
+                    f"{node.name!r} is computed before the loop ends but uses {name!r}, which is "
+                    "computed after it",
+                    hint="carry the value instead",
+                    field=node.name,
+                )
+            carried = used.region is not Region.LOOP or used.kind is NodeKind.CARRY
+            if node.region is not Region.LOOP and not carried:
+                raise GraphError(
+                    f"{node.name!r} is computed outside the loop but uses {name!r}, which has a "
+                    "value per iteration",
+                    hint="only carried values outlive the loop: carry it",
+                    field=node.name,
+                )
+        if node.kind is NodeKind.CARRY and (len(node.uses) != 1 or node.start is None):
+            raise GraphError(
+                f"carry {node.name!r} needs one update and a start value",
+                hint="write c += ..., or c.becomes(...), exactly once",
+                field=node.name,
+            )
+        self.domain(node)
+
+    def __getitem__(self, name: str) -> Node:
+        found = self._by_name.get(name)
+        if found is None:
+            raise GraphError(
+                f"loop {self.name!r} has no value {name!r}",
+                hint=nearest(name, self._by_name),
+                field=name,
+            )
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    @cached_property
+    def outputs(self) -> tuple[Node, ...]:
+        """The stored values."""
+        return tuple(n for n in self.nodes if n.kind is NodeKind.OUTPUT)
+
+    @cached_property
+    def inputs(self) -> tuple[Node, ...]:
+        """What comes from global memory."""
+        return tuple(n for n in self.nodes if n.kind in (NodeKind.STREAM, NodeKind.RESIDENT))
+
+    @cached_property
+    def grid(self) -> tuple[str, ...]:
+        """Dimensions that workgroups share out, in order of first appearance in the outputs."""
+        dims = (d for n in self.outputs for d in n.type.dims if d != self.over)
+        return tuple(dict.fromkeys(dims))
+
+    def domain(self, node: Node) -> TileType:
+        """The whole work of a node: its result's dimensions, then those it reduces.
+
+        A part of a node's work is a box of this.
+        """
+        operands = [self[name].type for name in node.uses] if node.kind is NodeKind.OP else []
+        sizes = merged_sizes([node.type, *operands], f"{self.name}.{node.name}")
+        dims = tuple(dict.fromkeys((*node.type.dims, *sizes)))
+        if node.kind is NodeKind.OP:
+            used = {d for t in operands for d in t.dims}
+            if node.init is not None:
+                used |= set(self[node.init].type.dims)
+            lacking = [d for d in node.type.dims if d not in used]
+            if lacking:
+                raise ConfigError(
+                    f"{self.name}.{node.name}: no operand has dimension {lacking[0]!r}",
+                    hint="a result's dimensions come from its operands",
+                    field=node.name,
+                )
+        return TileType(dims, tuple(sizes[d] for d in dims), node.type.dtype)
+
+    def source(self, name: str, iteration: int) -> tuple[str, int] | None:
+        """Whose value ``name`` has at ``iteration``: a carry has its update's of one before.
+
+        ``None`` for a carry that still has its start value.
+        """
+        node = self[name]
+        while node.kind is NodeKind.CARRY:
+            if iteration == 0:
+                return None
+            iteration -= 1
+            node = self[node.uses[0]]
+        return node.name, iteration if node.region is Region.LOOP else 0

@@ -1,0 +1,293 @@
+"""The waist: one kernel as one immutable, self-contained value.
+
+Everything above makes a ``Program`` (a declaration through ``pipeline``, the specification's
+schedules through their lift, a file); everything below takes one and cannot tell how it was made.
+
+    program.meaning      what it computes
+    program.target       the machine: its counters, barriers, memories
+    program.resources    LDS, registers
+    program.groups       which waves execute which steps: sections in order, straight or loops
+    program.provenance   how it came about; no judge looks at it
+
+A group of waves runs its sections one after the other. A loop section repeats its steps; the
+iteration that a step serves is relative to its section:
+
+    section     straight, first 0       loop T, first 0, advance 1      straight, first T
+    step        load A  iteration 0     load A  iteration +1            mma  iteration +0
+    serves      iteration 0             1, 2, ..., T                    T
+
+So with T trips this kernel computes ``T + 1`` iterations: ``program.iterations``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeloom.checks import check_int, nearest
+from pipeloom.errors import SpecError, StructureError
+from pipeloom.machine.target import Target
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.program.meaning import Meaning, NodeKind
+from pipeloom.program.provenance import Provenance
+from pipeloom.program.resources import Resource, Space
+from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
+from pipeloom.program.tiles import contains
+
+FORMAT = 1
+"""Of the JSON; a reader refuses any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``constant + sum of factor * trips``, over the trip counts by name."""
+
+    constant: int = 0
+    factors: tuple[tuple[str, int], ...] = ()
+
+    def at(self, trips: Mapping[str, int]) -> int:
+        """Its value for given trip counts."""
+        return self.constant + sum(factor * trips[name] for name, factor in self.factors)
+
+    def __str__(self) -> str:
+        terms = [f"{f} * {n}" if f != 1 else n for n, f in self.factors]
+        return " + ".join([str(self.constant)] * (self.constant != 0 or not terms) + terms)
+
+
+@dataclass(frozen=True, slots=True)
+class TripCount:
+    """A number that the launch decides, at least ``least``."""
+
+    name: str
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Steps executed once, or, with ``trips``, as often as that trip count says.
+
+    Iterations in its steps count from ``first``, plus ``advance`` per trip.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    trips: str | None = None
+    first: Affine = Affine()
+    advance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Waves that run the same sections."""
+
+    waves: tuple[int, ...]
+    sections: tuple[Section, ...]
+
+    def steps(self) -> Iterator[tuple[Section, int, Step]]:
+        """Every step once, with its section and its place there."""
+        for section in self.sections:
+            for slot, step in enumerate(section.steps):
+                yield section, slot, step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A kernel; see the module. Validates that every name, box and wave is accounted for."""
+
+    name: str
+    meaning: Meaning
+    target: Target
+    resources: tuple[Resource, ...]
+    groups: tuple[Group, ...]
+    trips: tuple[TripCount, ...]
+    iterations: Affine
+    provenance: Provenance = Provenance()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def waves(self) -> int:
+        """Waves of a workgroup."""
+        return sum(len(group.waves) for group in self.groups)
+
+    @property
+    def min_trips(self) -> dict[str, int]:
+        """The least value of each trip count."""
+        return {count.name: count.least for count in self.trips}
+
+    def resource(self, name: str) -> Resource:
+        """The resource of that name."""
+        for item in self.resources:
+            if item.name == name:
+                return item
+        raise StructureError(
+            f"program {self.name!r} has no resource {name!r}",
+            hint=nearest(name, [r.name for r in self.resources]),
+            field=name,
+        )
+
+    def with_groups(self, groups: tuple[Group, ...], provenance: Provenance) -> Program:
+        """The same kernel with other steps."""
+        return replace(self, groups=groups, provenance=provenance)
+
+    @property
+    def content_hash(self) -> str:
+        """Equal for programs that run alike: labels, names of sections and provenance are out."""
+        plain = self.to_dict()
+        del plain["provenance"], plain["name"]
+        plain["meaning"].pop("name")
+        _strip(plain, {"label", "generation"})
+        for group in plain["groups"]:
+            for section in group["sections"]:
+                del section["name"]
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with the format's version."""
+        return {"format": FORMAT, **to_plain(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Program:
+        """The program that ``to_dict`` described; raises ``SpecError`` naming a bad key."""
+        fields = dict(data) if isinstance(data, Mapping) else {}
+        version = fields.pop("format", None)
+        if version != FORMAT:
+            raise SpecError(
+                f"this is program format {version!r}, but this pipeloom reads format {FORMAT}",
+                hint="write the program again with this version",
+                field="format",
+            )
+        return from_plain(cls, fields)
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON; the same program always gives the same bytes."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """The program that ``to_json`` wrote."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise SpecError(
+                f"not a program: {error}", hint="give JSON that to_json wrote", field="format"
+            ) from error
+        return cls.from_dict(data)
+
+    def __repr__(self) -> str:
+        steps = sum(len(s.steps) for g in self.groups for s in g.sections)
+        return (
+            f"<Program {self.name}: {self.target.arch}, {self.waves} waves in "
+            f"{len(self.groups)} group(s), {steps} steps, {self.content_hash[:12]}>"
+        )
+
+
+def _strip(plain: Any, names: set[str]) -> None:
+    if isinstance(plain, dict):
+        for name in names & plain.keys():
+            del plain[name]
+        for value in plain.values():
+            _strip(value, names)
+    elif isinstance(plain, list):
+        for value in plain:
+            _strip(value, names)
+
+
+def _check(program: Program) -> None:
+    waves = sorted(w for g in program.groups for w in g.waves)
+    if not waves or waves != list(range(len(waves))):
+        raise StructureError(
+            f"program {program.name!r}: the groups hold waves {waves}",
+            hint="every wave from 0 on stands in exactly one group",
+            field="groups",
+        )
+    names = [r.name for r in program.resources]
+    taken = [n for n in names if names.count(n) > 1 or n in program.meaning and _is_memory(program, n)]
+    if taken:
+        raise StructureError(
+            f"program {program.name!r}: {taken[0]!r} names two places",
+            hint="a resource needs a name of its own, unlike any input or output",
+            field=taken[0],
+        )
+    known = {count.name for count in program.trips}
+    for group in program.groups:
+        for section, slot, step in group.steps():
+            where = f"{section.name}[{slot}]"
+            if isinstance(step, Work):
+                _check_work(program, group, step, where)
+            elif isinstance(step, Wait):
+                program.target.counter(step.counter)
+                check_int(f"program {program.name}", f"{where}.count", step.count, 0)
+            elif isinstance(step, Barrier):
+                program.target.barrier(step.name)
+        for section in group.sections:
+            used = {n for n, _ in section.first.factors} | ({section.trips} - {None})
+            if not used <= known:
+                raise StructureError(
+                    f"program {program.name!r}: section {section.name!r} counts trips by "
+                    f"{', '.join(map(str, sorted(used - known, key=str)))}",
+                    hint=f"declared are: {', '.join(sorted(known)) or 'none'}",
+                    field=section.name,
+                )
+
+
+def _is_memory(program: Program, name: str) -> bool:
+    kind = program.meaning[name].kind
+    return kind.is_input or kind is NodeKind.OUTPUT
+
+
+def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
+    node = program.meaning[step.node]
+    domain = node.type if step.is_copy else program.meaning.domain(node)
+    for part in step.parts:
+        if len(part) != len(domain.dims) or not contains(domain.whole, part):
+            raise StructureError(
+                f"program {program.name!r}: {where} {step.label!r} works on {part}, which is no "
+                f"part of {domain}",
+                hint="parts are boxes of the node's domain",
+                field=where,
+            )
+    if len(step.parts) > 1 and len(step.parts) != len(group.waves):
+        raise _per_wave(program, where, step.label, len(step.parts), group)
+    if step.counter is not None:
+        program.target.counter(step.counter)
+        check_int(f"program {program.name}", f"{where}.entries", step.entries, 1)
+    for access in (*step.reads, *step.writes, *step.accumulates):
+        _check_access(program, group, access, where, step.label)
+
+
+def _check_access(program: Program, group: Group, access: Access, where: str, label: str) -> None:
+    if access.resource in program.meaning and _is_memory(program, access.resource):
+        type_ = program.meaning[access.resource].type
+        copies = 1
+    else:
+        resource = program.resource(access.resource)
+        type_, copies = resource.type, resource.copies
+    if len(access.boxes) > 1 and len(access.boxes) != len(group.waves):
+        raise _per_wave(program, where, label, len(access.boxes), group)
+    for box in access.boxes:
+        if len(box) != len(type_.dims) or not contains(type_.whole, box):
+            raise StructureError(
+                f"program {program.name!r}: {where} {label!r} touches {box} of "
+                f"{access.resource}, which is {type_}",
+                hint="boxes lie within their resource",
+                field=where,
+            )
+    check_int(f"program {program.name}", f"{where}.copy", access.copy, 0, copies - 1)
+
+
+def _per_wave(program: Program, where: str, label: str, found: int, group: Group) -> StructureError:
+    return StructureError(
+        f"program {program.name!r}: {where} {label!r} has {found} boxes for {len(group.waves)} "
+        "waves",
+        hint="give none, one for all waves of the group, or one per wave",
+        field=where,
+    )
+
+
+__all__ = ["FORMAT", "Affine", "Group", "Program", "Section", "Space", "TripCount"]

@@ -1,0 +1,171 @@
+"""The vocabulary: what an op computes, and which instructions do it.
+
+Every op is one shape of thing: an elementwise function of operands aligned by the names of their
+dimensions, then a reduction over the dimensions that the result lacks.
+
+    name     function        reduce    operands                       result
+    matmul   a * b           ADD       A(m, k), B(n, k)               C(m, n)
+    sum      a               ADD       P(q, keys)                     l(q)
+    sub      a - b           -         S(q, keys), m(q)               (q, keys)
+    exp2     2 ** a          -         S(q, keys)                     (q, keys)
+
+Because of that, which part of an operand some part of the work needs follows from names alone, an op
+evaluates itself in NumPy, and a part of a reduction can be computed by itself and combined.
+
+An op of your own is one ``OpDef``, with the vector instructions that compute it on one register
+(``{d}`` the result, ``{0}``, ``{1}`` the operands, ``{t}`` a scratch register):
+
+    relu = OpDef("acme.relu", 1, lambda a: np.maximum(a, 0), lowering=("v_max_f32 {d}, 0, {0}",))
+    words = VOCABULARY.extended(relu)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from pipeloom.checks import nearest
+from pipeloom.errors import ConfigError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Reduce(Enum):
+    """How the parts of a reduction combine; all are associative and commutative in exact numbers."""
+
+    ADD = "add"
+    MAX = "max"
+    MIN = "min"
+    ANY = "any"
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """The NumPy function that combines two parts."""
+        return {"add": np.add, "max": np.maximum, "min": np.minimum, "any": np.logical_or}[
+            self.value
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One op: ``arity`` operands, a NumPy function of aligned arrays, an optional reduction.
+
+    ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; an op
+    with a reduction or a layout of its own (matmul) is lowered by the writer instead and has none.
+    ``bool_result`` marks comparisons, ``elementwise_bool`` takes its first operand as a condition.
+    """
+
+    name: str
+    arity: int
+    function: Callable[..., Array]
+    reduce: Reduce | None = None
+    lowering: tuple[str, ...] = ()
+    bool_result: bool = False
+
+    def apply(self, *operands: Array, over: tuple[int, ...] = ()) -> Array:
+        """The function of aligned arrays, reduced over the axes ``over``."""
+        if self.name == "matmul":
+            return _contract(operands[0], operands[1], over)
+        result = self.function(*operands)
+        for axis in sorted(over, reverse=True):
+            assert self.reduce is not None
+            result = self.reduce.ufunc.reduce(result, axis=axis)
+        return result
+
+
+def _contract(a: Array, b: Array, over: tuple[int, ...]) -> Array:
+    """A product summed over axes, without the full outer product in memory."""
+    axes = list(range(a.ndim))
+    left = [i for i in axes if a.shape[i] > 1 or b.shape[i] == 1]
+    right = [i for i in axes if b.shape[i] > 1 or a.shape[i] == 1]
+    keep = [i for i in axes if i not in over]
+    drop_a = tuple(i for i in axes if i not in left)
+    drop_b = tuple(i for i in axes if i not in right)
+    result: Array = np.einsum(
+        a.squeeze(drop_a), left, b.squeeze(drop_b), right, keep, optimize=True
+    )
+    return result
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The ops that a judge or writer knows, by name. Immutable: ``extended`` gives another."""
+
+    ops: Mapping[str, OpDef]
+
+    def __getitem__(self, name: str) -> OpDef:
+        found = self.ops.get(name)
+        if found is None:
+            raise ConfigError(
+                f"op {name!r} is not in the vocabulary",
+                hint=f"pass ops=VOCABULARY.extended(...) with its OpDef; {nearest(name, self.ops)}",
+                field="op",
+            )
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.ops
+
+    def __iter__(self) -> Iterator[OpDef]:
+        return iter(self.ops.values())
+
+    def extended(self, *ops: OpDef) -> Vocabulary:
+        """With more ops; a name that exists must mean the same op."""
+        table = dict(self.ops)
+        for op in ops:
+            if table.get(op.name, op) != op:
+                raise ConfigError(
+                    f"op {op.name!r} is defined twice, differently",
+                    hint="give an op of your own a name of its own, such as acme.relu",
+                    field="op",
+                )
+            table[op.name] = op
+        return Vocabulary(MappingProxyType(table))
+
+
+def _vector(name: str, function: Callable[..., Array], *lowering: str, arity: int = 2) -> OpDef:
+    return OpDef(name, arity, function, lowering=lowering)
+
+
+def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
+    lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", "v_cndmask_b32 {d}, 0, 1, vcc")
+    return OpDef(name, 2, function, lowering=lowering, bool_result=True)
+
+
+VOCABULARY = Vocabulary(MappingProxyType({})).extended(
+    OpDef("matmul", 2, np.multiply, Reduce.ADD),
+    OpDef("sum", 1, lambda a: a, Reduce.ADD),
+    OpDef("amax", 1, lambda a: a, Reduce.MAX),
+    OpDef("amin", 1, lambda a: a, Reduce.MIN),
+    OpDef("any", 1, lambda a: a != 0, Reduce.ANY, bool_result=True),
+    _vector("convert", lambda a: a, "v_mov_b32 {d}, {0}", arity=1),
+    _vector("add", np.add, "v_add_f32 {d}, {0}, {1}"),
+    _vector("sub", np.subtract, "v_sub_f32 {d}, {0}, {1}"),
+    _vector("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}"),
+    _vector("max", np.maximum, "v_max_f32 {d}, {0}, {1}"),
+    _vector("min", np.minimum, "v_min_f32 {d}, {0}, {1}"),
+    _vector("div", np.divide, "v_rcp_f32 {t}, {1}", "v_mul_f32 {d}, {0}, {t}"),
+    _vector("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
+    _vector("exp2", np.exp2, "v_exp_f32 {d}, {0}", arity=1),
+    _vector("log2", np.log2, "v_log_f32 {d}, {0}", arity=1),
+    _vector("rcp", np.reciprocal, "v_rcp_f32 {d}, {0}", arity=1),
+    _vector("rsqrt", lambda a: 1 / np.sqrt(a), "v_rsq_f32 {d}, {0}", arity=1),
+    _compare("gt", np.greater, "v_cmp_gt_f32"),
+    _compare("ge", np.greater_equal, "v_cmp_ge_f32"),
+    _compare("lt", np.less, "v_cmp_lt_f32"),
+    _compare("le", np.less_equal, "v_cmp_le_f32"),
+    _compare("eq", np.equal, "v_cmp_eq_f32"),
+    _vector(
+        "select",
+        lambda c, a, b: np.where(c != 0, a, b),
+        "v_cmp_ne_u32 vcc, 0, {0}",
+        "v_cndmask_b32 {d}, {2}, {1}, vcc",
+        arity=3,
+    ),
+)
+"""The ops shipped with pipeloom."""
