@@ -25,7 +25,7 @@ from pipeloom import (
     verify,
 )
 from pipeloom.judge.simulate import simulate
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.ops import Phase
 from pipeloom.show.comparison import Comparison, compare
 
@@ -185,7 +185,7 @@ def measure(claim: Claim) -> tuple[Measured, ...]:
     found = []
     for name, build, _ in claim.variants:
         compiled = build()
-        trace = simulate(compiled, machine_for("gfx950"), k_tiles=K_TILES)
+        trace = simulate(compiled, target_for("gfx950"), k_tiles=K_TILES)
         found.append(Measured(compiled, compare(name, compiled, trace, verify(compiled))))
     return tuple(found)
 

@@ -2,7 +2,8 @@
 
 One pair of functions serves every value type, so a new field cannot be forgotten in a
 hand-written list: ``from_plain(cls, to_plain(x)) == x`` for any dataclass built of ints, bools,
-strings, floats, enums, tuples, optionals and other such dataclasses.
+strings, floats, enums, tuples, optionals and other such dataclasses. Where a field may hold one of
+several dataclasses, each says under ``is`` which one it is (its ``TAG``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from pipeloom.errors import ScheduleError, SpecError
 
 T = TypeVar("T")
 
+TAG = "is"
+"""The key that tells which of several dataclasses a mapping stands for."""
+
 _BRIEF = reprlib.Repr()
 """A ``repr`` that stops at some depth; the built-in one overflows on deep nesting."""
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
@@ -30,7 +34,9 @@ def to_plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+        plain = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
+        tag = getattr(type(value), "TAG", None)
+        return plain if tag is None else {TAG: tag, **plain}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     if isinstance(value, Mapping):
@@ -143,8 +149,8 @@ def _value(kind: Any, data: object, where: str) -> Any:
         options = get_args(kind)
         if data is None and type(None) in options:
             return None
-        (inner,) = [o for o in options if o is not type(None)]
-        return _value(inner, data, where)
+        inner = [o for o in options if o is not type(None)]
+        return _value(inner[0], data, where) if len(inner) == 1 else _tagged(inner, data, where)
     if origin is tuple:
         if not isinstance(data, list | tuple):
             raise SpecError(
@@ -163,11 +169,27 @@ def _value(kind: Any, data: object, where: str) -> Any:
             )
         inner = get_args(kind)[1]
         return {str(key): _value(inner, item, f"{where}.{key}") for key, item in data.items()}
+    kind = origin if is_dataclass(origin) else kind
     if isinstance(kind, type) and is_dataclass(kind):
         return from_plain(kind, data, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _enum(kind, data, where)
     return _scalar(kind, data, where)
+
+
+def _tagged(options: list[Any], data: object, where: str) -> Any:
+    """One of several dataclasses, by its tag."""
+    by_name = {option.TAG: option for option in options}
+    name = data.get(TAG) if isinstance(data, Mapping) else None
+    if name not in by_name:
+        raise SpecError(
+            f"{where} is {_short(data)}, which says no {TAG} of {', '.join(by_name)}",
+            hint=nearest(str(name), by_name),
+            field=where,
+        )
+    assert isinstance(data, Mapping)
+    rest = {key: value for key, value in data.items() if key != TAG}
+    return from_plain(by_name[name], rest, where)
 
 
 def _enum(kind: type[Enum], data: object, where: str) -> Enum:

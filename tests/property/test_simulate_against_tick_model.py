@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeloom.judge.simulate import Instruction, Kind, WaveProgram, simulate_programs
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 
 @dataclass
@@ -47,7 +47,7 @@ class TickWave:
 class TickModel:
     """One compute unit, one cycle at a time."""
 
-    def __init__(self, programs: list[tuple[int, list[Instruction]]], machine: Machine) -> None:
+    def __init__(self, programs: list[tuple[int, list[Instruction]]], machine: Target) -> None:
         self.m = machine
         count = machine.simds.value
         self.waves = []
@@ -100,7 +100,7 @@ class TickModel:
             in_queue = sum(time > now for time in self.leaves_queue[simd // 2])
             if in_queue >= m.lds_queue_depth.value or self.lds_issued_at[simd] == now:
                 return False
-            if wave.outstanding(wave.lds, now) >= m.lgkmcnt_limit.value:
+            if wave.outstanding(wave.lds, now) >= m.counter("lgkmcnt").limit.value:
                 return False
             return op.kind is Kind.LDS_READ or wave.mfma_end <= now
         if op.kind in (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE):
@@ -108,12 +108,14 @@ class TickModel:
                 return False
             if wave.outstanding(wave.texture, now) >= m.vmem_queue_depth.value:
                 return False
-            return wave.outstanding(wave.loads, now) < m.vmcnt_limit.value
+            return wave.outstanding(wave.loads, now) < m.counter("vmcnt").limit.value
         if op.kind is Kind.SALU:
             return self.scalar_until[simd] <= now
         if op.kind is Kind.WAIT:
-            vm = 10**6 if op.vm is None or op.vm >= m.vmcnt_limit.value else op.vm
-            lgkm = 10**6 if op.lgkm is None or op.lgkm >= m.lgkmcnt_limit.value else op.lgkm
+            vm = 10**6 if op.vm is None or op.vm >= m.counter("vmcnt").limit.value else op.vm
+            lgkm = (
+                10**6 if op.lgkm is None or op.lgkm >= m.counter("lgkmcnt").limit.value else op.lgkm
+            )
             return (
                 wave.outstanding(wave.loads, now) <= vm and wave.outstanding(wave.lds, now) <= lgkm
             )
@@ -219,7 +221,7 @@ class TickModel:
         return flying == 0 or flying + op.bytes <= self.m.global_bytes_in_flight.value
 
 
-def instructions(machine: Machine) -> st.SearchStrategy[Instruction]:
+def instructions(machine: Target) -> st.SearchStrategy[Instruction]:
     chains = st.sampled_from([None, None, "a", "b"])
     widths = st.sampled_from([4, 8, 16])
     conflicts = st.sampled_from([1.0, 2.0, 1.667, 4.0])
@@ -244,7 +246,7 @@ def instructions(machine: Machine) -> st.SearchStrategy[Instruction]:
 
 
 @st.composite
-def workgroups(draw: st.DrawFn) -> tuple[Machine, list[tuple[int, list[Instruction]]]]:
+def workgroups(draw: st.DrawFn) -> tuple[Target, list[tuple[int, list[Instruction]]]]:
     machine = draw(st.sampled_from([GFX950, GFX942]))
     if draw(st.booleans()):
         machine = machine.with_value("global_bytes_in_flight", 4096, "test")
@@ -260,7 +262,7 @@ def workgroups(draw: st.DrawFn) -> tuple[Machine, list[tuple[int, list[Instructi
 @settings(max_examples=150, deadline=None)
 @given(workgroups())
 def test_every_instruction_issues_in_the_same_cycle(
-    case: tuple[Machine, list[tuple[int, list[Instruction]]]],
+    case: tuple[Target, list[tuple[int, list[Instruction]]]],
 ) -> None:
     machine, programs = case
     expected = TickModel(programs, machine).run()

@@ -18,7 +18,7 @@ from pipeloom.judge.simulate import (
     simulate_stream,
 )
 from pipeloom.judge.simulate.instruction import WaveProgram
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 
 WORDS = "M2 M5 R R3 T2 W G G2 V V3 X P S N N(2) wl0 wl3 wv0 wv2 wv4+wl1 B branch prio(1) prio(0)"
 
@@ -77,8 +77,8 @@ def test_times_are_in_order_and_units_are_not_shared(case: dict[str, object]) ->
 def test_counters_never_exceed_their_limits_and_waits_hold(case: dict[str, object]) -> None:
     trace = simulate(case)
     limits = {
-        "vm": trace.machine.vmcnt_limit.value,
-        "lgkm": trace.machine.lgkmcnt_limit.value,
+        "vm": trace.machine.counter("vmcnt").limit.value,
+        "lgkm": trace.machine.counter("lgkmcnt").limit.value,
     }
     outstanding: dict[tuple[int, str], list[int]] = defaultdict(list)
     for event in sorted(trace.events, key=lambda e: (e.start, e.wave)):
@@ -127,7 +127,7 @@ def test_the_same_arguments_give_the_same_trace(case: dict[str, object]) -> None
 @given(loops())
 def test_a_loop_runs_like_its_unrolling(case: dict[str, object]) -> None:
     trace = simulate(case)
-    machine = machine_for(str(case["arch"]))
+    machine = target_for(str(case["arch"]))
     unrolled = [
         WaveProgram(
             simd=program.simd,

@@ -63,7 +63,7 @@ class Wave:
     sums: dict[Accumulator, list[tuple[Value, ...]]] = field(default_factory=dict)
 
 
-class Machine:
+class Target:
     """Executes a schedule under a policy; ``run`` says whether every sum came out right."""
 
     def __init__(self, compiled: CompiledSchedule, kernel: Kernel, trips: int) -> None:
@@ -175,7 +175,7 @@ class Machine:
 
 def replay(compiled: CompiledSchedule, kernel: Kernel, how: Replay) -> bool:
     """Run a counterexample; whether the sums came out right after all."""
-    machine = Machine(compiled, kernel, how.trips)
+    machine = Target(compiled, kernel, how.trips)
     opposite = {"early": "late", "late": "early"}
 
     def when(wave: Wave, flight: Flight, is_load: bool) -> str:
@@ -197,7 +197,7 @@ def survives(compiled: CompiledSchedule, kernel: Kernel, seed: int) -> bool:
                 rng.shuffle(order)
                 if not replay(compiled, kernel, Replay(trips, tuple(order), loads, fragments)):
                     return False
-        machine = Machine(compiled, kernel, trips)
+        machine = Target(compiled, kernel, trips)
         machine.when = lambda wave, flight, load: rng.choice(("early", "late", "late"))
         if not machine.run(rng.choice, rng):
             return False

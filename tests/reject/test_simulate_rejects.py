@@ -19,7 +19,7 @@ from pipeloom.judge.simulate import (
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.calibration_report import replace_generated
 from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 
@@ -152,7 +152,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: bank_conflict([0] * 63, 16, GFX950), "63 addresses for a wave"),
     (lambda: bank_conflict([-4] * 64, 16, GFX950), "LDS address -4 is negative"),
     (lambda: bank_conflict([0] * 64, 12, GFX950), "no bank conflicts are known for 12 bytes"),
-    (lambda: machine_for("H100"), "unknown architecture 'H100'"),
+    (lambda: target_for("H100"), "unknown architecture 'H100'"),
     (lambda: GFX942.matrix_op("16x16x32_f16"), "gfx942 has no MFMA '16x16x32_f16'"),
     (lambda: GFX950.with_value("warp_size", 32, "x"), "no machine constant 'warp_size'"),
     (lambda: GFX950.with_value("lds_latency", -1, "x"), "lds_latency = -1 is negative"),

@@ -24,7 +24,7 @@ from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile, tile_for
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.judge.verify import verify
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.ops import Phase
@@ -231,7 +231,7 @@ def _retiled(arguments: argparse.Namespace, compiled: CompiledSchedule) -> str:
             f"compile it anew: pipeloom compile {compiled.schedule} --tile {arguments.dtype} -o "
             f"{arguments.source}"
         )
-    machine = machine_for(arguments.target or compiled.arch or ANY_CHIP)
+    machine = target_for(arguments.target or compiled.arch or ANY_CHIP)
     shape = tile_for(compiled.schedule, arguments.dtype, machine)
     keys = " ".join(f"--set geometry.{key}={value}" for key, value in shape.items())
     return f"change its tile: {keys}"

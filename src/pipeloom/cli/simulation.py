@@ -19,7 +19,7 @@ from pipeloom.judge.simulate import Trace, simulate
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.judge.simulate.schedule import schedule_programs, trips_for
 from pipeloom.machine.chips import MACHINES
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.show.headers import tile_text
@@ -82,7 +82,7 @@ class Simulation:
     """What is to be run: a schedule, or with ``emission`` the kernel emitted from it."""
 
     compiled: CompiledSchedule
-    machine: Machine
+    machine: Target
     emission: Emission | None
     header: str
     elements: str | None
@@ -158,7 +158,7 @@ def prepare(arguments: argparse.Namespace, *, needs_tile: bool = True) -> Simula
 
 
 def _emit_arguments(
-    arguments: argparse.Namespace, machine: Machine, *, as_compiled: bool
+    arguments: argparse.Namespace, machine: Target, *, as_compiled: bool
 ) -> argparse.Namespace:
     """The arguments of ``pipeloom emit`` that mean the same kernel."""
     tile = given_tile(arguments)

@@ -15,7 +15,7 @@ from pipeloom.cli.common import add_json, add_source, print_json
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, add_arch
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.order.modulo import (
     Explanation,
     ModuloProblem,
@@ -118,7 +118,7 @@ def load_problem(arguments: argparse.Namespace) -> tuple[ModuloProblem, int]:
             field="schedule",
         )
     if arguments.arch is not None:
-        arch = machine_for(arguments.arch).arch
+        arch = target_for(arguments.arch).arch
         if data.get("schedule") != DERIVES_DEPTH:
             raise SpecError(
                 f"{arguments.source} is solved with the latencies that it states, whatever the "

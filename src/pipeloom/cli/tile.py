@@ -19,8 +19,8 @@ from typing import Any
 
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import MACHINES, machine_for
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.chips import MACHINES, target_for
+from pipeloom.machine.target import Target
 from pipeloom.plain import key_paths
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
@@ -69,7 +69,7 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(arch_derives=True)
 
 
-def tile_for(schedule: str, elements: str, machine: Machine) -> dict[str, int]:
+def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
     """The ``[geometry]`` of a shipped schedule for elements of this type on this machine."""
     size = ELEMENT_BYTES[elements]
     if schedule == DERIVES_DEPTH:
@@ -103,10 +103,10 @@ def with_tile(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Mapping
     name, tile = str(data.get("schedule")), given_tile(arguments)
     arch = getattr(arguments, "arch", None)
     if name == DERIVES_DEPTH and arch is not None:
-        data = {"arch": machine_for(arch).arch, **data}
+        data = {"arch": target_for(arch).arch, **data}
     if tile == "none":
         return data
-    machine = machine_for(arch or "gfx950")
+    machine = target_for(arch or "gfx950")
     if tile is None:
         default = getattr(arguments, "default_tile", "none")
         if not _gets_default_tile(data, default):
@@ -128,7 +128,7 @@ def with_tile(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Mapping
     return {"geometry": tile_for(name, tile, machine), **data}
 
 
-def machine_of(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Machine:
+def machine_of(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Target:
     """The machine to simulate: ``--arch``, else the one that the spec is derived for, else gfx950.
 
     ``data`` is the spec, or a compiled schedule.
@@ -140,9 +140,9 @@ def machine_of(arguments: argparse.Namespace, data: Mapping[str, Any]) -> Machin
     elif data.get("schedule") == DERIVES_DEPTH:
         derived = apply_settings(data, arguments.settings).get("arch")
     if given is None or derived is None:
-        return machine_for(str(given or derived or "gfx950"))
-    machine = machine_for(given)
-    if machine_for(str(derived)) is not machine:
+        return target_for(str(given or derived or "gfx950"))
+    machine = target_for(given)
+    if target_for(str(derived)) is not machine:
         raise SpecError(
             f"{arguments.source} is derived for {derived}, not for {machine.arch}",
             hint="drop --arch, or the spec's own arch",

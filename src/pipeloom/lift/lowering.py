@@ -15,7 +15,7 @@ import re
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Kind
 from pipeloom.lift.walk import Executed
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 from pipeloom.write import isa
 
 _MEMORY_BYTES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
@@ -26,7 +26,7 @@ _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 _PACKED = re.compile(r"v_pk_\w+_f32$")
 
 
-def lower_line(step: Executed, machine: Machine) -> Instruction:
+def lower_line(step: Executed, machine: Target) -> Instruction:
     """The instruction as the engine takes it; ``ConfigError`` for one that it does not model."""
     line = step.instruction
     name, source = line.opcode.name, line.provenance

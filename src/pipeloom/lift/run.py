@@ -12,8 +12,8 @@ from pipeloom.judge.simulate.instruction import Unit
 from pipeloom.judge.simulate.trace import Phase
 from pipeloom.lift.lowering import lower_line
 from pipeloom.lift.walk import Executed, WavePath, walk_wave
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 from pipeloom.write import EmittedKernel
 from pipeloom.write.gemm.scalars import ARGUMENTS
 
@@ -25,7 +25,7 @@ _NAMED = (Unit.MATRIX, Unit.LDS, Unit.GLOBAL)
 
 def simulate_emitted(
     emitted: EmittedKernel,
-    machine: Machine | None = None,
+    machine: Target | None = None,
     k_tiles: int = 32,
     *,
     arguments: Mapping[int, int] | None = None,
@@ -39,14 +39,14 @@ def simulate_emitted(
     arguments as 32-bit words by byte offset, which then decide the loop count instead. ``labels``
     rename what schedule entries do, by phase and entry, as tables of the schedule call them.
     """
-    chosen = machine_for(emitted.target) if machine is None else machine
+    chosen = target_for(emitted.target) if machine is None else machine
     programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, labels=labels)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
 
 
 def emitted_programs(
     emitted: EmittedKernel,
-    machine: Machine,
+    machine: Target,
     k_tiles: int,
     *,
     arguments: Mapping[int, int] | None = None,

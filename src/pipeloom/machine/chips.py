@@ -5,12 +5,12 @@ from __future__ import annotations
 from pipeloom.errors import ConfigError
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
-MACHINES: tuple[Machine, ...] = (GFX942, GFX950)
+MACHINES: tuple[Target, ...] = (GFX942, GFX950)
 
 
-def machine_for(arch: str) -> Machine:
+def target_for(arch: str) -> Target:
     """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``)."""
     for machine in MACHINES:
         if isinstance(arch, str) and arch.lower() in (machine.arch, machine.chip.lower()):

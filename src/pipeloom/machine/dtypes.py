@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import ConfigError
 
-Values = NDArray[np.floating]
-Codes = NDArray[np.unsignedinteger]
+Values = NDArray[Any]
+Codes = NDArray[np.uint16]
 
 TABLE_BITS = 16
 """Types up to this width round through a table of all their values."""
@@ -115,7 +116,7 @@ class DType:
 
     def round(self, values: ArrayLike) -> Values:
         """The nearest values of the type, ties to even; blocks run along the last axis."""
-        array = np.asarray(values, np.float64 if self.mantissa > 23 else np.float32)
+        array: Values = np.asarray(values, np.float64 if self.mantissa > 23 else np.float32)
         if self.scale is not None:
             scales = self.scales(array)
             return self._round(array / scales) * scales
@@ -135,13 +136,16 @@ class DType:
         with np.errstate(divide="ignore"):
             exponent = np.floor(np.log2(blocks)) - np.floor(np.log2(self.largest))
         exponent = np.clip(np.where(blocks > 0, exponent, 0), -127, 127)
-        return np.repeat(np.exp2(exponent), size, axis=-1).astype(values.dtype)
+        scales: Values = np.repeat(np.exp2(exponent), size, axis=-1).astype(values.dtype)
+        return scales
 
     def _round(self, array: Values) -> Values:
         if self.is_bool:
-            return (array != 0).astype(array.dtype)
+            truth: Values = (array != 0).astype(array.dtype)
+            return truth
         if self.is_integer:
-            return np.clip(np.rint(array), -self.largest - 1, self.largest)
+            clipped: Values = np.clip(np.rint(array), -self.largest - 1, self.largest)
+            return clipped
         if self.bits > TABLE_BITS:
             with np.errstate(over="ignore"):
                 return array.astype(np.float64 if self.bits > 32 else np.float32)
@@ -165,7 +169,8 @@ class DType:
         if self.specials is Specials.FNUZ:
             sign = sign & (code > 0)
         code = np.where(np.isnan(array), self._nan_code(), code)
-        return (code + (sign.astype(np.uint32) << (self.bits - 1))).astype(np.uint16)
+        codes: Codes = (code + (sign.astype(np.uint32) << (self.bits - 1))).astype(np.uint16)
+        return codes
 
     def decode(self, codes: Codes) -> Values:
         """The values of bit patterns."""
@@ -200,7 +205,8 @@ def _decode_table(dtype: DType) -> Values:
         table = np.where(magnitude == (1 << (dtype.bits - 1)) - 1, np.nan, table)
     elif dtype.specials is Specials.FNUZ:
         table = np.where(codes == 1 << (dtype.bits - 1), np.nan, table)
-    return table.astype(np.float32)
+    values: Values = table.astype(np.float32)
+    return values
 
 
 @lru_cache(maxsize=64)
@@ -233,7 +239,8 @@ I32 = DType("i32", 0, 31)
 BOOL = DType("bool", 0, 0)
 
 DTYPES: tuple[DType, ...] = (
-    F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4, I8, I32, BOOL,
+    F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4,
+    I8, I32, BOOL,
 )  # fmt: skip
 
 

@@ -6,7 +6,16 @@ One set for every loop: nothing here is tuned to a single kernel.
 
 from __future__ import annotations
 
-from pipeloom.machine.machine import Fact, FactKind, LdsPhases, Machine, MatrixOp, lane_groups
+from pipeloom.machine.target import (
+    BarrierKind,
+    Counter,
+    Fact,
+    FactKind,
+    LdsPhases,
+    MatrixOp,
+    Target,
+    lane_groups,
+)
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED
@@ -49,9 +58,14 @@ LDS_PHASES = (
     LdsPhases(4, lane_groups(64), _DERIVED, "64 lanes of 4 bytes on 64 banks"),
 )
 
-GFX950 = Machine(
+GFX950 = Target(
     arch="gfx950",
     chip="MI355X",
+    counters=(
+        Counter("vmcnt", Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
+        Counter("lgkmcnt", Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
+    ),
+    barriers=(BarrierKind("workgroup"),),
     cus=Fact(256, "CUs", _VENDOR, "AMD product specification"),
     xcds=Fact(8, "XCDs", _VENDOR, "AMD product specification"),
     simds=Fact(4, "SIMDs per CU", _VENDOR, "CDNA4 ISA"),
@@ -89,8 +103,6 @@ GFX950 = Machine(
     branch_cycles=Fact(
         20, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): a taken jump"
     ),
-    vmcnt_limit=Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
-    lgkmcnt_limit=Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
     barrier_shared_cycles=Fact(
         1, "cycles", _MEASURED, "GT: a barrier of a two-wave ping-pong when nothing is late"
     ),

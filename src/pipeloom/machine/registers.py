@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeloom.machine.machine import Fact, FactKind
+from pipeloom.machine.target import Fact, FactKind
 
 VGPRS_PER_SIMD_LANE = Fact(
     512,

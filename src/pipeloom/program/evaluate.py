@@ -29,8 +29,8 @@ def evaluate(
 ) -> dict[str, Array]:
     """The outputs for whole arrays: every block of the grid, as many iterations as they take.
 
-    An input array has the dimensions of its tile; sizes need not be multiples of the tile: what lies
-    outside reads as zero, and is not stored. Dimensions of one name must agree in size.
+    An input array has the dimensions of its tile; sizes need not be multiples of the tile: what
+    lies outside reads as zero, and is not stored. Dimensions of one name must agree in size.
     """
     sizes = array_sizes(meaning, arrays)
     trips = -(-sizes[meaning.over] // _step(meaning)) if meaning.over in sizes else 0
@@ -111,8 +111,10 @@ class _Run:
                 return node.type.dtype.round(self.values[node.uses[0]])
         value = apply_node(self._meaning, node, self.values, self._ops)
         if node.when is not None and node.otherwise is not None:
-            taken = align(self.values[node.when], self._meaning[node.when].type.dims, node)
-            other = align(self.values[node.otherwise], self._meaning[node.otherwise].type.dims, node)
+            taken, other = (
+                _aligned(self.values[name], self._meaning[name].type.dims, node.type.dims)
+                for name in (node.when, node.otherwise)
+            )
             value = np.where(taken != 0, value, other)
         return node.type.dtype.round(value)
 
@@ -147,11 +149,6 @@ def apply_node(
             start = _aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
             result = op.reduce.ufunc(start, result)
     return np.asarray(result)
-
-
-def align(value: Array, dims: Sequence[str], node: Node) -> Array:
-    """``value`` with the axes of ``node``'s result, broadcast where it lacks one."""
-    return _aligned(value, dims, node.type.dims)
 
 
 def _aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:

@@ -58,8 +58,8 @@ class Node:
 
     ``uses`` are the operands by name; an OP node may have ``init``, a value to which a reducing op
     adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``. With ``when``, a
-    condition by name, the node has its op's value where the condition holds and that of ``otherwise``
-    where it does not; the kernel may then skip the work.
+    condition by name, the node has its op's value where the condition holds and that of
+    ``otherwise`` where it does not; the kernel may then skip the work.
     """
 
     name: str

@@ -32,8 +32,8 @@ from pipeloom.errors import SpecError, StructureError
 from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.meaning import Meaning, NodeKind
-from pipeloom.program.provenance import Provenance
-from pipeloom.program.resources import Resource, Space
+from pipeloom.program.provenance import UNKNOWN, Provenance
+from pipeloom.program.resources import Resource
 from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
 from pipeloom.program.tiles import contains
 
@@ -104,7 +104,7 @@ class Program:
     groups: tuple[Group, ...]
     trips: tuple[TripCount, ...]
     iterations: Affine
-    provenance: Provenance = Provenance()
+    provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
         _check(self)
@@ -207,7 +207,9 @@ def _check(program: Program) -> None:
             field="groups",
         )
     names = [r.name for r in program.resources]
-    taken = [n for n in names if names.count(n) > 1 or n in program.meaning and _is_memory(program, n)]
+    taken = [
+        n for n in names if names.count(n) > 1 or (n in program.meaning and _is_memory(program, n))
+    ]
     if taken:
         raise StructureError(
             f"program {program.name!r}: {taken[0]!r} names two places",
@@ -237,6 +239,8 @@ def _check(program: Program) -> None:
 
 
 def _is_memory(program: Program, name: str) -> bool:
+    if name not in program.meaning:
+        return False
     kind = program.meaning[name].kind
     return kind.is_input or kind is NodeKind.OUTPUT
 
@@ -262,7 +266,7 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
 
 
 def _check_access(program: Program, group: Group, access: Access, where: str, label: str) -> None:
-    if access.resource in program.meaning and _is_memory(program, access.resource):
+    if _is_memory(program, access.resource):
         type_ = program.meaning[access.resource].type
         copies = 1
     else:
@@ -288,6 +292,3 @@ def _per_wave(program: Program, where: str, label: str, found: int, group: Group
         hint="give none, one for all waves of the group, or one per wave",
         field=where,
     )
-
-
-__all__ = ["FORMAT", "Affine", "Group", "Program", "Section", "Space", "TripCount"]

@@ -43,3 +43,7 @@ class Provenance:
     synchronised: SyncMethod = SyncMethod.GIVEN
     moved: tuple[Move, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+UNKNOWN = Provenance()
+"""Of a program that somebody wrote down as it is."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pipeloom.program.tiles import Box
 
@@ -28,8 +28,8 @@ class Access:
     ``boxes`` are in the resource's own coordinates, where different coordinates are different
     storage: none means all of it, one is the same for all waves, else there is one per wave of the
     group. ``copy`` is the copy of a rotating resource. ``generation`` is the iteration, relative to
-    the step's section like ``Work.iteration``, whose value is meant; it is a statement for people and
-    pages, which the verifier does not rely on. A ``shared`` access is cooperative: each wave of
+    the step's section like ``Work.iteration``, whose value is meant; it is a statement for people
+    and pages, which the verifier does not rely on. A ``shared`` access is cooperative: each wave of
     the group touches a slice of the box that the layout decides, all of them together touch it
     all. A proof must hold for every way of slicing.
     """
@@ -66,8 +66,8 @@ class Unit(Enum):
 class Issue:
     """``count`` instructions of one kind, as a simulator prices them.
 
-    ``shape`` names the matrix instruction (``16x16x32_f16``); memory instructions move ``bytes`` per
-    lane. ``conflict`` is the factor of LDS bank conflicts.
+    ``shape`` names the matrix instruction (``16x16x32_f16``); memory instructions move ``bytes``
+    per lane. ``conflict`` is the factor of LDS bank conflicts.
     """
 
     unit: Unit
@@ -92,10 +92,12 @@ class Work:
     global memory, a kernel argument or an immediate, and writing an OUTPUT's name means memory.
 
     ``iteration`` is relative to the section it stands in; None outside of iterations (BEFORE and
-    AFTER). ``entries`` are what it adds to ``counter`` until it retires; without a counter it is done
-    at issue. Registers are read at issue in every case. ``when`` is the node that says whether
+    AFTER). ``entries`` are what it adds to ``counter`` until it retires; without a counter it is
+    done at issue. Registers are read at issue in every case. ``when`` is the node that says whether
     the step runs at all.
     """
+
+    TAG: ClassVar[str] = "work"
 
     node: str
     label: str
@@ -121,6 +123,8 @@ class Work:
 class Wait:
     """Block until at most ``count`` entries of ``counter`` are outstanding."""
 
+    TAG: ClassVar[str] = "wait"
+
     counter: str
     count: int
 
@@ -133,6 +137,8 @@ class Barrier:
     the ``phase`` they complete, and may only ``arrive``.
     """
 
+    TAG: ClassVar[str] = "barrier"
+
     name: str = "workgroup"
     label: str = ""
     phase: int | None = None
@@ -143,12 +149,16 @@ class Barrier:
 class Priority:
     """``s_setprio``."""
 
+    TAG: ClassVar[str] = "priority"
+
     level: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Nothing moves across in the compiler; no instruction. ``mask`` and ``size`` as the hint has."""
+    """A compiler must move nothing across; no instruction. ``mask`` and ``size`` as in the hint."""
+
+    TAG: ClassVar[str] = "fence"
 
     mask: int = 0
     size: int = 0

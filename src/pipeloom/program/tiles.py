@@ -1,8 +1,8 @@
 """Tiles: named dimensions, sizes, an element type; and boxes, which are parts of them.
 
-Dimensions have names, so that an op needs no index maps: what an operand has to do with a result is
-in the names. ``A(m, k) @ B(n, k)`` computes ``C(m, n)``, and part ``m 0:64, n 0:64, k 0:32`` of that
-work reads ``m 0:64, k 0:32`` of A.
+Dimensions have names, so that an op needs no index maps: what an operand has to do with a result
+is in the names. ``A(m, k) @ B(n, k)`` computes ``C(m, n)``, and part ``m 0:64, n 0:64, k 0:32`` of
+that work reads ``m 0:64, k 0:32`` of A.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def shifted(box: Box, by: Iterable[int]) -> Box:
 
 
 def subtract(box: Box, hole: Box) -> Iterator[Box]:
-    """``box`` without ``hole``, as disjoint boxes; together with the hole's part they are ``box``."""
+    """``box`` without ``hole``, as disjoint boxes."""
     common = overlap(box, hole)
     if common is None:
         yield box

@@ -9,8 +9,8 @@ dimensions, then a reduction over the dimensions that the result lacks.
     sub      a - b           -         S(q, keys), m(q)               (q, keys)
     exp2     2 ** a          -         S(q, keys)                     (q, keys)
 
-Because of that, which part of an operand some part of the work needs follows from names alone, an op
-evaluates itself in NumPy, and a part of a reduction can be computed by itself and combined.
+Because of that, which part of an operand some part of the work needs follows from names alone, an
+op evaluates itself in NumPy, and a part of a reduction can be computed by itself and combined.
 
 An op of your own is one ``OpDef``, with the vector instructions that compute it on one register
 (``{d}`` the result, ``{0}``, ``{1}`` the operands, ``{t}`` a scratch register):
@@ -36,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Reduce(Enum):
-    """How the parts of a reduction combine; all are associative and commutative in exact numbers."""
+    """How parts of a reduction combine: associative and commutative in exact numbers."""
 
     ADD = "add"
     MAX = "max"
@@ -57,7 +57,7 @@ class OpDef:
 
     ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; an op
     with a reduction or a layout of its own (matmul) is lowered by the writer instead and has none.
-    ``bool_result`` marks comparisons, ``elementwise_bool`` takes its first operand as a condition.
+    ``bool_result`` marks comparisons.
     """
 
     name: str
@@ -137,6 +137,10 @@ def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
     return OpDef(name, 2, function, lowering=lowering, bool_result=True)
 
 
+def _select(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition != 0, a, b)
+
+
 VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     OpDef("matmul", 2, np.multiply, Reduce.ADD),
     OpDef("sum", 1, lambda a: a, Reduce.ADD),
@@ -162,7 +166,7 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _compare("eq", np.equal, "v_cmp_eq_f32"),
     _vector(
         "select",
-        lambda c, a, b: np.where(c != 0, a, b),
+        _select,
         "v_cmp_ne_u32 vcc, 0, {0}",
         "v_cndmask_b32 {d}, {2}, {1}, vcc",
         arity=3,

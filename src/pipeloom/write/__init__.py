@@ -1,4 +1,4 @@
-"""Machine code from schedules. See docs/emitting.md."""
+"""Target code from schedules. See docs/emitting.md."""
 
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.allocate import Allocation, Resources

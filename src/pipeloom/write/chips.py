@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES
 from pipeloom.write.faults import EmitError
 
@@ -69,7 +69,7 @@ class Chip:
 
 
 def _chip(
-    machine: Machine,
+    machine: Target,
     *,
     has_cvt_pk_bf16: bool,
     matrix: dict[tuple[str, int, int, int], MatrixShape],
@@ -104,14 +104,14 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
         chip.name: chip
         for chip in (
             _chip(
-                machine_for("gfx942"),
+                target_for("gfx942"),
                 has_cvt_pk_bf16=False,
                 matrix=_plain("bf16", "bf16", (16, 16), (32, 8))
                 | _plain("fp16", "f16", (16, 16), (32, 8))
                 | _plain("fp8", "fp8_fp8", (16, 32), (32, 16)),
             ),
             _chip(
-                machine_for("gfx950"),
+                target_for("gfx950"),
                 has_cvt_pk_bf16=True,
                 matrix=_plain("bf16", "bf16", (16, 32), (32, 16), (16, 16), (32, 8))
                 | _plain("fp16", "f16", (16, 32), (32, 16), (16, 16), (32, 8))

@@ -15,11 +15,11 @@ from pipeloom.cli.main import main
 from pipeloom.cli.tile import tile_for
 from pipeloom.judge.simulate import simulate
 from pipeloom.lift import simulate_emitted
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.schedules import DEFAULT_TILES
 from pipeloom.write import emit_kernel
 
-GFX942, GFX950 = machine_for("gfx942"), machine_for("gfx950")
+GFX942, GFX950 = target_for("gfx942"), target_for("gfx950")
 REPAIRED = ["--sync", "repaired", "--reorder"]
 
 
@@ -111,7 +111,7 @@ def test_the_staged_gemm_tile_simulates(arch: str, capsys: pytest.CaptureFixture
     settings = ["kernel=single_buffer", f"arch={arch}"]
     compiled = build_schedule("gemm_tile", settings)
     k_tiles = compiled.config.prologue_fill + 10 * compiled.config.num_partitions
-    trace = simulate(compiled, machine_for(arch), k_tiles=k_tiles)
+    trace = simulate(compiled, target_for(arch), k_tiles=k_tiles)
     kinds = [i.kind.name for i in trace.programs[0].loop]
     assert kinds.count("LDS_WRITE") == kinds.count("GLOBAL_TO_VGPR") > 0
     assert 0.4 < max(trace.steady_matrix_efficiency()) < 1

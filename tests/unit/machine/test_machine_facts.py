@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.machine.chips import MACHINES, machine_for
+from pipeloom.machine.chips import MACHINES, target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import FactKind, Machine
+from pipeloom.machine.target import FactKind, Target
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
-def test_every_number_has_a_unit_and_a_source(machine: Machine) -> None:
+def test_every_number_has_a_unit_and_a_source(machine: Target) -> None:
     facts = dict(machine.facts())
     assert len(facts) > 35
     for name, fact in facts.items():
@@ -67,8 +67,8 @@ def test_names_print_back() -> None:
 
 
 def test_machines_are_found_by_arch_and_chip() -> None:
-    assert machine_for("gfx950") is GFX950
-    assert machine_for("MI300X") is GFX942
+    assert target_for("gfx950") is GFX950
+    assert target_for("MI300X") is GFX942
 
 
 def test_a_changed_constant_says_who_changed_it() -> None:

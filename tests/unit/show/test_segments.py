@@ -11,7 +11,7 @@ from pipeloom.judge.simulate import Trace, simulate, simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.judge.simulate.trace import Cause
 from pipeloom.judge.simulate.trace import Phase as TracePhase
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpRole, Phase
 from pipeloom.show.data_flow import regions_of, touches
@@ -69,7 +69,7 @@ def test_every_data_entry_has_one_segment_per_wave_and_trip(
 
 
 def _wave(*loop: Instruction) -> Trace:
-    return simulate_programs((WaveProgram(simd=0, loop=loop),), machine_for("gfx950"), 1)
+    return simulate_programs((WaveProgram(simd=0, loop=loop),), target_for("gfx950"), 1)
 
 
 def test_a_wait_retires_all_but_the_newest() -> None:

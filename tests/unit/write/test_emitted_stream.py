@@ -17,7 +17,7 @@ from pipeloom.judge.simulate.schedule import schedule_programs
 from pipeloom.lift import emitted_programs, simulate_emitted, walk_wave
 from pipeloom.lift.lowering import lower_line
 from pipeloom.lift.walk import Executed
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.sync import synchronize
@@ -26,7 +26,7 @@ from pipeloom.write.code import Code
 from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr
 
 PAGE = Path(__file__).parents[3] / "docs" / "performance-model.md"
-GFX950 = machine_for("gfx950")
+GFX950 = target_for("gfx950")
 BF16 = (256, 256, 64, 16, 32)
 FP8 = (256, 256, 128, 16, 128)
 SMALL = {
@@ -87,7 +87,7 @@ def test_the_single_buffer_agrees_to_the_cycle(target: str, mma_k: int) -> None:
     """Its loop has no wait states and one scalar add, which the lowering knows."""
     geometry = {"BK": 64, "MMA_K": mma_k, "elem_bytes": 2}
     compiled = synchronize(build_schedule({"schedule": "single_buffer", "geometry": geometry}))
-    machine = machine_for(target)
+    machine = target_for(target)
     emitted = emit_kernel(compiled, target=target)
     programs, trips = emitted_programs(emitted, machine, 32)
     lowered = schedule_programs(compiled, machine, kernel_for(compiled))

@@ -1,4 +1,4 @@
-"""Machine code to instructions, through tinygrad's CDNA decoder.
+"""Target code to instructions, through tinygrad's CDNA decoder.
 
 The decoder's objects stop here: an ``Instruction`` holds the LLVM mnemonic, the encoding family
 and the raw bit fields, and nothing of tinygrad's.

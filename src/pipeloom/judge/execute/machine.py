@@ -32,7 +32,7 @@ class Memory(Protocol):
         """The op touches memory."""
 
 
-class Machine:
+class Target:
     """Runs the timelines of all waves on a memory."""
 
     def __init__(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pipeloom.checks import check_instance, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.arrays import ArrayMemory, PairedMemory, small_operands
-from pipeloom.judge.execute.machine import Machine, Memory
+from pipeloom.judge.execute.machine import Memory, Target
 from pipeloom.judge.execute.order import Order, permutation
 from pipeloom.judge.execute.outcome import Execution, Status
 from pipeloom.judge.execute.program import Program, prepare
@@ -119,7 +119,7 @@ class Session:
             a, b = operands
             self._arrays = ArrayMemory(self.program, a, b, poison=poison, whole_flight=whole)
             memory = PairedMemory(self._tokens, self._arrays)
-        self.machine = Machine(self.program, self.lines, memory, trace=trace)
+        self.machine = Target(self.program, self.lines, memory, trace=trace)
 
     def finish(self, order: Order = "forward", seed: int = 0) -> Execution:
         """Run to the end and collect the outcome."""

@@ -1,6 +1,6 @@
 """The bank conflict of one LDS access, from the addresses of its lanes.
 
-The hardware serves a wave's access in phases of a few lanes each (``Machine.lds_phases``). Within a
+The hardware serves a wave's access in phases of a few lanes each (``Target.lds_phases``). Within a
 phase every bank delivers one 4-byte word per cycle; lanes that want the same word share it. So a
 phase takes as many cycles as the busiest bank has different words to deliver, and the conflict is
 the sum over the phases divided by their number. Example, gfx942, one column of 128-byte rows: all
@@ -19,13 +19,13 @@ from collections.abc import Sequence
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.instruction import WAVE_LANES
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 _WORD = 4
 _UNALIGNED = 16.0  # GT lds_throughput: an access not aligned to its width takes 16 times as long
 
 
-def bank_conflict(addresses: Sequence[int], bytes_per_lane: int, machine: Machine) -> float:
+def bank_conflict(addresses: Sequence[int], bytes_per_lane: int, machine: Target) -> float:
     """The factor to give ``Instruction.lds_read`` or ``lds_write`` as ``conflict``.
 
     ``addresses`` holds the byte address of each of the 64 lanes.

@@ -35,8 +35,8 @@ from pipeloom.errors import InternalError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
 from pipeloom.judge.simulate.run_stream import simulate_stream
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 
 ITERATIONS = 24
 
@@ -110,7 +110,7 @@ def loop_cases() -> tuple[LoopCase, ...]:
 
 
 def compare(
-    case: LoopCase, machine: Machine | None = None, iterations: int = ITERATIONS
+    case: LoopCase, machine: Target | None = None, iterations: int = ITERATIONS
 ) -> Comparison:
     """Simulate one loop, on another machine than its own if one is given."""
     trace = simulate_stream(
@@ -135,7 +135,7 @@ def ranked_as_measured(comparisons: Mapping[str, Comparison], ids: tuple[str, ..
 def micro_comparisons() -> tuple[tuple[str, float, float], ...]:
     """(what, modelled, measured) for the micro-loops of the record ``fb_micro``, in cycles each."""
     record = next(r for r in measured_records() if r["id"] == "fb_micro")
-    machine = machine_for(record["arch"])
+    machine = target_for(record["arch"])
     op = machine.matrix_op("16x16x32_f16")
     chained = tuple(Instruction.mfma(op, chain="c") for _ in range(4))
     streams = tuple(Instruction.mfma(op, chain=str(i)) for i in range(4))

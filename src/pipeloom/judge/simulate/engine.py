@@ -44,7 +44,7 @@ from pipeloom.judge.simulate.units import (
     VectorUnits,
     Wave,
 )
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 MAX_EVENTS = 20_000_000
 MAX_JITTER = 10.0
@@ -57,7 +57,7 @@ _DoIssue = Callable[[Wave, Op, int, int], Issued]
 
 def simulate_programs(
     programs: Sequence[WaveProgram],
-    machine: Machine,
+    machine: Target,
     iterations: int,
     *,
     jitter: float = 0.0,
@@ -75,7 +75,7 @@ def simulate_programs(
 
 
 def _check(
-    programs: Sequence[WaveProgram], machine: Machine, iterations: int, jitter: float, seed: int
+    programs: Sequence[WaveProgram], machine: Target, iterations: int, jitter: float, seed: int
 ) -> None:
     if not programs:
         raise ConfigError("no waves to simulate", hint="give at least one WaveProgram")
@@ -110,7 +110,7 @@ def _check(
         )
 
 
-def lower(instruction: Instruction, machine: Machine, chain: int) -> Op:
+def lower(instruction: Instruction, machine: Target, chain: int) -> Op:
     """The instruction as numbers; units.py documents the fields of each opcode at ``issue``."""
     kind = instruction.kind
     code = int(kind)
@@ -140,8 +140,8 @@ def lower(instruction: Instruction, machine: Machine, chain: int) -> Op:
         # A count at or above the counter's limit encodes "no wait".
         vm = _NO_COUNT if instruction.vm is None else instruction.vm
         lgkm = _NO_COUNT if instruction.lgkm is None else instruction.lgkm
-        vm = vm if vm < machine.vmcnt_limit.value else _NO_COUNT
-        lgkm = lgkm if lgkm < machine.lgkmcnt_limit.value else _NO_COUNT
+        vm = vm if vm < machine.counter("vmcnt").limit.value else _NO_COUNT
+        lgkm = lgkm if lgkm < machine.counter("lgkmcnt").limit.value else _NO_COUNT
         return (code, vm, lgkm, machine.wait_cycles.value, 0.0, 0)
     if kind is Kind.NOP:
         issue += machine.nop_cycles_per_count.value * instruction.amount
@@ -183,7 +183,7 @@ class _Run:
     def __init__(
         self,
         programs: tuple[WaveProgram, ...],
-        machine: Machine,
+        machine: Target,
         iterations: int,
         jitter: float,
         seed: int,

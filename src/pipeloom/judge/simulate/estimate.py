@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Estimate:
 
 
 def estimate_gemm(
-    machine: Machine,
+    machine: Target,
     problem: GemmProblem,
     timing: TileTiming,
     *,
@@ -205,7 +205,7 @@ def _padding(problem: GemmProblem, timing: TileTiming, trips: int) -> tuple[str,
 
 
 def _hbm_bytes(
-    machine: Machine, problem: GemmProblem, timing: TileTiming, rounds: int
+    machine: Target, problem: GemmProblem, timing: TileTiming, rounds: int
 ) -> tuple[float, str]:
     """Bytes that HBM must move, and the assumption in words."""
     operands = (problem.m + problem.n) * problem.k * problem.input_bytes

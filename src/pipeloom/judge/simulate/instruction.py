@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.machine import MatrixOp
+from pipeloom.machine.target import MatrixOp
 
 
 class Kind(IntEnum):

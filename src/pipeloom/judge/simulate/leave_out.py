@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from pipeloom.judge.simulate.calibration import LoopCase, compare, loop_cases, measured_records
 from pipeloom.machine.chips import MACHINES
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 # Constants whose sources give a range, or that no source gives: (name, low, high).
 UNCERTAIN: tuple[tuple[str, float, float], ...] = (
@@ -56,7 +56,7 @@ class Evaluator:
         self.cases: dict[str, LoopCase] = {
             case.id: case for case in loop_cases() if case.basis != "micro"
         }
-        self._machines: dict[tuple[str, Values], Machine] = {}
+        self._machines: dict[tuple[str, Values], Target] = {}
         self._errors: dict[tuple[str, Values], float] = {}
 
     def error(self, loop: str, values: Values) -> float:
@@ -75,7 +75,7 @@ class Evaluator:
         """What has been computed so far, in order: who looked at which loop."""
         return tuple(self._errors)
 
-    def _machine(self, arch: str, values: Values) -> Machine:
+    def _machine(self, arch: str, values: Values) -> Target:
         key = (arch, values)
         if key not in self._machines:
             machine = next(machine for machine in MACHINES if machine.arch == arch)

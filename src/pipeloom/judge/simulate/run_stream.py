@@ -16,8 +16,8 @@ from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import MAX_CONFLICT, Instruction, Kind, WaveProgram
 from pipeloom.judge.simulate.stream import StreamOptions, parse_stream
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Fact, FactKind, Machine, MatrixOp
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Fact, FactKind, MatrixOp, Target
 
 MAX_WAVES_PER_SIMD = 8
 
@@ -27,7 +27,7 @@ MfmaName = str | int | Mapping[str, object] | MatrixOp | None
 def simulate_stream(
     stream: str,
     *,
-    arch: str | Machine = "gfx950",
+    arch: str | Target = "gfx950",
     mfma: MfmaName = None,
     waves_per_simd: int = 1,
     stagger: bool = False,
@@ -48,7 +48,7 @@ def simulate_stream(
     check_instance("simulation", "stream", stream, str)
     check_bool("simulation", "stagger", stagger)
     check_number("simulation", "lds_conflict", lds_conflict, 1.0, MAX_CONFLICT)
-    machine = arch if isinstance(arch, Machine) else machine_for(arch)
+    machine = arch if isinstance(arch, Target) else target_for(arch)
     options = StreamOptions(_matrix_op(mfma, machine), lds_conflict)
     body = parse_stream(stream, machine, options)
     programs = stream_programs(
@@ -59,7 +59,7 @@ def simulate_stream(
 
 def stream_programs(
     body: tuple[Instruction, ...],
-    machine: Machine,
+    machine: Target,
     *,
     waves_per_simd: int,
     stagger: bool,
@@ -94,7 +94,7 @@ def stream_programs(
     return tuple(programs)
 
 
-def _matrix_op(mfma: MfmaName, machine: Machine) -> MatrixOp:
+def _matrix_op(mfma: MfmaName, machine: Target) -> MatrixOp:
     """The MFMA meant by a name, a cycle count or a measured record's object."""
     if isinstance(mfma, MatrixOp):
         return mfma

@@ -23,8 +23,8 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Machine, MatrixOp
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import MatrixOp, Target
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
@@ -41,7 +41,7 @@ _VERBS = {
 
 def simulate(
     compiled: CompiledSchedule,
-    machine: Machine | None = None,
+    machine: Target | None = None,
     kernel: Kernel | None = None,
     k_tiles: int = 32,
     *,
@@ -49,7 +49,7 @@ def simulate(
     seed: int = 0,
 ) -> Trace:
     """Run one workgroup over ``k_tiles`` K tiles on one compute unit (gfx950 by default)."""
-    chosen = machine_for("gfx950") if machine is None else machine
+    chosen = target_for("gfx950") if machine is None else machine
     model = kernel_for(compiled) if kernel is None else kernel
     trips = trips_for(model, k_tiles)
     programs = schedule_programs(compiled, chosen, model)
@@ -71,7 +71,7 @@ def trips_for(kernel: Kernel, k_tiles: int) -> int:
 
 
 def schedule_programs(
-    compiled: CompiledSchedule, machine: Machine, kernel: Kernel
+    compiled: CompiledSchedule, machine: Target, kernel: Kernel
 ) -> tuple[WaveProgram, ...]:
     """One program per wave of the workgroup."""
     lowering = _Lowering(compiled, machine, kernel)
@@ -91,7 +91,7 @@ def schedule_programs(
 class _Lowering:
     """Turns the steps of a wave into instructions."""
 
-    def __init__(self, compiled: CompiledSchedule, machine: Machine, kernel: Kernel) -> None:
+    def __init__(self, compiled: CompiledSchedule, machine: Target, kernel: Kernel) -> None:
         geometry = compiled.geometry
         if geometry is None:
             raise ConfigError(
@@ -186,7 +186,7 @@ def _label(step: Step, effect: Effect) -> str:
     return f"{_VERBS.get(op.role, 'op')} {operand}[{op.stage},{op.subtile}]"
 
 
-def _matrix_op(geometry: KernelGeometry, machine: Machine) -> MatrixOp:
+def _matrix_op(geometry: KernelGeometry, machine: Target) -> MatrixOp:
     dtype = "fp8" if geometry.is_fp8 else "f16"
     return machine.matrix_op(f"{geometry.MMA_M}x{geometry.MMA_N}x{geometry.MMA_K}_{dtype}")
 
@@ -200,7 +200,7 @@ def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSch
 
 
 def _load_bytes(
-    geometry: KernelGeometry, machine: Machine, kernel: Kernel, compiled: CompiledSchedule
+    geometry: KernelGeometry, machine: Target, kernel: Kernel, compiled: CompiledSchedule
 ) -> int:
     """Bytes per lane of a load: 16, or what the machine can where the counts were made for that."""
     pieces = {

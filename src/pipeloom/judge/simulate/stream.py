@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.instruction import Instruction, Kind
-from pipeloom.machine.machine import Machine, MatrixOp
+from pipeloom.machine.target import MatrixOp, Target
 
 
 class StreamError(SpecError):
@@ -86,7 +86,7 @@ class _Group:
     items: list[Instruction | None]  # None stands for a bare wait
 
 
-def parse_stream(text: str, machine: Machine, options: StreamOptions) -> tuple[Instruction, ...]:
+def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[Instruction, ...]:
     """The instructions of a stream, in order. Raises ``StreamError`` with the position."""
     position = text.rfind("||") + 2 if "||" in text else 0
     stack = [_Group(position, [])]
@@ -189,10 +189,10 @@ def _operand(name: str, digits: str, largest: int, text: str, position: int) -> 
     return value
 
 
-def _wait(token: str, text: str, position: int, machine: Machine) -> Instruction:
+def _wait(token: str, text: str, position: int, machine: Target) -> Instruction:
     limits = {
-        "v": ("vmcnt", machine.vmcnt_limit.value),
-        "l": ("lgkmcnt", machine.lgkmcnt_limit.value),
+        "v": ("vmcnt", machine.counter("vmcnt").limit.value),
+        "l": ("lgkmcnt", machine.counter("lgkmcnt").limit.value),
     }
     counts: dict[str, int] = {}
     for name, digits in re.findall(r"([vl])\(?(\d+)\)?", token):
@@ -207,7 +207,7 @@ def _wait(token: str, text: str, position: int, machine: Machine) -> Instruction
     return Instruction.wait(vm=counts.get("v"), lgkm=counts.get("l"))
 
 
-def _instruction(letter: str, machine: Machine, options: StreamOptions) -> Instruction:
+def _instruction(letter: str, machine: Target, options: StreamOptions) -> Instruction:
     match letter:
         case "M":
             return Instruction.mfma(options.matrix_op)

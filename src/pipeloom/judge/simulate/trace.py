@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeloom.judge.simulate import costs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 K = TypeVar("K")
 
@@ -125,7 +125,7 @@ class StallRow:
 class Trace:
     """The result of a simulation. ``marks[w][i]`` is when wave w was ready for iteration i."""
 
-    machine: Machine
+    machine: Target
     programs: tuple[WaveProgram, ...]
     iterations: int
     events: tuple[Event, ...]

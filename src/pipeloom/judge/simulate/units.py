@@ -13,7 +13,7 @@ import random
 from heapq import heappop, heappush
 
 from pipeloom.judge.simulate.trace import Cause
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 # An instruction as the engine runs it: opcode, then numbers whose meaning is the opcode's own
 # (engine.lower lists them).
@@ -87,7 +87,7 @@ class VectorUnits:
 
     __slots__ = ("dependent_extra", "issue_cycles", "packed_after")
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Target) -> None:
         self.issue_cycles = machine.issue_cycles.value
         self.dependent_extra = machine.mfma_dependent_extra.value
         self.packed_after = machine.packed_after_mfma_cycles.value
@@ -156,7 +156,7 @@ class ScalarUnit:
 
     __slots__ = ("cycles",)
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Target) -> None:
         self.cycles = machine.salu_cycles.value
 
     def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
@@ -178,11 +178,11 @@ class Lds:
 
     __slots__ = ("array_free", "delay", "depth", "limit", "queue_events", "queues", "simds")
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Target) -> None:
         self.simds = machine.lds_queue_simds.value
         self.depth = machine.lds_queue_depth.value
         self.delay = machine.lds_queue_delay.value
-        self.limit = machine.lgkmcnt_limit.value
+        self.limit = machine.counter("lgkmcnt").limit.value
         self.array_free = 0
         count = -(-machine.simds.value // self.simds)
         # When each operation leaves its queue, in issue order: entry -depth bounds the next.
@@ -243,9 +243,9 @@ class GlobalPath:
         "latency", "limit", "memory_free", "outstanding", "random", "texture_free",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, jitter: float, seed: int) -> None:
+    def __init__(self, machine: Target, jitter: float, seed: int) -> None:
         self.depth = machine.vmem_queue_depth.value
-        self.limit = machine.vmcnt_limit.value
+        self.limit = machine.counter("vmcnt").limit.value
         self.latency = machine.global_latency.value
         self.cap = machine.global_bytes_in_flight.value
         self.issue_cycles = machine.issue_cycles.value

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from pipeloom.machine.machine import Machine, MatrixOp
+from pipeloom.machine.target import MatrixOp, Target
 from pipeloom.order.modulo import Reservation, Unit
 from pipeloom.reference.geometry import WAVE_LANES
 from pipeloom.reference.pipelining.loop import OpCycles
@@ -38,7 +38,7 @@ class TileCosts:
     ``global_latency`` replaces the machine's plain latency, to plan for slower memory.
     """
 
-    def __init__(self, tile: GemmTile, machine: Machine, global_latency: int | None = None) -> None:
+    def __init__(self, tile: GemmTile, machine: Target, global_latency: int | None = None) -> None:
         self._tile = tile
         self._machine = machine
         self._waves = tile.grid.waves

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.machine import Machine
 from pipeloom.machine.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
+from pipeloom.machine.target import Target
 from pipeloom.order.modulo import Budget
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.mi355x import MatmulTag
@@ -37,7 +37,7 @@ USUAL_LOADS = 16
 """Loads per K tile whose addresses ``RESERVED_VGPRS`` has room for."""
 
 
-def register_budget(tile: GemmTile, machine: Machine) -> int:
+def register_budget(tile: GemmTile, machine: Target) -> int:
     """Registers per lane left for fragments: the wave's share, less accumulators and addresses.
 
     Accumulators may lie in AGPRs, fragments and addresses lie in the VGPRs that can be named. Each
@@ -58,7 +58,7 @@ def register_budget(tile: GemmTile, machine: Machine) -> int:
     return left
 
 
-def tile_limits(tile: GemmTile, machine: Machine, budget: Budget | None) -> Budget:
+def tile_limits(tile: GemmTile, machine: Target, budget: Budget | None) -> Budget:
     """``budget`` with the machine's own limits where it has none."""
     given = Budget() if budget is None else budget
     return Budget(
@@ -70,7 +70,7 @@ def tile_limits(tile: GemmTile, machine: Machine, budget: Budget | None) -> Budg
 
 def gemm_tile_loop(
     tile: GemmTile,
-    machine: Machine,
+    machine: Target,
     budget: Budget | None = None,
     global_latency: int | None = None,
 ) -> TileLoop:

@@ -5,7 +5,7 @@ The wave grids are those of the specification's kernels: ``four_wave`` (one wave
 specification fixes by hand, the LDS stages and an order for them, follows here from the machine's
 costs and budgets.
 
-    compiled = compile_schedule(GemmTileSchedule(tile, machine_for("gfx950")))
+    compiled = compile_schedule(GemmTileSchedule(tile, target_for("gfx950")))
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
-from pipeloom.machine.chips import machine_for
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 from pipeloom.order.modulo import Budget, Objective
 from pipeloom.reference.config import (
     BlockSizing,
@@ -51,7 +51,7 @@ class GemmTileSchedule(PipelineSchedule):
     def __init__(
         self,
         tile: GemmTile,
-        machine: Machine,
+        machine: Target,
         *,
         budget: Budget | None = None,
         global_latency: int | None = None,
@@ -61,7 +61,7 @@ class GemmTileSchedule(PipelineSchedule):
         time_limit: float | None = None,
     ) -> None:
         check_instance("GemmTileSchedule", "tile", tile, GemmTile)
-        check_instance("GemmTileSchedule", "machine", machine, Machine)
+        check_instance("GemmTileSchedule", "machine", machine, Target)
         self.tile = tile
         self.machine = machine
         declare = staged_tile_loop if tile.grid.staged else gemm_tile_loop
@@ -187,7 +187,7 @@ class GemmTileSpec:
                 hint=nearest(self.kernel, GRIDS),
                 field="kernel",
             )
-        machine = machine_for(self.arch)
+        machine = target_for(self.arch)
         shape = self.geometry
         grid = GRIDS[self.kernel]
         quadrants = 1 if grid.staged else 2
@@ -216,7 +216,7 @@ class GemmTileSpec:
         )
 
 
-def _widest_k(machine: Machine, shape: TileSpec) -> int:
+def _widest_k(machine: Target, shape: TileSpec) -> int:
     """K of the machine's widest plain matrix instruction of this MMA_M x MMA_N and type."""
     dtype = {1: "fp8", 2: "f16", 4: "f32"}.get(shape.elem_bytes)
     found = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import ceil
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 from pipeloom.order.modulo import Budget, Reservation, Unit
 from pipeloom.reference.geometry import LOAD_BYTES
 from pipeloom.reference.graph import DepEdge
@@ -37,7 +37,7 @@ from pipeloom.reference.tile import REGISTER_BYTES, GemmTile
 
 def staged_tile_loop(
     tile: GemmTile,
-    machine: Machine,
+    machine: Target,
     budget: Budget | None = None,
     global_latency: int | None = None,
 ) -> TileLoop:

@@ -10,13 +10,13 @@ from pipeloom.judge.simulate.instruction import Instruction
 from pipeloom.machine.chips import MACHINES
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
-    machine: Machine, width: int
+    machine: Target, width: int
 ) -> None:
     (phases,) = [p for p in machine.lds_phases if p.bytes_per_lane == width]
     assert sorted(lane for group in phases.lanes for lane in group) == list(range(64))
@@ -26,12 +26,12 @@ def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
 @pytest.mark.parametrize("width", [4, 8, 16])
-def test_consecutive_lanes_do_not_conflict(machine: Machine, width: int) -> None:
+def test_consecutive_lanes_do_not_conflict(machine: Target, width: int) -> None:
     assert bank_conflict([width * lane for lane in range(64)], width, machine) == 1.0
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
-def test_one_word_for_all_lanes_is_a_broadcast(machine: Machine) -> None:
+def test_one_word_for_all_lanes_is_a_broadcast(machine: Target) -> None:
     assert bank_conflict([64] * 64, 4, machine) == 1.0
 
 

@@ -33,7 +33,7 @@ from pipeloom.judge.simulate.fact_checks import FACT_CHECKS, FactCheck
 from pipeloom.judge.simulate.leave_out import UNCERTAIN, Evaluator, refit
 from pipeloom.machine.chips import MACHINES
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import FactKind, Machine
+from pipeloom.machine.target import FactKind, Target
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARED = Path(os.environ.get("PIPELOOM_SHARED", ROOT.parent / "shared"))
@@ -202,7 +202,7 @@ def test_a_refit_stays_in_the_ranges_and_does_not_look_at_what_it_left_out() -> 
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.arch))
-def test_what_was_measured_on_another_chip_is_not_called_measured(machine: Machine) -> None:
+def test_what_was_measured_on_another_chip_is_not_called_measured(machine: Target) -> None:
     """Measured means on this chip: a range's middle is derived, another chip's number assumed."""
     for name, fact in machine.facts():
         if fact.kind is FactKind.MEASURED:
@@ -217,7 +217,7 @@ def test_the_model_behaves_as_each_fact_says(check: FactCheck) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.arch))
-def test_every_mfma_runs_back_to_back_in_its_cycles(machine: Machine) -> None:
+def test_every_mfma_runs_back_to_back_in_its_cycles(machine: Target) -> None:
     for op in machine.matrix_ops:
         check = FactCheck(
             op.name, "M32", op.cycles.value, op.cycles.value, 32, machine.arch, op.name

@@ -9,7 +9,7 @@ import pytest
 
 from pipeloom import build_schedule, verify
 from pipeloom.judge.simulate import simulate
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiler import Sync
 
 ROOT = Path(__file__).parents[4]
@@ -61,7 +61,7 @@ def test_orders_beside_the_modulo_schedule(name: str) -> None:
 def test_how_busy_the_staged_modulo_kernel_is(arch: str, busy: str) -> None:
     compiled = build_schedule("gemm_tile", ["kernel=single_buffer", f"arch={arch}"])
     k_tiles = compiled.config.prologue_fill + 16 * compiled.config.num_partitions
-    share = max(simulate(compiled, machine_for(arch), k_tiles=k_tiles).steady_matrix_efficiency())
+    share = max(simulate(compiled, target_for(arch), k_tiles=k_tiles).steady_matrix_efficiency())
     assert f"{100 * share:.0f} %" == busy
     assert (
         busy in page("modulo.md").split("single-buffer variant (`kernel=single_buffer`)")[1][:120]

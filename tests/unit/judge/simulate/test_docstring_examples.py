@@ -8,11 +8,11 @@ from types import ModuleType
 import pytest
 
 from pipeloom.judge.simulate import bank_conflicts, calibration, run_stream
-from pipeloom.machine import machine
+from pipeloom.machine import target
 
 
 @pytest.mark.parametrize(
-    "module", [bank_conflicts, calibration, machine, run_stream], ids=lambda m: m.__name__
+    "module", [bank_conflicts, calibration, run_stream, target], ids=lambda m: m.__name__
 )
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)

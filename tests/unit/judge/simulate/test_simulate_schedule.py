@@ -10,7 +10,7 @@ import pytest
 from pipeloom import ConfigError, build_schedule
 from pipeloom.judge.simulate import Kind, simulate
 from pipeloom.judge.simulate.schedule import schedule_programs, trips_for
-from pipeloom.machine.chips import machine_for
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.sync import synchronize
 
@@ -29,7 +29,7 @@ def test_a_loop_iteration_issues_the_instructions_of_two_k_tiles(
 ) -> None:
     compiled = build_schedule(_spec(schedule, geometry))
     kernel = kernel_for(compiled)
-    programs = schedule_programs(compiled, machine_for("gfx950"), kernel)
+    programs = schedule_programs(compiled, target_for("gfx950"), kernel)
     issued = Counter(i.kind for program in programs for i in program.loop)
     tile_mmas = 16 * 16 * (geometry["BK"] // geometry["MMA_K"])
     tile_bytes = (256 + 256) * geometry["BK"] * geometry["elem_bytes"]
@@ -42,7 +42,7 @@ def test_a_loop_iteration_issues_the_instructions_of_two_k_tiles(
 
 def test_only_the_lagging_group_starts_with_the_extra_barrier() -> None:
     compiled = build_schedule(_spec("ping_pong", BF16))
-    programs = schedule_programs(compiled, machine_for("gfx950"), kernel_for(compiled))
+    programs = schedule_programs(compiled, target_for("gfx950"), kernel_for(compiled))
     barriers = [sum(i.kind is Kind.BARRIER for i in p.prologue) for p in programs]
     assert barriers == [2] * 4 + [3] * 4
     assert [p.simd for p in programs] == [0, 1, 2, 3, 0, 1, 2, 3]
@@ -81,7 +81,7 @@ STAGED = {"schedule": "single_buffer", "geometry": BF16}
 def test_the_single_buffer_stages_through_registers() -> None:
     compiled = build_schedule(STAGED)
     kernel = kernel_for(compiled)
-    programs = schedule_programs(compiled, machine_for("gfx950"), kernel)
+    programs = schedule_programs(compiled, target_for("gfx950"), kernel)
     issued = Counter(i.kind for program in programs for i in program.loop)
     tile_bytes = (128 + 128) * 64 * 2
     assert issued[Kind.MFMA] == 8 * 8 * 2
@@ -95,7 +95,7 @@ def test_the_single_buffer_stages_through_registers() -> None:
 @pytest.mark.parametrize(("arch", "mma_k"), [("gfx950", 32), ("gfx942", 16)])
 def test_single_buffer_cycles_lie_above_their_bounds(arch: str, mma_k: int) -> None:
     spec = {"schedule": "single_buffer", "geometry": {**BF16, "MMA_K": mma_k}}
-    compiled, machine = synchronize(build_schedule(spec)), machine_for(arch)
+    compiled, machine = synchronize(build_schedule(spec)), target_for(arch)
     trace = simulate(compiled, machine, k_tiles=32)
     assert trace.iterations == 30
     cycles = machine.matrix_op(f"16x16x{mma_k}_f16").cycles.value
@@ -108,7 +108,7 @@ def test_single_buffer_cycles_lie_above_their_bounds(arch: str, mma_k: int) -> N
 def test_shallow_matrix_instructions_share_a_read() -> None:
     spec = {"schedule": "single_buffer", "geometry": {**BF16, "MMA_K": 16}}
     compiled = build_schedule(spec)
-    programs = schedule_programs(compiled, machine_for("gfx942"), kernel_for(compiled))
+    programs = schedule_programs(compiled, target_for("gfx942"), kernel_for(compiled))
     reads = [i for i in programs[0].loop if i.kind is Kind.LDS_READ]
     assert {i.bytes_per_lane for i in reads} == {16}
     assert len(reads) == 16

@@ -12,16 +12,16 @@ from pipeloom.judge.simulate.instruction import Instruction, Kind
 from pipeloom.judge.simulate.stream import StreamOptions, _resolve_bare_waits, parse_stream
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.machine import Machine
+from pipeloom.machine.target import Target
 
 
 def parse(
-    text: str, machine: Machine = GFX950, lds_conflict: float = 1.0
+    text: str, machine: Target = GFX950, lds_conflict: float = 1.0
 ) -> tuple[Instruction, ...]:
     return parse_stream(text, machine, StreamOptions(machine.matrix_ops[0], lds_conflict))
 
 
-def kinds(text: str, machine: Machine = GFX950) -> list[Kind]:
+def kinds(text: str, machine: Target = GFX950) -> list[Kind]:
     return [instruction.kind for instruction in parse(text, machine)]
 
 

@@ -1,6 +1,6 @@
 """What a chip is, as numbers a simulator can use, each with where it comes from.
 
-A ``Fact`` is a value, its unit, its source and how the source knows it. ``Machine`` is nothing
+A ``Fact`` is a value, its unit, its source and how the source knows it. ``Target`` is nothing
 but facts: it holds no behaviour, so two readers can argue about a number without reading the
 engine. Example::
 
@@ -74,6 +74,32 @@ class MatrixOp:
 
 
 @dataclass(frozen=True, slots=True)
+class Counter:
+    """A hardware counter of outstanding accesses, which a wait compares with a number.
+
+    Entries retire in the order of their issue. ``limit`` is the largest count that a wait can hold.
+    ``stalls_when_full`` says whether a vendor states that issue stalls at the limit; where nobody
+    does, no proof may rely on it.
+    """
+
+    name: str
+    limit: Fact[int]
+    stalls_when_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierKind:
+    """A barrier that waves can meet at.
+
+    A barrier without phases releases when every wave of the workgroup has arrived as often as the
+    one that waits. One with ``phases`` counts arrivals to an expected number, then changes phase.
+    """
+
+    name: str
+    phases: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LdsPhases:
     """Which lanes of a wave one LDS access of a given width serves together, cycle by cycle."""
 
@@ -84,11 +110,13 @@ class LdsPhases:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Target:
     """A chip as the simulator sees it: one compute unit in detail, the rest as shares."""
 
     arch: str
     chip: str
+    counters: tuple[Counter, ...]
+    barriers: tuple[BarrierKind, ...]
     # The chip.
     cus: Fact[int]
     xcds: Fact[int]
@@ -108,8 +136,6 @@ class Machine:
     wait_cycles: Fact[int]
     nop_cycles_per_count: Fact[int]
     branch_cycles: Fact[int]
-    vmcnt_limit: Fact[int]
-    lgkmcnt_limit: Fact[int]
     barrier_shared_cycles: Fact[int]
     barrier_alone_cycles: Fact[int]
     # The matrix unit.
@@ -145,7 +171,7 @@ class Machine:
             if isinstance(value, Fact):
                 yield item.name, value
 
-    def with_value(self, name: str, value: float, source: str) -> Machine:
+    def with_value(self, name: str, value: float, source: str) -> Target:
         """A copy with one number changed, for what-if studies; ``source`` says who changed it."""
         known = [field_name for field_name, _ in self.facts()]
         if name not in known:
@@ -164,6 +190,14 @@ class Machine:
         kept = int(value) if isinstance(old.value, int) else float(value)
         changed: dict[str, Any] = {name: Fact(kept, old.unit, FactKind.ASSUMED, source)}
         return replace(self, **changed)
+
+    def counter(self, name: str) -> Counter:
+        """The counter of that name."""
+        return _named("counter", name, self.counters, self.arch)
+
+    def barrier(self, name: str) -> BarrierKind:
+        """The barrier of that name."""
+        return _named("barrier", name, self.barriers, self.arch)
 
     def matrix_op(self, name: str) -> MatrixOp:
         """The MFMA a name means.
@@ -193,6 +227,20 @@ class Machine:
             hint="use one of " + ", ".join(op.name for op in self.matrix_ops),
             field="mfma",
         )
+
+
+N = TypeVar("N", Counter, BarrierKind)
+
+
+def _named(what: str, name: str, items: tuple[N, ...], arch: str) -> N:
+    for item in items:
+        if item.name == name:
+            return item
+    raise ConfigError(
+        f"{arch} has no {what} {name!r}",
+        hint=f"it has {', '.join(item.name for item in items)}",
+        field=what,
+    )
 
 
 def lane_groups(size: int, lanes: int = 64) -> tuple[tuple[int, ...], ...]:
