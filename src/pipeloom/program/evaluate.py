@@ -40,10 +40,11 @@ def evaluate(
     }
     for block in blocks(meaning, sizes):
         tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
-        for name, value in evaluate_block(meaning, tiles, trips, scalars, ops).items():
-            place = block_slices(meaning, meaning[name], block, 0)
-            part = outputs[name][place]
-            part[...] = value[tuple(slice(0, size) for size in part.shape)]
+        for name, values in evaluate_block(meaning, tiles, trips, scalars, ops).items():
+            for iteration, value in enumerate(values):
+                place = block_slices(meaning, meaning[name], block, iteration)
+                part = outputs[name][place]
+                part[...] = value[tuple(slice(0, size) for size in part.shape)]
     return outputs
 
 
@@ -53,14 +54,17 @@ def evaluate_block(
     trips: int,
     scalars: Mapping[str, float] | None = None,
     ops: Vocabulary = VOCABULARY,
-) -> dict[str, Array]:
-    """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT)."""
+) -> dict[str, list[Array]]:
+    """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT).
+
+    An output of the LOOP has one array per iteration, one AFTER it a single one.
+    """
     run = _Run(meaning, tiles, scalars or {}, ops)
     run.region(Region.BEFORE, 0)
     for iteration in range(trips):
         run.region(Region.LOOP, iteration)
-    run.finish()
-    return {node.name: run.values[node.name] for node in meaning.outputs}
+    run.region(Region.AFTER, 0)
+    return run.stored
 
 
 class _Run:
@@ -77,6 +81,7 @@ class _Run:
         self._tiles = tiles
         self._scalars = scalars
         self._ops = ops
+        self.stored: dict[str, list[Array]] = {node.name: [] for node in meaning.outputs}
         self.values: dict[str, Array] = {
             node.name: np.full(node.type.shape, node.start, np.float32)
             for node in meaning.nodes
@@ -88,14 +93,12 @@ class _Run:
         for node in self._meaning.nodes:
             if node.region is region and node.kind is not NodeKind.CARRY:
                 self.values[node.name] = self._value(node, iteration)
+                if node.kind is NodeKind.OUTPUT:
+                    self.stored[node.name].append(self.values[node.name])
         if region is Region.LOOP:
             carries = [n for n in self._meaning.nodes if n.kind is NodeKind.CARRY]
             moved = {node.name: self.values[node.uses[0]] for node in carries}
             self.values |= moved
-
-    def finish(self) -> None:
-        """What comes after the loop."""
-        self.region(Region.AFTER, 0)
 
     def _value(self, node: Node, iteration: int) -> Array:
         match node.kind:

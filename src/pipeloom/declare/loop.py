@@ -1,0 +1,351 @@
+"""``Loop``: what one iteration of a kernel does, said once.
+
+    loop = Loop("gemm", over="k")
+    a = loop.stream("A", bf16, m=256, k=64)       # a tile of global memory per iteration
+    b = loop.stream("B", bf16, n=256, k=64)
+    c = loop.carry("C", f32, start=0, m=256, n=256)
+    c += a.staged() @ b.staged()                  # through LDS; how many buffers is a result
+    loop.store("out", c.to(bf16))
+
+    loop.evaluate(A=..., B=...)["out"]            # what it means, in NumPy, for any size
+
+Dimensions have names. Those of an output other than ``over`` are cut into workgroups; ``over`` is
+what the loop runs along. What depends on a stream is computed in every iteration; what depends on
+residents and scalars only, once before; what is stored of carried values, once after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from pipeloom.checks import check_int
+from pipeloom.declare.tensor import Tensor
+from pipeloom.errors import ConfigError, GraphError
+from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
+from pipeloom.program.evaluate import Array, evaluate
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.tiles import TileType, merged_sizes
+from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
+
+
+class Loop:
+    """A declaration under construction; ``meaning`` is what it says."""
+
+    def __init__(self, name: str, *, over: str, ops: Vocabulary = VOCABULARY) -> None:
+        self.name = name
+        self.over = over
+        self.ops = ops
+        self._nodes: dict[str, Node] = {}
+        self._updates: dict[str, str] = {}
+        self._staged: dict[str, None] = {}
+        self._when: str | None = None
+
+    # --- values from outside ----------------------------------------------------------------------
+
+    def stream(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
+        """A tile of global memory per iteration; its array has these dimensions."""
+        if self.over not in dims:
+            raise ConfigError(
+                f"stream {name!r} has no dimension {self.over!r}, which the loop runs over",
+                hint=f"give {self.over}=..., or use loop.resident for what does not change",
+                field=name,
+            )
+        return self._input(NodeKind.STREAM, name, dtype, dims)
+
+    def resident(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
+        """A tile of global memory that is the same in every iteration."""
+        return self._input(NodeKind.RESIDENT, name, dtype, dims)
+
+    def scalar(self, name: str) -> Tensor:
+        """A number that the launch passes."""
+        return self._input(NodeKind.SCALAR, name, F32, {})
+
+    def carry(
+        self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
+    ) -> Tensor:
+        """A value carried from iteration to iteration; ``start`` before the first."""
+        kind = TileType(tuple(dims), tuple(dims.values()), dtype_for(dtype))
+        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=float(start))
+        return Tensor(self, self._add(node), carry=name)
+
+    def _input(
+        self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
+    ) -> Tensor:
+        for dim, size in dims.items():
+            check_int(name, dim, size, 1)
+        tile = TileType(tuple(dims), tuple(dims.values()), dtype_for(dtype))
+        return Tensor(self, self._add(Node(name=name, kind=kind, type=tile)))
+
+    # --- values computed --------------------------------------------------------------------------
+
+    def apply(
+        self,
+        op: str | OpDef,
+        *operands: Tensor | float,
+        over: tuple[str, ...] = (),
+        dtype: DType | str | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """An op of the vocabulary, or one of your own, on values; reduced ``over`` dimensions."""
+        if isinstance(op, OpDef):
+            self.ops = self.ops.extended(op)
+        known = self.ops[op if isinstance(op, str) else op.name]
+        if len(operands) != known.arity:
+            raise ConfigError(
+                f"{known.name} takes {known.arity} operand(s), got {len(operands)}",
+                hint="pass as many values as the op has operands",
+                field=known.name,
+            )
+        names = tuple(self._operand(value) for value in operands)
+        sizes = merged_sizes([self._nodes[n].type for n in names], f"{self.name}.{known.name}")
+        strange = [dim for dim in over if dim not in sizes]
+        if strange or (bool(over) != (known.reduce is not None)):
+            raise ConfigError(
+                f"{known.name} cannot reduce over {', '.join(over) or 'nothing'}",
+                hint=f"its operands have dimensions {', '.join(sizes)}",
+                field=known.name,
+            )
+        dims = tuple(dim for dim in sizes if dim not in over)
+        given = None if dtype is None else dtype_for(dtype)
+        result = given or (BOOL if known.bool_result else F32)
+        tile = TileType(dims, tuple(sizes[d] for d in dims), result)
+        node = Node(
+            name=name or self._fresh(known.name),
+            kind=NodeKind.OP,
+            type=tile,
+            op=known.name,
+            uses=names,
+        )
+        return Tensor(self, self._add(node))
+
+    def accumulate(self, target: Tensor, value: Tensor | float) -> Tensor:
+        """``target += value``; a matrix product, or another sum, is added in place."""
+        added = value if isinstance(value, Tensor) else self._constant(value)
+        node = self._nodes[added.name]
+        op = self.ops[node.op] if node.op else None
+        in_place = op is not None and op.reduce is not None and op.reduce.value == "add"
+        if in_place and set(node.type.dims) == set(target.type.dims) and not self._users(node.name):
+            del self._nodes[node.name]
+            self._nodes[node.name] = replace(node, init=target.name, type=target.type)
+            return self._becomes(target, node.name)
+        return self.update(target, target + added)
+
+    def update(self, target: Tensor, value: Tensor | float) -> Tensor:
+        """State what a carried value becomes."""
+        new = value if isinstance(value, Tensor) else self._constant(value)
+        if self._nodes[new.name].kind is not NodeKind.OP or self._users(new.name):
+            new = self.apply("convert", new, dtype=target.type.dtype)
+        return self._becomes(target, new.name)
+
+    def _becomes(self, target: Tensor, name: str) -> Tensor:
+        if target.carry is None:
+            raise GraphError(
+                f"{target.name!r} is not carried, so it has no next value",
+                hint="declare it with loop.carry(...)",
+                field=target.name,
+            )
+        node = self._nodes[name]
+        carry = self._nodes[target.carry]
+        if set(node.type.dims) != set(carry.type.dims):
+            raise ConfigError(
+                f"{target.carry} has dimensions {carry.type.dims}, its next value {node.type.dims}",
+                hint="reduce or broadcast the value first",
+                field=target.carry,
+            )
+        changed = replace(node, type=carry.type)
+        if self._when is not None:
+            changed = replace(changed, when=self._when, otherwise=target.name)
+        self._nodes[name] = changed
+        self._updates[target.carry] = name
+        if name.split(".")[0] in self.ops:
+            name = self.rename(name, self._fresh(f"{target.carry}.next"))
+        return Tensor(self, name, carry=target.carry)
+
+    @contextmanager
+    def when(self, condition: Tensor) -> Iterator[None]:
+        """What carried values become inside, they become only where the condition holds."""
+        if self._when is not None:
+            raise GraphError(
+                "loop.when inside loop.when", hint="combine the conditions first", field="when"
+            )
+        self._when = condition.name
+        try:
+            yield
+        finally:
+            self._when = None
+
+    def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
+        """Store a value: of carried ones the last, or (if it has ``over``) one per iteration."""
+        kind = value.type if dtype is None else replace(value.type, dtype=dtype_for(dtype))
+        node = Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(value.name,))
+        self._add(node)
+        return value
+
+    def stage(self, name: str) -> None:
+        """Keep a value in LDS between global memory and registers."""
+        self._staged[name] = None
+
+    # --- bookkeeping ------------------------------------------------------------------------------
+
+    def type_of(self, name: str) -> TileType:
+        """The type of a value."""
+        return self._nodes[name].type
+
+    def rename(self, old: str, new: str) -> str:
+        """Give a value another name, everywhere."""
+        if new in self._nodes:
+            raise GraphError(
+                f"loop {self.name!r} has a value {new!r} already",
+                hint="names are given once",
+                field=new,
+            )
+
+        def moved(name: str | None) -> str | None:
+            return new if name == old else name
+
+        self._nodes = {
+            str(moved(key)): replace(
+                node,
+                name=str(moved(node.name)),
+                uses=tuple(str(moved(u)) for u in node.uses),
+                init=moved(node.init),
+                when=moved(node.when),
+                otherwise=moved(node.otherwise),
+            )
+            for key, node in self._nodes.items()
+        }
+        self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
+        self._staged = {str(moved(s)): None for s in self._staged}
+        return new
+
+    def _add(self, node: Node) -> str:
+        if node.name in self._nodes:
+            raise GraphError(
+                f"loop {self.name!r} has a value {node.name!r} already",
+                hint="names are given once",
+                field=node.name,
+            )
+        self._nodes[node.name] = node
+        return node.name
+
+    def _fresh(self, stem: str) -> str:
+        number = 1
+        name = stem
+        while name in self._nodes:
+            number += 1
+            name = f"{stem}.{number}"
+        return name
+
+    def _operand(self, value: Tensor | float) -> str:
+        if isinstance(value, Tensor):
+            if value._loop is not self:
+                raise GraphError(
+                    f"{value.name!r} belongs to another loop",
+                    hint="declare it in this one",
+                    field=value.name,
+                )
+            return value.name
+        return self._constant(value).name
+
+    def _constant(self, value: float) -> Tensor:
+        name = f"{float(value):g}"
+        if name not in self._nodes:
+            tile = TileType((), (), F32)
+            self._nodes[name] = Node(
+                name=name, kind=NodeKind.CONSTANT, type=tile, start=float(value)
+            )
+        return Tensor(self, name)
+
+    def _users(self, name: str) -> list[Node]:
+        return [n for n in self._nodes.values() if name in n.operands] + [
+            self._nodes[c] for c, u in self._updates.items() if u == name
+        ]
+
+    # --- the result -------------------------------------------------------------------------------
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """What goes through LDS."""
+        return tuple(self._staged)
+
+    @property
+    def meaning(self) -> Meaning:
+        """The declaration as data; raises if a value is never used or a carry never updated."""
+        return _finish(self.name, self.over, self._nodes, self._updates)
+
+    def evaluate(
+        self, scalars: Mapping[str, float] | None = None, **arrays: Array
+    ) -> dict[str, Array]:
+        """What it computes, in NumPy: whole arrays in, whole outputs out."""
+        given = {name: np.asarray(array) for name, array in arrays.items()}
+        return evaluate(self.meaning, given, scalars, self.ops)
+
+    def __repr__(self) -> str:
+        return f"<Loop {self.name} over {self.over}: {len(self._nodes)} values>"
+
+
+def _finish(name: str, over: str, nodes: Mapping[str, Node], updates: Mapping[str, str]) -> Meaning:
+    """Close the carries, place every node before, in or after the loop, drop nothing."""
+    stale = [n.name for n in nodes.values() if n.kind is NodeKind.CARRY and n.name not in updates]
+    if stale:
+        raise GraphError(
+            f"loop {name!r}: carry {stale[0]!r} never changes",
+            hint="write c += ..., or c = c.becomes(...); what never changes is a constant",
+            field=stale[0],
+        )
+    table = {
+        n.name: replace(n, uses=(updates[n.name],)) if n.kind is NodeKind.CARRY else n
+        for n in nodes.values()
+    }
+    varies: set[str] = set()
+    for node in table.values():
+        if node.kind in (NodeKind.STREAM, NodeKind.CARRY) or varies & set(node.operands):
+            varies.add(node.name)
+    stored = [n.name for n in table.values() if n.kind is NodeKind.OUTPUT and over in n.type.dims]
+    inside = _needed(table, [*updates.values(), *stored])
+    carry_of = {update: carry for carry, update in updates.items()}
+    placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
+    used = {operand for node in placed for operand in node.operands}
+    for node in placed:
+        if node.name not in used and node.kind is not NodeKind.OUTPUT:
+            raise GraphError(
+                f"loop {name!r}: {node.name!r} is declared but never used",
+                hint="store it, use it, or leave it out",
+                field=node.name,
+            )
+    return Meaning(name, over, tuple(placed))
+
+
+def _needed(table: Mapping[str, Node], roots: list[str]) -> set[str]:
+    """The roots and all they are computed from."""
+    found: set[str] = set()
+    while roots:
+        name = roots.pop()
+        if name not in found:
+            found.add(name)
+            roots.extend(table[name].operands)
+    return found
+
+
+def _placed(node: Node, varies: set[str], inside: set[str], carry_of: Mapping[str, str]) -> Node:
+    """``node`` in its region; after the loop, an update's value is that of its carry."""
+    if node.name in inside and node.name in varies:
+        return replace(node, region=Region.LOOP)
+    if node.name not in varies and node.kind is not NodeKind.OUTPUT:
+        return replace(node, region=Region.BEFORE)
+
+    def last(name: str | None) -> str | None:
+        return None if name is None else carry_of.get(name, name)
+
+    return replace(
+        node,
+        region=Region.AFTER,
+        uses=tuple(carry_of.get(use, use) for use in node.uses),
+        init=last(node.init),
+        when=last(node.when),
+        otherwise=last(node.otherwise),
+    )

@@ -1,0 +1,139 @@
+"""Values of a declaration, as users handle them: arithmetic on names, nothing computed yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeloom.machine.dtypes import DType
+from pipeloom.program.tiles import TileType
+
+if TYPE_CHECKING:
+    from pipeloom.declare.loop import Loop
+
+
+class Tensor:
+    """A value of a loop. Dimensions are matched by name, so broadcasting and transposes are free.
+
+    ``a @ b`` contracts the last dimension of ``a``, which ``b`` must have. ``c += x`` on a carried
+    value states its next value; from then on ``c`` means that.
+    """
+
+    __slots__ = ("_loop", "carry", "name")
+
+    def __init__(self, loop: Loop, name: str, carry: str | None = None) -> None:
+        self._loop = loop
+        self.name = name
+        self.carry = carry
+
+    @property
+    def type(self) -> TileType:
+        """Its dimensions, sizes and element type."""
+        return self._loop.type_of(self.name)
+
+    def staged(self) -> Tensor:
+        """The same value, through LDS: the workgroup loads it together and its waves share it."""
+        self._loop.stage(self.name)
+        return self
+
+    @property
+    def T(self) -> Tensor:
+        """The same value: dimensions go by name, so a transpose has nothing to do."""
+        return self
+
+    def named(self, name: str) -> Tensor:
+        """The same value under a name of yours, which pages and messages then show."""
+        return Tensor(self._loop, self._loop.rename(self.name, name), self.carry)
+
+    def to(self, dtype: DType | str) -> Tensor:
+        """Converted, rounding to nearest even."""
+        return self._loop.apply("convert", self, dtype=dtype)
+
+    def sum(self, *dims: str) -> Tensor:
+        """Summed over dimensions."""
+        return self._loop.apply("sum", self, over=dims)
+
+    def max(self, *dims: str) -> Tensor:
+        """The largest along dimensions."""
+        return self._loop.apply("amax", self, over=dims)
+
+    def min(self, *dims: str) -> Tensor:
+        """The smallest along dimensions."""
+        return self._loop.apply("amin", self, over=dims)
+
+    def any(self, *dims: str) -> Tensor:
+        """Whether any is true along dimensions; along all of them by default."""
+        return self._loop.apply("any", self, over=dims or self.type.dims)
+
+    def becomes(self, value: Tensor | float) -> Tensor:
+        """State the next value of a carried one; returns that."""
+        return self._loop.update(self, value)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self._loop.apply("matmul", self, other, over=self.type.dims[-1:])
+
+    def __iadd__(self, other: Tensor | float) -> Tensor:
+        if self.carry is None:
+            return self + other
+        return self._loop.accumulate(self, other)
+
+    def __add__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("add", self, other)
+
+    def __sub__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("sub", self, other)
+
+    def __mul__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("mul", self, other)
+
+    def __truediv__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("div", self, other)
+
+    def __radd__(self, other: float) -> Tensor:
+        return self._loop.apply("add", other, self)
+
+    def __rsub__(self, other: float) -> Tensor:
+        return self._loop.apply("sub", other, self)
+
+    def __rmul__(self, other: float) -> Tensor:
+        return self._loop.apply("mul", other, self)
+
+    def __rtruediv__(self, other: float) -> Tensor:
+        return self._loop.apply("div", other, self)
+
+    def __neg__(self) -> Tensor:
+        return self._loop.apply("neg", self)
+
+    def __gt__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("gt", self, other)
+
+    def __ge__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("ge", self, other)
+
+    def __lt__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("lt", self, other)
+
+    def __le__(self, other: Tensor | float) -> Tensor:
+        return self._loop.apply("le", self, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.type}>"
+
+
+def exp2(x: Tensor) -> Tensor:
+    """2 to the power of each element."""
+    return x._loop.apply("exp2", x)
+
+
+def maximum(a: Tensor, b: Tensor | float) -> Tensor:
+    """The larger of two, element by element."""
+    return a._loop.apply("max", a, b)
+
+
+def minimum(a: Tensor, b: Tensor | float) -> Tensor:
+    """The smaller of two, element by element."""
+    return a._loop.apply("min", a, b)
+
+
+def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+    """``a`` where the condition holds, else ``b``."""
+    return condition._loop.apply("select", condition, a, b)
