@@ -1,4 +1,3 @@
-# ruff: noqa: N802
 """The HIP launcher, against a stand-in for HIP whose launches run in the emulator."""
 
 from __future__ import annotations
