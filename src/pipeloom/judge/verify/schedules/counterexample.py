@@ -9,7 +9,7 @@ barrier, which is why the epochs of the memory model decide.
 
 from __future__ import annotations
 
-from pipeloom.judge.verify.findings import (
+from pipeloom.judge.verify.schedules.findings import (
     Counterexample,
     CounterexampleStep,
     FindingKind,
@@ -17,9 +17,9 @@ from pipeloom.judge.verify.findings import (
     Replay,
     describe_data_op,
 )
-from pipeloom.judge.verify.model import Access
-from pipeloom.judge.verify.obligations import Hazard
-from pipeloom.judge.verify.run import Run, WaveClass
+from pipeloom.judge.verify.schedules.model import Access
+from pipeloom.judge.verify.schedules.obligations import Hazard
+from pipeloom.judge.verify.schedules.run import Run, WaveClass
 
 
 class HazardStory:

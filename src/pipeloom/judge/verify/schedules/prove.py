@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import ScheduleError
-from pipeloom.judge.verify.counterexample import HazardStory
-from pipeloom.judge.verify.findings import (
+from pipeloom.judge.verify.schedules.counterexample import HazardStory
+from pipeloom.judge.verify.schedules.findings import (
     Coverage,
     DeadWork,
     Finding,
@@ -27,11 +27,11 @@ from pipeloom.judge.verify.findings import (
     Verdict,
     describe_data_op,
 )
-from pipeloom.judge.verify.induction import cut_positions, state_at
-from pipeloom.judge.verify.model import WAITS, Access
-from pipeloom.judge.verify.obligations import Hazard, Outcome, check_run
-from pipeloom.judge.verify.run import Run, build_run
-from pipeloom.judge.verify.timing import NominalTiming, latencies_by_tag
+from pipeloom.judge.verify.schedules.induction import cut_positions, state_at
+from pipeloom.judge.verify.schedules.model import WAITS, Access
+from pipeloom.judge.verify.schedules.obligations import Hazard, Outcome, check_run
+from pipeloom.judge.verify.schedules.run import Run, build_run
+from pipeloom.judge.verify.schedules.timing import NominalTiming, latencies_by_tag
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel, Step, kernel_for

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Hashable
 
-from pipeloom.judge.verify.obligations import Outcome
-from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
-from pipeloom.judge.verify.visibility import visible_writes
+from pipeloom.judge.verify.schedules.obligations import Outcome
+from pipeloom.judge.verify.schedules.run import Read, Run, WaveClass, Write
+from pipeloom.judge.verify.schedules.visibility import visible_writes
 from pipeloom.reference.kernels.interface import Region, Register, Step
 from pipeloom.reference.ops import Phase
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.verify.model import Access, Timeline, build_timeline, happens_before
+from pipeloom.judge.verify.schedules.model import Access, Timeline, build_timeline, happens_before
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels.interface import Accumulator, Effect, Kernel, Region, Register, Step

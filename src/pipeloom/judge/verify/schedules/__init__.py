@@ -1,6 +1,6 @@
 """Verdicts on compiled schedules: proved for every trip count, or a counterexample."""
 
-from pipeloom.judge.verify.findings import (
+from pipeloom.judge.verify.schedules.findings import (
     Counterexample,
     CounterexampleStep,
     Coverage,
@@ -12,7 +12,7 @@ from pipeloom.judge.verify.findings import (
     Status,
     Verdict,
 )
-from pipeloom.judge.verify.prove import verify
+from pipeloom.judge.verify.schedules.prove import verify
 
 __all__ = [
     "Counterexample",

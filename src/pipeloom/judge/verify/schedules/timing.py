@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.model import WAITS, Access, Timeline
-from pipeloom.judge.verify.run import Run
+from pipeloom.judge.verify.schedules.model import WAITS, Access, Timeline
+from pipeloom.judge.verify.schedules.run import Run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.interface import Counter
 from pipeloom.reference.ops import OpRole, OpTag
