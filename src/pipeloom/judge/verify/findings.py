@@ -1,0 +1,281 @@
+"""What a verdict consists of: findings, each with a counterexample a person can follow.
+
+    verdict = verify(program)
+    print(verdict.summary())
+    for finding in verdict.findings:
+        print(finding.describe())
+
+All types are plain values; ``Verdict.to_dict`` is what ``--json`` prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pipeloom.plain import to_plain
+from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
+
+
+class Status(Enum):
+    """How bad it is. The worst finding decides the status of a verdict."""
+
+    PROVED = "proved"
+    """Ordered by waits and barriers alone, for every trip count."""
+    TIMING = "timing"
+    """Nothing orders the two accesses, but under the nominal latencies they do not meet."""
+    RACE = "race"
+    """The two accesses can meet under the nominal latencies, or the result is always wrong."""
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line returns: 0, 3 or 4."""
+        return {Status.PROVED: 0, Status.TIMING: 3, Status.RACE: 4}[self]
+
+    @property
+    def rank(self) -> int:
+        """0 for PROVED, 1 for TIMING, 2 for RACE."""
+        return list(Status).index(self)
+
+
+class FindingKind(Enum):
+    """Which obligation fails."""
+
+    RAW = "raw"
+    """A step may read LDS before what it needs has been written there."""
+    WAR = "war"
+    """A write of LDS may land before an earlier access is over: an old read, or a write."""
+    REGISTER = "register"
+    """A step reads registers whose load is in flight, that nothing has loaded yet, or that two
+    loads fill in an unknown order."""
+    UNWRITTEN = "unwritten"
+    """A step reads a place that no step ever writes."""
+    ACCOUNTING = "accounting"
+    """A step always works on another value than it should, or a sum lacks a part or has it twice."""
+    STORE = "store"
+    """Part of an output is not stored, or an iteration is stored that the output does not have."""
+    BARRIER = "barrier"
+    """Waves execute different numbers of barriers: the workgroup hangs."""
+    ENCODING = "encoding"
+    """A wait count that the instruction cannot hold, and that therefore waits for nothing."""
+
+
+def describe_step(step: Step, iteration: int | None = None) -> str:
+    """A step as a kernel author says it: ``load A of iteration 3``, ``wait vmcnt(4)``."""
+    match step:
+        case Work():
+            served = "" if iteration is None else f" of iteration {iteration}"
+            return f"{step.label or step.node}{served}"
+        case Wait():
+            return f"wait {step.counter}({step.count})"
+        case Barrier():
+            return f"barrier ({step.label})" if step.label else "barrier"
+        case Priority():
+            return f"priority {step.level}"
+        case Fence():
+            return step.label or "fence"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A step as one wave executes it. ``step`` is its number in the wave's walk.
+
+    ``iteration`` is the trip of its section, None in a section that runs once.
+    """
+
+    wave: int
+    section: str
+    slot: int
+    iteration: int | None
+    step: int
+    op: str
+
+    @property
+    def entry(self) -> str:
+        """``loop[12]``: the step, whatever wave and trip."""
+        return f"{self.section}[{self.slot}]"
+
+    def __str__(self) -> str:
+        trip = "" if self.iteration is None else f", trip {self.iteration}"
+        return f"wave {self.wave}, {self.entry}{trip}: {self.op}"
+
+
+@dataclass(frozen=True, slots=True)
+class CounterexampleStep:
+    """One line of an interleaving; ``place`` is ``None`` where the wave only waits."""
+
+    wave: int
+    text: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How to bring a counterexample about in an executor with free latencies.
+
+    Run with ``trips``. Whenever several waves can go on, take the one that comes first in
+    ``wave_order``. Steps with a counter write when they are issued ("early") or when their wave
+    retires them ("late"), and likewise read LDS; ``exceptions`` lists those, as (wave, step), that
+    do the opposite.
+    """
+
+    trips: int
+    wave_order: tuple[int, ...]
+    loads: str
+    fragments: str
+    exceptions: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """An interleaving that gives a wrong number, shortest form: only the steps that matter."""
+
+    trips: int
+    steps: tuple[CounterexampleStep, ...]
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violated obligation.
+
+    ``first`` should have been over before ``second`` began; ``why`` says what fails to order them.
+    ``margin`` (TIMING only) is by how many cycles the nominal latencies keep them apart. ``trips``
+    are all trips of the run that shows it, ``counts`` those of each loop. ``instances`` counts the
+    waves, iterations and trip counts that show the same two steps. An ENCODING finding has status
+    PROVED: it is harmful only through the hazards that it causes, which are findings of their own.
+    """
+
+    kind: FindingKind
+    status: Status
+    first: Place | None
+    second: Place
+    where: str
+    why: str
+    margin: int | None
+    trips: int
+    instances: int
+    counterexample: Counterexample | None
+    counts: tuple[tuple[str, int], ...] = ()
+
+    def describe(self) -> str:
+        """The finding as text of a few lines."""
+        margin = f", margin {self.margin} cycles" if self.margin is not None else ""
+        trips = str(self.trips)
+        if len(self.counts) > 1:
+            trips = ", ".join(f"{name} {count}" for name, count in self.counts)
+        head = f"{self.status.name} {self.kind.value}: {self.where}{margin} (trips {trips})"
+        lines = [head]
+        if self.first is not None:
+            lines.append(f"  first   {self.first}")
+        lines.append(f"  second  {self.second}")
+        lines.append(f"  why     {self.why}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadWork:
+    """A step whose result no output depends on. ``always`` is False where some trips need it."""
+
+    section: str
+    slot: int
+    op: str
+    reason: str
+    always: bool
+
+    def __str__(self) -> str:
+        when = "always" if self.always else "in some iterations"
+        return f"{self.section}[{self.slot}] {self.op}: {self.reason} ({when})"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which trip counts the verdict speaks about, and why.
+
+    If ``repeats_from`` is set, what the outputs demand of trip ``repeats_from`` and of the next
+    ``period`` is the same up to a shift of the iteration, so a longer run has the proof of a run
+    of ``checked`` with those trips repeated. Otherwise only the trip counts in ``checked`` were
+    examined, which happens only for programs that are wrong. With several loops, ``checked`` are
+    the trips of each, in all combinations; ``loops`` names them.
+
+    Cycles are no part of that. Margins, and with them which hazards are TIMING and which RACE, come
+    from the nominal runs of the trip counts in ``checked`` alone.
+    """
+
+    checked: tuple[int, ...]
+    repeats_from: int | None
+    period: int | None
+    loops: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """The argument in one sentence."""
+        low, high = self.checked[0], self.checked[-1]
+        each = f" of each of {len(self.loops)} loops" if len(self.loops) > 1 else ""
+        if not self.loops:
+            return "no loop: one run is all there is"
+        if self.repeats_from is None or self.period is None:
+            return f"the trips do not repeat; trip counts {low} to {high}{each} examined"
+        return (
+            f"trips repeat from trip {self.repeats_from} with period {self.period}; "
+            f"hazards of trip counts {low} to {high}{each} checked one by one, more by induction"
+        )
+
+    def describe_margins(self) -> str:
+        """What the margins are about."""
+        return f"margins from trip counts {self.checked[0]} to {self.checked[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one program. Findings come worst first."""
+
+    status: Status
+    schedule: str
+    kernel: str
+    findings: tuple[Finding, ...]
+    dead_work: tuple[DeadWork, ...]
+    coverage: Coverage
+
+    @property
+    def proved(self) -> bool:
+        """Whether the program is right for every trip count, latency and wave order."""
+        return self.status is Status.PROVED
+
+    def of_kind(self, kind: FindingKind) -> tuple[Finding, ...]:
+        """The findings of one kind."""
+        return tuple(f for f in self.findings if f.kind is kind)
+
+    def shortest(self) -> Finding | None:
+        """Of the worst findings, the one with the fewest trips and steps to show it."""
+        shown = [f for f in self.findings if f.counterexample is not None]
+        return min(
+            shown,
+            key=lambda f: (
+                -f.status.rank,
+                f.trips,
+                len(f.counterexample.steps) if f.counterexample else 0,
+            ),
+            default=None,
+        )
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        counts = [
+            f"{n} {status.name}"
+            for status in (Status.RACE, Status.TIMING)
+            if (n := sum(f.status is status for f in self.findings))
+        ]
+        if n := len(self.of_kind(FindingKind.ENCODING)):
+            counts.append(f"{n} wait{'s' if n > 1 else ''} that no counter can hold")
+        findings = f" ({', '.join(counts)})" if counts else ""
+        coverage = self.coverage.describe()
+        if any(f.margin is not None for f in self.findings):
+            coverage += f"; {self.coverage.describe_margins()}"
+        return f"{self.status.name}{findings}: {self.schedule}; {coverage}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the field names."""
+        plain = to_plain(self)
+        assert isinstance(plain, dict)
+        return plain
