@@ -282,6 +282,7 @@ function makeTimeline(host, onSelect) {
       return [area.x + ((cycle - a) / (b - a)) * area.width, area.y + (lane + 0.5) * LANE];
     },
     pins: () => view.pins,
+    lanes: lanes.names,
     /** Mark a selection; scroll the time axis to it if it is out of sight. @param {Choice} now */
     select(now) {
       selected = now;

@@ -191,7 +191,7 @@ function makeRenderer(view) {
     const release = x(row[R.to]);
     if (release <= end())
       fill({ x: release - 2, y: b.y - 4, width: 2, height: LANE - 6 }, view.c.kinds[4]);
-    view.hits.push({ ...b, kind: "barriers", i });
+    view.hits.push({ ...b, y: b.y - 5, height: LANE - 4, kind: "barriers", i });
   }
 
   /** @param {number[]} values @param {number} lane @param {string} colour @param {number} i */
