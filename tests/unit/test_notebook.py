@@ -58,7 +58,7 @@ def small(html: str) -> Balanced:
 
 
 def test_a_compiled_schedule(compiled: CompiledSchedule) -> None:
-    assert repr(compiled) == "<CompiledSchedule ping_pong: 24 ops, 10 + 70 + 52 entries>"
+    assert repr(compiled) == "<CompiledSchedule ping_pong: 24 ops, 10 + 70 + 58 entries>"
     shown = small(compiled._repr_html_())
     assert "tile 256x256x64, csp order, makespan 420, proved least" in shown.text
     assert shown.seen.count("tr") == 4

@@ -242,15 +242,10 @@ class Verdict:
     def _repr_html_(self) -> str:
         """For notebooks: the status, how far it reaches, and the findings."""
         rows = [
-            (
-                f"{f.status.name} {f.kind.value}",
-                f.where,
-                f.why,
-                "" if f.margin is None else f.margin,
-            )
+            (f.status.name, f.kind.value, f.where, f.why, "" if f.margin is None else f.margin)
             for f in self.findings
         ]
-        columns = ("finding", "where", "why", "cycles apart")
+        columns = ("status", "finding", "where", "why", "cycles apart")
         text = f"{self.schedule}; {self.coverage.describe()}"
         return fragment(self.status.name, text, columns, rows)
 

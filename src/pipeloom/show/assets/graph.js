@@ -123,7 +123,7 @@ function makeGraph(host, onSelect) {
 
   function draw() {
     // On a narrow screen the graph keeps its size and scrolls.
-    const width = Math.max(host.clientWidth, 130 + 22 * page.ops.length);
+    const width = Math.max(host.clientWidth, 130 + 39 * page.ops.length);
     const { places, half } = layout(width);
     host.replaceChildren(
       svg(
