@@ -56,8 +56,10 @@ function showTip(event, content) {
   tip.replaceChildren(content);
   const { width, height } = tip.getBoundingClientRect();
   const view = document.documentElement;
-  const beside = event.clientX + 16 + width < view.clientWidth ? event.clientX + 16 : event.clientX - 16 - width;
-  const below = event.clientY + 16 + height < view.clientHeight ? event.clientY + 16 : event.clientY - 16 - height;
+  const beside =
+    event.clientX + 16 + width < view.clientWidth ? event.clientX + 16 : event.clientX - 16 - width;
+  const below =
+    event.clientY + 16 + height < view.clientHeight ? event.clientY + 16 : event.clientY - 16 - height;
   tip.style.left = `${Math.max(Math.min(beside, view.clientWidth - width - 4), 4)}px`;
   tip.style.top = `${Math.max(below, 4)}px`;
 }

@@ -57,7 +57,10 @@ function makeGraph(host, onSelect) {
           (e[D.consumer] === chosen && e[D.producer] === i) ||
           (e[D.producer] === chosen && e[D.consumer] === i),
       );
-    const lines = op[O.label].replace(/^(load|frag|mma|store|valu) /, "").replace(" k", "\nk").split("\n");
+    const lines = op[O.label]
+      .replace(/^(load|frag|mma|store|valu) /, "")
+      .replace(" k", "\nk")
+      .split("\n");
     const outlined = i === chosen ? " chosen" : page.critical.includes(i) ? " critical" : "";
     const shape = svg(
       "g",
@@ -87,7 +90,7 @@ function makeGraph(host, onSelect) {
     const carried = e[D.distance] > 0;
     const [p, q] = [places[e[D.producer]], places[e[D.consumer]]];
     const flat = p.y === q.y;
-    const bend = flat ? (q.x > p.x ? 0.2 : -0.2) : carried ? 0.12 : 0.04;
+    const bend = flat ? (q.x > p.x ? 0.2 : -0.14) : carried ? 0.12 : 0.04;
     const bow = { x: (p.x + q.x) / 2 + (q.y - p.y) * bend, y: (p.y + q.y) / 2 - (q.x - p.x) * bend };
     /** Where the line from an op's centre to the bow leaves its box. @param {{x: number, y: number}} at */
     const border = (at) => {
@@ -106,7 +109,11 @@ function makeGraph(host, onSelect) {
       },
       svg("path", { class: "wide", d }),
       svg("path", { d }),
-      svg("path", { class: "arrow", d: "M0 0 L-7 -3 V3 Z", transform: `translate(${b.x} ${b.y}) rotate(${angle})` }),
+      svg("path", {
+        class: "arrow",
+        d: "M0 0 L-7 -3 V3 Z",
+        transform: `translate(${b.x} ${b.y}) rotate(${angle})`,
+      }),
     );
     const name = (/** @type {number} */ op) => page.ops[op][O.label];
     const when = carried ? `, from ${e[D.distance]} iteration${e[D.distance] > 1 ? "s" : ""} before` : "";

@@ -59,7 +59,18 @@ function makeTimeline(host, onSelect) {
   for (let i = 0; i < run.iterations; i += 1) frames.push([marks[i], marks[i + 1], `iteration ${i}`]);
   frames.push([marks[run.iterations], run.total, "epilogue"]);
   /** @type {View} */
-  const view = { run, lanes, frames, c: palette(), overlay: [], ctx, area, range: [0, run.total], hits: [], pins: [] };
+  const view = {
+    run,
+    lanes,
+    frames,
+    c: palette(),
+    overlay: [],
+    ctx,
+    area,
+    range: [0, run.total],
+    hits: [],
+    pins: [],
+  };
   const draw = makeRenderer(view);
   const range = makeRange(host, canvas, area, run.total, redraw);
 

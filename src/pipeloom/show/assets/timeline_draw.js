@@ -189,8 +189,7 @@ function makeRenderer(view) {
     if (!b) return;
     fill(b, fade(view.c.kinds[4], 0.3));
     const release = x(row[R.to]);
-    if (release <= end())
-      fill({ x: release - 2, y: b.y - 4, width: 2, height: LANE - 6 }, view.c.kinds[4]);
+    if (release <= end()) fill({ x: release - 2, y: b.y - 4, width: 2, height: LANE - 6 }, view.c.kinds[4]);
     view.hits.push({ ...b, y: b.y - 5, height: LANE - 4, kind: "barriers", i });
   }
 
