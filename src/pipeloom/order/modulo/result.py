@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeloom.order.modulo.measure import UnitTable
 
-RESULT_FORMAT = "pipeloom.order.modulo-result/1"
+RESULT_FORMAT = "pipeloom.modulo-result/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class ModuloResult:
     unit_tables: tuple[UnitTable, ...]
     certificate: Certificate
     objectives: tuple[ObjectiveValue, ...] = ()
+
+    def __repr__(self) -> str:
+        claim = "proved" if self.proved else f"at least {self.lower_bound}"
+        size = f"{len(self.ops)} ops, {self.stages} stages"
+        return f"<ModuloResult {self.problem}: II {self.ii} ({claim}), {size}>"
 
     def stage(self, op: int) -> int:
         """The pipeline stage of op ``op``, counted from 0."""
