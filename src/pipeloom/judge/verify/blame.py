@@ -104,7 +104,8 @@ class Blame:
         kind = {Space.LDS: "LDS", Space.REGISTER: "registers", Space.SCALAR: "scalars"}
         number = f"[{copy}]" if resource.copies > 1 else ""
         part = "" if cell == resource.type.whole else describe_box(cell, resource.type.dims)
-        return f"{kind[resource.space]} {name}{number} {part}".strip()
+        what = "" if name.startswith("LDS") or "registers" in name else f"{kind[resource.space]} "
+        return f"{what}{name}{number} {part}".strip()
 
     def _direct(self, wrong: Wrong) -> Hazard:
         """A step that reads memory or stores: nobody else is involved."""

@@ -99,6 +99,7 @@ class Prover:
         self._wants = run.wants
         self.sight = Sight(run)
         self.outcome = Outcome()
+        self._meant = False  # whether some write that a read can see is the one it should
         self._stack: list[Demand] = []
         self._known: set[tuple[object, ...]] = set()
         self._user: tuple[Moment, int] = (run.walks[0].moments[0], 0)
@@ -202,6 +203,12 @@ class Prover:
             seen = self.sight.seen(space, key, cell, moment, wave)
             self.outcome.edges.append(Edge(demand, cell, seen))
             wrong = []
+            self._meant = len(seen) > 1 and any(
+                demand.want.admits(identity)
+                for site, waves in seen
+                if site is not None
+                for identity in self.may(site, waves[0], cell)
+            )
             for item in seen:
                 if item.site is None:
                     if not demand.want.admits(self._start(key)):
@@ -291,7 +298,8 @@ class Prover:
             return self._is_memory(source, moment, place, back, want)
         if deed.targets[0][0].space is not None:
             may = self.may(site, wave, cell)
-            if len(may) == 1 and not any(want.admits(identity) for identity in may):
+            settled = self._meant or len(may) == 1
+            if settled and not any(want.admits(identity) for identity in may):
                 return False
         self._demand(source, place, back, want, moment, wave, assumed)
         return True

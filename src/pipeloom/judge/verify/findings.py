@@ -216,7 +216,7 @@ class Coverage:
         if not self.loops:
             return "no loop: one run is all there is"
         if self.repeats_from is None or self.period is None:
-            return f"the trips do not repeat; trip counts {low} to {high}{each} examined"
+            return f"trip counts {low} to {high}{each} examined, no more"
         return (
             f"trips repeat from trip {self.repeats_from} with period {self.period}; "
             f"hazards of trip counts {low} to {high}{each} checked one by one, more by induction"

@@ -42,7 +42,7 @@ MAX_TRIPS = 40
 MAX_RUNS = 600
 """Combinations of trip counts examined at most."""
 
-ENOUGH_TRIPS = 3
+ENOUGH_TRIPS = 5
 """A program known to be wrong is left after so many trip counts that show nothing new."""
 
 
@@ -241,7 +241,7 @@ def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None
     """RACE if the nominal latencies let the two accesses meet, else TIMING and the margin."""
     first, second = hazard.first, hazard.second
     ordered = hazard.kind in (FindingKind.RAW, FindingKind.WAR, FindingKind.REGISTER)
-    if first is None or not ordered or not timing.is_known:
+    if first is None or not ordered:
         return Status.RACE, None
     if hazard.is_output:
         margin = timing.write_after_write(first, second)

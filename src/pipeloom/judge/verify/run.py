@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -53,12 +54,17 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """A write: the ``which``-th target of a step, with the box of each wave of the group."""
+    """A write: the ``which``-th target of a step, with the box of each wave of the group.
+
+    Where several groups make the same shared write, all their waves may make it together, so that
+    each wrote a slice only: such sites are ``partners``.
+    """
 
     moment: Moment
     which: int
     shared: bool
     boxes: Mapping[int, Box]
+    partners: list[Site] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -129,7 +135,25 @@ def build_run(
                     run.lds.setdefault(touch.key, []).append(site)
                 else:
                     run.registers.setdefault((number, touch.key), []).append(site)
+    if len(walks) > 1:
+        for sites in run.lds.values():
+            _pair(sites)
     return run
+
+
+def _pair(sites: list[Site]) -> None:
+    """Find the shared writes that several groups make alike: the n-th of one value to one box."""
+    alike: dict[tuple[object, ...], list[Site]] = {}
+    seen: Counter[tuple[object, ...]] = Counter()
+    for site in sites:
+        if site.shared and isinstance(site.moment.step, Work):
+            step, moment = site.moment.step, site.moment
+            name = (step.node, moment.iteration, step.is_copy, frozenset(site.boxes.values()))
+            seen[moment.group, name] += 1
+            alike.setdefault((*name, seen[moment.group, name]), []).append(site)
+    for group in alike.values():
+        for site in group:
+            site.partners.extend(other for other in group if other is not site)
 
 
 def _touch(program: Program, access: Access, place: int) -> Touch:

@@ -131,9 +131,12 @@ class Sight:
         newest = -1
         for site, owners in writes:
             past = site.moment
+            if any(p.moment.retire_epoch >= moment.issue_epoch for p in site.partners):
+                continue
             if past.retire_epoch < moment.issue_epoch and owners != (wave,):
                 sure.append((site, owners))
-                newest = max(newest, past.issue_epoch)
+                first = min((p.moment.issue_epoch for p in site.partners), default=past.issue_epoch)
+                newest = max(newest, min(first, past.issue_epoch))
             elif wave in owners and past is not moment and past.retire <= moment.issue:
                 if not site.shared or owners == (wave,):
                     sure.append((site, (wave,)))
@@ -161,8 +164,13 @@ class Sight:
 def _covers(late: Owned, site: Site, owner: int) -> bool:
     """Whether the sure write ``late`` surely comes after that of ``owner``."""
     over, owners = late
-    if over is site and owner in owners and (over.shared or owners == (owner,)):
+    if over.shared and (over is site or site in over.partners):
         return False
-    before = [happens_before(site.moment, over.moment, v == owner) and
-              not (over is site and v == owner) for v in owners]
+    past = site.moment
+    if any(past.retire_epoch >= p.moment.issue_epoch for p in over.partners):
+        return False
+    before = (
+        not (over is site and v == owner) and happens_before(past, over.moment, v == owner)
+        for v in owners
+    )
     return all(before) if over.shared else any(before)
