@@ -54,6 +54,8 @@ class Story:
         """What fails to order the two."""
         hazard = self._hazard
         first, second = hazard.first, hazard.second
+        if hazard.note:
+            return hazard.note
         match hazard.kind:
             case FindingKind.ACCOUNTING:
                 return f"always {hazard.seen}, where it is the turn of {hazard.expected}"

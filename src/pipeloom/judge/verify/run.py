@@ -90,6 +90,15 @@ class Run:
         """What a step does in a wave."""
         return self.deeds[moment.group, id(moment.step)][wave]
 
+    def last(self) -> Moment:
+        """The last step of the first group that executes any; its first if none does."""
+        for walk in self.walks:
+            if walk.moments:
+                return walk.moments[-1]
+        sections = self.program.groups[0].sections
+        at = next(i for i, section in enumerate(sections) if section.steps)
+        return Moment(0, 0, at, 0, None, sections[at].steps[0], None, 0, 0, 0, 0)
+
     def name(self, moment: Moment) -> str:
         """``loop[12]``."""
         return f"{self.walks[moment.group].section(moment).name}[{moment.slot}]"

@@ -52,6 +52,14 @@ class Want(NamedTuple):
             return iteration == self.iteration
         return 0 <= iteration < self.iteration and dict(self.rest).get(int(iteration)) != ()
 
+    @property
+    def missing(self) -> str:
+        """What of a sum is wanted, for a place that has none of it."""
+        parts = [i for i in range(self.iteration) if dict(self.rest).get(i) != ()]
+        if self.kind != "sum" or not parts:
+            return f"part of {self}"
+        return f"{self.name} of iteration {', '.join(map(str, parts))}"
+
     def __str__(self) -> str:
         if self.kind == "number":
             return f"the number {self.number:g}"
