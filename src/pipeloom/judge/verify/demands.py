@@ -208,7 +208,7 @@ class Prover:
                     if not demand.want.admits(self._start(key)):
                         wrong.append((item, wave))
                     continue
-                for owner in item.waves:
+                for owner in self._deciding(item.site, item.waves):
                     met = (item.site, owner) not in suspects and self._supply(
                         item.site, owner, cell, demand.how, demand.want, demand.assumed
                     )
@@ -216,6 +216,10 @@ class Prover:
                         wrong.append((item, owner))
             if wrong:
                 self.outcome.wrong.append(Wrong(demand, cell, tuple(wrong)))
+
+    def _deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
+        """The waves whose write has to be looked at: one, where all bring the same."""
+        return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
 
     def _suspects(
         self, seen: tuple[Seen, ...], cell: Box, want: Want
@@ -225,6 +229,10 @@ class Prover:
         Following one would find the fault too, but at its source instead of here. A copy that
         surely brings something else is one; and one that may, beside another that is meant.
         """
+        if len(seen) == 1 and seen[0].site is not None:
+            deed = self._run.deed(seen[0].site.moment, seen[0].waves[0])
+            if not deed.step.is_copy or deed.source.space is None:
+                return set()
         copies = []
         meant_by_claim = meant = False
         for site, waves in seen:
@@ -425,6 +433,6 @@ class Prover:
                 if item.site is None:
                     found.add(self._start(touch.key))
                 else:
-                    for owner in item.waves:
+                    for owner in self._deciding(item.site, item.waves):
                         found |= self.may(item.site, owner, cell)
         return frozenset(found)

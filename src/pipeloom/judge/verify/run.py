@@ -45,6 +45,8 @@ class Deed:
     adds_to: tuple[Touch, View] | None
     condition: tuple[str, Box] | None
     domain: tuple[str, ...] = ()
+    alike: bool = False
+    """Whether it brings the same from memory to the same place whichever wave does it."""
 
     @property
     def source(self) -> Touch:
@@ -257,7 +259,11 @@ def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touc
             (step.when, reads[1], box, _view(type_.dims, box, reads[1], where, step.when))
         )
         condition = (step.when, box)
-    return Deed(step, node, (), (), tuple(places), ((target, how),), None, condition)
+    boxes = max(len(step.reads[0].boxes), len(step.writes[0].boxes))
+    alike = source.space is None and boxes <= 1 and condition is None
+    return Deed(
+        step, node, (), (), tuple(places), ((target, how),), None, condition, alike=alike
+    )
 
 
 def _view(dims: tuple[str, ...], box: Box, touch: Touch, where: str, what: str) -> View:

@@ -141,6 +141,8 @@ class Sight:
                 if not site.shared or owners == (wave,):
                     sure.append((site, (wave,)))
         found: list[Seen] = [] if sure else [START]
+        # a shared write of several waves covers across waves or not at all: `newest` says it
+        alone = [(site, owners) for site, owners in sure if not site.shared or len(owners) == 1]
         for site, owners in writes:
             if site.moment.retire_epoch < newest:
                 continue
@@ -151,7 +153,7 @@ class Sight:
                     continue
                 if happens_before(moment, site.moment, same):
                     continue
-                if any(_covers(late, site, owner) for late in sure):
+                if alone and any(_covers(late, site, owner) for late in alone):
                     continue
                 (own if same else others).append(owner)
             if own:
