@@ -150,7 +150,7 @@ class _Loop:
         """Whether ``period`` more trips behind ``cut`` leave the proof as it is."""
         back, ahead = self._spread, self._spread
         for at, there in self._reaches:
-            if at > cut and there < 0 or at <= cut and there >= self._trips:
+            if (at > cut and there < 0) or (at <= cut and there >= self._trips):
                 return False
             if at > cut >= there:
                 back = max(back, cut - there + 1)

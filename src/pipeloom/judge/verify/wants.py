@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom.errors import StructureError
-from pipeloom.program import Meaning, Node, NodeKind, Reduce, Region, VOCABULARY
+from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Reduce, Region
 from pipeloom.program.tiles import Box, describe_box, subtract, volume
 
 Rest = tuple[tuple[int, tuple[Box, ...]], ...]

@@ -102,7 +102,9 @@ def straight(name: str, *steps: Step, first: Affine | None = None) -> Section:
     return Section(name=name, steps=steps, first=first or Affine())
 
 
-def looped(*steps: Step, advance: int = 1, trips: str = "T", first: Affine | None = None) -> Section:
+def looped(
+    *steps: Step, advance: int = 1, trips: str = "T", first: Affine | None = None
+) -> Section:
     return Section(
         name=f"loop {trips}" if trips != "T" else "loop",
         steps=steps,
