@@ -35,8 +35,8 @@ Assumed = tuple[str, int, Box, bool]
 class Demand(NamedTuple):
     """``moment`` in ``wave`` reads ``cell`` of a place and must find ``want``, seen as ``how``.
 
-    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which alone
-    it matters.
+    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which
+    alone it matters.
     """
 
     space: Space | None
@@ -136,7 +136,7 @@ class Prover:
             self.outcome.wrong.append(Wrong(demand, target.box, ()))
 
     def _check_stored(self) -> None:
-        """Every element of every output, of every iteration, is stored by a step that always runs."""
+        """Every element of every output, of every iteration, is stored, whatever conditions say."""
         for output in self._meaning.outputs:
             rounds = self._wants.iterations if output.region is Region.LOOP else 1
             left: list[list[Box]] = [[output.type.whole] for _ in range(max(rounds, 0))]

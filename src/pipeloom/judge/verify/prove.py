@@ -71,7 +71,7 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
     coverage = search.explore()
     findings = (*search.ledger.findings(), *_check_encoding(program))
     status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
-    if program.trips and coverage.repeats_from is None and status is Status.PROVED:
+    if coverage.loops and coverage.repeats_from is None and status is Status.PROVED:
         raise ScheduleError(
             f"cannot decide program {program.name!r}: nothing is wrong with up to "
             f"{coverage.checked[-1]} trips, but its loops do not repeat",
@@ -95,7 +95,15 @@ class _Search:
         self._program = program
         self._deeds = deeds
         self._counter_stall = counter_stall
-        self._names = [count.name for count in program.trips]
+        sections = [section for group in program.groups for section in group.sections]
+        used = {section.trips for section in sections}
+        used |= {
+            name
+            for s in (program.iterations, *(x.first for x in sections))
+            for name, _ in s.factors
+        }
+        self._counts = [count for count in program.trips if count.name in used]
+        self._names = [count.name for count in self._counts]
         self._shapes = [loop_shape(program, name) for name in self._names]
         self._cuts: dict[tuple[int, ...], list[tuple[int, int] | None]] = {}
         self.ledger = Ledger()
@@ -106,7 +114,7 @@ class _Search:
         With several loops, in all combinations: a longer run then is a shorter one with trips put
         in, loop after loop, because trips put into one loop leave the cuts of the others alone.
         """
-        least = [count.least for count in self._program.trips]
+        least = [count.least for count in self._counts]
         top = list(least)
         settled = False
         while True:
@@ -150,7 +158,7 @@ class _Search:
         )
 
     def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
-        trips = dict(zip(self._names, counts, strict=True))
+        trips = {**self._program.min_trips, **dict(zip(self._names, counts, strict=True))}
         run = build_run(self._program, self._deeds, trips, self._counter_stall)
         prover = Prover(run)
         outcome = prover.prove()

@@ -136,7 +136,7 @@ def edited(base: Program, group: int, section: str, edit: Edit) -> Program:
 
 
 def without(base: Program, group: int, section: str, slot: int) -> Program:
-    return edited(base, group, section, lambda steps: steps.pop(slot))  # type: ignore[arg-type, return-value]
+    return edited(base, group, section, lambda steps: steps.pop(slot))  # type: ignore[arg-type]
 
 
 def changed(base: Program, section: str, label: str, **fields: object) -> Program:

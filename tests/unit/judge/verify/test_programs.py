@@ -1,4 +1,4 @@
-"""Programs followed from their outputs to their inputs: the right ones proved, the wrong ones not."""
+"""Programs followed from outputs to inputs: the right ones are proved, the wrong ones not."""
 
 from __future__ import annotations
 
