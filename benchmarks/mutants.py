@@ -37,10 +37,11 @@ from pipeloom.judge.execute import (
     sample_mutants,
     thinned,
 )
-from pipeloom.judge.verify.schedules import Finding, Status, Verdict, verify
+from pipeloom.judge.verify import Finding, Status, Verdict
 from pipeloom.reference.compiler import compile_schedule
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind
+from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "schedules.jsonl.gz"

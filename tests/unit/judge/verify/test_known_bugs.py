@@ -10,8 +10,8 @@ import pytest
 
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
 from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict
-from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.reference.ops import OpTag
+from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.sync import synchronize
 
 NAMES = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
@@ -35,7 +35,8 @@ def between(verdict: Verdict, kind: FindingKind, first: Phase, second: Phase) ->
     return [
         f
         for f in verdict.of_kind(kind)
-        if f.first is not None and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
+        if f.first is not None
+        and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
     ]
 
 
