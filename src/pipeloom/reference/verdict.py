@@ -1,7 +1,7 @@
 """The verdict on a compiled schedule: that on the program it lifts to.
 
-The specification's kernels were tuned on chips whose issue stalls at a full counter, and its verdicts
-take that for granted; a program of your own is judged without it unless the target says so.
+The specification takes issue to stall at a full counter, and its verdicts
+rely on it; a program of your own is judged without that unless its target says so.
 """
 
 from __future__ import annotations
