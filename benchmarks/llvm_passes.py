@@ -30,8 +30,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from benchmarks.emit_cases import Case, cases, output_cases
-
+from evidence.emit_cases import Case, cases, output_cases
 from pipeloom.errors import ScheduleError
 
 HEADER = """--- |

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.emit_cases import Case
+
 from benchmarks.llvm_passes import (
     WAITS,
     Added,
@@ -23,7 +23,7 @@ from benchmarks.llvm_passes import (
     judged,
     successors,
 )
-
+from evidence.emit_cases import Case
 from pipeloom import build_schedule
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.reference.compiled import CompiledSchedule
