@@ -173,6 +173,36 @@ def test_imports_respect_the_layers(path: Path) -> None:
     assert not illegal, f"{path.relative_to(SOURCE)} may not import {sorted(illegal)}"
 
 
+OUTSIDE = ("evidence", "benchmarks", "tests", "examples")
+"""Folders of the repository that no wheel has."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_the_package_stands_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert not names & set(OUTSIDE)
+
+
+def test_the_package_ships_no_evidence() -> None:
+    shipped = {path.name for path in SOURCE.rglob("*") if path.is_file()}
+    kept = {path.name for path in (SOURCE.parents[1] / "evidence").iterdir()} - {"__init__.py"}
+    assert "measured_loops.json" in kept
+    assert not {name for name in shipped & kept if not name.startswith("__")}
+
+
 def test_every_layer_exists() -> None:
     units = {_unit(path) for path in SOURCE.rglob("*.py")}
     assert units == set(ALLOWED) | EMPTY

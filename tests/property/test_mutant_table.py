@@ -1,37 +1,22 @@
-"""A fixed sample of the mutant table (benchmarks/mutants.py): executor and verifier must agree."""
+"""A fixed sample of the mutant table (evidence/mutants.py): executor and verifier must agree."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from evidence import mutants
 from pipeloom.judge.execute import sample_mutants
-
-_SCRIPT = Path(__file__).parents[2] / "benchmarks" / "mutants.py"
-
-
-@pytest.fixture(scope="module")
-def table() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants_table", _SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(("sort", "count", "each"), [("golden", 3, 6), ("fixed", 4, 10)])
-def test_the_two_agree_on_every_mutant(table: ModuleType, sort: str, count: int, each: int) -> None:
-    bases: Callable[[int], list[Any]] = getattr(table, f"{sort}_bases")
+def test_the_two_agree_on_every_mutant(sort: str, count: int, each: int) -> None:
+    bases: Callable[[int], list[Any]] = getattr(mutants, f"{sort}_bases")
     judgements = [
-        table.judge(base, mutant)
+        mutants.judge(base, mutant)
         for number, base in enumerate(bases(count))
         for mutant in sample_mutants(base.compiled, each, seed=number)
     ]
@@ -48,18 +33,19 @@ def test_the_two_agree_on_every_mutant(table: ModuleType, sort: str, count: int,
 
 
 def test_golden_bases_run_dry_without_the_file(
-    table: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(table, "GOLDEN", tmp_path / "absent.gz")
-    assert [base.compiled.schedule for base in table.golden_bases(5)] == ["four_wave", "ping_pong"]
-    assert [base.name for base in table.fixed_bases(1)] == ["fixed canonical four_wave"]
+    monkeypatch.setattr(mutants, "GOLDEN", tmp_path / "absent.gz")
+    assert [base.compiled.schedule for base in mutants.golden_bases(5)] == [
+        "four_wave",
+        "ping_pong",
+    ]
+    assert [base.name for base in mutants.fixed_bases(1)] == ["fixed canonical four_wave"]
 
 
-def test_the_table_names_every_column(
-    table: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    base = table.golden_bases(1)[0]
-    table.print_table([table.judge(base, sample_mutants(base.compiled, 1)[0])])
+def test_the_table_names_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    base = mutants.golden_bases(1)[0]
+    mutants.print_table([mutants.judge(base, sample_mutants(base.compiled, 1)[0])])
     out = capsys.readouterr().out
     assert "missed" in out
     assert "false alarms" in out

@@ -19,6 +19,7 @@ from pipeloom.checks import check_instance
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import FindingKind, verify
 from pipeloom.judge.verify.run import Run
+from pipeloom.machine.chips import stalling_counters
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel, kernel_for
@@ -39,6 +40,7 @@ def synchronize(
     keep_barriers: bool = False,
     *,
     loop_barriers: Sequence[int] | None = None,
+    counter_stall: bool | None = None,
 ) -> CompiledSchedule:
     """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
 
@@ -49,6 +51,8 @@ def synchronize(
     they precede: a schedule that knows its times knows where a barrier stalls nobody. The proposal
     is taken if waits can make it sound, else the fewest barriers are derived as without it.
 
+    ``counter_stall`` is that of ``verify``: whether a full counter may stand for a wait.
+
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest data ops move instead, and a note on the result says which. Compiler
     fences and priorities stay where they are among the data ops.
@@ -57,12 +61,13 @@ def synchronize(
     if kernel is not None:
         check_instance("synchronize", "kernel", kernel, Kernel)
     model = kernel_for(compiled) if kernel is None else kernel
+    stalling = stalling_counters(compiled.arch, counter_stall)
     if keep_barriers:
-        result, notes = derive_waits(model, compiled, reorder)
+        result, notes = derive_waits(model, compiled, reorder, stalling)
     else:
-        result, notes = _derive_all(model, compiled, reorder, loop_barriers)
+        result, notes = _derive_all(model, compiled, reorder, loop_barriers, stalling)
     result = replace(result, notes=(*compiled.notes, *notes))
-    verdict = verify(result, model)
+    verdict = verify(result, model, counter_stall=counter_stall)
     if not verdict.proved:
         worst = verdict.findings[0]
         if worst.kind is FindingKind.ACCOUNTING:
@@ -76,7 +81,11 @@ def synchronize(
 
 
 def _derive_all(
-    model: Kernel, compiled: CompiledSchedule, reorder: bool, loop_barriers: Sequence[int] | None
+    model: Kernel,
+    compiled: CompiledSchedule,
+    reorder: bool,
+    loop_barriers: Sequence[int] | None,
+    stalling: frozenset[str],
 ) -> tuple[CompiledSchedule, list[str]]:
     """New waits and barriers, and notes on what was done."""
     skeleton = Skeleton.of(compiled)
@@ -90,7 +99,8 @@ def _derive_all(
         still = [c for run in runs for c in demands(run).conflicts]
         if still:
             raise _unsavable(still[0], "no order within an iteration is legal either")
-    sync = _derive(model, skeleton, runs, None if conflicts else loop_barriers)
+    bench = _bench(model, skeleton, runs, stalling)
+    sync = place_synchronisation(skeleton, bench, None if conflicts else loop_barriers)
     notes.append("waits and barriers derived from dependences")
     return assemble(skeleton, sync), notes
 
@@ -155,9 +165,8 @@ def _unsavable(conflict: OrderConflict, offer: str) -> OrderError:
     )
 
 
-def _derive(
-    model: Kernel, skeleton: Skeleton, runs: list[Run], loop_barriers: Sequence[int] | None
-) -> Synchronisation:
+def _bench(model: Kernel, skeleton: Skeleton, runs: list[Run], stalling: frozenset[str]) -> Bench:
+    """The replay of these runs' counters, with all barriers but the kernel's own to be placed."""
     table = []
     prologue_end = skeleton.gaps(Phase.PROLOGUE) - 1
     for run in runs:
@@ -172,4 +181,4 @@ def _derive(
             for timeline, members in zip(run.timelines, model.groups, strict=True)
         )
         table.append(RunDemands(run.trips, walks, demands(run).orderings))
-    return place_synchronisation(skeleton, Bench(table, prologue_end), loop_barriers)
+    return Bench(table, prologue_end, stalling)

@@ -38,10 +38,10 @@ from pipeloom.sync.waits import Bench, GroupWalk, RunDemands
 
 
 def derive_waits(
-    model: Kernel, compiled: CompiledSchedule, reorder: bool
+    model: Kernel, compiled: CompiledSchedule, reorder: bool, stalling: frozenset[str]
 ) -> tuple[CompiledSchedule, list[str]]:
     """``compiled`` with its barriers and new waits, and notes on what was done."""
-    study = _Study.of(model, Frame.of(compiled))
+    study = _Study.of(model, Frame.of(compiled), stalling)
     notes: list[str] = []
     trouble = study.trouble()
     if reorder or trouble is not None:
@@ -66,13 +66,14 @@ class _Study:
     runs: list[Run]
     stations: list[list[Stations]]
     demanded: list[Demands]
+    stalling: frozenset[str]
 
     @classmethod
-    def of(cls, model: Kernel, frame: Frame) -> _Study:
+    def of(cls, model: Kernel, frame: Frame, stalling: frozenset[str]) -> _Study:
         bare = assemble_frame(frame, Synchronisation())
         runs = sample_runs(model, bare.compiled)
         walks = [[stations(frame, bare, t.steps) for t in run.timelines] for run in runs]
-        return cls(frame, runs, walks, [demands(run) for run in runs])
+        return cls(frame, runs, walks, [demands(run) for run in runs], stalling)
 
     def trouble(self, about: Gap | None = None) -> str | None:
         """Two ops that no wait can order, and why; ``None`` if all is well.
@@ -158,7 +159,7 @@ class _Study:
                     found.orderings,
                 )
             )
-        return Bench(table, self.frame.end(Phase.PROLOGUE))
+        return Bench(table, self.frame.end(Phase.PROLOGUE), self.stalling)
 
 
 def _mend(model: Kernel, study: _Study, trouble: str | None) -> tuple[_Study, list[str]]:
@@ -167,10 +168,10 @@ def _mend(model: Kernel, study: _Study, trouble: str | None) -> tuple[_Study, li
     if trouble is not None:
         moves = _moves(study, trouble)
         changes = [_describe_move(study.frame, load, to) for load, to in moves.items()]
-        study = _Study.of(model, study.frame.with_moves(moves))
+        study = _Study.of(model, study.frame.with_moves(moves), study.stalling)
     while (gap := study.missing_barrier(model)) is not None:
         changes.append(f"{gap[0].name.lower()}: a barrier is added {_before(study.frame, gap)}")
-        study = _Study.of(model, study.frame.with_barrier(gap))
+        study = _Study.of(model, study.frame.with_barrier(gap), study.stalling)
     still = study.trouble()
     if still is not None:
         raise _unsavable(still, f"even with {'; '.join(changes) or 'its loads moved'}. {WITHOUT}")

@@ -4,7 +4,8 @@ An op that must retire before an op of its own wave is due directly before that 
 retire before an op of another wave, which that wave reaches after its n-th barrier, is due directly
 before the n-th barrier of its own wave. A wait that stands where something is due allows exactly
 the entries issued after it; in-order retirement covers everything older. The same wait runs in
-every iteration, trip count and wave group, so its count is the least that any of them needs.
+every iteration, trip count and wave group, so its count is the least that any of them needs, and
+less than the counter's limit, which would be no wait.
 
 ``Bench`` replays the counters over the runs that matter and is both the way to find the waits and
 the test that each of them is needed.
@@ -12,10 +13,10 @@ the test that each of them is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.model import Access, CounterQueue
+from pipeloom.judge.verify.model import Access, counter_queues
 from pipeloom.reference.kernels.interface import Counter, Effect, Step
 from pipeloom.reference.ops import Phase
 from pipeloom.sync.dependences import Ordering
@@ -109,11 +110,17 @@ class Unmet:
 
 
 class Bench:
-    """Replays counters under a synchronisation, over several trip counts."""
+    """Replays counters under a synchronisation, over several trip counts.
 
-    def __init__(self, runs: list[RunDemands], prologue_end: int) -> None:
+    ``stalling`` names the counters that are taken to stall when full.
+    """
+
+    def __init__(
+        self, runs: list[RunDemands], prologue_end: int, stalling: Collection[str]
+    ) -> None:
         self.runs = runs
         self._prologue_end = prologue_end
+        self._stalling = stalling
 
     def holds(self, sync: Synchronisation) -> bool:
         """Whether every ordering is met."""
@@ -125,7 +132,7 @@ class Bench:
 
     def replay(self, run: RunDemands, sync: Synchronisation) -> list[Replay]:
         """Every group's accesses under ``sync``."""
-        return [Replay(walk, sync) for walk in run.walks]
+        return [Replay(walk, sync, self._stalling) for walk in run.walks]
 
     def late(
         self, run: RunDemands, sync: Synchronisation, first: Phase, second: Phase
@@ -146,7 +153,7 @@ class Bench:
         while unmet := self._unmet(sync, first, second):
             for slot, counter, allowed in unmet:
                 waits = sync.waits.setdefault(slot, {})
-                waits[counter] = min(allowed, waits.get(counter, allowed))
+                waits[counter] = min(allowed, waits.get(counter, counter.limit - 1))
 
     def _unmet(
         self, sync: Synchronisation, first: Phase, second: Phase
@@ -191,21 +198,21 @@ def _check(ordering: Ordering, replays: list[Replay]) -> Unmet | None:
 class Replay:
     """One group's timeline under a synchronisation; positions are four times the op number."""
 
-    def __init__(self, walk: GroupWalk, sync: Synchronisation) -> None:
+    def __init__(self, walk: GroupWalk, sync: Synchronisation, stalling: Collection[str]) -> None:
         self.walk = walk
         self.accesses: list[Access] = []
         self._barriers: list[tuple[Slot, int]] = []
-        queues = {counter: CounterQueue(counter) for counter in Counter}
+        queues = counter_queues(stalling)
         waits, barriers, passed = sync.waits, sync.barriers, self._barriers
         for number, effect in enumerate(walk.effects):
             for passage in walk.passages[number]:
                 for counter, allowed in waits.get(passage.before, NO_WAITS).items():
-                    queues[counter].drain(allowed, 4 * number - 2, len(passed))
+                    queues[counter].wait(allowed, 4 * number - 2, len(passed))
                 here = passage.own_barriers + barriers.get(passage.gap, 0)
                 if here:
                     passed.extend([(passage.before, number)] * here)
                 for counter, allowed in waits.get(passage.after, NO_WAITS).items():
-                    queues[counter].drain(allowed, 4 * number - 2, len(passed))
+                    queues[counter].wait(allowed, 4 * number - 2, len(passed))
             position, epoch = 4 * number, len(passed)
             access = Access(walk.steps[number], effect.entries, effect.counter, position, epoch)
             if effect.counter is None:

@@ -72,12 +72,13 @@ def classify(
     *,
     trips: Sequence[int] | None = None,
     random_runs: int = 1,
+    counter_stall: bool | None = None,
 ) -> Classification:
     """Run ``compiled`` under every one of ``settings`` until it is wrong.
 
     Without ``trips``: the four smallest trip counts that the kernel takes.
     """
-    executor = Executor(compiled, kernel)
+    executor = Executor(compiled, kernel, counter_stall=counter_stall)
     least = executor.kernel.min_trips
     counts = range(least, least + TRIP_COUNTS) if trips is None else trips
     runs = 0

@@ -12,7 +12,7 @@ Nothing here depends on timing, so one program serves any number of runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -108,9 +108,14 @@ class Program:
         return (line.issue for line in self.waves[wave].lines if line.issue is not None)
 
 
-def prepare(compiled: CompiledSchedule, kernel: Kernel, trips: int) -> Program:
-    """Unroll ``compiled`` for every wave of ``kernel`` at ``trips``."""
-    builder = _Builder(kernel)
+def prepare(
+    compiled: CompiledSchedule, kernel: Kernel, trips: int, stalling: Collection[str] = ()
+) -> Program:
+    """Unroll ``compiled`` for every wave of ``kernel`` at ``trips``.
+
+    The counters named in ``stalling`` stall when full.
+    """
+    builder = _Builder(kernel, stalling)
     walks = {
         wave: walk
         for members in kernel.groups
@@ -133,8 +138,9 @@ def prepare(compiled: CompiledSchedule, kernel: Kernel, trips: int) -> Program:
 class _Builder:
     """Numbers regions, registers and accumulators in the order in which they are met."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, stalling: Collection[str]) -> None:
         self.kernel = kernel
+        self.stalling = stalling
         self.regions: dict[Region, int] = {}
         self.registers: dict[Register, int] = {}
         self.accumulators: dict[Accumulator, int] = {
@@ -144,7 +150,10 @@ class _Builder:
         self._places: dict[int, tuple[Effect, _Places]] = {}
 
     def wave(self, steps: tuple[Step, ...], wave: int) -> WaveProgram:
-        counters = {counter: OutstandingOps[Op](counter.limit) for counter in Counter}
+        counters = {
+            counter: OutstandingOps[Op](counter.limit, counter.label in self.stalling)
+            for counter in Counter
+        }
         lines: list[Line] = []
         barriers: list[int] = []
         for step in steps:

@@ -130,8 +130,14 @@ def provoke(
 class Replayer:
     """``replay`` and ``provoke`` for many counterexamples of one schedule."""
 
-    def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
-        self._executor = Executor(compiled, kernel)
+    def __init__(
+        self,
+        compiled: CompiledSchedule,
+        kernel: Kernel | None = None,
+        *,
+        counter_stall: bool | None = None,
+    ) -> None:
+        self._executor = Executor(compiled, kernel, counter_stall=counter_stall)
 
     def replay(
         self,

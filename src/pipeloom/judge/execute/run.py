@@ -25,6 +25,7 @@ from pipeloom.judge.execute.outcome import Execution, Status
 from pipeloom.judge.execute.program import Program, prepare
 from pipeloom.judge.execute.timing import Moment, Timeline, Timing, timelines, timing_named
 from pipeloom.judge.execute.tokens import TokenMemory
+from pipeloom.machine.chips import stalling_counters
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
 
@@ -39,14 +40,25 @@ UNDEFINED = ("poison", "memory")
 
 
 class Executor:
-    """One schedule, ready to run at any trip count."""
+    """One schedule, ready to run at any trip count.
 
-    def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
+    ``counter_stall`` says whether an issue past a counter's limit stalls until the oldest access
+    is done; by default only where the chip's vendor says so, which is nowhere today.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledSchedule,
+        kernel: Kernel | None = None,
+        *,
+        counter_stall: bool | None = None,
+    ) -> None:
         check_instance("execute", "compiled", compiled, CompiledSchedule)
         self.compiled = compiled
         if kernel is not None:
             check_instance("execute", "kernel", kernel, Kernel)
         self.kernel = kernel_for(compiled) if kernel is None else kernel
+        self._stalling = stalling_counters(compiled.arch, counter_stall)
         self._programs: dict[int, Program] = {}
         self._timelines: dict[tuple[int, str], tuple[Timeline, ...]] = {}
 
@@ -54,7 +66,7 @@ class Executor:
         """The schedule unrolled for ``trips``."""
         check_int("execute", "trips", trips, self.kernel.min_trips)
         if trips not in self._programs:
-            self._programs[trips] = prepare(self.compiled, self.kernel, trips)
+            self._programs[trips] = prepare(self.compiled, self.kernel, trips, self._stalling)
         return self._programs[trips]
 
     def run(
@@ -154,6 +166,7 @@ def execute(
     seed: int = 0,
     undefined: str = "poison",
     trace: bool = False,
+    counter_stall: bool | None = None,
 ) -> Execution:
     """Run ``compiled`` on A [M, K] and B [N, K], and return C = A @ B.T as the schedule makes it.
 
@@ -161,10 +174,11 @@ def execute(
     is one of ``TIMINGS``, ``order`` one of ``ORDERS`` or a permutation of the waves, ``seed``
     drives what is random in either. ``undefined`` says what a place shows from the issue of its
     write to the landing: ``poison``, or its old content (``memory``), which gives the plausible
-    wrong numbers that a GPU would give. Raises ``ConfigError`` for arguments that do not fit; a
-    schedule that races or deadlocks is an outcome, not an exception.
+    wrong numbers that a GPU would give. ``counter_stall`` is that of ``Executor``. Raises
+    ``ConfigError`` for arguments that do not fit; a schedule that races or deadlocks is an outcome,
+    not an exception.
     """
-    return Executor(compiled, kernel).run(
+    return Executor(compiled, kernel, counter_stall=counter_stall).run(
         trips=trips,
         timing=timing,
         order=order,
@@ -185,12 +199,13 @@ def dry_run(
     seed: int = 0,
     undefined: str = "poison",
     trace: bool = False,
+    counter_stall: bool | None = None,
 ) -> Execution:
     """As ``execute``, on tile numbers instead of data: says whether C would be right, and why not.
 
     It is correct exactly when ``execute`` gives A @ B.T, and much faster.
     """
-    return Executor(compiled, kernel).run(
+    return Executor(compiled, kernel, counter_stall=counter_stall).run(
         trips=trips, timing=timing, order=order, seed=seed, undefined=undefined, trace=trace
     )
 

@@ -5,7 +5,9 @@ any wave happens before whatever is issued after it in any wave, so the past can
 only through
 
     where each wave group stands in its program,
-    what is in flight on each counter, and what those accesses may have seen so far,
+    how much is in flight on each counter, up to its limit (a wait for n < limit retires all but
+    the youngest n, however many there are),
+    which accesses that matter are in flight, and what they may have seen so far,
     what each slice of LDS may hold, each register holds and each accumulator has summed.
 
 That is the state. It is written relative to the iteration and to its K tile. If the states at cuts
@@ -25,7 +27,7 @@ from collections.abc import Hashable
 from pipeloom.judge.verify.obligations import Outcome
 from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
 from pipeloom.judge.verify.visibility import visible_writes
-from pipeloom.reference.kernels.interface import Region, Register, Step
+from pipeloom.reference.kernels.interface import Counter, Region, Register, Step
 from pipeloom.reference.ops import Phase
 
 FORGET_AFTER = 8
@@ -80,12 +82,25 @@ class _Frame:
             if not read.is_dead
             for region in read.regions
         }
+        self._matter = {
+            id(read.access) for kind in run.classes for read in kind.reads if not read.is_dead
+        } | {
+            id(write.access)
+            for kind in run.classes
+            for region in self._live & kind.writes.keys()
+            for write in kind.writes[region]
+        }
 
     def group(self, group: int) -> Hashable:
         """Program point and counters in flight."""
         timeline, at = self._run.timelines[group], self._cut[group]
-        flying = [a for a in timeline.accesses if a.issue < at <= a.retire]
-        left = timeline.outstanding[at // 2]
+        flying = [
+            a for a in timeline.accesses if a.issue < at <= a.retire and id(a) in self._matter
+        ]
+        left = tuple(
+            total if counter.label in self._run.stalling else min(total, counter.limit - 1)
+            for counter, total in zip(Counter, timeline.outstanding[at // 2], strict=True)
+        )
         return self._name(timeline.steps[at // 2]), tuple(self._name(a.step) for a in flying), left
 
     def wave(self, kind: WaveClass) -> Hashable:

@@ -11,7 +11,7 @@ loop at all (``kernels.shape``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.checks import check_instance
@@ -31,7 +31,8 @@ from pipeloom.judge.verify.induction import cut_positions, state_at
 from pipeloom.judge.verify.model import WAITS, Access
 from pipeloom.judge.verify.obligations import Hazard, Outcome, check_run
 from pipeloom.judge.verify.run import Run, build_run
-from pipeloom.judge.verify.timing import NominalTiming, latencies_by_tag
+from pipeloom.judge.verify.timing import NominalTiming, latencies_by_tag, nominal_timings
+from pipeloom.machine.chips import stalling_counters
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel, Step, kernel_for
@@ -45,22 +46,29 @@ ENOUGH_TRIPS = 3
 """A schedule known to be wrong is left after so many trip counts that show nothing new."""
 
 
-def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
+def verify(
+    compiled: CompiledSchedule,
+    kernel: Kernel | None = None,
+    *,
+    counter_stall: bool | None = None,
+) -> Verdict:
     """Prove ``compiled`` right for every trip count, or say what goes wrong and how.
 
     ``kernel`` is the model of the kernel that runs the schedule, by default the shipped one of
-    that name.
+    that name. ``counter_stall`` says whether an issue past a counter's limit may be taken to stall
+    until the oldest access is done; by default only where the chip's vendor says so.
     """
     check_instance("verify", "compiled", compiled, CompiledSchedule)
     if kernel is not None:
         check_instance("verify", "kernel", kernel, Kernel)
     model = kernel_for(compiled) if kernel is None else kernel
+    stalling = stalling_counters(compiled.arch, counter_stall)
     ledger = _Ledger(latencies_by_tag(compiled))
     states: list[Hashable] = []
     repeat: tuple[int, int] | None = None
     trips = model.min_trips
     while True:
-        run = build_run(model, compiled, trips)
+        run = build_run(model, compiled, trips, stalling)
         if any(not t.accesses for t in run.timelines):
             raise ScheduleError(
                 f"schedule {compiled.schedule!r} has no data ops: there is nothing to verify",
@@ -136,10 +144,10 @@ class _Ledger:
         self._add_work(run, outcome)
         if not outcome.hazards:
             return
-        timing = NominalTiming(run, self._latencies)
+        timings = nominal_timings(run, self._latencies)
         self.runs_without_news += 1
         for hazard in outcome.hazards:
-            status, margin = _classify(hazard, timing)
+            status, margin = _classify(hazard, timings)
             key = (hazard.kind, _entry(hazard.first), _entry(hazard.second), hazard.is_output)
             case = self._cases.get(key)
             if case is None:
@@ -185,17 +193,19 @@ def _entry(access: Access | None) -> Hashable:
     return None if access is None else (access.step.phase, access.step.slot)
 
 
-def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None]:
+def _classify(hazard: Hazard, timings: Sequence[NominalTiming]) -> tuple[Status, int | None]:
     """RACE if the cost model's latencies let the two accesses meet, else TIMING and the margin."""
     first, second = hazard.first, hazard.second
-    if first is None or hazard.kind is FindingKind.ACCOUNTING or not timing.is_known:
+    if first is None or hazard.kind is FindingKind.ACCOUNTING:
+        return Status.RACE, None
+    if not all(timing.is_known for timing in timings):
         return Status.RACE, None
     if hazard.is_output:
-        margin = timing.write_after_write(first, second)
+        margin = min(timing.write_after_write(first, second) for timing in timings)
     elif hazard.kind is FindingKind.WAR:
-        margin = timing.write_after_read(first, second)
+        margin = min(timing.write_after_read(first, second) for timing in timings)
     else:
-        margin = timing.read_after_write(first, second)
+        margin = min(timing.read_after_write(first, second) for timing in timings)
     return (Status.TIMING, margin) if margin > 0 else (Status.RACE, None)
 
 

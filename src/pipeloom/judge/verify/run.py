@@ -82,11 +82,15 @@ class Run:
     trips: int
     timelines: list[Timeline]
     classes: list[WaveClass]
+    stalling: frozenset[str] = frozenset()
+    """The counters that are taken to stall when full."""
 
 
-def build_run(kernel: Kernel, compiled: CompiledSchedule, trips: int) -> Run:
+def build_run(
+    kernel: Kernel, compiled: CompiledSchedule, trips: int, stalling: frozenset[str] = frozenset()
+) -> Run:
     """Walk every group, date its accesses, and tell its kinds of waves apart."""
-    run = Run(kernel, trips, [], [])
+    run = Run(kernel, trips, [], [], stalling)
     for group, members in enumerate(kernel.groups):
         steps = kernel.walk(compiled, members[0], trips)
         data = [step for step in steps if not step.op.is_framework]
@@ -102,7 +106,7 @@ def build_run(kernel: Kernel, compiled: CompiledSchedule, trips: int) -> Run:
         leader = effects_of[members[0]]
         for wave in members:
             _check_in_step(data, leader, effects_of[wave], wave)
-        timeline = build_timeline(steps, leader)
+        timeline = build_timeline(steps, leader, stalling)
         run.timelines.append(timeline)
         for waves in by_kind.values():
             kind = WaveClass(len(run.classes), group, tuple(waves), timeline)

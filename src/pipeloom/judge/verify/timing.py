@@ -9,7 +9,9 @@ order; waits and barriers block as in the memory model. Then each access has a w
     fragment  may read LDS    from  first issue            to  last issue + latency
 
 and the margin of a hazard is from the end of the window that should come first to the start of
-the other. Positive: TIMING, the latencies keep them apart. Otherwise RACE.
+the other. Positive: TIMING, the latencies keep them apart. Otherwise RACE. Whether a full counter
+stalls an issue is not known, and either way can be the tighter one: where the proof does not take
+it to stall, the margin is the smaller of that with the stall and that without.
 
 Bootstrap entries (the fills and first fragments of a prologue) carry latency 0: they were never
 annotated by the cost model. They take as long as the body's ops of the same tag. Where the body has
@@ -19,7 +21,7 @@ no such op, or disagrees with itself, there is no nominal run, and nothing is ex
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pipeloom.judge.verify.model import WAITS, Access, Timeline
@@ -51,20 +53,30 @@ STEADY_AFTER = 4
 """Times that an op must fill its counter before the laps around it are all alike."""
 
 
+def nominal_timings(run: Run, by_tag: Mapping[int, int]) -> tuple[NominalTiming, ...]:
+    """The nominal runs that a margin must hold in: of every machine that ``run`` allows."""
+    every = frozenset(counter.label for counter in Counter)
+    return tuple(
+        NominalTiming(run, by_tag, stalling) for stalling in dict.fromkeys((every, run.stalling))
+    )
+
+
 class NominalTiming:
     """The nominal run of all wave groups, computed once per trip count.
 
-    ``by_tag`` gives the latency of ops that state none. If one is still unknown, ``is_known`` is
-    False and the windows mean nothing.
+    The counters named in ``stalling`` stall when full. ``by_tag`` gives the latency of ops that
+    state none. If one is still unknown, ``is_known`` is False and the windows mean nothing.
     """
 
-    def __init__(self, run: Run, by_tag: Mapping[int, int]) -> None:
+    def __init__(self, run: Run, by_tag: Mapping[int, int], stalling: Collection[str]) -> None:
         self._windows: dict[int, Window] = {}
         accesses = [access for timeline in run.timelines for access in timeline.accesses]
         self.is_known = all(
             access.counter is None or _latency(access, by_tag) > 0 for access in accesses
         )
-        groups = [_GroupClock(timeline, self._windows, by_tag) for timeline in run.timelines]
+        groups = [
+            _GroupClock(timeline, self._windows, by_tag, stalling) for timeline in run.timelines
+        ]
         barriers = min(len(t.barriers) for t in run.timelines)
         for _ in range(barriers):
             release = max(group.advance() for group in groups)
@@ -99,14 +111,22 @@ class _GroupClock:
     """Plays one wave of a group from barrier to barrier."""
 
     def __init__(
-        self, timeline: Timeline, windows: dict[int, Window], by_tag: Mapping[int, int]
+        self,
+        timeline: Timeline,
+        windows: dict[int, Window],
+        by_tag: Mapping[int, int],
+        stalling: Collection[str],
     ) -> None:
         self.now = 0
         self._steps = iter(timeline.steps)
         self._accesses = iter(timeline.accesses)
         self._windows = windows
         self._by_tag = by_tag
-        self._done: dict[Counter, deque[int]] = {counter: deque() for counter in Counter}
+        self._stalling = {counter for counter in Counter if counter.label in stalling}
+        # A wait leaves fewer entries than the limit: it never asks for an older one than these.
+        self._done: dict[Counter, deque[int]] = {
+            counter: deque(maxlen=counter.limit) for counter in Counter
+        }
         self._last_done = dict.fromkeys(Counter, 0)
         self._mma_free = 0
 
@@ -119,7 +139,8 @@ class _GroupClock:
                 continue
             self.now += 1
             if tag in WAITS:
-                self._drain(WAITS[tag], step.op.wait_value)
+                if step.op.wait_value < WAITS[tag].limit:
+                    self._drain(WAITS[tag], step.op.wait_value)
             elif tag == OpTag.BARRIER:
                 break
         return self.now
@@ -141,19 +162,21 @@ class _GroupClock:
         counter = access.counter
         first, first_done = self._enter(counter, latency)
         rest = access.entries - 1
-        laps = (rest - STEADY_AFTER * counter.limit) // counter.limit
-        if laps > 0:
-            for _ in range(rest - laps * counter.limit):
-                self._enter(counter, latency)
+        if counter not in self._stalling:
+            # No entry waits for another, and only the youngest are ever asked for.
+            self.now += max(0, rest - counter.limit)
+            rest = min(rest, counter.limit)
+        laps = max(0, (rest - STEADY_AFTER * counter.limit) // counter.limit)
+        for _ in range(rest - laps * counter.limit):
+            self._enter(counter, latency)
+        if laps:
             self._skip(counter, laps * max(latency, counter.limit))
-        else:
-            for _ in range(rest):
-                self._enter(counter, latency)
         self._windows[id(access)] = Window(first, first_done, self._last_done[counter])
 
     def _enter(self, counter: Counter, latency: int) -> tuple[int, int]:
         """Issue one entry, when there is room for it; the cycles of issue and completion."""
-        self._drain(counter, counter.limit - 1)
+        if counter in self._stalling:
+            self._drain(counter, counter.limit - 1)
         issue = self.now
         done = max(issue + latency, self._last_done[counter])
         self._last_done[counter] = done
@@ -170,4 +193,5 @@ class _GroupClock:
         """
         self.now += cycles
         self._last_done[counter] += cycles
-        self._done[counter] = deque(done + cycles for done in self._done[counter])
+        done = (at + cycles for at in self._done[counter])
+        self._done[counter] = deque(done, maxlen=counter.limit)

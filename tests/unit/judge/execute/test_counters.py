@@ -32,8 +32,19 @@ def test_a_looser_wait_later_gives_nothing_back() -> None:
     assert counter.left() == ["second"]
 
 
-def test_back_pressure_before_the_first_entry_and_before_the_last() -> None:
+def test_a_full_counter_retires_nothing_by_itself() -> None:
     counter = OutstandingOps[str](15)
+    assert counter.issue("a", 10) == ([], [])
+    assert counter.issue("b", 10) == ([], [])
+    assert counter.wait(15) == []
+    assert counter.left() == ["a", "b"]
+    assert counter.wait(14) == []
+    assert counter.issue("c", 4) == ([], [])
+    assert counter.wait(14) == ["a"]
+
+
+def test_back_pressure_before_the_first_entry_and_before_the_last() -> None:
+    counter = OutstandingOps[str](15, stalls=True)
     counter.issue("a", 1)
     counter.issue("b", 14)
     assert counter.issue("c", 1) == (["a"], [])
@@ -42,7 +53,7 @@ def test_back_pressure_before_the_first_entry_and_before_the_last() -> None:
 
 
 def test_an_op_larger_than_the_limit_stays_outstanding() -> None:
-    counter = OutstandingOps[str](15)
+    counter = OutstandingOps[str](15, stalls=True)
     assert counter.issue("huge", 40) == ([], [])
     assert counter.left() == ["huge"]
     assert counter.wait(15) == []
@@ -59,22 +70,24 @@ _STEPS = st.lists(
 )
 
 
-@given(_STEPS, st.sampled_from([15, 63]))
-def test_agrees_with_a_counter_of_single_entries(steps: list[tuple[str, int]], limit: int) -> None:
+@given(_STEPS, st.sampled_from([15, 63]), st.booleans())
+def test_agrees_with_a_counter_of_single_entries(
+    steps: list[tuple[str, int]], limit: int, stalls: bool
+) -> None:
     """The naive counter holds one item per entry; an op is retired when its last entry left."""
-    counter = OutstandingOps[int](limit)
+    counter = OutstandingOps[int](limit, stalls)
     entries: deque[int] = deque()
     for number, (what, amount) in enumerate(steps):
         alive = list(dict.fromkeys(entries))
         before: list[int] = []
         if what == "wait":
             retired = counter.wait(amount)
-            while len(entries) > amount:
+            while amount < limit and len(entries) > amount:
                 entries.popleft()
         else:
             before, after = counter.issue(number, amount)
             for at in range(amount):
-                while len(entries) >= limit:
+                while stalls and len(entries) >= limit:
                     entries.popleft()
                 if at == 0:
                     assert before == [op for op in alive if op not in entries]

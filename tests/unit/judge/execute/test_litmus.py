@@ -120,10 +120,20 @@ def test_memory_shows_the_old_tile_where_poison_would_hide_it(litmus: Litmus) ->
 
 
 def test_back_pressure_retires_the_oldest(litmus: Litmus) -> None:
-    """With 8 entries a read, the third issue leaves at most 15: the first has retired."""
+    """Where assumed. With 8 entries a read, the third issue leaves 15: the first is done."""
     first = f"{LOADED} read.a read.b read.a1 read.b1 mma"
-    assert not classify(*litmus(first, fragment_entries=7), trips=(0,)).correct
-    assert classify(*litmus(first, fragment_entries=8), trips=(0,)).correct
+    almost = litmus(first, fragment_entries=7)
+    assert not classify(*almost, trips=(0,), counter_stall=True).correct
+    full = litmus(first, fragment_entries=8)
+    assert classify(*full, trips=(0,), counter_stall=True).correct
+
+
+def test_a_full_counter_alone_retires_nothing(litmus: Litmus) -> None:
+    """20 reads of 8 entries, and none of them known to be done, until a wait says so."""
+    reads = f"{LOADED} read.a read.b " + "read.a1 read.b1 " * 9
+    assert not classify(*litmus(f"{reads} mma", fragment_entries=8), trips=(0,)).correct
+    assert not classify(*litmus(f"{reads} lgkm15 mma", fragment_entries=8), trips=(0,)).correct
+    assert classify(*litmus(f"{reads} lgkm14 mma", fragment_entries=8), trips=(0,)).correct
 
 
 def test_a_wave_without_its_barrier_deadlocks(litmus: Litmus) -> None:

@@ -9,12 +9,16 @@ import pytest
 from pipeloom.judge.verify.model import NEVER, Access, Timeline, build_timeline, happens_before
 from pipeloom.reference.kernels import Counter
 
+STALLING = ("vmcnt", "lgkmcnt")
 
-def timeline(toy: Any, line: str, vm: int = 1, lgkm: int = 1) -> Timeline:
+
+def timeline(
+    toy: Any, line: str, vm: int = 1, lgkm: int = 1, stalling: tuple[str, ...] = ()
+) -> Timeline:
     kernel = toy.Kernel(waves=1, vm=vm, lgkm=lgkm)
     steps = kernel.walk(toy.compiled(prologue=line), 0, 0)
     effects = [kernel.effect(step, 0) for step in steps if not step.op.is_framework]
-    return build_timeline(steps, effects)
+    return build_timeline(steps, effects, stalling)
 
 
 def dates(line: Timeline) -> list[tuple[int, int]]:
@@ -47,14 +51,36 @@ def test_an_mma_retires_at_issue(toy: Any) -> None:
 
 
 @pytest.mark.parametrize(("word", "limit"), [("load", Counter.VM.limit), ("frag", 15)])
-def test_issue_past_the_limit_retires_the_oldest(toy: Any, word: str, limit: int) -> None:
-    line = timeline(toy, " ".join([word] * (limit + 1)))
+def test_issue_past_the_limit_retires_nothing(toy: Any, word: str, limit: int) -> None:
+    line = timeline(toy, " ".join([word] * (limit + 5)))
+    assert all(access.never_retires for access in line.accesses)
+
+
+@pytest.mark.parametrize(("word", "wait", "limit"), [("load", "vm", 63), ("frag", "lg", 15)])
+def test_a_wait_counts_from_the_youngest_however_many_there_are(
+    toy: Any, word: str, wait: str, limit: int
+) -> None:
+    """As LLVM's SIInsertWaitcnts: at most n are left after a wait for n below the limit."""
+    issued = [word] * (limit + 5)
+    for count in (limit, limit + 1):
+        line = timeline(toy, " ".join([*issued, f"{wait}{count}"]))
+        assert all(access.never_retires for access in line.accesses), "all ones is no wait"
+    line = timeline(toy, " ".join([*issued, f"{wait}{limit - 1}"]))
+    assert dates(line) == [(limit + 5, 0)] * 6
+    assert dates(timeline(toy, " ".join([*issued, f"{wait}0"]))) == [(limit + 5, 0)] * (limit + 5)
+
+
+@pytest.mark.parametrize(("word", "limit"), [("load", Counter.VM.limit), ("frag", 15)])
+def test_issue_past_the_limit_of_a_stalling_counter_retires_the_oldest(
+    toy: Any, word: str, limit: int
+) -> None:
+    line = timeline(toy, " ".join([word] * (limit + 1)), stalling=STALLING)
     assert dates(line) == [(limit, 0)]
     assert line.accesses[0].retire <= line.accesses[limit].issue
 
 
 def test_an_op_larger_than_its_counter_stalls_on_itself(toy: Any) -> None:
-    line = timeline(toy, "frag frag", lgkm=20)
+    line = timeline(toy, "frag frag", lgkm=20, stalling=STALLING)
     first, second = line.accesses
     assert second.issue < first.retire < second.issue + 2
     assert second.never_retires
@@ -62,7 +88,7 @@ def test_an_op_larger_than_its_counter_stalls_on_itself(toy: Any) -> None:
 
 def test_a_stall_half_way_through_an_issue_does_not_order_its_start(toy: Any) -> None:
     """60 + 4 entries: the last of the second op waits for the first of the first, no more."""
-    line = timeline(toy, "load " * 16, vm=4)
+    line = timeline(toy, "load " * 16, vm=4, stalling=STALLING)
     first, last = line.accesses[0], line.accesses[15]
     assert first.retire == NEVER  # 3 of its 4 entries may still be in flight
     assert not happens_before(first, last, same_wave=True)

@@ -1,7 +1,7 @@
 """What each idea of the specification is worth, simulated: pairs of schedules, with and without.
 
-python benchmarks/claims.py            # print
-python benchmarks/claims.py --write    # write docs/claims.md
+python -m evidence.claims            # print
+python -m evidence.claims --write    # write evidence/claims.md
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipeloom.machine.chips import target_for
 from pipeloom.reference.ops import Phase
 from pipeloom.show.comparison import Comparison, compare
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "claims.md"
+PAGE = Path(__file__).parent / "claims.md"
 K_TILES = 32
 BF16 = KernelGeometry.ping_pong(BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_K=32, elem_bytes=2)
 FP8 = KernelGeometry.four_wave(BM=256, BN=256, BK=128, MMA_M=16, MMA_N=16, MMA_K=128, elem_bytes=1)
@@ -207,10 +207,10 @@ _HEAD = f"""# The specification's claims, simulated
 What is each idea worth on the modelled machine (gfx950, {K_TILES} K tiles)? Cycles are per
 iteration of the steady loop, which sums two K tiles; stalled is the mean over the waves of the
 cycles they stood, waits for a busy matrix unit left out. How far to trust the cycles:
-[performance-model.md](performance-model.md). The verdict is `pipeloom verify`'s: a schedule that is
-fast and not PROVED is fast at a price.
+[performance-model.md](../docs/performance-model.md). The verdict is `pipeloom verify`'s: a schedule
+that is fast and not PROVED is fast at a price.
 
-Written by `python benchmarks/claims.py --write`; a test compares. `pipeloom compare` prints such
+Written by `python -m evidence.claims --write`; a test compares. `pipeloom compare` prints such
 tables for schedules of your own.
 """
 

@@ -1,7 +1,7 @@
 """Evidence for the emitter: every kernel under many timings, and every wait of many of them.
 
-    python -m benchmarks.emit_evidence matrix  [--output docs/emitted-matrix.md]
-    python -m benchmarks.emit_evidence mutants [--output docs/emitted-mutants.md]
+    python -m evidence.emit_evidence matrix  [--output evidence/emitted-matrix.md]
+    python -m evidence.emit_evidence mutants [--output evidence/emitted-mutants.md]
 
 matrix: for each kernel trip counts 0, 1, 2 and 5; M and N the whole tile or ragged; each with seeds
 of its own (data, timing of memory, order of waves). Integer data must come out exactly.
@@ -27,10 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.emit_cases import Case, cases, output_cases, weakened_cases
-from benchmarks.emit_mutants import Tally, weaken
-from benchmarks.evidence_page import Row, Table, cell, write_page
-
+from evidence.emit_cases import Case, cases, output_cases, weakened_cases
+from evidence.emit_mutants import Tally, weaken
+from evidence.evidence_page import Row, Table, cell, write_page
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.errors import ScheduleError
 from pipeloom.write import assemble
@@ -222,8 +221,8 @@ class MatrixPage:
         lines = [
             "# What was run",
             "",
-            "Written by `python -m benchmarks.emit_evidence matrix --output "
-            "docs/emitted-matrix.md`: each kernel below was emitted from a proved schedule, "
+            "Written by `python -m evidence.emit_evidence matrix --output "
+            "evidence/emitted-matrix.md`: each kernel below was emitted from a proved schedule, "
             "assembled, and run in the emulator. A seed decides the data, the timing of memory and "
             "the order of waves; every other seed has M and N ragged (5 rows and 3 columns short "
             "of the tile). Integer data is compared exactly with NumPy; one seed of each trip "
@@ -286,11 +285,11 @@ class MutantsPage:
         lines = [
             "# Weakened kernels",
             "",
-            "Written by `python -m benchmarks.emit_evidence mutants --output "
-            "docs/emitted-mutants.md`. Each wait of a proved schedule is loosened by one entry and "
-            "deleted, each barrier deleted. Of those that the verifier calls unsafe: how many does "
-            f"the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in turn)? "
-            "`code` is the start of the SHA-256 of the machine code that was weakened"
+            "Written by `python -m evidence.emit_evidence mutants --output "
+            "evidence/emitted-mutants.md`. Each wait of a proved schedule is loosened by one entry "
+            "and deleted, each barrier deleted. Of those that the verifier calls unsafe: how many "
+            f"does the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in "
+            "turn)? `code` is the start of the SHA-256 of the machine code that was weakened"
             f"{_unnoted(counts)}.",
             "",
             f"{noticed} of {unsafe} noticed ({100 * noticed / max(unsafe, 1):.1f} %), in "

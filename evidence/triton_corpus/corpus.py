@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.triton_corpus import attention, elementwise, matmul, models, movement, rows
-from benchmarks.triton_corpus.harness import Case
+from evidence.triton_corpus import attention, elementwise, matmul, models, movement, rows
+from evidence.triton_corpus.harness import Case
 
 _TWICE = frozenset(
     {

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import triton
 import triton.language as tl
-from benchmarks.triton_corpus.harness import Case, Expected, Trial
-from benchmarks.triton_corpus.numbers import EPSILON, decode, encode
+
+from evidence.triton_corpus.harness import Case, Expected, Trial
+from evidence.triton_corpus.numbers import EPSILON, decode, encode
 
 
 @triton.jit

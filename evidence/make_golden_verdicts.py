@@ -1,6 +1,6 @@
-"""Write docs/golden-verdicts.md: what the verifier says about every canonical golden schedule.
+"""Write evidence/golden-verdicts.md: what the verifier says about every canonical golden schedule.
 
-python docs/make_golden_verdicts.py [--golden FILE] [--out FILE]
+python -m evidence.make_golden_verdicts [--golden FILE] [--out FILE]
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from pipeloom.sync import synchronize
 ROOT = Path(__file__).parents[1]
 HEAD = """# What the verifier says about the canonical golden schedules
 
-Written by `docs/make_golden_verdicts.py`; do not edit. The cases are the reference's defaults and
+Written by `python -m evidence.make_golden_verdicts`; do not edit. The cases are the reference's
+defaults and
 one-knob variations (`tests/golden/schedules.jsonl.gz`, see its README), as `compile_schedule` gives
-them with the reference synchronisation. How to read the words: [verdicts.md](verdicts.md).
+them with the reference synchronisation. How to read the words: [verdicts.md](../docs/verdicts.md).
 
 "findings" counts pairs of entries. "margin" is the least margin of the TIMING findings, in cycles.
 "synchronised" is what `synchronize` makes of the kernel phase, as vm waits + lgkm waits + barriers,
@@ -101,7 +102,7 @@ def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--golden", type=Path, default=ROOT / "tests/golden/schedules.jsonl.gz")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/golden-verdicts.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "evidence/golden-verdicts.md")
     options = parser.parse_args()
     firsts: dict[str, Any] = {}
     tables: dict[str, list[str]] = {}

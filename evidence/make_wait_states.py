@@ -1,4 +1,4 @@
-"""Write wait-states.md from the judge's table: ``python docs/make_wait_states.py``."""
+"""Write wait-states.md from the judge's table: ``python -m evidence.make_wait_states``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = """# Wait states
 
 What software must leave between two instructions on gfx942 and gfx950, because no interlock does
 (`pipeloom.judge.wait_states`). One instruction is one wait state, `s_nop n` is n + 1. This page is
-made from the table by `docs/make_wait_states.py`.
+made from the table by `python -m evidence.make_wait_states`.
 
 Matrix instructions are told apart by kind and passes of four cycles: XDL with 2, 4, 8, 16 passes;
 SGEMM (f32 operands) with 2, 8, 16; DGEMM 4x4x4 with 4, DGEMM 16x16x4 with 8 (gfx942) or 16

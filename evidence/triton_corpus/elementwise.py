@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import triton
 import triton.language as tl
-from benchmarks.triton_corpus.harness import Case, Expected, Trial
-from benchmarks.triton_corpus.numbers import DTYPES, EPSILON, Array, decode, encode, is_float
 from triton.language.extra import libdevice
+
+from evidence.triton_corpus.harness import Case, Expected, Trial
+from evidence.triton_corpus.numbers import DTYPES, EPSILON, Array, decode, encode, is_float
 
 SIZE = 700
 

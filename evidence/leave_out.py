@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeloom.judge.simulate.calibration import LoopCase, compare, loop_cases, measured_records
+from evidence.calibration import LoopCase, compare, loop_cases, measured_records
 from pipeloom.machine.chips import MACHINES
 from pipeloom.machine.target import Target
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import triton
-from benchmarks.triton_corpus.numbers import Array, decode
 from triton.backends.compiler import GPUTarget
 
+from evidence.triton_corpus.numbers import Array, decode
 from pipeloom.judge.emulate import CodeObject, RunResult, load_code_object, run_kernel
 
 ARCHS = ("gfx942", "gfx950")

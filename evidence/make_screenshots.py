@@ -1,4 +1,4 @@
-"""Take the pictures of docs/looking.md: ``python docs/make_screenshots.py`` (needs chromium).
+"""Take the pictures of docs/looking.md: ``python -m evidence.make_screenshots`` (needs chromium).
 
 With PIPELOOM_PERFETTO_UI, the folder that tests/browser/test_perfetto_ui.py speaks of, also the
 trace in Perfetto.
@@ -22,7 +22,7 @@ from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 from pipeloom.cli.main import main
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE = (1366, 860)
 TO_RUN = "document.getElementById('run').scrollIntoView({ behavior: 'instant' });"
 CHOOSE_MMA = """

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.emit_cases import Case
-
+from evidence.emit_cases import Case
 from pipeloom.drive.trial import Launchable, run_gemm
 from pipeloom.judge.emulate.lds import LocalMemory
 from pipeloom.judge.verify import Status, verify

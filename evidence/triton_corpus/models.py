@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from benchmarks.triton_corpus.harness import ARCHS, Case, Expected, Trial
-from benchmarks.triton_corpus.numbers import EPSILON, decode, encode, rounded
+
+from evidence.triton_corpus.harness import ARCHS, Case, Expected, Trial
+from evidence.triton_corpus.numbers import EPSILON, decode, encode, rounded
 
 
 @triton.jit

@@ -1,7 +1,7 @@
 """Verifier against executor, both ways, over broken schedules: the whole table.
 
-    python benchmarks/mutants.py                           about 3,000 mutants
-    python benchmarks/mutants.py --golden 2 --fixed 2 --dense 0     a quick look
+    python -m evidence.mutants                           about 3,000 mutants
+    python -m evidence.mutants --golden 2 --fixed 2 --dense 0     a quick look
 
 Mutants come from three sorts of schedules. *Golden*: the canonical ones as published; all have
 hazards to begin with, so their mutants test that nothing hides another. *Fixed*: the same orders

@@ -1,6 +1,7 @@
 """Run the Triton corpus in the emulator and write what agrees with NumPy.
 
-    python benchmarks/emulate_triton.py [--only TEXT] [--seeds 3] [--output docs/emulated-triton.md]
+    python -m evidence.emulate_triton [--only TEXT] [--seeds 3]
+        [--output evidence/emulated-triton.md]
 
 Every case is compiled for every target it applies to, executed with several seeds (data, timing of
 memory, order of waves) and compared. It agrees when all outputs are right and the emulator reports
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -20,12 +20,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
-from benchmarks.triton_corpus.corpus import all_cases  # noqa: E402
-from benchmarks.triton_corpus.harness import ARCHS, build, execute  # noqa: E402
+from evidence.triton_corpus.corpus import all_cases
+from evidence.triton_corpus.harness import ARCHS, build, execute
 
 TIMINGS = ("random", "late", "early")
 
@@ -67,8 +65,8 @@ def page(outcomes: Sequence[Outcome], seeds: int) -> str:
     lines = [
         "# Triton kernels in the emulator",
         "",
-        f"Written by `python benchmarks/emulate_triton.py --seeds {seeds} --output <this file>`;",
-        "the kernels are in `benchmarks/triton_corpus`. Each is compiled by Triton 3.9.0 for the",
+        f"Written by `python -m evidence.emulate_triton --seeds {seeds} --output <this file>`;",
+        "the kernels are in `evidence/triton_corpus`. Each is compiled by Triton 3.9.0 for the",
         f"target, run {seeds} times (timing {', '.join(TIMINGS[:seeds])} in turn; data and wave",
         "order by seed) and compared with NumPy. Products on small integers must be equal, other",
         "results within the type's rounding; a run with any finding does not agree.",
