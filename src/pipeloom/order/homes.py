@@ -4,12 +4,13 @@
     m -> m.next = max(m, rowmax);  alpha = exp2(m - m.next)    alpha needs both: two copies
 
 A value may be overwritten by its successor if every other reader can come before it, that is, if
-no other reader depends on the successor. A chain from the carry to its update without such a reader
+no other reader depends on the successor. Likewise a value that only one element-wise op reads. A chain from the carry to its update without such a reader
 is one place; otherwise only its end, from the last one on, is, and that place rotates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
@@ -45,8 +46,35 @@ def find_homes(meaning: Meaning, ops: Vocabulary) -> dict[str, Home]:
         found |= dict.fromkeys(members, home)
     for node in meaning.nodes:
         if node.kind is NodeKind.OP and node.region is Region.LOOP and node.name not in found:
-            found[node.name] = Home((node.name,))
+            before = _consumed(meaning, node, ops, found)
+            members = (node.name,) if before is None else (*found[before].members, node.name)
+            found |= dict.fromkeys(members, Home(members))
     return found
+
+
+def _consumed(
+    meaning: Meaning, node: Node, ops: Vocabulary, found: Mapping[str, Home]
+) -> str | None:
+    """An operand that ``node`` may overwrite, element by element: nobody needs it afterwards."""
+    if ops[node.op].reduce is not None or node.when is not None:
+        return None
+    for name in node.uses:
+        home = found.get(name)
+        if home is None or home.carry is not None or meaning[name].type != node.type:
+            continue
+        if home.members[-1] == name and not _needed_after(meaning, name, node.name):
+            return name
+    return None
+
+
+def _needed_after(meaning: Meaning, kept: str, over: str) -> bool:
+    """Whether a reader of ``kept`` can only run when ``over``, another reader, has."""
+    dependent = _dependents(meaning, over)
+    return any(
+        kept in n.operands and n.name != over and n.name in dependent
+        for n in meaning.nodes
+        if n.region is Region.LOOP and n.kind is not NodeKind.CARRY
+    )
 
 
 def _chain(meaning: Meaning, carry: Node, ops: Vocabulary) -> list[str]:
@@ -83,14 +111,7 @@ def _legal_from(meaning: Meaning, chain: list[str]) -> int:
         kept, over = chain[at], chain[at + 1]
         if kept not in meaning[over].operands:
             return at + 1
-        dependent = _dependents(meaning, over)
-        readers = [
-            n.name
-            for n in meaning.nodes
-            if kept in n.operands and n.name != over and n.region is Region.LOOP
-            and n.kind is not NodeKind.CARRY
-        ]
-        if any(reader in dependent for reader in readers):
+        if _needed_after(meaning, kept, over):
             return at + 1
     return 0
 

@@ -151,8 +151,14 @@ class _Chooser:
                     if found is not None:
                         self.known[other] = found
 
+    def _dims(self, node: Node) -> tuple[str, ...]:
+        """The dimensions of its work, in the order in which they lie: a reduction's operand's."""
+        if set(node.type.dims) != set(self.meaning.domain(node).dims):
+            return self.meaning[node.uses[0]].type.dims
+        return node.type.dims
+
     def _spread(self, node: Node) -> None:
-        dims = self.meaning.domain(node).dims
+        dims = self._dims(node)
         full = self._full(node)
         if full is None:
             return
@@ -167,7 +173,7 @@ class _Chooser:
 
     def _full(self, node: Node) -> Layout | None:
         """How the whole domain lies, from an operand (or the result) that has all of it."""
-        dims = self.meaning.domain(node).dims
+        dims = self._dims(node)
         for name in (*node.uses, node.name):
             item = self.meaning[name]
             if name in self.known and set(item.type.dims) == set(dims):
@@ -191,7 +197,7 @@ class _Chooser:
 
     def _check(self, node: Node) -> None:
         """All operands lie as the domain does, or the op would have to move them."""
-        dims = self.meaning.domain(node).dims
+        dims = self._dims(node)
         full = self._full(node)
         sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
         for name in (*node.uses, node.name):

@@ -261,7 +261,7 @@ class _Lowering:
 
     def _place_of(self, node: Node, home: Home | None, piece: Piece) -> Place:
         """Where a node's result goes: a new place, or that of what it overwrites."""
-        stem = node.name if home is None else home.carry or node.name
+        stem = node.name if home is None else home.carry or home.members[0]
         key = (stem, None, piece)
         if key in self.tiles:
             return self.places[self.tiles[key]]

@@ -2,12 +2,13 @@
 
 With s stages and a loop unrolled u times (so that every rotating place has the same copy in every
 trip), N = s - 1 + rest + u * T iterations: s - 1 are under way when the loop starts, and ``rest``
-more stand at the head of the epilogue.
+more stand at the head of the epilogue. All groups have the same sections, even where one has nothing
+to do there, so that barriers can be placed in pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeloom.order.modulo import Expansion, Step, expand_modulo
@@ -46,10 +47,12 @@ def make_phases(
     copies = dict(zip(loop.channels, expansion.channel_copies, strict=True))
     base = expansion.stages - 1 + rest
     write = _Writer(lowered, loop.tasks, copies, base)
+    sections = [write.sections(group, expansion, rest) for group in lowered.groups]
+    used = {s.name for found in sections for s in found if s.steps or s.trips}
     return Phases(
         groups=tuple(
-            Group(group.waves, tuple(write.sections(group, expansion, rest)))
-            for group in lowered.groups
+            Group(group.waves, tuple(s for s in found if s.name in used))
+            for group, found in zip(lowered.groups, sections, strict=True)
         ),
         resources=tuple(
             Resource(
@@ -75,10 +78,10 @@ class _Writer:
     copies: Mapping[str, int]
     base: int
 
-    def sections(self, group: WaveGroup, expansion: Expansion, rest: int) -> Iterable[Section]:
-        """Those of one group of waves; empty ones are left out, but for the loop."""
+    def sections(self, group: WaveGroup, expansion: Expansion, rest: int) -> list[Section]:
+        """Those of one group of waves; some may be empty."""
         ends = Affine(0, ((TRIPS, expansion.unroll),))
-        found = [
+        return [
             Section(name="before", steps=self._outside(group, Region.BEFORE)),
             Section(name="prologue", steps=self._rows(group, expansion.prologue)),
             Section(
@@ -92,7 +95,6 @@ class _Writer:
             ),
             Section(name="after", steps=self._outside(group, Region.AFTER)),
         ]
-        return (section for section in found if section.steps or section.trips)
 
     def _rows(self, group: WaveGroup, steps: tuple[Step, ...]) -> tuple[Work, ...]:
         mine = ((self.tasks[step.op], step.iteration) for step in steps)

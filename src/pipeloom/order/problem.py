@@ -25,6 +25,9 @@ from pipeloom.program.steps import Unit
 
 USUAL_LOADS = 16
 """Loads per iteration whose addresses ``RESERVED_VGPRS`` has room for."""
+SMALL = 8
+"""Registers per lane up to which a tile may have more copies than others."""
+FEW_COPIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,15 @@ def loop_problem(
     prices = Prices(lowered, global_latency)
     build = _Builder(lowered, tasks, [prices.of(t) for t in tasks], prices)
     rotating = [p for p in lowered.places if p.rotates and build.writers(p)]
-    most = _copies_each(lowered, rotating)
-    limit = most if depth is None else (depth if most is None else min(most, depth))
+    most = _copies(lowered, rotating)
+    if depth is not None:
+        most = {p.name: min(most.get(p.name, depth), _at_least(p, depth)) for p in rotating}
     problem = ModuloProblem(
         name=lowered.meaning.name,
         units=prices.units,
         ops=tuple(build.op(i) for i in range(len(tasks))),
         edges=tuple(dict.fromkeys([*build.flow(), *build.in_place()])),
-        channels=tuple(
-            build.channel(p, depth if p.space is Space.LDS else limit) for p in rotating
-        ),
+        channels=tuple(build.channel(p, most.get(p.name)) for p in rotating),
         budget=Budget(None, _lds_left(lowered), stages),
         time_unit="step",
     )
@@ -160,6 +162,11 @@ class _Builder:
         return Reservation(use.unit, self._steps(use.offset + use.occupancy) - first, first)
 
 
+def _at_least(place: Place, depth: int) -> int:
+    """A limit that leaves a carry beside its update."""
+    return max(depth, 2) if place.carried else depth
+
+
 def _lds_left(lowered: Lowered) -> int:
     """LDS bytes for what rotates."""
     kept = [p for p in lowered.places if p.space is Space.LDS and not p.rotates]
@@ -175,12 +182,13 @@ def _lds_left(lowered: Lowered) -> int:
     return left
 
 
-def _copies_each(lowered: Lowered, rotating: list[Place]) -> int | None:
-    """How many copies of every rotating register tile there is room for.
+def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
+    """How many copies of each rotating register tile there is room for.
 
-    Rotation without moves needs whole copies, and a common limit keeps the count independent of
-    the schedule. Matrix results may lie in AGPRs, all else in VGPRs that can be named; each load of
-    an iteration has an address.
+    Rotation without moves needs whole copies, and limits fixed beforehand keep the count
+    independent of the schedule: the same for all tiles, but small ones (row factors) may have a few
+    more, and a carry that somebody needs beside its update has two at least. Matrix results may lie
+    in AGPRs, all else in VGPRs that can be named; each load of an iteration has an address.
     """
     target = lowered.target
     waves = sum(len(group.waves) for group in lowered.groups)
@@ -190,17 +198,27 @@ def _copies_each(lowered: Lowered, rotating: list[Place]) -> int | None:
         issue.count
         for task in lowered.of(Region.LOOP)
         for issue in task.issues
-        if issue.unit in (Unit.LOAD, Unit.LOAD_LDS)
+        if issue.unit in (Unit.LOAD, Unit.LOAD_LDS) and lowered.group(task.group).computes
     )
     reserved = RESERVED_VGPRS.value + max(0, loads - USUAL_LOADS)
     left = min(share - in_matrix, DIRECT_VGPRS.value) - others - reserved
-    one = sum(p.registers for p in rotating if p.space is Space.REGISTER)
+    tiles = [p for p in rotating if p.space is not Space.LDS]
+    least = {p.name: 2 if p.carried else 1 for p in tiles}
+    one = sum(p.registers * least[p.name] for p in tiles)
     if left < one:
         raise ConfigError(
             f"{lowered.meaning.name}: a wave has {share} registers per lane; matrix results take "
             f"{in_matrix}, other kept values {others}, addresses {reserved}, and one iteration "
             f"needs {one} more",
-            hint="make the tile smaller, or use more waves of the workgroup to share it",
+            hint="make the tile smaller, or share it among more waves",
             field="waves",
         )
-    return left // one if one else None
+    each = left // one if one else 1
+    most = {name: count * each for name, count in least.items()}
+    left -= one * each
+    for place in sorted(tiles, key=lambda p: p.registers):
+        more = FEW_COPIES - most[place.name]
+        if place.registers <= SMALL and 0 < more * place.registers <= left:
+            most[place.name] += more
+            left -= more * place.registers
+    return {p.name: most[p.name] for p in tiles if p.registers}

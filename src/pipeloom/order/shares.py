@@ -126,9 +126,10 @@ def divide(
     """
     sizes = {d: s for n in meaning.nodes for d, s in meaning.domain(n).sizes.items()}
     free = _divisible(meaning)
+    preferred = _without_repetition(meaning, free)
     if isinstance(waves, int):
         check_int("pipeline", "waves", waves, 1)
-        along = _grid(meaning, waves, {d: sizes[d] // granules.get(d, 1) for d in free})
+        along = _grid(meaning, waves, {d: sizes[d] // granules.get(d, 1) for d in preferred})
     else:
         along = dict(waves)
         for dim, count in along.items():
@@ -140,7 +141,7 @@ def divide(
                     hint=f"divide {', '.join(free) or 'nothing'} instead",
                     field="waves",
                 )
-    tiled = [d for d in free if d in granules]
+    tiled = [d for d in preferred if d in granules]
     per_side = _quadrants(tiled, sizes, along, granules, quadrants)
     return Shares(
         tuple(
@@ -161,6 +162,13 @@ def _divisible(meaning: Meaning) -> list[str]:
     }
     sizes = {d: s for n in meaning.outputs for d, s in n.type.sizes.items()}
     return [d for d in meaning.grid if d not in reduced and sizes[d] > 1]
+
+
+def _without_repetition(meaning: Meaning, free: Sequence[str]) -> list[str]:
+    """Those that every matrix product has: waves along another would compute one twice."""
+    results = [set(n.type.dims) for n in meaning.nodes if n.op == "matmul"]
+    common = [d for d in free if all(d in dims for dims in results)]
+    return common or list(free)
 
 
 def _grid(meaning: Meaning, waves: int, units: Mapping[str, int]) -> dict[str, int]:
