@@ -76,9 +76,7 @@ def arrange(
             ordered=OrderedBy(
                 strategy_name(solve),
                 timetable.ii * problem.quantum,
-                None
-                if timetable.lower_bound is None
-                else timetable.lower_bound * problem.quantum,
+                None if timetable.lower_bound is None else timetable.lower_bound * problem.quantum,
                 timetable.proved,
                 phases.stages,
             ),

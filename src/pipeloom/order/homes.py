@@ -4,8 +4,9 @@
     m -> m.next = max(m, rowmax);  alpha = exp2(m - m.next)    alpha needs both: two copies
 
 A value may be overwritten by its successor if every other reader can come before it, that is, if
-no other reader depends on the successor. Likewise a value that only one element-wise op reads. A chain from the carry to its update without such a reader
-is one place; otherwise only its end, from the last one on, is, and that place rotates.
+no other reader depends on the successor. So element-wise ops overwrite what they read. A chain from
+the carry to its update without such a reader is one place; otherwise only its end, from the last
+one on, is, and that place rotates.
 """
 
 from __future__ import annotations
@@ -123,4 +124,3 @@ def _dependents(meaning: Meaning, name: str) -> set[str]:
         if node.kind is not NodeKind.CARRY and found & set(node.operands):
             found.add(node.name)
     return found
-

@@ -39,9 +39,7 @@ def is_loaded(node: Node) -> bool:
     return node.kind in (NodeKind.STREAM, NodeKind.RESIDENT)
 
 
-def choose_layouts(
-    meaning: Meaning, shares: Shares, products: Mapping[str, Product]
-) -> Layouts:
+def choose_layouts(meaning: Meaning, shares: Shares, products: Mapping[str, Product]) -> Layouts:
     """The layout of every register tile; raises where two users cannot agree."""
     chooser = _Chooser(meaning, shares, products)
     chooser.settle()
@@ -145,11 +143,11 @@ class _Chooser:
     def _same(self, a: str, b: str) -> None:
         """Two values in one place."""
         for one, other in ((a, b), (b, a)):
-            if one in self.known and other not in self.known:
-                if not is_number(self.meaning[other]):
-                    found = self._project(self.known[one], one, other)
-                    if found is not None:
-                        self.known[other] = found
+            undecided = other not in self.known and not is_number(self.meaning[other])
+            if one in self.known and undecided:
+                found = self._project(self.known[one], one, other)
+                if found is not None:
+                    self.known[other] = found
 
     def _dims(self, node: Node) -> tuple[str, ...]:
         """The dimensions of its work, in the order in which they lie: a reduction's operand's."""

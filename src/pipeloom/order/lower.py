@@ -1,10 +1,10 @@
 """The meaning's nodes as tasks: loads, fragment reads, products, vector ops, stores.
 
-    staged stream     pieces to LDS by all loading waves together; then every wave reads its part
-    other stream      every wave loads its part straight to registers
-    resident          the same, once before the loop
-    op                one task per piece of its work, in every computing wave
-    output            one task per piece; AFTER the loop, or in it
+staged stream     pieces to LDS by all loading waves together; then every wave reads its part
+other stream      every wave loads its part straight to registers
+resident          the same, once before the loop
+op                one task per piece of its work, in every computing wave
+output            one task per piece; AFTER the loop, or in it
 """
 
 from __future__ import annotations

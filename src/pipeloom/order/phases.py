@@ -2,8 +2,8 @@
 
 With s stages and a loop unrolled u times (so that every rotating place has the same copy in every
 trip), N = s - 1 + rest + u * T iterations: s - 1 are under way when the loop starts, and ``rest``
-more stand at the head of the epilogue. All groups have the same sections, even where one has nothing
-to do there, so that barriers can be placed in pairs.
+more stand at the head of the epilogue. All groups have the same sections, even where one has
+nothing to do there, so that barriers can be placed in pairs.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def expand(loop: LoopProblem, timetable: Timetable) -> Expansion:
     return expand_modulo(loop.problem, timetable.ii, timetable.starts)
 
 
-def make_phases(
-    lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest: int = 0
-) -> Phases:
+def make_phases(lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest: int = 0) -> Phases:
     """The sections for N of one residue: ``rest`` iterations beyond the least, 0 to unroll - 1."""
     copies = dict(zip(loop.channels, expansion.channel_copies, strict=True))
     base = expansion.stages - 1 + rest
@@ -103,7 +101,9 @@ class _Writer:
     def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
         """Piece by piece, so that what is stored frees its registers early."""
         mine = [t for t in self.lowered.of(region) if t.group == group.name]
-        mine.sort(key=lambda t: tuple(dict(t.piece).get(c.dim, 0) for c in self.lowered.shares.cuts))
+        mine.sort(
+            key=lambda t: tuple(dict(t.piece).get(c.dim, 0) for c in self.lowered.shares.cuts)
+        )
         return tuple(self._work(task, None) for task in mine)
 
     def _work(self, task: Task, iteration: int | None) -> Work:

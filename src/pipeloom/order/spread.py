@@ -81,9 +81,11 @@ def _project_lanes(
         return Layout("lanes", tuple(numbers.items()))
     if real[len(stay) :] == gone:  # the last ones
         spread *= prod(sizes[d] for d in gone)
-        return Layout("lanes", (("vector", vector), ("spread", spread))) if not (
-            spread % vector
-        ) else None
+        return (
+            Layout("lanes", (("vector", vector), ("spread", spread)))
+            if not (spread % vector)
+            else None
+        )
     inner = prod(sizes[d] for d in real[real.index(gone[-1]) + 1 :])
     if spread == 1 and inner % (LANES * vector) == 0:
         return Layout("lanes", (("vector", vector),))
