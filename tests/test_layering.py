@@ -87,7 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.block_program",
         "reference.phases",
         "reference.notes",
-        "sync",
+        "reference.resync",
         "reference.pipelining",
     ),
     "reference.spec": (
@@ -98,7 +98,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "reference.kernels": WAIST,
     "judge.verify": CONSUME,
-    "sync": (*CONSUME, "judge.verify"),
+    "reference.resync": (*CONSUME, "judge.verify"),
     "judge.simulate": CONSUME,
     "judge.execute": CONSUME,
     "machine.elf": (),
