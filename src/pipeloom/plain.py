@@ -158,8 +158,17 @@ def _value(kind: Any, data: object, where: str) -> Any:
                 hint="write [...], even for one item",
                 field=where,
             )
-        (inner, _) = get_args(kind)
-        return tuple(_value(inner, item, f"{where}[{i}]") for i, item in enumerate(data))
+        kinds = get_args(kind)
+        if kinds[-1] is Ellipsis:
+            kinds = (kinds[0],) * len(data)
+        if len(kinds) != len(data):
+            raise SpecError(
+                f"{where} is {_short(data)}, but must have {len(kinds)} items",
+                hint=f"give {len(kinds)} items",
+                field=where,
+            )
+        items = enumerate(zip(kinds, data, strict=True))
+        return tuple(_value(inner, item, f"{where}[{i}]") for i, (inner, item) in items)
     if origin is Mapping:
         if not isinstance(data, Mapping):
             raise SpecError(
@@ -210,6 +219,8 @@ def _enum(kind: type[Enum], data: object, where: str) -> Enum:
 
 
 def _scalar(kind: Any, data: object, where: str) -> Any:
+    if isinstance(kind, TypeVar):  # a number of either type, as the value has it
+        kind = float if isinstance(data, float) else int
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if kind in (int, float, str, bool):

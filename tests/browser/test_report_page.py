@@ -295,7 +295,7 @@ def test_clicking_a_schedule_row_selects_its_op(page: webdriver.Chrome) -> None:
 def test_clicking_an_op_of_the_graph_selects_its_entry(page: webdriver.Chrome) -> None:
     page.execute_script(f"document.getElementById('graph').scrollIntoView({NOW})")
     x, y = page.execute_script(
-        "return pipeloom.reference.graph.chart.convertToPixel({ gridIndex: 0 },"
+        "return pipeloom.graph.chart.convertToPixel({ gridIndex: 0 },"
         " [pipeloom.page.ops[3][5], 2]);"
     )
     Mouse(page, "graph").move(x, y).press().release().perform()

@@ -93,8 +93,9 @@ class Work:
 
     ``iteration`` is relative to the section it stands in; None outside of iterations (BEFORE and
     AFTER). ``entries`` are what it adds to ``counter`` until it retires; without a counter it is
-    done at issue. Registers are read at issue in every case. ``when`` is the node that says whether
-    the step runs at all.
+    done at issue. Registers are read at issue in every case. ``latency`` is in cycles, from issue
+    to result, where the maker of the program has one; 0 leaves it to the target's facts. ``when``
+    is the node that says whether the step runs at all.
     """
 
     TAG: ClassVar[str] = "work"
@@ -110,6 +111,7 @@ class Work:
     counter: str | None = None
     entries: int = 0
     issues: tuple[Issue, ...] = ()
+    latency: int = 0
     when: str | None = None
 
     def part(self, wave: int) -> Box | None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, Phase, build_schedule, verify
-from pipeloom.judge.simulate import Trace, simulate
+from pipeloom.drive.programs import simulate
+from pipeloom.judge.simulate import Trace
 from pipeloom.show.page import SCRIPTS, asset, embedded_json, render_page
 from pipeloom.show.page_data import body_ops_of_entries, page_data
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, replace
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.order.modulo.records import read_problem_form
 
-FORMAT = "pipeloom.order.modulo/1"
+FORMAT = "pipeloom.modulo/1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeloom.order.modulo.measure import UnitTable
 
-RESULT_FORMAT = "pipeloom.order.modulo-result/1"
+RESULT_FORMAT = "pipeloom.modulo-result/1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import pytest
 from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
 from pipeloom.order.modulo.bounds import critical_recurrence, res_mii
 from pipeloom.order.modulo.generate import Shape, random_problem
+from pipeloom.order.modulo.problem import FORMAT
+from pipeloom.order.modulo.result import RESULT_FORMAT
 
 HLS = {
     "name": "hls",
@@ -107,3 +109,7 @@ def test_the_critical_recurrence_is_the_cycle_with_the_worst_ratio() -> None:
     assert loop is not None
     assert (loop.ii, loop.latency, loop.distance, set(loop.ops)) == (5, 5, 1, {1, 2})
     assert [problem.edges[i].src for i in loop.edges] == list(loop.ops)
+
+
+def test_files_keep_their_format_name_wherever_the_package_lies() -> None:
+    assert (FORMAT, RESULT_FORMAT) == ("pipeloom.modulo/1", "pipeloom.modulo-result/1")

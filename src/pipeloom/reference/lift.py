@@ -1,0 +1,557 @@
+"""The specification's schedules as programs: entries and a kernel model in, a ``Program`` out.
+
+A compiled schedule says in which order ops stand; its kernel model says which waves walk them and
+what each touches. Both are read here once, and whoever judges or writes needs neither again.
+
+Sizes are abstract, because a schedule need not know its tile: a piece of an operand counts as many
+units as its fragments need to be told apart.
+
+    load A (stage 1, sub 0) of K tile 2   copy  A, m 0:2, iteration 2  ->  LDS A copy 1, m 0:2
+    fragment A (stage 1, sub 0), wave 3   copy  LDS A copy 1, m 1:2    ->  registers A0
+    MMA (0, 1)                            C.next, m and n of what the wave's A0 and B1 are for
+
+The model says which accumulator an MMA adds to, but not which K tile: the n-th MMA of an
+accumulator is taken for tile n. A verifier does not believe that; it follows the loads.
+
+Every entry of a phase becomes one step of the section of that name, in order; barriers that the
+kernel adds itself stand between them, and the stores of C have a section of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import lcm
+
+from pipeloom.errors import ConfigError, InternalError
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.dtypes import BF16, F32
+from pipeloom.machine.target import Target
+from pipeloom.program import (
+    Access,
+    Affine,
+    Barrier,
+    Box,
+    Fence,
+    Group,
+    Meaning,
+    Node,
+    NodeKind,
+    OrderedBy,
+    Priority,
+    Program,
+    Provenance,
+    Region,
+    Resource,
+    Section,
+    Space,
+    SyncMethod,
+    TileType,
+    TripCount,
+    Wait,
+    Work,
+)
+from pipeloom.program import (
+    Step as ProgramStep,
+)
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.graph import describe_op
+from pipeloom.reference.instruction_counts import InstructionCounts
+from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Register, Step, kernel_for
+from pipeloom.reference.kernels import Region as LdsRegion
+from pipeloom.reference.kernels.shape import check_loop
+from pipeloom.reference.ops import OpRole, OpTag, Phase
+
+TRIPS = "T"
+SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
+STORE = "store"
+SAMPLE_TRIPS = 2
+"""Trips walked to see how far K advances; the least number more than ``min_trips`` allows."""
+COUNTERS = {"VM": "vmcnt", "LGKM": "lgkmcnt"}
+LENGTHWISE = ("m", "n")
+
+
+def lift(
+    compiled: CompiledSchedule, kernel: Kernel | None = None, target: Target | None = None
+) -> Program:
+    """The program of a compiled schedule as its kernel runs it.
+
+    ``target`` is the schedule's own chip by default, or gfx950.
+    """
+    model = kernel_for(compiled) if kernel is None else kernel
+    check_loop(model, compiled, model.min_trips)
+    return _Lift(compiled, model, target or target_for(compiled.arch or "gfx950")).program()
+
+
+def entry_of(program: Program, group: int, section: str, slot: int) -> int | None:
+    """The slot of the phase that a step of a lifted program came from; None for the kernel's own.
+
+    Waits and barriers that synchronisation put in count as entries: this is for a program whose
+    steps still stand one to one.
+    """
+    for part in program.groups[group].sections:
+        if part.name == section:
+            own = [i for i, s in enumerate(part.steps) if isinstance(s, Barrier) and s.label]
+            return None if slot in own else slot - sum(i < slot for i in own)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One stream: its pieces, how many units each has, the dimension they lie along."""
+
+    name: str
+    dim: str
+    pieces: int
+    units: int
+
+    @property
+    def size(self) -> int:
+        return self.pieces * self.units
+
+
+@dataclass
+class _Lift:
+    """One schedule and its kernel, read into tables."""
+
+    compiled: CompiledSchedule
+    kernel: Kernel
+    target: Target
+    ordinals: Tally[object] = field(default_factory=Tally)
+
+    @cached_property
+    def counts(self) -> InstructionCounts:
+        return InstructionCounts(self.compiled, self.target, self.kernel)
+
+    # --- what the walks show ----------------------------------------------------------------------
+
+    @cached_property
+    def trips(self) -> int:
+        return self.kernel.min_trips + SAMPLE_TRIPS
+
+    @cached_property
+    def effects(self) -> list[tuple[int, Step, Effect]]:
+        """Everything every wave does in a run of a few trips."""
+        return [
+            (wave, step, self.kernel.effect(step, wave))
+            for members in self.kernel.groups
+            for wave in members
+            for step in self.kernel.walk(self.compiled, wave, self.trips)
+            if not step.op.is_framework
+        ]
+
+    @cached_property
+    def stream_of(self) -> dict[str, str]:
+        """Register bank -> the operand it holds: of its own name, or what it is stored to."""
+        found: dict[str, str] = {}
+        for _, _, effect in self.effects:
+            for register in effect.register_writes:
+                operand = effect.lds_reads[0].region.operand if effect.lds_reads else register.bank
+                found.setdefault(register.bank, operand)
+        for _, _, effect in self.effects:
+            for region in effect.lds_writes:
+                for register in effect.register_reads:
+                    found[register.bank] = region.operand
+            if effect.accumulator is not None:
+                for register in effect.register_reads:
+                    found.setdefault(register.bank, register.bank)
+        return found
+
+    @cached_property
+    def operands(self) -> dict[str, _Operand]:
+        """The streams, by name."""
+        parts: dict[str, list[int]] = {}
+        pieces: dict[str, int] = {}
+        for _, _, effect in self.effects:
+            for read in effect.lds_reads:
+                parts.setdefault(read.region.operand, []).append(read.part.of)
+            for region in [*effect.lds_writes, *(r.region for r in effect.lds_reads)]:
+                pieces[region.operand] = max(pieces.get(region.operand, 1), region.half + 1)
+        multiplied: dict[str, None] = {}
+        for _, _, effect in self.effects:
+            if effect.accumulator is not None:
+                multiplied |= dict.fromkeys(self.stream_of[r.bank] for r in effect.register_reads)
+        names = list(dict.fromkeys([*multiplied, *pieces]))
+        if not 1 <= len(names) <= len(LENGTHWISE):
+            raise ConfigError(
+                f"kernel {self.kernel.name} multiplies {len(names)} operands: {', '.join(names)}",
+                hint="a kernel model has one operand or two; declare others as a pipeloom.Loop",
+                field="Kernel.effect",
+            )
+        dims = LENGTHWISE if len(names) == len(LENGTHWISE) else ("k",)
+        return {
+            name: _Operand(name, dim, pieces.get(name, 1), lcm(*parts.get(name, [1])))
+            for name, dim in zip(names, dims, strict=True)
+        }
+
+    @cached_property
+    def held(self) -> dict[tuple[int, Register], tuple[int, int]]:
+        """(wave, register) -> the units of its operand that loads bring to it."""
+        found: dict[tuple[int, Register], tuple[int, int]] = {}
+        for wave, step, effect in self.effects:
+            for register in effect.register_writes:
+                operand = self.operands[self.stream_of[register.bank]]
+                units = (0, operand.size)
+                if effect.lds_reads:
+                    if len(effect.lds_reads) > 1:
+                        raise self._no_lift(step, "reads several regions of LDS")
+                    read = effect.lds_reads[0]
+                    start = read.region.half * operand.units
+                    length = operand.units // read.part.of
+                    start += read.part.number * length
+                    units = (start, start + length)
+                if found.setdefault((wave, register), units) != units:
+                    raise self._no_lift(step, f"brings {register} other rows than before")
+        return found
+
+    def _rows(self, wave: int, register: Register) -> tuple[int, int]:
+        """Units of a register; one that nothing ever loads counts as the first fragment's."""
+        found = self.held.get((wave, register))
+        if found is not None:
+            return found
+        operand = self.operands[self.stream_of[register.bank]]
+        length = self._fragment(operand.name)
+        start = register.number * length % operand.size
+        return start, start + length
+
+    def _fragment(self, operand: str) -> int:
+        """Units of one fragment of an operand."""
+        lengths = [
+            stop - start
+            for (_, register), (start, stop) in self.held.items()
+            if self.stream_of[register.bank] == operand and register.bank == operand
+        ]
+        return min(lengths, default=1)
+
+    @cached_property
+    def summed(self) -> dict[tuple[int, Accumulator], Box]:
+        """(wave, accumulator) -> the part of C.next's domain that an MMA of it computes."""
+        found: dict[tuple[int, Accumulator], Box] = {}
+        for wave, _, effect in self.effects:
+            if effect.accumulator is None or (wave, effect.accumulator) in found:
+                continue
+            rows = tuple(self._rows(wave, register) for register in effect.register_reads)
+            found[wave, effect.accumulator] = (*rows, (0, 1)) if len(rows) > 1 else rows
+        return found
+
+    # --- the program ------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        kernel, compiled = self.kernel, self.compiled
+        advance = kernel.tiles_per_iteration
+        certificate = compiled.certificate
+        return Program(
+            name=compiled.schedule,
+            meaning=self.meaning,
+            target=self.target,
+            resources=tuple(self._resources()),
+            groups=tuple(Group(waves, self._sections(waves)) for waves in kernel.groups),
+            trips=(TripCount(TRIPS, kernel.min_trips),),
+            iterations=Affine(kernel.tiles(0), ((TRIPS, advance),)),
+            provenance=Provenance(
+                source=f"schedule {compiled.schedule}, kernel {kernel.name}",
+                ordered=OrderedBy(
+                    certificate.strategy,
+                    certificate.makespan,
+                    certificate.lower_bound,
+                    certificate.proved,
+                ),
+                synchronised=SyncMethod.GIVEN,
+                notes=compiled.notes,
+            ),
+        )
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """Two operands: C += A x B^T. One: C += its sum."""
+        operands = tuple(self.operands.values())
+        streams = [
+            Node(name=o.name, kind=NodeKind.STREAM, type=self._tile(o, o.size)) for o in operands
+        ]
+        dims = tuple(o.dim for o in operands) if len(operands) > 1 else ()
+        c = TileType(dims, tuple(o.size for o in operands) if dims else (), F32)
+        return Meaning(
+            self.compiled.schedule,
+            "k",
+            (
+                *streams,
+                Node(name="C", kind=NodeKind.CARRY, type=c, uses=("C.next",), start=0.0),
+                Node(
+                    name="C.next",
+                    kind=NodeKind.OP,
+                    type=c,
+                    op="matmul" if dims else "sum",
+                    uses=tuple(o.name for o in operands),
+                    init="C",
+                ),
+                Node(name="out", kind=NodeKind.OUTPUT, type=c, uses=("C",), region=Region.AFTER),
+            ),
+        )
+
+    def _tile(self, operand: _Operand, size: int) -> TileType:
+        if operand.dim == "k":
+            return TileType(("k",), (size,), BF16)
+        return TileType((operand.dim, "k"), (size, 1), BF16)
+
+    def _resources(self) -> Iterable[Resource]:
+        stages: dict[str, int] = {}
+        for _, _, effect in self.effects:
+            for region in [*effect.lds_writes, *(r.region for r in effect.lds_reads)]:
+                stages[region.operand] = max(stages.get(region.operand, 1), region.stage + 1)
+        for name, count in sorted(stages.items()):
+            operand = self.operands[name]
+            tile = self._tile(operand, operand.size)
+            yield Resource(name=_lds(name), space=Space.LDS, type=tile, copies=count)
+        registers = {r for _, _, e in self.effects for r in (*e.register_reads, *e.register_writes)}
+        for register in sorted(registers):
+            operand = self.operands[self.stream_of[register.bank]]
+            lengths = {b - a for (_, r), (a, b) in self.held.items() if r == register}
+            size = max(lengths, default=self._fragment(operand.name))
+            yield Resource(name=str(register), space=Space.REGISTER, type=self._tile(operand, size))
+        yield Resource(name=_SUMS, space=Space.REGISTER, type=self._sums, start=0.0)
+
+    @cached_property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """Those the model names, and those its MMAs touch."""
+        touched = {e.accumulator for _, _, e in self.effects if e.accumulator is not None}
+        return tuple(sorted({*self.kernel.accumulators(), *touched}))
+
+    @cached_property
+    def _sums(self) -> TileType:
+        operands = tuple(self.operands.values())
+        if len(operands) == 1:
+            return TileType((), (), F32)
+        counts = (
+            1 + max(a.row for a in self.accumulators),
+            1 + max(a.column for a in self.accumulators),
+        )
+        sizes = (n * self._fragment(o.name) for n, o in zip(counts, operands, strict=True))
+        return TileType(LENGTHWISE, tuple(sizes), F32)
+
+    def _place(self, accumulator: Accumulator) -> tuple[Box, ...]:
+        """Where a wave keeps an accumulator."""
+        operands = tuple(self.operands.values())
+        if len(operands) == 1:
+            return ()
+        lengths = [self._fragment(o.name) for o in operands]
+        rows, columns = lengths
+        i, j = accumulator.row, accumulator.column
+        return (((i * rows, (i + 1) * rows), (j * columns, (j + 1) * columns)),)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _sections(self, waves: Sequence[int]) -> tuple[Section, ...]:
+        kernel = self.kernel
+        advance, trips = kernel.tiles_per_iteration, self.trips
+        walk = kernel.walk(self.compiled, waves[0], trips)
+        self.ordinals.clear()
+        parts: dict[Phase, list[ProgramStep]] = {phase: [] for phase in Phase}
+        for step in walk:
+            keep = step.iteration in (None, 0)
+            base = advance * trips if step.phase is Phase.EPILOGUE else 0
+            lifted = self._step(step, waves, base)
+            if keep:
+                parts[step.phase].append(lifted)
+        after = Affine(0, ((TRIPS, advance),))
+        return (
+            Section(name=SECTIONS[Phase.PROLOGUE], steps=tuple(parts[Phase.PROLOGUE])),
+            Section(
+                name=SECTIONS[Phase.KERNEL],
+                steps=tuple(parts[Phase.KERNEL]),
+                trips=TRIPS,
+                advance=advance,
+            ),
+            Section(name=SECTIONS[Phase.EPILOGUE], steps=tuple(parts[Phase.EPILOGUE]), first=after),
+            Section(name=STORE, steps=tuple(self._stores(waves))),
+        )
+
+    def _step(self, step: Step, waves: Sequence[int], base: int) -> ProgramStep:
+        op = step.op
+        match op.tag:
+            case OpTag.BARRIER:
+                return Barrier(label=step.origin)
+            case OpTag.WAIT_VM:
+                return Wait("vmcnt", op.wait_value)
+            case OpTag.WAIT_LGKM:
+                return Wait("lgkmcnt", op.wait_value)
+            case OpTag.SET_PRIO:
+                return Priority(op.wait_value)
+        if op.is_framework:
+            return Fence(label=describe_op(op))
+        effects = [self.kernel.effect(step, wave) for wave in waves]
+        work = self._compute(step, waves, effects, base)
+        return work if work is not None else self._copy(step, waves, effects, base)
+
+    def _compute(
+        self, step: Step, waves: Sequence[int], effects: Sequence[Effect], base: int
+    ) -> Work | None:
+        first = effects[0]
+        if first.accumulator is None:
+            return None
+        ordinal = self.ordinals[first.accumulator]
+        self.ordinals[first.accumulator] += 1
+        uses = {name: at for at, name in enumerate(self.operands)}
+        registers = sorted(first.register_reads, key=lambda r: uses[self.stream_of[r.bank]])
+        if len(registers) != len(uses):
+            raise self._no_lift(step, f"multiplies {len(registers)} operand(s)")
+        return Work(
+            node="C.next",
+            label=_label(step, first),
+            iteration=ordinal - base,
+            reads=tuple(Access(str(r)) for r in registers),
+            accumulates=(Access(_SUMS, self._place(first.accumulator)),),
+            parts=_per_wave(
+                [
+                    self.summed[w, e.accumulator]
+                    for w, e in zip(waves, effects, strict=True)
+                    if e.accumulator is not None
+                ]
+            ),
+            issues=self.counts.issues(step.op, first),
+            latency=self._latency(step),
+        )
+
+    def _copy(self, step: Step, waves: Sequence[int], effects: Sequence[Effect], base: int) -> Work:
+        first = effects[0]
+        written = [*first.lds_writes, *first.register_writes]
+        if not written or len(first.register_writes) > 1:
+            raise self._no_lift(step, "writes no place, or several registers")
+        moved = self._written(step, waves, effects)
+        source, reads = self._source(step, waves, effects, moved)
+        place = written[0]
+        if isinstance(place, LdsRegion):
+            target = Access(_lds(place.operand), moved, place.stage, shared=True)
+        else:
+            target = Access(str(place))
+        iteration = step.tile
+        if iteration is None:
+            iteration = self.ordinals[written[0]]
+            self.ordinals[written[0]] += 1
+        counter = None if first.counter is None else COUNTERS[first.counter.name]
+        return Work(
+            node=source,
+            label=_label(step, first),
+            iteration=iteration - base,
+            reads=(reads,),
+            writes=(target,),
+            parts=moved,
+            is_copy=True,
+            counter=counter,
+            entries=first.entries,
+            issues=self.counts.issues(step.op, first),
+            latency=self._latency(step),
+        )
+
+    def _written(
+        self, step: Step, waves: Sequence[int], effects: Sequence[Effect]
+    ) -> tuple[Box, ...]:
+        """The part of the stream that the step moves, per wave."""
+        first = effects[0]
+        if first.lds_writes:
+            regions = first.lds_writes
+            operand = self.operands[regions[0].operand]
+            halves = sorted(r.half for r in regions)
+            if (
+                halves != list(range(halves[0], halves[-1] + 1))
+                or len({(r.operand, r.stage) for r in regions}) != 1
+            ):
+                raise self._no_lift(step, "fills regions that are not side by side")
+            units = (halves[0] * operand.units, (halves[-1] + 1) * operand.units)
+            return (self._box(operand, units),)
+        register = first.register_writes[0]
+        operand = self.operands[self.stream_of[register.bank]]
+        return _per_wave([self._box(operand, self.held[w, register]) for w in waves])
+
+    def _source(
+        self, step: Step, waves: Sequence[int], effects: Sequence[Effect], moved: tuple[Box, ...]
+    ) -> tuple[str, Access]:
+        first = effects[0]
+        if first.lds_reads:
+            region = first.lds_reads[0].region
+            return region.operand, Access(_lds(region.operand), moved, region.stage)
+        if first.tile is not None:
+            if first.lds_writes:
+                name = first.lds_writes[0].operand
+            else:
+                name = self.stream_of[first.register_writes[0].bank]
+            return name, Access(name, moved, shared=bool(first.lds_writes))
+        if len(first.register_reads) == 1:
+            register = first.register_reads[0]
+            return self.stream_of[register.bank], Access(str(register))
+        raise self._no_lift(step, "copies from no place, or from several")
+
+    def _box(self, operand: _Operand, units: tuple[int, int]) -> Box:
+        return (units,) if operand.dim == "k" else (units, (0, 1))
+
+    def _stores(self, waves: Sequence[int]) -> Iterable[Work]:
+        """C to memory: each wave its accumulators."""
+        single = len(self.operands) == 1
+        for accumulator in self.accumulators[:1] if single else self.accumulators:
+            boxes = [self.summed.get((w, accumulator)) for w in waves]
+            known = [box[:-1] for box in boxes if box is not None]
+            if len(known) != len(waves) and not single:
+                continue  # no MMA adds to it: then its part of the output is never stored
+            parts = () if single else _per_wave(known)
+            yield Work(
+                node="C",
+                label=f"store {accumulator}",
+                iteration=None,
+                reads=(Access(_SUMS, self._place(accumulator)),),
+                writes=(Access("out", parts),),
+                parts=parts,
+                is_copy=True,
+                counter="vmcnt",
+                entries=1,
+            )
+
+    @cached_property
+    def latencies(self) -> Mapping[int, int]:
+        """The latency of each tag, where all ops of the body that state one agree on it."""
+        stated: dict[int, set[int]] = {}
+        for op in self.compiled.body:
+            if op.latency > 0:
+                stated.setdefault(op.tag, set()).add(op.latency)
+        return {tag: min(found) for tag, found in stated.items() if len(found) == 1}
+
+    def _latency(self, step: Step) -> int:
+        return step.op.latency or self.latencies.get(step.op.tag, 0)
+
+    def _no_lift(self, step: Step, what: str) -> ConfigError:
+        return ConfigError(
+            f"kernel {self.kernel.name}: {describe_op(step.op)} {what}, which no program step does",
+            hint="a step copies one place to another, or adds one product to an accumulator",
+            field="Kernel.effect",
+        )
+
+
+_SUMS = "C registers"
+_VERBS = {
+    OpRole.GLOBAL_LOAD: "load",
+    OpRole.SHARED_STORE: "store",
+    OpRole.FRAGMENT_LOAD: "frag",
+}
+
+
+def _label(step: Step, effect: Effect) -> str:
+    """``load A[1,0]``, ``frag B[0,1]``, ``mma (0,1)``; a load to registers names them."""
+    op = step.op
+    if effect.accumulator is not None:
+        return f"mma ({op.stage},{op.subtile})"
+    if op.role is OpRole.GLOBAL_LOAD and not effect.lds_writes:
+        return f"load {effect.register_writes[0]}" if effect.register_writes else "load"
+    regions = [*effect.lds_writes, *(read.region for read in effect.lds_reads)]
+    operand = regions[0].operand if regions else ""
+    return f"{_VERBS.get(op.role, 'op')} {operand}[{op.stage},{op.subtile}]"
+
+
+def _lds(operand: str) -> str:
+    return f"LDS {operand}"
+
+
+def _per_wave(boxes: Sequence[Box]) -> tuple[Box, ...]:
+    """One box per wave, or a single one where all agree."""
+    if not boxes:
+        raise InternalError("a step of no wave")
+    return (boxes[0],) if len(set(boxes)) == 1 else tuple(boxes)
