@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeloom.errors import InternalError, OrderError
-from pipeloom.program import NodeKind
+from pipeloom.program import NodeKind, Work
 from pipeloom.sync.flow import Flow, Ordering, describe
 from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
 from pipeloom.sync.replay import Bench, Replay
-from pipeloom.sync.script import Scripts, Sync
+from pipeloom.sync.script import Doing, Scripts, Sync
 from pipeloom.sync.walk import Event
 
 
@@ -146,16 +146,11 @@ def _looseness(
     """Score barriers by the entries that waits for the loop's loads may leave in flight."""
     home = {gap: gaps for gaps in rows for gap in gaps}
 
-    def entries(gap: int, counter: str | None) -> int:
+    def work(gap: int) -> Work | None:
         s, r, p = scripts.places[gap]
         items = scripts.scripts[s].rows[r].items
         item = items[p] if p < len(items) else None
-        found = getattr(item, "counter", None) == counter and getattr(item, "entries", 0)
-        return int(found)
-
-    def counter_of(gap: int) -> str | None:
-        s, r, p = scripts.places[gap]
-        return getattr(scripts.scripts[s].rows[r].items[p], "counter", None)
+        return item.work if isinstance(item, Doing) else None
 
     def score(counts: Counts) -> int:
         total = 0
@@ -165,13 +160,14 @@ def _looseness(
             level = load.later * per_trip - (load.apart - 1)
             level += sum(counts.get(gap, 0) for gap in theirs if gap <= load.second)
             passed = sum(counts.get(gap, 0) for gap in mine if gap <= load.first)
-            counter = counter_of(load.first)
+            loading = work(load.first)
             at = load.first
             while passed < level:
                 at = at + 1 if at + 1 in mine else mine[0]
                 passed += counts.get(at, 0)
-                if passed < level:
-                    total += entries(at, counter)
+                other = work(at)
+                if passed < level and loading and other and other.counter == loading.counter:
+                    total += other.entries
         return total
 
     return score

@@ -1,9 +1,10 @@
 """A program without its synchronisation: what each wave executes, and the gaps between.
 
-Groups whose steps differ only in waits, and in barriers of their own (those with a label, like a
-stagger), follow one *script*, so that whatever is derived stands at the same place in all of them.
-A script is a list of rows, one per section; a row is a list of items: work, and barriers that stay.
-Gap g of a row stands before its item g, the last one at its end. Into a gap ``assemble`` puts
+Groups whose steps differ only in the boxes they touch, in waits, and in barriers of their own
+(those with a label, like a stagger) follow one *script*: what is derived stands at the same place
+in all of them. A script is a list of rows, one per section; a row is a list of items: work, and
+barriers that stay. Gap g of a row stands before its item g, the last one at its end. Into a gap
+``assemble`` puts
 
     fences | waits that must be over before the barrier | barriers | waits of the next op | fences
 
@@ -33,6 +34,18 @@ from pipeloom.program import (
 
 
 @dataclass(frozen=True, slots=True)
+class Doing:
+    """Work, as each group of the script does it."""
+
+    by_group: Mapping[int, Work]
+
+    @property
+    def work(self) -> Work:
+        """The first group's."""
+        return next(iter(self.by_group.values()))
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """A barrier that stays, in those groups that have it."""
 
@@ -40,7 +53,7 @@ class Kept:
     groups: frozenset[int]
 
 
-Item = Work | Kept
+Item = Doing | Kept
 Token = Work | Barrier | Fence | Priority
 
 
@@ -110,7 +123,7 @@ class Scripts:
         by_key: dict[object, list[int]] = {}
         for number, group in enumerate(program.groups):
             heads = tuple(replace(s, steps=()) for s in group.sections)
-            key = (heads, tuple(tuple(t.plain) for t in tokens[number]))
+            key = (heads, tuple(tuple(map(_alike, t.plain)) for t in tokens[number]))
             by_key.setdefault(key, []).append(number)
         scripts = []
         for groups in by_key.values():
@@ -173,8 +186,8 @@ class Scripts:
                 yield Barrier()
             yield from self._waits(sync, 2 * gap + 1)
             yield from fences.after
-            if isinstance(item, Work):
-                yield item
+            if isinstance(item, Doing):
+                yield item.by_group[group]
             elif item is not None and group in item.groups:
                 yield item.barrier
 
@@ -207,6 +220,23 @@ def _tokens(steps: Sequence[Step], keep_barriers: bool) -> _Tokens:
     return found
 
 
+def _alike(token: Token) -> object:
+    """What two groups must have in common: all but the boxes that work touches."""
+    if not isinstance(token, Work):
+        return token
+    accesses = [
+        tuple((a.resource, a.copy, a.shared) for a in part)
+        for part in (token.reads, token.writes, token.accumulates)
+    ]
+    flow = (token.node, token.iteration, token.is_copy, token.when, *accesses)
+    return (*flow, token.counter, token.entries)
+
+
+def _work(token: Token) -> Work:
+    assert isinstance(token, Work)
+    return token
+
+
 def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool) -> Row:
     plain = next(iter(by_group.values())).plain
     everyone = frozenset(by_group)
@@ -217,7 +247,7 @@ def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool)
 
     def close(item: Item | None) -> None:
         nonlocal before, after
-        if after is None and keep_barriers and isinstance(item, Work):
+        if after is None and keep_barriers and isinstance(item, Doing):
             before, after = [], before
         fences.append(Around(tuple(before), tuple(after or ())))
         before, after = [], None
@@ -235,7 +265,7 @@ def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool)
         if at == len(plain):
             close(None)
         elif isinstance(token := plain[at], Work):
-            close(token)
+            close(Doing({g: _work(tokens.plain[at]) for g, tokens in by_group.items()}))
         elif isinstance(token, Barrier):
             close(Kept(token, everyone))
         else:

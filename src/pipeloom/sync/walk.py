@@ -8,7 +8,7 @@ from itertools import product
 from math import ceil
 
 from pipeloom.program import Program, Work
-from pipeloom.sync.script import Scripts
+from pipeloom.sync.script import Doing, Scripts
 
 FEWEST = 4
 """Trip counts examined of each loop at least: every kind of neighbourhood. The proof does all."""
@@ -67,10 +67,10 @@ def _span(scripts: Scripts) -> int:
     loops = zip(*([row for row in s.rows if row.loops] for s in scripts.scripts), strict=True)
     for rows in loops:
         served = [
-            item.iteration
+            item.work.iteration
             for row in rows
             for item in row.items
-            if isinstance(item, Work) and item.iteration is not None
+            if isinstance(item, Doing) and item.work.iteration is not None
         ]
         if served:
             advance = max(1, min(row.section.advance for row in rows))
@@ -97,10 +97,11 @@ def _walk(scripts: Scripts, group: int, trips: dict[str, int]) -> Walk:
         section = found.section
         first = section.first.at(trips) + trip * section.advance
         for gap, item in zip(scripts.gaps(s, row), (*found.items, None), strict=True):
-            if isinstance(item, Work):
+            if isinstance(item, Doing):
+                work = item.by_group[group]
                 course.append((gap, len(events), 0))
-                served = None if item.iteration is None else first + item.iteration
-                events.append(Event(item, row, gap, trip, served))
+                served = None if work.iteration is None else first + work.iteration
+                events.append(Event(work, row, gap, trip, served))
             else:
                 course.append((gap, -1, int(item is not None and group in item.groups)))
     return Walk(group, tuple(events), tuple(course))
