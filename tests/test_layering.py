@@ -87,7 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.block_program",
         "reference.phases",
         "reference.notes",
-        "sync",
+        "reference.resync",
         "reference.pipelining",
     ),
     "reference.spec": (
@@ -106,7 +106,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.instruction_counts",
     ),
     "judge.verify": CONSUME,
-    "sync": (*CONSUME, "judge.verify"),
+    "reference.resync": (*CONSUME, "judge.verify", "program", "sync", "reference.lift"),
+    "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),
     "judge.simulate": ("errors", "checks", "machine", "program"),
     "judge.execute": CONSUME,
     "machine.elf": (),

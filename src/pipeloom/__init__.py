@@ -104,7 +104,7 @@ _HOMES = {
     "pipeloom.reference.structure": ("verify_schedule",),
     "pipeloom.reference.tile": ("GemmTile",),
     "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
-    "pipeloom.sync": ("synchronize",),
+    "pipeloom.reference.resync": ("synchronize",),
     "pipeloom.write": ("assemble", "emit_kernel"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -245,7 +245,7 @@ if TYPE_CHECKING:
         derive_drain_mask as derive_drain_mask,
         derive_waits_from_blocks as derive_waits_from_blocks,
     )
-    from pipeloom.sync import synchronize as synchronize
+    from pipeloom.reference.resync import synchronize as synchronize
     from pipeloom.write import assemble as assemble, emit_kernel as emit_kernel
 
 

@@ -23,7 +23,7 @@ from pipeloom.errors import OrderError, SpecError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import build_schedule
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
     {

@@ -22,7 +22,7 @@ from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleE
 from pipeloom.reference.ops import OpRole, Phase
 from pipeloom.show.headers import tile_text
 from pipeloom.show.labels import Labels
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(
     {

@@ -41,7 +41,7 @@ from pipeloom.reference.phases import (
 )
 from pipeloom.reference.pipelining import PipelinedLoop, derive_pipeline
 from pipeloom.reference.strategies import Ordering, OrderLimits, Strategy, strategy_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 T = TypeVar("T")
 

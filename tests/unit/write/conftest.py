@@ -15,7 +15,7 @@ from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmittedKernel, assemble, emit_kernel, single_buffer_geometry
 from pipeloom.write.chips import chip_for
 

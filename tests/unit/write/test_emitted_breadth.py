@@ -23,7 +23,7 @@ from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import (
     EmitError,
     assemble,

@@ -15,7 +15,7 @@ from pipeloom.judge.emulate import Timing
 from pipeloom.judge.emulate.lds import LocalMemory
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import CHIPS, assemble, count_conflicts, emit_kernel
 
 Built = Callable[..., Launchable]

@@ -19,7 +19,7 @@ from pipeloom.reference.ops import OpTag
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
 from pipeloom.reference.weaken import weakenings
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import assemble, emit_kernel, single_buffer_geometry
 from pipeloom.write.chips import chip_for
 

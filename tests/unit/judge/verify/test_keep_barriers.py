@@ -15,7 +15,7 @@ from pipeloom.drive.programs import simulate
 from pipeloom.judge.execute import Executor, operands
 from pipeloom.judge.verify import verify
 from pipeloom.reference.ops import OpRole, OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 PING_PONG = {
     "bf16": {"schedule": "ping_pong", "geometry": {"BK": 64, "MMA_K": 32, "elem_bytes": 2}},

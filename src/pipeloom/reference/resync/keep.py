@@ -27,14 +27,14 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import Phase
-from pipeloom.sync.dependences import Demands, demands
-from pipeloom.sync.frame import Frame, assemble_frame
-from pipeloom.sync.place import epilogue_burdens, place_waits
-from pipeloom.sync.resettle import Places
-from pipeloom.sync.samples import sample_runs
-from pipeloom.sync.skeleton import Gap, Synchronisation
-from pipeloom.sync.stations import Stations, stations
-from pipeloom.sync.waits import Bench, GroupWalk, RunDemands
+from pipeloom.reference.resync.dependences import Demands, demands
+from pipeloom.reference.resync.frame import Frame, assemble_frame
+from pipeloom.reference.resync.place import epilogue_burdens, place_waits
+from pipeloom.reference.resync.resettle import Places
+from pipeloom.reference.resync.samples import sample_runs
+from pipeloom.reference.resync.skeleton import Gap, Synchronisation
+from pipeloom.reference.resync.stations import Stations, stations
+from pipeloom.reference.resync.waits import Bench, GroupWalk, RunDemands
 
 
 def derive_waits(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.ops import OpDesc, OpRole, OpTag, Phase
-from pipeloom.sync.skeleton import Gap, Listing, Synchronisation, listed, waits_at
+from pipeloom.reference.resync.skeleton import Gap, Listing, Synchronisation, listed, waits_at
 
 WAIT_TAGS = frozenset({int(OpTag.WAIT_VM), int(OpTag.WAIT_LGKM)})
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pipeloom.judge.verify.model import Access, CounterQueue
 from pipeloom.reference.kernels.interface import Counter, Effect, Step
 from pipeloom.reference.ops import Phase
-from pipeloom.sync.dependences import Ordering
-from pipeloom.sync.skeleton import Gap, Slot, Synchronisation
+from pipeloom.reference.resync.dependences import Ordering
+from pipeloom.reference.resync.skeleton import Gap, Slot, Synchronisation
 
 NO_WAITS: Mapping[Counter, int] = {}
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
 from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.sync.dependences import meant_tile
-from pipeloom.sync.frame import Frame, Stop
-from pipeloom.sync.skeleton import Gap
-from pipeloom.sync.stations import Stations
+from pipeloom.reference.resync.dependences import meant_tile
+from pipeloom.reference.resync.frame import Frame, Stop
+from pipeloom.reference.resync.skeleton import Gap
+from pipeloom.reference.resync.stations import Stations
 
 Spot = tuple[int, int]
 """A stop on a walk: the number of the pass through a phase, and of the stop in it."""

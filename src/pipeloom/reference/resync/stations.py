@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pipeloom.errors import ConfigError
 from pipeloom.reference.kernels.interface import Step
 from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.sync.frame import Frame, Framed
-from pipeloom.sync.skeleton import Gap
-from pipeloom.sync.waits import Passage
+from pipeloom.reference.resync.frame import Frame, Framed
+from pipeloom.reference.resync.skeleton import Gap
+from pipeloom.reference.resync.waits import Passage
 
 
 @dataclass(slots=True)

@@ -1,0 +1,5 @@
+"""Synchronisation derived from dependences: the loosest waits, the fewest barriers, a proof."""
+
+from pipeloom.reference.resync.derive import synchronize
+
+__all__ = ["synchronize"]
