@@ -9,6 +9,7 @@ lower        the meaning's nodes as tasks
 prices       what a task costs the machine
 problem      the tasks as a modulo scheduling problem
 strategy     who solves it: the exact scheduler, or an object of yours
+crossings    where barriers would stall nobody
 phases       the solution as sections of a program
 arrange      all of it, in one call
 modulo       the exact modulo scheduler

@@ -1,14 +1,20 @@
-"""A declaration to an ordered program, without waits and barriers: ``arrange``."""
+"""A declaration to an ordered program, without waits and barriers: ``arrange``.
+
+arranged = arrange(loop, GFX950, 4)
+arranged.program           # an order with copies; nothing in it waits
+arranged.barrier_gaps      # where the loop's barriers would cost nothing
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.errors import ConfigError
 from pipeloom.machine.target import Target
+from pipeloom.order.crossings import barrier_gaps
 from pipeloom.order.lower import lower
 from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.problem import LoopProblem, loop_problem
@@ -17,6 +23,17 @@ from pipeloom.order.strategy import Exact, Strategy, Timetable, strategy_name
 from pipeloom.order.tasks import Lowered
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """An ordered program. ``barrier_gaps`` proposes barriers: by section, the steps they precede.
+
+    Groups of waves with jobs of their own get no proposal: their loops differ.
+    """
+
+    program: Program
+    barrier_gaps: Mapping[str, tuple[int, ...]]
 
 
 def arrange(
@@ -31,7 +48,7 @@ def arrange(
     k_tiles: int | None = None,
     global_latency: int | None = None,
     strategy: Strategy | None = None,
-) -> Program:
+) -> Arranged:
     """One iteration of ``loop``, pipelined: an order with copies, but nothing that waits.
 
     ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
@@ -83,7 +100,11 @@ def arrange(
         ),
     )
     notes = _notes(lowered, problem, timetable, program)
-    return replace(program, provenance=replace(program.provenance, notes=notes))
+    gaps = barrier_gaps(lowered, problem, timetable, expansion) if groups is None else ()
+    return Arranged(
+        replace(program, provenance=replace(program.provenance, notes=notes)),
+        {"loop": gaps} if gaps else {},
+    )
 
 
 def _computing(
