@@ -152,7 +152,7 @@ def divide(
 
 
 def _divisible(meaning: Meaning) -> list[str]:
-    """Dimensions of the grid that no op reduces, without those of size 1."""
+    """Dimensions of the outputs that no op reduces, without those of size 1."""
     reduced = {
         d
         for n in meaning.nodes
@@ -161,7 +161,7 @@ def _divisible(meaning: Meaning) -> list[str]:
         if d not in n.type.dims
     }
     sizes = {d: s for n in meaning.outputs for d, s in n.type.sizes.items()}
-    return [d for d in meaning.grid if d not in reduced and sizes[d] > 1]
+    return [d for d, size in sizes.items() if d not in reduced and size > 1]
 
 
 def _without_repetition(meaning: Meaning, free: Sequence[str]) -> list[str]:
