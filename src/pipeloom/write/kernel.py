@@ -70,6 +70,10 @@ class EmittedKernel:
     k_min: int
     arguments: tuple[Argument, ...]
 
+    def __repr__(self) -> str:
+        size = f"{len(self.line_map)} instructions"
+        return f"<EmittedKernel {self.name} for {self.target}: {self.status.name}, {size}>"
+
     @property
     def block(self) -> tuple[int, int, int]:
         """Work-items of a workgroup."""
