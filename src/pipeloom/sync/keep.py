@@ -25,7 +25,7 @@ from pipeloom.sync.resettle import Places, moved
 from pipeloom.sync.script import Around, Kept, Place, Row, Script, Scripts, Sync
 from pipeloom.sync.study import Change, Study
 
-WITHOUT = "Let the barriers be derived too (method PROVEN)"
+WITHOUT = "Let the barriers be derived too (method=PROVEN)"
 
 
 def mended(study: Study, reorder: bool) -> tuple[Study, list[Change]]:

@@ -52,6 +52,7 @@ class Kept:
 
     barrier: Barrier
     groups: frozenset[int]
+    slot: int | None = None
 
 
 Item = Doing | Kept
@@ -80,9 +81,10 @@ class Row:
         return self.section.trips is not None
 
     def name(self, gap: int) -> str:
-        """``[7] load A``: the work behind a gap, by its place in the section that was given."""
+        """``[7] load A``: the item behind a gap, by its place in the section that was given."""
         item = self.items[gap]
-        return f"[{item.slot}] {item.work.label}" if isinstance(item, Doing) else "a barrier"
+        what = item.work.label if isinstance(item, Doing) else item.barrier.label or "barrier"
+        return what if item.slot is None else f"[{item.slot}] {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +280,7 @@ def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool)
             works = {g: _work(tokens.plain[at]) for g, tokens in by_group.items()}
             close(Doing(works, slots[at]))
         elif isinstance(token, Barrier):
-            close(Kept(token, everyone))
+            close(Kept(token, everyone, slots[at]))
         else:
             (before if after is None else after).append(token)
     return Row(replace(section, steps=()), tuple(items), tuple(fences))

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.errors import OrderError
-from pipeloom.program import Barrier, Program, Section, SyncMethod, Wait, Work
+from pipeloom.program import Barrier, Program, SyncMethod, Wait, Work
 from pipeloom.sync import REPAIRED, synchronize
 
 
