@@ -14,12 +14,11 @@ from dataclasses import replace
 from pipeloom.checks import check_instance
 from pipeloom.errors import OrderError
 from pipeloom.program import Program, SyncMethod
-from pipeloom.sync.flow import Flow, describe, flow
+from pipeloom.sync.keep import mended
+from pipeloom.sync.order import reordered
 from pipeloom.sync.place import place_synchronisation, place_waits
-from pipeloom.sync.replay import Bench
 from pipeloom.sync.script import Scripts
-from pipeloom.sync.touches import Touches
-from pipeloom.sync.walk import sample_runs
+from pipeloom.sync.study import Change, Study
 
 PROVEN = SyncMethod.PROVEN
 REPAIRED = SyncMethod.REPAIRED
@@ -29,43 +28,62 @@ def synchronize(
     program: Program,
     *,
     method: SyncMethod = PROVEN,
+    reorder: bool = False,
     barrier_gaps: Mapping[str, Sequence[int]] | None = None,
 ) -> Program:
     """``program`` with its work in order, and new waits and barriers; the result is PROVED.
 
     PROVEN derives both, with the fewest barriers in loops; barriers with a label (a stagger) are a
-    group's own and stay. REPAIRED keeps all barriers and derives the waits.
+    group's own and stay. REPAIRED keeps all barriers, which may also set the pace, and derives the
+    waits.
 
     ``barrier_gaps`` proposes where the barriers of loops stand: by section name, the numbers of the
     work steps that they precede. A schedule that knows its times knows where a barrier stalls
     nobody. The proposal is taken if waits can make it sound.
 
-    An order that no synchronisation can save raises ``OrderError``. Fences and priorities stay
-    where they are among the work.
+    An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
+    with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and
+    priorities stay where they are among the work.
     """
     check_instance("synchronize", "program", program, Program)
-    scripts = Scripts.of(program, keep_barriers=method is REPAIRED)
-    touches = Touches(program)
-    flows = [flow(scripts, touches, run) for run in sample_runs(scripts)]
-    for found in flows:
-        if found.conflicts:
-            raise _unsavable(scripts, found)
-    bench = Bench(scripts, flows)
+    study = Study.of(Scripts.of(program, keep_barriers=method is REPAIRED))
     if method is REPAIRED:
-        sync = place_waits(bench)
+        study, changes = mended(study, reorder)
+        sync = place_waits(study.bench)
     else:
-        sync = place_synchronisation(bench, barrier_gaps or {})
-    provenance = replace(program.provenance, synchronised=method)
-    return program.with_groups(scripts.assemble(sync), provenance)
-
-
-def _unsavable(scripts: Scripts, found: Flow) -> OrderError:
-    conflict = found.conflicts[0]
-    early, late = (
-        describe(scripts, found.run.walks[g].events[n]) for g, n in (conflict.early, conflict.late)
+        study, changes = _legal(study, reorder)
+        sync = place_synchronisation(study.bench, {} if changes else barrier_gaps or {})
+    provenance = replace(
+        program.provenance,
+        synchronised=method,
+        moved=(*program.provenance.moved, *(c.move for c in changes if c.move is not None)),
+        notes=(*program.provenance.notes, *_notes(changes)),
     )
+    return program.with_groups(study.scripts.assemble(sync), provenance)
+
+
+def _notes(changes: Sequence[Change]) -> tuple[str, ...]:
+    return ("reordered: " + "; ".join(c.words for c in changes),) if changes else ()
+
+
+def _legal(study: Study, reorder: bool) -> tuple[Study, list[Change]]:
+    """The study of the nearest legal order; an error unless ``reorder``."""
+    conflict = study.conflict()
+    if conflict is None:
+        return study, []
+    scripts, changes = reordered(study.scripts, study.flows)
+    if not reorder:
+        told = "; ".join(c.words for c in changes) or "none within an iteration"
+        raise unsavable(conflict, f"nearest legal order: {told}. reorder=True applies it")
+    moved = Study.of(scripts)
+    still = moved.conflict()
+    if still is not None:
+        raise unsavable(still, "no order within an iteration is legal either")
+    return moved, changes
+
+
+def unsavable(trouble: str, hint: str) -> OrderError:
+    """For an order that nothing can save."""
     return OrderError(
-        f"no synchronisation can save this order: {early} comes before {late}: {conflict.what}",
-        hint="let the second come first",
-        field="order",
+        f"no synchronisation can save this order: {trouble}", hint=hint, field="order"
     )

@@ -43,12 +43,31 @@ class OrderConflict:
 
 
 @dataclass(frozen=True, slots=True)
+class Rivals:
+    """A live read and a write of the same bytes of LDS, in one wave or in two (or both).
+
+    ``newer`` says whether the write is of a later generation than the read means.
+    """
+
+    read: Who
+    write: Who
+    newer: bool
+    same_wave: bool
+    cross_wave: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
-    """The demands of one run."""
+    """The demands of one run, and what every legal order must respect.
+
+    ``kept`` are pairs of events of one wave that registers hold in their order.
+    """
 
     run: Run
     orderings: tuple[Ordering, ...]
     conflicts: tuple[OrderConflict, ...]
+    rivals: tuple[Rivals, ...]
+    kept: tuple[tuple[Who, Who], ...]
 
 
 def flow(scripts: Scripts, touches: Touches, run: Run) -> Flow:
@@ -85,9 +104,10 @@ class _Study:
     def result(self) -> Flow:
         sources: dict[Who, set[Who]] = {}
         unset: dict[Who, str] = {}
+        kept: dict[tuple[Who, Who], None] = {}
         for walk in self._run.walks:
             for wave in self._kinds(walk):
-                self._reach(walk, wave, sources, unset)
+                self._reach(walk, wave, sources, unset, kept)
         exchanges = [
             self._exchange(touch)
             for found in self._by_event.values()
@@ -104,6 +124,7 @@ class _Study:
                 hint="load them first; no synchronisation can repair this",
             )
         orderings: dict[Ordering, None] = {}
+        rivals: list[Rivals] = []
         conflicts: dict[tuple[Who, Who], OrderConflict] = {}
         for walk in self._run.walks:
             for ordering in self._register_orderings(walk, live, sources):
@@ -112,12 +133,19 @@ class _Study:
             if (exchange.read.group, exchange.read.event) in live:
                 if not exchange.meant and not exchange.conflicts:
                     self._lost(exchange.read)
+                rivals.extend(self._rivals(exchange.read))
                 for conflict in exchange.conflicts:
                     conflicts.setdefault((conflict.early, conflict.late), conflict)
                 for first, second in exchange.orders:
                     for ordering in self._orderings(first, second):
                         orderings.setdefault(ordering)
-        return Flow(self._run, tuple(orderings), tuple(conflicts.values()))
+        return Flow(
+            self._run,
+            tuple(orderings),
+            tuple(conflicts.values()),
+            tuple(rivals),
+            tuple(kept),
+        )
 
     def words(self, who: Who) -> str:
         """An event by place and label."""
@@ -148,10 +176,16 @@ class _Study:
                 yield touch, touch.boxes[wave] if len(touch.boxes) > 1 else touch.boxes[0]
 
     def _reach(
-        self, walk: Walk, wave: int, sources: dict[Who, set[Who]], unset: dict[Who, str]
+        self,
+        walk: Walk,
+        wave: int,
+        sources: dict[Who, set[Who]],
+        unset: dict[Who, str],
+        kept_order: dict[tuple[Who, Who], None],
     ) -> None:
         """Which writes each read of registers sees in program order."""
         held: dict[tuple[str, int], list[tuple[Box, int]]] = {}
+        users: dict[tuple[str, int], list[tuple[Box, int]]] = {}
         for number, event in enumerate(walk.events):
             who = (walk.group, number)
             found = sources.setdefault(who, set())
@@ -163,14 +197,20 @@ class _Study:
                     for part, writer in state:
                         if overlap(part, box) is not None:
                             found.add((walk.group, writer))
+                            kept_order.setdefault(((walk.group, writer), who))
                             rest = [r for old in rest for r in subtract(old, part)]
                     if rest and self._touches.start(touch) is None:
                         unset.setdefault(who, touch.resource)
+                    users.setdefault(place, []).append((box, number))
                 if touch.writes:
                     kept = state
                     if event.work.when is None:
                         kept = [(r, w) for part, w in state for r in subtract(part, box)]
                     held[place] = [*kept, (box, number)]
+                    for part, user in users.get(place, ()):
+                        if user != number and overlap(part, box) is not None:
+                            kept_order.setdefault(((walk.group, user), who))
+                    users[place] = [u for u in users.get(place, ()) if not contains(box, u[0])]
 
     def _register_orderings(
         self, walk: Walk, live: set[Who], sources: dict[Who, set[Who]]
@@ -280,6 +320,15 @@ class _Study:
                     self._conflict(found, write, read, "it writes a newer generation too early")
         return older[-1:], self._nearest(newer, read)
 
+    def _rivals(self, read: Touch) -> Iterator[Rivals]:
+        for group in range(len(self._run.walks)):
+            for write in self._writes.get((read.resource, read.copy, group), ()):
+                same, cross, _ = self._touches.related(read, write)
+                if (same or cross) and (group, write.event) != (read.group, read.event):
+                    newer = not self._is_meant(write, read) and _age(write) > _age(read)
+                    whose = (read.group, read.event), (group, write.event)
+                    yield Rivals(*whose, newer, same, cross)
+
     def _nearest(self, newer: Sequence[Touch], read: Touch) -> list[Touch]:
         """The first writes after a read, in the read's own wave and in others; they cover the rest.
 
@@ -343,8 +392,8 @@ def _reachable(roots: Iterable[Who], sources: dict[Who, set[Who]]) -> set[Who]:
 
 
 def describe(scripts: Scripts, event: Event) -> str:
-    """``loop[3] read A0 of iteration 2``: the number counts the row's work and barriers."""
+    """``loop[3] read A0 of iteration 2``, by its place in the section that was given."""
     s, r, p = scripts.places[event.gap]
-    name = scripts.scripts[s].rows[r].section.name
+    row = scripts.scripts[s].rows[r]
     served = "" if event.iteration is None else f" of iteration {event.iteration}"
-    return f"{name}[{p}] {event.work.label}{served}"
+    return f"{row.section.name}{row.name(p)}{served}"

@@ -39,13 +39,15 @@ START = -1
 
 
 def loop_barriers(
-    scripts: Sequence[range], demanded: Sequence[Distance], score: Callable[[Counts], int]
+    scripts: Sequence[range],
+    demanded: Sequence[Distance],
+    score: Callable[[Counts], tuple[int, int]],
 ) -> Counts | None:
     """Barriers per gap of a loop: the fewest, and of those the best; None if nothing suffices.
 
     ``scripts`` are the gaps of each, the last being the end of the loop.
     """
-    most = sum(d.apart for d in demanded)
+    most = sum(max(0, d.apart) for d in demanded)
     alone = len(scripts) == 1
     rows = [gaps[:-1] for gaps in scripts] if alone else scripts
     nodes = [*(() if alone else (START,)), *(gap for gaps in rows for gap in gaps)]

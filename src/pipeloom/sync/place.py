@@ -120,12 +120,12 @@ def _in_loop(bench: Bench, row: int) -> Counts:
         if first.row == row == second.row:
             x, y = _issued(replays, ordering)
             found = Distance(first.gap, second.gap, second.trip - first.trip, x + 1 - y)
-            if found.apart > 0:
+            if found.apart > 0 or len(scripts.scripts) > 1:
                 demanded.setdefault(found, (first, second))
                 if _from_memory(scripts, first):
                     loads.setdefault(found)
     gaps = [scripts.gaps(s, row) for s in range(len(scripts.scripts))]
-    counts = loop_barriers(gaps, sorted(demanded), _looseness(scripts, gaps, list(loads)))
+    counts = loop_barriers(gaps, sorted(demanded), _quality(scripts, gaps, list(loads)))
     if counts is None:
         worst = min(demanded, key=lambda d: (d.later, d))
         raise _hopeless(scripts, *demanded[worst])
@@ -140,10 +140,14 @@ def _from_memory(scripts: Scripts, event: Event) -> bool:
     )
 
 
-def _looseness(
+def _quality(
     scripts: Scripts, rows: Sequence[range], loads: Sequence[Distance]
-) -> Callable[[Counts], int]:
-    """Score barriers by the entries that waits for the loop's loads may leave in flight."""
+) -> Callable[[Counts], tuple[int, int]]:
+    """Score barriers by what happens while the loop's loads are in flight.
+
+    In one script: the entries that waits for them may leave in flight. Between scripts: the least
+    number of steps that the reader executes meanwhile, then the sum.
+    """
     home = {gap: gaps for gaps in rows for gap in gaps}
 
     def work(gap: int) -> Work | None:
@@ -152,23 +156,36 @@ def _looseness(
         item = items[p] if p < len(items) else None
         return item.work if isinstance(item, Doing) else None
 
-    def score(counts: Counts) -> int:
-        total = 0
-        for load in loads:
-            mine, theirs = home[load.first], home[load.second]
-            per_trip = sum(counts.get(gap, 0) for gap in theirs)
-            level = load.later * per_trip - (load.apart - 1)
-            level += sum(counts.get(gap, 0) for gap in theirs if gap <= load.second)
-            passed = sum(counts.get(gap, 0) for gap in mine if gap <= load.first)
-            loading = work(load.first)
-            at = load.first
-            while passed < level:
-                at = at + 1 if at + 1 in mine else mine[0]
-                passed += counts.get(at, 0)
-                other = work(at)
-                if passed < level and loading and other and other.counter == loading.counter:
-                    total += other.entries
+    def meanwhile(counts: Counts, load: Distance) -> int:
+        """Steps from the load to the barrier that publishes it: its counter's, or the reader's."""
+        mine, theirs = home[load.first], home[load.second]
+        per_trip = sum(counts.get(gap, 0) for gap in theirs)
+        due = load.later * per_trip - (load.apart - 1)
+        due += sum(counts.get(gap, 0) for gap in theirs if gap <= load.second)
+        issued = sum(counts.get(gap, 0) for gap in mine if gap <= load.first)
+        total, loading = 0, work(load.first)
+        if mine is theirs:
+            at, passed = load.first, issued
+        else:
+            at, passed = theirs[-1], 0
+            while passed > issued:
+                passed -= per_trip
+        while passed < due:
+            at = at + 1 if at + 1 in (mine if mine is theirs else theirs) else theirs[0]
+            passed += counts.get(at, 0)
+            found = work(at)
+            if found is None or not issued <= passed < due:
+                continue
+            if mine is not theirs:
+                total += 1
+            elif loading is not None and found.counter == loading.counter:
+                total += found.entries
         return total
+
+    def score(counts: Counts) -> tuple[int, int]:
+        found = [meanwhile(counts, load) for load in loads]
+        alone = len(rows) == 1
+        return 0 if alone else min(found, default=0), sum(found)
 
     return score
 

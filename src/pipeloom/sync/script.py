@@ -35,9 +35,10 @@ from pipeloom.program import (
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """Work, as each group of the script does it."""
+    """Work, as each group of the script does it; ``slot`` is its place in the given section."""
 
     by_group: Mapping[int, Work]
+    slot: int
 
     @property
     def work(self) -> Work:
@@ -51,6 +52,7 @@ class Kept:
 
     barrier: Barrier
     groups: frozenset[int]
+    slot: int | None = None
 
 
 Item = Doing | Kept
@@ -77,6 +79,12 @@ class Row:
     def loops(self) -> bool:
         """Whether it is a loop."""
         return self.section.trips is not None
+
+    def name(self, gap: int) -> str:
+        """``[7] load A``: the item behind a gap, by its place in the section that was given."""
+        item = self.items[gap]
+        what = item.work.label if isinstance(item, Doing) else item.barrier.label or "barrier"
+        return what if item.slot is None else f"[{item.slot}] {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +211,14 @@ class _Tokens:
     """A section taken apart: what all groups of a script share, and what stood before the n-th."""
 
     plain: list[Token] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
     own: list[tuple[int, Barrier]] = field(default_factory=list)
     stripped: set[int] = field(default_factory=set)
 
 
 def _tokens(steps: Sequence[Step], keep_barriers: bool) -> _Tokens:
     found = _Tokens()
+    slot = 0
     for step in steps:
         at = len(found.plain)
         if isinstance(step, Barrier) and step.label:
@@ -217,6 +227,8 @@ def _tokens(steps: Sequence[Step], keep_barriers: bool) -> _Tokens:
             found.stripped.add(at)
         else:
             found.plain.append(step)
+            found.slots.append(slot)
+        slot += not (isinstance(step, Barrier) and step.label)
     return found
 
 
@@ -238,7 +250,7 @@ def _work(token: Token) -> Work:
 
 
 def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool) -> Row:
-    plain = next(iter(by_group.values())).plain
+    plain, slots = next((tokens.plain, tokens.slots) for tokens in by_group.values())
     everyone = frozenset(by_group)
     items: list[Item] = []
     fences: list[Around] = []
@@ -265,9 +277,10 @@ def _row(section: Section, by_group: Mapping[int, _Tokens], keep_barriers: bool)
         if at == len(plain):
             close(None)
         elif isinstance(token := plain[at], Work):
-            close(Doing({g: _work(tokens.plain[at]) for g, tokens in by_group.items()}))
+            works = {g: _work(tokens.plain[at]) for g, tokens in by_group.items()}
+            close(Doing(works, slots[at]))
         elif isinstance(token, Barrier):
-            close(Kept(token, everyone))
+            close(Kept(token, everyone, slots[at]))
         else:
             (before if after is None else after).append(token)
     return Row(replace(section, steps=()), tuple(items), tuple(fences))
