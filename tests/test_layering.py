@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "pipeloom"
 VALUES = (
     "errors",
     "checks",
+    "notebook",
     "reference.ops",
     "plain",
     "reference.costs",
@@ -41,6 +42,7 @@ CONSUME = (*WAIST, "machine", "reference.kernels")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "checks": ("errors",),
+    "notebook": (),
     "reference.ops": ("errors", "checks"),
     "plain": ("errors", "checks"),
     "reference.costs": ("errors", "checks", "reference.ops"),
@@ -108,7 +110,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "judge.verify": CONSUME,
     "reference.resync": (*CONSUME, "judge.verify", "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),
-    "judge.simulate": ("errors", "checks", "machine", "program"),
+    "judge.simulate": ("errors", "checks", "notebook", "machine", "program"),
     "judge.execute": CONSUME,
     "machine.elf": (),
     "judge.wait_states": (),

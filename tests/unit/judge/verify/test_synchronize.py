@@ -22,7 +22,7 @@ from pipeloom import (
     ScheduleEntry,
     build_schedule,
 )
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
