@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import WAVE_LANES, KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
