@@ -162,5 +162,3 @@ def _after_issue(timeline: Timeline, line: Line) -> int:
     while timeline.events[at] != (What.ISSUE, line):
         at += 1
     return at + 1
-
-

@@ -180,9 +180,7 @@ class _Lowering:
         self.registers: dict[tuple[str, int], list[Home]] = {}
         self.lds: dict[str, Home] = {}
         self.update_of = {n.name: n.uses[0] for n in self.meaning.nodes if n.kind is NodeKind.CARRY}
-        self.start_of = {
-            n.uses[0]: n.start for n in self.meaning.nodes if n.kind is NodeKind.CARRY
-        }
+        self.start_of = {n.uses[0]: n.start for n in self.meaning.nodes if n.kind is NodeKind.CARRY}
         self.group_of = {n.name: rng.randrange(len(self.sizes)) for n in self.meaning.nodes}
         if rng.random() < 0.5:  # a producer and its consumers
             self.group_of = dict.fromkeys(self.group_of, len(self.sizes) - 1)
@@ -246,7 +244,13 @@ class _Lowering:
         return home
 
     def to_registers(
-        self, name: str, group: int, split: bool, *, direct: bool = False, region: Region | None = None
+        self,
+        name: str,
+        group: int,
+        split: bool,
+        *,
+        direct: bool = False,
+        region: Region | None = None,
     ) -> Home:
         """A copy of the value in a group's registers, straight from memory or from LDS."""
         node = self.meaning[name]
@@ -375,17 +379,12 @@ class _Lowering:
         names = ["T"] if self.rng.random() < 0.85 else ["T", "U"]
         sections = [(Section(name="before", steps=()), self.straight(before, rest))]
         fill = [
-            (op, time - op.stage)
-            for time in range(stages - 1)
-            for op in body
-            if time >= op.stage
+            (op, time - op.stage) for time in range(stages - 1) for op in body if time >= op.stage
         ]
         sections.append((Section(name="prologue", steps=()), self.items(fill, rest)))
         passed: list[tuple[str, int]] = []
         for name in names:
-            turns = [
-                (op, stages - 1 + turn - op.stage) for turn in range(unroll) for op in body
-            ]
+            turns = [(op, stages - 1 + turn - op.stage) for turn in range(unroll) for op in body]
             first = Affine(0, tuple(passed))
             section = Section(
                 name=f"loop {name}", steps=(), trips=name, first=first, advance=unroll
@@ -596,15 +595,12 @@ class _Lowering:
         if home.split:
             inner = {d: ranges[d] for d in home.type.dims if d in ranges and d != "m"}
             box = tuple(
-                inner.get(d, (0, s))
-                for d, s in zip(home.type.dims, home.type.shape, strict=True)
+                inner.get(d, (0, s)) for d, s in zip(home.type.dims, home.type.shape, strict=True)
             )
             return Access(home.name, () if box == home.type.whole else (box,), copy)
         return Access(home.name, self.boxes(op, ref.type, ranges), copy)
 
-    def boxes(
-        self, op: Op, type_: TileType, ranges: dict[str, tuple[int, int]]
-    ) -> tuple[Box, ...]:
+    def boxes(self, op: Op, type_: TileType, ranges: dict[str, tuple[int, int]]) -> tuple[Box, ...]:
         """Per wave: its rows if the step is cut, and the part of what is reduced."""
         count = self.sizes[op.group]
         found: list[Box] = []

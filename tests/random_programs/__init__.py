@@ -1,1 +1,0 @@
-"""Random kernels: declarations, programs for them by a lowering of their own, and broken ones."""
