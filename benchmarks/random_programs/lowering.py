@@ -11,7 +11,7 @@ everything and a barrier after each step, each of which can be left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 from random import Random
@@ -535,7 +535,7 @@ class _Lowering:
     def straight(self, ops: list[Op], rest: int) -> tuple[Item, ...]:
         return self.items([(op, None) for op in ops], rest)
 
-    def items(self, steps: list[tuple[Op, int | None]], rest: int) -> tuple[Item, ...]:
+    def items(self, steps: Sequence[tuple[Op, int | None]], rest: int) -> tuple[Item, ...]:
         """Each step, then waits for everything in its group, and a barrier of all."""
         items = []
         for op, iteration in steps:

@@ -113,8 +113,8 @@ def _attempts(
         for order in adversarial_orders(executor.program.waves):
             yield executor.run(trips=trips, order=order, seed=seed, explain=True, trace=True)
     for policy in POLICIES[1:]:
-        for order in ("forward", "reverse"):
-            yield executor.run(trips=trips, policy=policy, order=order, explain=True, trace=True)
+        for way in ("forward", "reverse"):
+            yield executor.run(trips=trips, policy=policy, order=way, explain=True, trace=True)
 
 
 def _trips(program: Program, finding: Any) -> dict[str, int]:

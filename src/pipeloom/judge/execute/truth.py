@@ -28,9 +28,10 @@ SPREAD, STEP = 24, 4
 """Magnitudes are up to SPREAD, plus STEP per iteration where they rise or fall."""
 FRACTION = 1 / 64
 """What inputs are multiplied with where a meaning is not exact."""
-EXACT = frozenset(
-    "matmul sum amax amin any convert add sub mul max min neg gt ge lt le eq select".split()
-)
+EXACT = frozenset({
+    "matmul", "sum", "amax", "amin", "any", "convert", "add", "sub", "mul", "max", "min", "neg",
+    "gt", "ge", "lt", "le", "eq", "select",
+})  # fmt: skip
 Tiles = Mapping[str, Sequence[Array]]
 
 

@@ -100,9 +100,8 @@ def _wave(
             for slot, step in enumerate(section.steps):
                 serves = trip if section.trips is not None else None
                 iteration = 0
-                if isinstance(step, Work):
-                    if step.iteration is not None:
-                        serves = iteration = base + step.iteration
+                if isinstance(step, Work) and step.iteration is not None:
+                    serves = iteration = base + step.iteration
                 line = Line(
                     number=len(lines),
                     place=Place(wave, section.name, slot, serves),
