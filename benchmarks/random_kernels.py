@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.random_programs import Case, cases
+
 from pipeloom.judge.execute import Executor, Failure, Setting, adversarial_orders, replay
 from pipeloom.judge.verify import Status, verify
 

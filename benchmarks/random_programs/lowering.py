@@ -2,8 +2,8 @@
 
 Nothing here is clever. A node is computed by one group, whole in every wave or cut by rows; what
 another group or another cut needs goes through LDS. Every step gets a stage; the loop's body runs
-iteration ``t - stage`` of each step at time t, in a random order that the data allow; each place has
-as many copies as the stages need, or some more; the loop is unrolled until copies come round.
+iteration ``t - stage`` of each step at time t, in a random order that the data allow; each place
+has as many copies as the stages need, or some more; the loop is unrolled until copies come round.
 
 The result is a ``Plan``: sections of data steps in one order for all groups, with a wait for
 everything and a barrier after each step, each of which can be left out.
@@ -46,7 +46,7 @@ COUNTERS = ("vmcnt", "lgkmcnt")
 MAX_STAGES = 4
 
 
-class Unlucky(Exception):
+class UnluckyError(Exception):
     """The draw cannot be lowered; draw again."""
 
 
@@ -161,7 +161,7 @@ def random_plan(meaning: Meaning, rng: Random) -> Plan:
     while True:
         try:
             return _Lowering(meaning, rng).plan()
-        except Unlucky:
+        except UnluckyError:
             continue
 
 
@@ -318,7 +318,7 @@ class _Lowering:
         when = None
         in_place = own
         if node.init is not None and not own:
-            raise Unlucky
+            raise UnluckyError
         if node.when is not None and node.otherwise is not None:
             other = self.ref(node.otherwise, group, split, node.region)
             condition = self.ref(node.when, group, split, node.region)
@@ -440,9 +440,9 @@ class _Lowering:
                 if x is not y and self.feeds(x, y):
                     found.append((x, y, 0))
                 for read in y.reads:
-                    if x is not y and x.home is not None and read.home is x.home:
-                        if read.distance:
-                            found.append((x, y, read.distance))
+                    same = x.home is not None and read.home is x.home
+                    if x is not y and same and read.distance:
+                        found.append((x, y, read.distance))
         return found
 
     def stage(self, loop: list[Op]) -> int:
@@ -472,7 +472,7 @@ class _Lowering:
             if not changed:
                 break
         else:
-            raise Unlucky
+            raise UnluckyError
         stages = 1 + max((op.stage for op in loop), default=0)
         if stages > depth and self.rng.random() < 0.5:
             for op in loop:
@@ -481,7 +481,7 @@ class _Lowering:
                 jumps[id(op)] = 0
             stages = 1
         if stages > MAX_STAGES:
-            raise Unlucky
+            raise UnluckyError
         return stages
 
     def order(self, loop: list[Op]) -> list[Op]:
@@ -504,7 +504,7 @@ class _Lowering:
         while left:
             ready = [b for b in left if not any(precedes(a, b) for a in left if a is not b)]
             if not ready:
-                raise Unlucky
+                raise UnluckyError
             chosen = self.rng.choice(ready)
             left.remove(chosen)
             done.append(chosen)
@@ -526,7 +526,7 @@ class _Lowering:
                         elif read.home is home and y is not x:
                             needed = max(needed, read.distance + 1)
             if needed > max(self.family):
-                raise Unlucky
+                raise UnluckyError
             fitting = [c for c in self.family if c >= needed]
             home.copies = fitting[0] if self.rng.random() < 0.7 else self.rng.choice(fitting)
 

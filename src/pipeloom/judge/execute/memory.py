@@ -4,8 +4,8 @@
 content is. ``WorstMemory`` looks at every moment of a flight at once:
 
 - From the issue of a write to its retirement, an element that it would change is undefined.
-- A ``shared`` write of LDS is in flight from the issue of the first wave of the group until the last
-  has retired, because any element may be any wave's.
+- A ``shared`` write of LDS is in flight from the issue of the first wave of the group until the
+  last has retired, because any element may be any wave's.
 - Two writes in flight together leave an element undefined unless they agree on it.
 - What a counted step reads of LDS is undefined if it changed between issue and retirement.
 

@@ -147,7 +147,7 @@ def _line(executor: Executor, trips: Trips | int, what: str, place: Iterable[Any
         for line in lines
         if (line.place.section, line.place.slot) == (wanted.section, wanted.slot)
     ]
-    found = [l for l in here if wanted.iteration in (None, l.place.iteration)]
+    found = [at for at in here if wanted.iteration in (None, at.place.iteration)]
     if not found or found[0].action is None:
         has = "is a wait, a barrier or a fence" if found else f"is not executed at trips {trips}"
         raise ConfigError(
