@@ -25,10 +25,11 @@ _HOMES = {
         "SpecError",
         "StructureError",
     ),
+    "pipeloom.drive.programs": ("as_program", "simulate"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("execute",),
-    "pipeloom.judge.simulate": ("simulate", "simulate_stream"),
-    "pipeloom.judge.verify": ("Verdict", "verify"),
+    "pipeloom.judge.simulate": ("simulate_stream",),
+    "pipeloom.judge.verify.schedules": ("Verdict", "verify"),
     "pipeloom.lift": ("simulate_emitted",),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
     "pipeloom.reference.block_program": ("build_kernel_program",),
@@ -121,13 +122,14 @@ if TYPE_CHECKING:
         SpecError as SpecError,
         StructureError as StructureError,
     )
+    from pipeloom.drive.programs import as_program as as_program, simulate as simulate
     from pipeloom.judge.emulate import (
         load_code_object as load_code_object,
         run_kernel as run_kernel,
     )
     from pipeloom.judge.execute import execute as execute
-    from pipeloom.judge.simulate import simulate as simulate, simulate_stream as simulate_stream
-    from pipeloom.judge.verify import Verdict as Verdict, verify as verify
+    from pipeloom.judge.simulate import simulate_stream as simulate_stream
+    from pipeloom.judge.verify.schedules import Verdict as Verdict, verify as verify
     from pipeloom.lift import simulate_emitted as simulate_emitted
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
     from pipeloom.reference.block_program import build_kernel_program as build_kernel_program

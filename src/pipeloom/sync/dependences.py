@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify.findings import describe_data_op
-from pipeloom.judge.verify.model import Access
-from pipeloom.judge.verify.run import Read, Run, Use, WaveClass, Write
+from pipeloom.judge.verify.schedules.findings import describe_data_op
+from pipeloom.judge.verify.schedules.model import Access
+from pipeloom.judge.verify.schedules.run import Read, Run, Use, WaveClass, Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import InternalError, OrderError
-from pipeloom.judge.verify import FindingKind, verify
-from pipeloom.judge.verify.run import Run
+from pipeloom.judge.verify.schedules import FindingKind, verify
+from pipeloom.judge.verify.schedules.run import Run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel, kernel_for

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify.findings import describe_data_op
-from pipeloom.judge.verify.model import Access
-from pipeloom.judge.verify.run import Run
+from pipeloom.judge.verify.schedules.findings import describe_data_op
+from pipeloom.judge.verify.schedules.model import Access
+from pipeloom.judge.verify.schedules.run import Run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Kernel

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
+from pipeloom.judge.verify.schedules.run import Read, Run, WaveClass, Write
 from pipeloom.reference.ops import OpRole, Phase
 from pipeloom.sync.dependences import meant_tile
 from pipeloom.sync.frame import Frame, Stop

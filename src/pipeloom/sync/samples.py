@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.verify.run import Run, build_run
+from pipeloom.judge.verify.schedules.run import Run, build_run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.model import Access, CounterQueue
+from pipeloom.judge.verify.schedules.model import Access, CounterQueue
 from pipeloom.reference.kernels.interface import Counter, Effect, Step
 from pipeloom.reference.ops import Phase
 from pipeloom.sync.dependences import Ordering

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import WAVE_LANES, KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
@@ -69,6 +69,10 @@ class EmittedKernel:
     k_step: int
     k_min: int
     arguments: tuple[Argument, ...]
+
+    def __repr__(self) -> str:
+        size = f"{len(self.line_map)} instructions"
+        return f"<EmittedKernel {self.name} for {self.target}: {self.status.name}, {size}>"
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, OrderError, Phase, build_schedule
+from pipeloom.drive.programs import simulate
 from pipeloom.judge.execute import Executor, operands
-from pipeloom.judge.simulate import simulate
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.sync import synchronize
 

@@ -22,8 +22,8 @@ from pipeloom import (
     ScheduleEntry,
     build_schedule,
 )
-from pipeloom.judge.verify import verify
-from pipeloom.judge.verify.run import build_run
+from pipeloom.judge.verify.schedules import verify
+from pipeloom.judge.verify.schedules.run import build_run
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpTag
 from pipeloom.sync import synchronize
