@@ -39,8 +39,8 @@ from pipeloom.program import (
     Work,
 )
 
-GROUPS = ((1,), (2,), (2,), (4,), (1, 1), (1, 2), (2, 1), (2, 2), (1, 1, 1), (1, 1, 2))
-FAMILIES = ((1, 2, 4), (1, 3), (1, 2, 6))
+GROUPS = ((1,), (2,), (2,), (4,), (1, 1), (1, 1), (1, 2), (2, 1), (2, 2), (1, 1, 1))
+FAMILIES = ((1, 2), (1, 2), (1, 3), (1, 2, 4))
 """Numbers of copies that come round together."""
 COUNTERS = ("vmcnt", "lgkmcnt")
 MAX_STAGES = 4
