@@ -21,7 +21,6 @@ from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.ops import Phase
 
 
 class Bank(Enum):
@@ -222,15 +221,15 @@ MFMA_SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The schedule entry that an instruction serves; ``slot`` is -1 for the kernel's own."""
+    """The step that an instruction serves; ``slot`` is -1 for the kernel's own."""
 
-    phase: Phase
+    section: str
     slot: int
     what: str
 
     def __str__(self) -> str:
-        place = self.phase.name.lower()
-        return f"{place}[{self.slot}] {self.what}" if self.slot >= 0 else f"{place} {self.what}"
+        place = f"{self.section}[{self.slot}]" if self.slot >= 0 else self.section
+        return f"{place} {self.what}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.judge.verify import Status, verify
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import WAVE_LANES, KernelGeometry
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.ops import Phase
 from pipeloom.write.allocate import Allocation, Resources

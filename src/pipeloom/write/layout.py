@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.write.chips import BANK_BYTES, Chip
 from pipeloom.write.faults import EmitError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.reference.geometry import WAVE_LANES
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.allocate import Resources
 from pipeloom.write.entry import Argument
 from pipeloom.write.isa import CACHE_LINE, S_NOP, Instruction, Line

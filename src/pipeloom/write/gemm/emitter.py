@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import LOAD_BYTES
 from pipeloom.write.allocate import SETUP, STORE, Allocation, Resources, Value, allocate
 from pipeloom.write.code import Code
 from pipeloom.write.entry import EntryEmitter, LoopRegisters

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.reference.geometry import LOAD_BYTES
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.gemm import scalars as s

@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.ops import OpRole
 from pipeloom.write.allocate import SETUP, Value
