@@ -80,7 +80,7 @@ class Context:
         if len(boxes) > 1:
             raise EmitError(
                 f"{work.label}: waves of one group touch different registers of {access.resource}",
-                hint="give each wave's part the same place in its registers, or groups of their own",
+                hint="give each wave's part the same place in its registers, or another group",
                 field=access.resource,
             )
         return boxes.pop()

@@ -174,8 +174,8 @@ def _words(tile: RegisterTile, run: Sequence[int], work: Work) -> int:
     bits = len(run) * tile.bits
     if bits % WORD_BITS:
         raise EmitError(
-            f"{work.label} moves {len(run)} element(s) of {tile.resource.type.dtype} per lane, less "
-            "than a register",
+            f"{work.label} moves {len(run)} element(s) of {tile.resource.type.dtype} per lane, "
+            "less than a register",
             hint="choose a layout in which neighbours of a lane fill a register",
             field=tile.resource.name,
         )

@@ -283,7 +283,8 @@ class _Emission:
     def _section(self, code: Code, group: int, at: int, section: Section) -> None:
         if not section.steps:
             return
-        self.clock.enter(code, section)
+        if any(isinstance(s, Work) and s.iteration is not None for s in section.steps):
+            self.clock.enter(code, section)
         if section.trips is None:
             self._steps(code, group, at, section)
             return

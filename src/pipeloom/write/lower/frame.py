@@ -170,7 +170,7 @@ def _move(code: Code, register: Register, bits: int) -> None:
 
 
 def _select(code: Code, frame: Frame, name: str, values: tuple[int, ...]) -> None:
-    """``values[wave]``: a sum over the bits of the wave number where it is one, else by comparing."""
+    """``values[wave]``: a sum over the bits of the wave where it is one, else by comparing."""
     result, wave, scratch = frame[name], frame["wave"], frame["scratch"]
     bits = (len(values) - 1).bit_length()
     weights = [values[1 << i] - values[0] for i in range(bits)]

@@ -84,7 +84,7 @@ class _Plan:
     def __init__(
         self, shape: MatrixShape, tiles: tuple[RegisterTile, ...], boxes: list[Box], size: int
     ) -> None:
-        side, rows, columns, result = shape.side, *tiles
+        side, result = shape.side, tiles[2]
         (left, right, into) = boxes
         self.words = side * shape.depth * size // WAVE_LANES // 4
         self._per_row = [
@@ -159,7 +159,9 @@ def _shape(
     context: Context, work: Work, left: RegisterTile, right: RegisterTile, result: RegisterTile
 ) -> MatrixShape:
     layouts = [t.resource.layout for t in (left, right, result)]
-    assert layouts[0] and layouts[1] and layouts[2]
+    assert layouts[0] is not None
+    assert layouts[1] is not None
+    assert layouts[2] is not None
     dtype = left.resource.type.dtype
     chip = context.chip
     same = (
