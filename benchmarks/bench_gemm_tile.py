@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom import CompiledSchedule, ScheduleError, build_schedule, load_spec, verify
-from pipeloom.judge.simulate import simulate
+from pipeloom.drive.programs import simulate
 from pipeloom.order.modulo import Objective
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.pipelining import PipelinedLoop, PipeliningGoal, derive_pipeline

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeloom import Phase, build_schedule
-from pipeloom.judge.simulate import simulate
+from pipeloom.drive.programs import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.reference.compiler import Sync
 

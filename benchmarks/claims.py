@@ -24,7 +24,7 @@ from pipeloom import (
     synchronize,
     verify,
 )
-from pipeloom.judge.simulate import simulate
+from pipeloom.drive.programs import simulate
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.ops import Phase
 from pipeloom.show.comparison import Comparison, compare

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
 from pipeloom.judge.verify import Status, Verdict, verify
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# What the verifier says about the canonical golden schedules

@@ -36,8 +36,7 @@ STALLED_READ = """
 const run = pipeloom.page.timeline;
 const [a, b] = pipeloom.timeline.visible();
 const s = run.segments.find((s) => s[0] === 4 && s[6] > a + 1500 && s[3] === 1 && s[9] > 40);
-const p = pipeloom.timeline.chart.convertToPixel({ gridIndex: 0 },
-  [(s[6] + s[7]) / 2, pipeloom.timeline.laneOf(4)]);
+const p = pipeloom.timeline.pixel((s[6] + s[7]) / 2, 4);
 const box = document.getElementById("timeline").getBoundingClientRect();
 return [box.left + p[0], box.top + p[1]];
 """

@@ -167,7 +167,8 @@ def _value(kind: Any, data: object, where: str) -> Any:
                 hint=f"give {len(kinds)} items",
                 field=where,
             )
-        return tuple(_value(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, data)))
+        items = enumerate(zip(kinds, data, strict=True))
+        return tuple(_value(inner, item, f"{where}[{i}]") for i, (inner, item) in items)
     if origin is Mapping:
         if not isinstance(data, Mapping):
             raise SpecError(

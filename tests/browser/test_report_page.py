@@ -16,6 +16,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 from pipeloom.cli.main import main
@@ -47,11 +48,15 @@ return [...document.querySelectorAll(".card table")].filter((table) => {
 }).length
 """
 """Tables that stick out of their column or card, over what stands beside them."""
-PINS = """
-return pipeloom.timeline.chart.getZr().storage.getDisplayList()
-  .filter((shape) => shape.type === "circle" && shape.shape.r === 8)
-  .map((shape) => [shape.shape.cx, shape.shape.cy])
+PINS = "return pipeloom.timeline.pins().map((pin) => [pin.x, pin.y])"
+WIDER = """
+const window = document.documentElement.clientWidth;
+return [...document.querySelectorAll("body *")].filter((node) => {
+  const scrolled = node.closest("#graph svg");
+  return !scrolled && node.getBoundingClientRect().right > window + 1;
+}).map((node) => node.outerHTML.slice(0, 120))
 """
+"""Elements that reach beyond the window; the graph alone may scroll within itself."""
 SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
 
 
@@ -88,6 +93,7 @@ def page(browser: webdriver.Chrome, pages: dict[str, Path]) -> webdriver.Chrome:
         "pipeloom.select({ entry: -1, op: -1, segment: -1 });"
         "const [, a, b] = pipeloom.timeline.ranges.find((r) => r[0] === '1 iteration');"
         "pipeloom.timeline.show(a, b);"
+        "document.activeElement.blur();"
         f"document.getElementById('run').scrollIntoView({NOW});"
     )
     return browser
@@ -134,9 +140,7 @@ def find_segment(browser: webdriver.Chrome, condition: str) -> tuple[int, float,
         + "const i = run.segments.findIndex((s) => s[6] > a && s[7] < b && "
         + f"({condition}));"
         + "if (i < 0) return null; const s = run.segments[i];"
-        + "const p = pipeloom.timeline.chart.convertToPixel({ gridIndex: 0 },"
-        + " [(s[6] + s[7]) / 2, pipeloom.timeline.laneOf(s[0])]);"
-        + "return [i, p[0], p[1]];"
+        + "return [i, ...pipeloom.timeline.pixel((s[6] + s[7]) / 2, s[0])];"
     )
     found = browser.execute_script(script)
     assert found is not None, condition
@@ -181,7 +185,10 @@ def test_the_page_loads_offline_without_a_console_message(
     requested = [row["message"] for row in logged(page, "performance")]
     sent = [m for m in requested if "Network.requestWillBeSent" in m and '"url":"http' in m]
     assert sent == []
-    assert len(page.find_elements(By.CSS_SELECTOR, "canvas")) == 2
+    assert len(page.find_elements(By.CSS_SELECTOR, "#timeline canvas")) == 1
+    ops, edges = page.execute_script("return [pipeloom.page.ops, pipeloom.page.edges]")
+    assert len(page.find_elements(By.CSS_SELECTOR, "#graph .op")) == len(ops)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#graph .edge")) == len(edges)
 
 
 def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -> None:
@@ -195,16 +202,136 @@ def test_every_section_is_filled_and_nothing_overflows(page: webdriver.Chrome) -
     assert page.execute_script(OUTSIDE) == 0
 
 
-def test_the_wheel_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
-    low, high = visible(page)
-    origin = ScrollOrigin.from_element(timeline(page))
-    ActionChains(page, duration=50).scroll_from_origin(origin, 0, -240).perform()
-    closer = wait_for(lambda: visible(page)[1] - visible(page)[0] < high - low and visible(page))
-    assert low <= closer[0] < closer[1] <= high
+def turn_wheel(browser: webdriver.Chrome, across: int, down: int) -> None:
+    origin = ScrollOrigin.from_element(timeline(browser))
+    ActionChains(browser, duration=50).scroll_from_origin(origin, across, down).perform()
+
+
+def scrolled(browser: webdriver.Chrome) -> float:
+    return float(browser.execute_script("return scrollY"))
+
+
+def test_the_wheel_scrolls_the_page_until_the_timeline_is_clicked(page: webdriver.Chrome) -> None:
+    before, place = visible(page), scrolled(page)
+    turn_wheel(page, 0, 120)
+    wait_for(lambda: scrolled(page) > place)
+    assert visible(page) == before
+    page.execute_script(f"document.getElementById('run').scrollIntoView({NOW})")
+    Mouse(page, "timeline").move(400, 10).press().release().perform()
+    place = scrolled(page)
+    turn_wheel(page, 0, -240)
+    closer = wait_for(lambda: visible(page) != before and visible(page))
+    assert before[0] <= closer[0] < closer[1] <= before[1]
+    assert scrolled(page) == place
+    turn_wheel(page, 200, 0)
+    moved = wait_for(lambda: visible(page) != closer and visible(page))
+    assert moved[0] > closer[0]
+    assert moved[1] - moved[0] == pytest.approx(closer[1] - closer[0])
+    ActionChains(page).send_keys(Keys.ESCAPE).perform()
+    turn_wheel(page, 0, 120)
+    wait_for(lambda: scrolled(page) > place)
+    assert visible(page) == moved
+    page.execute_script(f"document.getElementById('run').scrollIntoView({NOW})")
     buttons = page.find_elements(By.CSS_SELECTOR, "#ranges button")
     next(b for b in buttons if b.text == "All").click()
     total = page.execute_script("return pipeloom.page.timeline.total")
-    assert wait_for(lambda: visible(page) == (0, total))
+    assert visible(page) == (0, total)
+
+
+def test_the_wheel_with_ctrl_zooms_about_the_mouse(page: webdriver.Chrome) -> None:
+    before, place = visible(page), scrolled(page)
+    box = page.execute_script(
+        "const b = document.querySelector('#timeline canvas').getBoundingClientRect();"
+        "return [b.left, b.top]"
+    )
+    low, high = before
+    x, y = page.execute_script(f"return pipeloom.timeline.pixel({(low + high * 3) / 4}, 0)")
+    turn = {"type": "mouseWheel", "deltaX": 0, "deltaY": -240, "modifiers": 2}
+    page.execute_cdp_cmd("Input.dispatchMouseEvent", {**turn, "x": box[0] + x, "y": box[1] + y})
+    near = wait_for(lambda: visible(page) != before and visible(page))
+    assert near[1] - near[0] == pytest.approx((high - low) / 2**0.5)
+    assert (near[0] + near[1] * 3) / 4 == pytest.approx((low + high * 3) / 4, rel=0.001)
+    assert scrolled(page) == place
+
+
+def test_keys_move_and_zoom_the_focused_timeline(page: webdriver.Chrome) -> None:
+    low, high = visible(page)
+    timeline(page).send_keys(Keys.ARROW_LEFT)
+    moved = visible(page)
+    assert moved == pytest.approx((low - (high - low) / 10, high - (high - low) / 10))
+    timeline(page).send_keys(Keys.ARROW_RIGHT)
+    assert visible(page) == pytest.approx((low, high))
+    timeline(page).send_keys("+")
+    near = visible(page)
+    assert near[1] - near[0] == pytest.approx((high - low) / 2)
+    timeline(page).send_keys("-x")
+    assert visible(page) == pytest.approx((low, high))
+
+
+def test_the_range_stays_inside_the_run(page: webdriver.Chrome) -> None:
+    total = page.execute_script("return pipeloom.page.timeline.total")
+    page.execute_script("pipeloom.timeline.show(-500, 500)")
+    assert visible(page) == (0, 1000)
+    page.execute_script(f"pipeloom.timeline.show({total} - 10, {total} + 10)")
+    assert visible(page) == (total - 60, total)
+    page.execute_script("pipeloom.timeline.zoom(0.5)")
+    assert visible(page) == (total - 60, total)
+    page.execute_script("pipeloom.timeline.zoom(1e9)")
+    assert visible(page) == (0, total)
+
+
+def test_the_slider_moves_and_sizes_the_range(page: webdriver.Chrome) -> None:
+    total = page.execute_script("return pipeloom.page.timeline.total")
+    page.execute_script(f"pipeloom.timeline.show({total} * 0.4, {total} * 0.6)")
+    width = page.find_element(By.CSS_SELECTOR, ".slider").size["width"]
+
+    def drag(part: str, pixels: int) -> tuple[float, float]:
+        page.execute_script("pipeloom.timeline.show(arguments[0] * 0.4, arguments[0] * 0.6)", total)
+        handle = page.find_element(By.CSS_SELECTOR, part)
+        ActionChains(page, duration=50).drag_and_drop_by_offset(handle, pixels, 0).perform()
+        low, high = visible(page)
+        return low / total, high / total
+
+    by = 50 / width
+    assert drag(".grip", -50) == pytest.approx((0.4 - by, 0.6), abs=0.01)
+    assert drag(".grip.right", 50) == pytest.approx((0.4, 0.6 + by), abs=0.01)
+    assert drag(".filler", 50) == pytest.approx((0.4 + by, 0.6 + by), abs=0.01)
+    assert drag(".grip", 400) == pytest.approx((0.6, 0.6), abs=0.01)
+    assert visible(page)[1] - visible(page)[0] == pytest.approx(60)
+    track = Mouse(page, "timeline")
+    bottom = timeline(page).size["height"] - 10
+    left = page.execute_script("return pipeloom.timeline.pixel(pipeloom.timeline.visible()[0], 0)")
+    track.move(left[0] + width * 0.2, bottom).press().release().perform()
+    assert sum(visible(page)) / 2 / total == pytest.approx(0.2, abs=0.01)
+
+
+def test_two_fingers_zoom(page: webdriver.Chrome) -> None:
+    low, high = visible(page)
+    box = page.execute_script(
+        "const b = document.querySelector('#timeline canvas').getBoundingClientRect();"
+        "return [b.left, b.top]"
+    )
+
+    def touch(kind: str, *places: float) -> None:
+        points = [
+            {"x": box[0] + place, "y": box[1] + 60, "id": finger}
+            for finger, place in enumerate(places)
+        ]
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 400, 500)
+    try:
+        for step in range(1, 6):
+            touch("touchMove", 400 - 10 * step, 500 + 10 * step)
+        half = pytest.approx((high - low) / 2, rel=0.02)
+        near = wait_for(lambda: visible(page)[1] - visible(page)[0] == half and visible(page))
+        touch("touchMove", 350)
+        touch("touchMove", 390)
+        assert wait_for(lambda: visible(page)[0] < near[0])
+    finally:
+        touch("touchEnd")
+    assert page.execute_script("return pipeloom.selection().segment") == -1
+    assert logged(page) == []
 
 
 def test_the_zoom_buttons_halve_and_double(page: webdriver.Chrome) -> None:
@@ -225,12 +352,13 @@ def test_dragging_moves_the_range(page: webdriver.Chrome) -> None:
     mouse.release().perform()
     moved = wait_for(lambda: visible(page)[0] < low and visible(page))
     assert moved[1] - moved[0] == pytest.approx(high - low, rel=0.02)
+    assert page.execute_script("return pipeloom.selection().segment") == -1, "no click"
 
 
 def test_hovering_says_op_tile_cycles_and_cause(page: webdriver.Chrome) -> None:
     number, x, y = find_segment(page, "s[3] === 1 && s[9] > 40 && s[7] - s[6] > 60")
     Mouse(page, "timeline").move(x, y).perform()
-    shown = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".tip"))[0]
+    shown = page.find_element(By.ID, "tip")
     text = wait_for(lambda: shown.text)
     label, tile = page.execute_script(
         f"const s = pipeloom.page.timeline.segments[{number}]; return [s[2], s[12]]"
@@ -238,6 +366,38 @@ def test_hovering_says_op_tile_cycles_and_cause(page: webdriver.Chrome) -> None:
     assert f"{label}, K tile {tile}" in text
     assert "issued" in text
     assert "LDS queue is full" in text
+    inside = page.execute_script(
+        "const b = document.getElementById('tip').getBoundingClientRect();"
+        "return b.left >= 0 && b.top >= 0 && b.right <= innerWidth && b.bottom <= innerHeight"
+    )
+    assert inside
+    Mouse(page, "timeline").move(-20, y).perform()
+    wait_for(lambda: not shown.is_displayed())
+
+
+@pytest.mark.parametrize(
+    ("lane", "words"),
+    [
+        ("SIMD 0 MFMA", "cycles without a gap"),
+        ("barriers", "last wave"),
+        ("LDS in flight", "operations"),
+        ("loads in flight", "KiB"),
+        ("A stage 0 half 0", "K tile"),
+    ],
+)
+def test_every_kind_of_lane_says_what_it_shows(
+    lane: str, words: str, page: webdriver.Chrome
+) -> None:
+    shown = page.find_element(By.ID, "tip")
+    low, _ = visible(page)
+    names = page.execute_script("return pipeloom.timeline.lanes")
+    x, y = page.execute_script(f"return pipeloom.timeline.pixel({low}, 0)")
+    y += 22 * (names.index(lane) - names.index("wave 0")) - 6
+    for step in range(4, 80):
+        Mouse(page, "timeline").move(x + 10 * step, y).perform()
+        if shown.is_displayed():
+            break
+    assert words in shown.text
 
 
 def test_clicking_an_instruction_leads_to_its_entry_and_dependences(
@@ -294,14 +454,29 @@ def test_clicking_a_schedule_row_selects_its_op(page: webdriver.Chrome) -> None:
 
 def test_clicking_an_op_of_the_graph_selects_its_entry(page: webdriver.Chrome) -> None:
     page.execute_script(f"document.getElementById('graph').scrollIntoView({NOW})")
+    op = page.find_element(By.CSS_SELECTOR, "#graph [data-op='3']")
     x, y = page.execute_script(
-        "return pipeloom.graph.chart.convertToPixel({ gridIndex: 0 },"
-        " [pipeloom.page.ops[3][5], 2]);"
+        "const [b, a] = [arguments[0], document.getElementById('graph')]"
+        ".map((node) => node.getBoundingClientRect());"
+        "return [b.left - a.left + b.width / 2, b.top - a.top + b.height / 2]",
+        op,
     )
+    Mouse(page, "graph").move(x, y).perform()
+    tip = page.find_element(By.ID, "tip")
+    assert "earliest start" in wait_for(lambda: tip.text)
     Mouse(page, "graph").move(x, y).press().release().perform()
     selection = page.execute_script("return pipeloom.selection()")
     assert selection["op"] == 3
     assert page.execute_script(f"return pipeloom.page.entries[{selection['entry']}][4]") == 3
+    assert len(page.find_elements(By.CSS_SELECTOR, "#graph .op.chosen")) == 1
+    assert page.find_elements(By.CSS_SELECTOR, "#graph .edge.needs")
+    place = page.execute_script(
+        "const path = document.querySelector('#graph .edge.needs path');"
+        "const p = path.getPointAtLength(path.getTotalLength() / 2);"
+        "return [p.x, p.y]"
+    )
+    Mouse(page, "graph").move(*place).perform()
+    assert "must follow" in wait_for(lambda: tip.text)
 
 
 def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chrome) -> None:
@@ -322,13 +497,8 @@ def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chr
     )
     assert len(places) >= 2
     assert all(low <= ready and free <= high for ready, _, free in places)
-    marks = page.execute_script(
-        "return pipeloom.timeline.chart.getOption().series.find((s) => s.id === 'overlay')"
-        ".data.filter((row) => row[4] === 'pin').map((row) => row[5])"
-    )
-    assert len(marks) == len(places)
     pins = wait_for(lambda: page.execute_script(PINS))
-    assert len(pins) == len(marks)
+    assert len(pins) == len(places)
     for at, (x, y) in enumerate(pins):
         assert all(abs(x - left) >= 16 or abs(y - top) >= 16 for left, top in pins[:at])
     assert "Counterexample" in page.find_element(By.ID, "details").text
@@ -340,16 +510,42 @@ def test_dark_is_dark_and_light_is_light(page: webdriver.Chrome) -> None:
         text = page.execute_script("return getComputedStyle(document.body).backgroundColor")
         return sum(int(part) for part in text.strip("rgb()").split(",")) / 3
 
+    def pixel() -> Any:
+        """The second lane's background: the canvas has its own copy of the colours."""
+        return page.execute_script(
+            "const [x, y] = pipeloom.timeline.pixel(pipeloom.timeline.visible()[0], 0);"
+            "const canvas = document.querySelector('#timeline canvas').cloneNode();"
+            "canvas.getContext('2d').drawImage(document.querySelector('#timeline canvas'), 0, 0);"
+            "return [...canvas.getContext('2d').getImageData(x + 3, y + 12, 1, 1).data].slice(0, 3)"
+        )
+
     assert brightness() > 200
+    assert pixel() == [0xF2, 0xF4, 0xF7]
     media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     try:
         assert brightness() < 60
-        colour = page.execute_script("return pipeloom.timeline.chart.getOption().tooltip[0]")
-        assert colour["backgroundColor"] == "#1a2028"
+        wait_for(lambda: pixel() == [0x21, 0x29, 0x33])
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert logged(page) == []
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "single_buffer"])
+def test_a_telephone_shows_everything(
+    name: str, browser: webdriver.Chrome, pages: dict[str, Path]
+) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        page = opened(browser, pages[name])
+        assert page.execute_script("return document.documentElement.clientWidth") == 390
+        assert page.execute_script("return document.documentElement.scrollWidth") == 390
+        assert page.execute_script(WIDER) == []
+        assert page.execute_script(OUTSIDE) == 0
+        assert logged(page) == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_schedule_that_cannot_be_simulated_still_has_its_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from pipeloom.cli.common import (
     add_json,
@@ -32,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_emitted(parser)
     add_machine(parser)
     add_problem(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.html", required=True, help="the page")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        help="the page; default: the name of the schedule or file with .html, in this folder",
+    )
     parser.add_argument(
         "--timeline-iterations",
         type=at_least(1),
@@ -49,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.show.page import render_page
     from pipeloom.show.page_data import page_data
 
-    check_ending(arguments.output, ".html", "an HTML page")
+    output: str = arguments.output or f"{Path(arguments.source).stem}.html"
+    check_ending(output, ".html", "an HTML page")
     simulation = prepare(arguments, needs_tile=False)
     compiled = simulation.compiled
     verdict = verify(compiled)
@@ -71,12 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
             stream="" if simulation.emission is None else simulation.emission.kernel.name,
         )
     )
-    write_file(arguments.output, page)
+    write_file(output, page)
     size = len(page.encode("utf-8"))
     if arguments.json:
         print_json(
             {
-                "output": arguments.output,
+                "output": output,
                 "bytes": size,
                 "verdict": verdict.status.name,
                 "simulated": trace is not None,
@@ -90,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not trace.iterations:
             no_loop = no_loop_text(simulation.kernel.tiles(0))
             figures = f"{trace.total_cycles} cycles in all: {no_loop}"
-    print(f"wrote {arguments.output} ({size / 1e6:.1f} MB)")
+    print(f"wrote {output} ({size / 1e6:.1f} MB)")
     status = "" if simulation.emission else f": {verdict.status.name}"
     print(f"{simulation.header}{status}, {figures}")
     return 0

@@ -14,10 +14,11 @@ from pipeloom.cli.common import load_compiled
 from pipeloom.cli.emit import Emission, emission
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import given_tile, machine_of, require_tile, tile_header
+from pipeloom.drive.programs import as_program, simulate
 from pipeloom.errors import ConfigError, InternalError, SpecError
-from pipeloom.judge.simulate import Trace, simulate
+from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.judge.simulate.schedule import schedule_programs, trips_for
+from pipeloom.judge.simulate.lower import trips_for, wave_programs
 from pipeloom.machine.chips import MACHINES
 from pipeloom.machine.target import Target
 from pipeloom.reference.compiled import CompiledSchedule
@@ -105,7 +106,7 @@ class Simulation:
         if k_tiles is None:
             least = max(K_TILES, kernel.tiles(kernel.min_trips))
             k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
-        trips_for(kernel, k_tiles)
+        trips_for(as_program(self.compiled, kernel, self.machine), k_tiles)
         try:
             return self._trace(kernel, k_tiles)
         except ConfigError as error:
@@ -125,7 +126,7 @@ class Simulation:
             self.emission.kernel,
             self.machine,
             k_tiles,
-            labels=entry_labels(schedule_programs(self.compiled, self.machine, kernel)),
+            labels=entry_labels(wave_programs(as_program(self.compiled, kernel, self.machine))),
             jitter=self.jitter,
             seed=self.seed,
         )

@@ -120,7 +120,6 @@ class Target:
 
     arch: str
     chip: str
-    counters: tuple[Counter, ...]
     barriers: tuple[BarrierKind, ...]
     # The chip.
     cus: Fact[int]
@@ -141,6 +140,7 @@ class Target:
     wait_cycles: Fact[int]
     nop_cycles_per_count: Fact[int]
     branch_cycles: Fact[int]
+    counters: tuple[Counter, ...]
     barrier_shared_cycles: Fact[int]
     barrier_alone_cycles: Fact[int]
     # The matrix unit.
@@ -175,6 +175,8 @@ class Target:
             value = getattr(self, item.name)
             if isinstance(value, Fact):
                 yield item.name, value
+            elif item.name == "counters":
+                yield from ((f"{counter.name}_limit", counter.limit) for counter in self.counters)
 
     def with_value(self, name: str, value: float, source: str) -> Target:
         """A copy with one number changed, for what-if studies; ``source`` says who changed it."""
@@ -191,10 +193,17 @@ class Target:
                 hint="use zero or more",
                 field=name,
             )
-        old: Fact[int] | Fact[float] = getattr(self, name)
+        old = dict(self.facts())[name]
         kept = int(value) if isinstance(old.value, int) else float(value)
-        changed: dict[str, Any] = {name: Fact(kept, old.unit, FactKind.ASSUMED, source)}
-        return replace(self, **changed)
+        fact: Fact[Any] = Fact(kept, old.unit, FactKind.ASSUMED, source)
+        limits = {f"{counter.name}_limit" for counter in self.counters}
+        if name not in limits:
+            changed: dict[str, Any] = {name: fact}
+            return replace(self, **changed)
+        counters = (
+            replace(c, limit=fact) if name == f"{c.name}_limit" else c for c in self.counters
+        )
+        return replace(self, counters=tuple(counters))
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""

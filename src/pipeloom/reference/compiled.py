@@ -18,6 +18,7 @@ from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.errors import StructureError
+from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
@@ -123,6 +124,25 @@ class CompiledSchedule:
                     hint=f"indices run from 0 to {count - 1}",
                     field=f"{field}[{number}]",
                 )
+
+    def __repr__(self) -> str:
+        entries = " + ".join(str(len(self.phase(phase))) for phase in Phase)
+        return f"<CompiledSchedule {self.schedule}: {len(self.body)} ops, {entries} entries>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where it came from, and what each phase holds."""
+        claim = self.certificate
+        tile = self.geometry
+        shape = "no tile shape" if tile is None else f"tile {tile.BM}x{tile.BN}x{tile.BK}"
+        best = ", proved least" if claim.proved else ""
+        text = f"{shape}, {claim.strategy} order, {claim.measure} {claim.makespan}{best}"
+        rows = []
+        for phase in Phase:
+            held = self.counts(phase)
+            waits = held.wait_vm + held.wait_lgkm
+            rows.append((phase.name.lower(), held.entries, waits, held.barriers, held.fences))
+        columns = ("phase", "entries", "waits", "barriers", "fences")
+        return fragment(self.schedule, text, columns, rows)
 
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
         """The entries of one phase."""

@@ -58,10 +58,11 @@ from pipeloom.program import (
 )
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
+from pipeloom.reference.instruction_counts import InstructionCounts
 from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Register, Step, kernel_for
 from pipeloom.reference.kernels import Region as LdsRegion
 from pipeloom.reference.kernels.shape import check_loop
-from pipeloom.reference.ops import OpTag, Phase
+from pipeloom.reference.ops import OpRole, OpTag, Phase
 
 TRIPS = "T"
 SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
@@ -119,6 +120,10 @@ class _Lift:
     kernel: Kernel
     target: Target
     ordinals: Tally[object] = field(default_factory=Tally)
+
+    @cached_property
+    def counts(self) -> InstructionCounts:
+        return InstructionCounts(self.compiled, self.target, self.kernel)
 
     # --- what the walks show ----------------------------------------------------------------------
 
@@ -393,7 +398,7 @@ class _Lift:
             raise self._no_lift(step, f"multiplies {len(registers)} operand(s)")
         return Work(
             node="C.next",
-            label=describe_op(step.op),
+            label=_label(step, first),
             iteration=ordinal - base,
             reads=tuple(Access(str(r)) for r in registers),
             accumulates=(Access(_SUMS, self._place(first.accumulator)),),
@@ -404,6 +409,7 @@ class _Lift:
                     if e.accumulator is not None
                 ]
             ),
+            issues=self.counts.issues(step.op, first),
             latency=self._latency(step),
         )
 
@@ -426,7 +432,7 @@ class _Lift:
         counter = None if first.counter is None else COUNTERS[first.counter.name]
         return Work(
             node=source,
-            label=describe_op(step.op),
+            label=_label(step, first),
             iteration=iteration - base,
             reads=(reads,),
             writes=(target,),
@@ -434,6 +440,7 @@ class _Lift:
             is_copy=True,
             counter=counter,
             entries=first.entries,
+            issues=self.counts.issues(step.op, first),
             latency=self._latency(step),
         )
 
@@ -520,6 +527,23 @@ class _Lift:
 
 
 _SUMS = "C registers"
+_VERBS = {
+    OpRole.GLOBAL_LOAD: "load",
+    OpRole.SHARED_STORE: "store",
+    OpRole.FRAGMENT_LOAD: "frag",
+}
+
+
+def _label(step: Step, effect: Effect) -> str:
+    """``load A[1,0]``, ``frag B[0,1]``, ``mma (0,1)``; a load to registers names them."""
+    op = step.op
+    if effect.accumulator is not None:
+        return f"mma ({op.stage},{op.subtile})"
+    if op.role is OpRole.GLOBAL_LOAD and not effect.lds_writes:
+        return f"load {effect.register_writes[0]}" if effect.register_writes else "load"
+    regions = [*effect.lds_writes, *(read.region for read in effect.lds_reads)]
+    operand = regions[0].operand if regions else ""
+    return f"{_VERBS.get(op.role, 'op')} {operand}[{op.stage},{op.subtile}]"
 
 
 def _lds(operand: str) -> str:

@@ -1,4 +1,4 @@
-"""The report page: data, charting library, styles and scripts filled into one HTML file.
+"""The report page: data, styles and scripts filled into one HTML file.
 
 The file needs nothing from outside and may not fetch anything: its content security policy forbids
 every request. Names from specs reach the page only as JSON text, which scripts put into text nodes.
@@ -17,6 +17,7 @@ SCRIPTS = (
     "types.js",
     "dom.js",
     "theme.js",
+    "range.js",
     "timeline_draw.js",
     "timeline.js",
     "graph.js",
@@ -32,13 +33,11 @@ def render_page(data: Mapping[str, Any]) -> str:
     parts = {
         "TITLE": _html(f"{data['meta']['schedule']} - pipeloom report"),
         "STYLE": asset("page.css"),
-        "LIBRARY": asset("echarts.min.js"),
         "DATA": embedded_json(data),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
     }
-    for name in ("LIBRARY", "SCRIPT"):
-        if "</script" in parts[name].lower():
-            raise InternalError(f"{name} would close its script element")
+    if "</script" in parts["SCRIPT"].lower():
+        raise InternalError("a script would close its own element")
     page = []
     for piece in asset("page.html").split("%%"):
         page.append(parts.get(piece, piece))
@@ -54,7 +53,7 @@ def embedded_json(data: Mapping[str, Any]) -> str:
 
 
 def asset(name: str) -> str:
-    """A file of ``report/assets``."""
+    """A file of ``show/assets``."""
     return (files("pipeloom.show") / "assets" / name).read_text(encoding="utf-8")
 
 

@@ -16,13 +16,14 @@ from typing import Any
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.estimate import Estimate
-from pipeloom.judge.simulate.schedule import simulate
+from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.simulate.trace import Phase as TracePhase
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpDesc, OpTag, Phase
 from pipeloom.show.headers import limit_text, no_loop_text, sync_text, tile_text
 from pipeloom.show.labels import Labels
@@ -84,7 +85,8 @@ def page_data(
         model = kernel_for(compiled) if kernel is None else kernel
         if shown is None and trace.iterations > timeline_iterations:
             k_tiles = model.tiles(timeline_iterations)
-            shown = simulate(compiled, trace.machine, model, k_tiles, jitter=jitter, seed=seed)
+            program = lift(compiled, model, trace.machine)
+            shown = simulate(program, iterations=k_tiles, jitter=jitter, seed=seed)
         timeline = timeline_data(compiled, model, shown or trace, first_entry)
     return {
         "meta": {**_meta(compiled, verdict, trace, elements), "stream": stream},

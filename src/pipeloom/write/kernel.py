@@ -74,6 +74,10 @@ class EmittedKernel:
     launch: Launch | None = None
     """Of a program's kernel, which knows its own dimensions."""
 
+    def __repr__(self) -> str:
+        size = f"{len(self.line_map)} instructions"
+        return f"<EmittedKernel {self.name} for {self.target}: {self.status.name}, {size}>"
+
     @property
     def block(self) -> tuple[int, int, int]:
         """Work-items of a workgroup."""

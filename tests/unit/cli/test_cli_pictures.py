@@ -120,8 +120,25 @@ def test_report_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "TIMING" in done.out
     page = target.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
-    assert target.stat().st_size < 6_000_000
+    assert target.stat().st_size < 500_000
     assert os.listdir(tmp_path) == ["report.html"]
+
+
+@pytest.mark.parametrize("source", ["four_wave", "specs/mine.toml"])
+def test_report_without_a_file_takes_the_name_of_the_schedule(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "mine.toml").write_text('schedule = "four_wave"\n', encoding="utf-8")
+    done = Output(capsys, "report", source, *SHORT)
+    name = f"{Path(source).stem}.html"
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"wrote {name} (")
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "specs"])
+    assert os.listdir(tmp_path / "specs") == ["mine.toml"]
+    done = Output(capsys, "report", source, *SHORT, "--json")
+    assert json.loads(done.out)["output"] == name
 
 
 def test_report_json_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +210,7 @@ def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) 
         (["compare", "ping_pong", "four_wave", "--arch", "gfx90a"], "unknown architecture"),
         (["report", "nonsense", "-o", "x.html"], "neither a shipped schedule nor a spec file"),
         (["report", "ping_pong", "-o", "nowhere/x.html"], "cannot write nowhere/x.html"),
-        (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot sum 7 K tiles"),
+        (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot run 7 iterations"),
         (["trace", "single_buffer", "--tile", "none", "-o", "x.json"], "has no tile shape"),
         (["trace", "ping_pong", "-o", "nowhere/x.json"], "cannot write nowhere/x.json"),
         (["simulate", "ping_pong", "--m", "4096"], "needs all of --m, --n and --k"),
@@ -221,10 +238,9 @@ def test_errors_are_one_message_and_leave_no_file(
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("command", ["report", "trace"])
-def test_the_output_is_required(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_of_a_trace_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main([command, "ping_pong"])
+        main(["trace", "ping_pong"])
     assert caught.value.code == 2
     assert "-o/--output" in capsys.readouterr().err
 

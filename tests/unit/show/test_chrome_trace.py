@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeloom import build_schedule
-from pipeloom.judge.simulate import Trace, simulate
+from pipeloom.drive.programs import simulate
+from pipeloom.judge.simulate import Trace
 from pipeloom.show.chrome_trace import GLOBAL, LDS, SYNC, chrome_trace
 from pipeloom.show.segments import retired_by
 

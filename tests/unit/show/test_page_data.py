@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import replace
@@ -12,7 +11,10 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, Phase, build_schedule, verify
-from pipeloom.judge.simulate import Trace, simulate
+from pipeloom.drive.programs import simulate
+from pipeloom.errors import InternalError
+from pipeloom.judge.simulate import Trace
+from pipeloom.show import page as page_module
 from pipeloom.show.page import SCRIPTS, asset, embedded_json, render_page
 from pipeloom.show.page_data import body_ops_of_entries, page_data
 
@@ -171,9 +173,9 @@ def test_the_same_schedule_gives_the_same_page(
 
 def test_the_page_is_whole_and_small(data: dict[str, Any]) -> None:
     page = render_page(data)
-    assert len(page.encode()) < 6_000_000
-    assert "%%" not in page.replace(asset("echarts.min.js"), "")
-    assert page.count("</script>") == 3
+    assert len(page.encode()) < 500_000
+    assert "%%" not in page
+    assert page.count("</script>") == 2
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", outside)
     match = re.search(r'id="data">(.*?)</script>', page, flags=re.DOTALL)
@@ -193,17 +195,24 @@ def test_names_cannot_become_markup(name: str, compiled: CompiledSchedule) -> No
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text)["notes"] == [name]
     page = render_page(data)
-    assert page.count("</script>") == 3
-    assert "<img" not in page.replace(asset("echarts.min.js"), "")
+    assert page.count("</script>") == 2
+    assert "<img" not in page
 
 
-def test_the_bundled_library_is_the_one_named() -> None:
-    notice = asset("NOTICE.md")
-    library = (ASSETS / "echarts.min.js").read_bytes()
-    assert hashlib.sha256(library).hexdigest() in notice
-    version = re.search(rb'version="(\d+\.\d+\.\d+)"', library)
-    assert "Apache License 2.0" in notice
-    assert version is None or version[1].decode() in notice
+def test_every_asset_is_ours_and_used() -> None:
+    names = {entry.name for entry in ASSETS.iterdir()}
+    assert names == {"page.html", "page.css", *SCRIPTS}
+    assert all(len(line) < 400 for name in names for line in asset(name).splitlines())
+
+
+def test_a_script_that_would_close_its_element_is_refused(
+    monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(
+        page_module, "asset", lambda name: "'</SCRIPT>'" if name == "main.js" else ""
+    )
+    with pytest.raises(InternalError, match="close its own element"):
+        render_page(data)
 
 
 def test_scripts_take_no_markup_from_data() -> None:

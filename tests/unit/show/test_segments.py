@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from pipeloom import CompiledSchedule, build_schedule
-from pipeloom.judge.simulate import Trace, simulate, simulate_programs
+from pipeloom.drive.programs import simulate
+from pipeloom.judge.simulate import Trace, simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.judge.simulate.trace import Cause
 from pipeloom.judge.simulate.trace import Phase as TracePhase

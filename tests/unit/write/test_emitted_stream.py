@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from pipeloom import ConfigError, build_schedule
+from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.trial import Launchable, run_gemm
 from pipeloom.judge.emulate import decode_kernel
-from pipeloom.judge.simulate import Instruction, Kind, simulate
-from pipeloom.judge.simulate.schedule import schedule_programs
+from pipeloom.judge.simulate import Instruction, Kind
+from pipeloom.judge.simulate.lower import wave_programs
 from pipeloom.lift import emitted_programs, simulate_emitted, walk_wave
 from pipeloom.lift.lowering import lower_line
 from pipeloom.lift.walk import Executed
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, EmittedKernel, emit_kernel
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr
@@ -59,7 +60,7 @@ def test_the_loop_issues_what_the_schedule_lowers_to(
 ) -> None:
     compiled = proved(name, dtype, shape)
     programs, trips = emitted_programs(emit_kernel(compiled, dtype=dtype), GFX950, 32)
-    lowered = schedule_programs(compiled, GFX950, kernel_for(compiled))
+    lowered = wave_programs(as_program(compiled, kernel_for(compiled), GFX950))
     assert trips == 15
     for real, model in zip(programs, lowered, strict=True):
         assert (real.simd, real.group) == (model.simd, model.group)
@@ -90,7 +91,7 @@ def test_the_single_buffer_agrees_to_the_cycle(target: str, mma_k: int) -> None:
     machine = target_for(target)
     emitted = emit_kernel(compiled, target=target)
     programs, trips = emitted_programs(emitted, machine, 32)
-    lowered = schedule_programs(compiled, machine, kernel_for(compiled))
+    lowered = wave_programs(as_program(compiled, kernel_for(compiled), machine))
     assert trips == 30
     assert [_counts(p.loop) for p in programs] == [_counts(p.loop) for p in lowered]
     real = simulate_emitted(emitted).steady_cycles_per_iteration

@@ -1,62 +1,55 @@
-"""Schedules that synchronise everything: slow, and right whenever their order can be right at all.
+"""Programs that synchronise everything: slow, and right whenever their order can be right at all.
 
-``fully_synchronized`` keeps the data ops of a schedule in order and throws its waits and barriers
-away. Before every data op it drains both counters and passes two barriers, so that each op has
-retired in every wave before the next one issues in any (two, because a staggered group is one
-barrier behind):
+``fully_synchronized`` keeps the data steps in order and throws waits and barriers away. Before
+every data step it drains all counters and passes barriers, so that each step has retired in every
+wave before the next one issues in any. Groups that run different steps are kept apart only
+within their own order; ``Barrier``s with a label (a stagger) stay.
 
-    load A        ->  wait_vm(0), wait_lgkm(0), barrier, barrier, load A
-    fragment A        wait_vm(0), wait_lgkm(0), barrier, barrier, fragment A
-
-It is a yardstick: what is wrong even so is wrong in its order, and no synchronisation can save
-it. ``thinned`` drops waits and barriers as long as a check passes; with ``classify`` as the check
-it gives schedules in which each wait and barrier matters.
+``thinned`` drops waits and barriers as long as a check passes; with ``classify`` as the check it
+gives programs in which each wait and barrier matters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.ops import OpDesc, OpTag, Phase
-
-SYNC_TAGS = frozenset({int(OpTag.BARRIER), int(OpTag.WAIT_VM), int(OpTag.WAIT_LGKM)})
-_BEFORE_EACH = (OpDesc.wait_vm(0), OpDesc.wait_lgkm(0), OpDesc.barrier(), OpDesc.barrier())
+from pipeloom.judge.execute.mutate import edited
+from pipeloom.program import Barrier, Program, Step, Wait, Work
 
 
-def fully_synchronized(compiled: CompiledSchedule) -> CompiledSchedule:
-    """The same data ops in the same order, each alone between barriers."""
-    strict = compiled
-    staggered = compiled.warp_stagger_index <= len(compiled.prologue)
-    stagger = compiled.warp_stagger_index
-    for phase in Phase:
-        entries: list[ScheduleEntry] = []
-        for slot, entry in enumerate(compiled.phase(phase)):
-            if phase is Phase.PROLOGUE and slot == compiled.warp_stagger_index:
-                stagger = len(entries)
-            if entry.op.tag not in SYNC_TAGS:
-                if not entry.op.is_framework:
-                    entries += [ScheduleEntry(op, 0, phase) for op in _BEFORE_EACH]
-                entries.append(entry)
-        if phase is Phase.PROLOGUE:
-            if compiled.warp_stagger_index == len(compiled.prologue):
-                stagger = len(entries)
-            stagger = stagger if staggered else len(entries) + 1
-        strict = strict.with_entries(phase, entries, stagger)
-    return strict
+def fully_synchronized(program: Program, barriers: int = 2) -> Program:
+    """The same data steps in the same order, each alone between barriers.
 
-
-def thinned(
-    compiled: CompiledSchedule, is_right: Callable[[CompiledSchedule], bool]
-) -> CompiledSchedule:
-    """``compiled`` without the waits and barriers that ``is_right`` can do without.
-
-    Goes over the entries once, last to first, and drops each for which the rest is still right.
+    Two by default, because a staggered group is one barrier behind.
     """
-    for phase in reversed(Phase):
-        for slot in reversed(range(len(compiled.phase(phase)))):
-            if compiled.phase(phase)[slot].op.tag in SYNC_TAGS:
-                candidate = compiled.without_entry(phase, slot)
+    drain: list[Step] = [Wait(counter.name, 0) for counter in program.target.counters]
+    drain += [Barrier()] * barriers
+    groups = []
+    for group in program.groups:
+        sections = []
+        for section in group.sections:
+            steps: list[Step] = []
+            for step in section.steps:
+                if isinstance(step, Work):
+                    steps += drain
+                if not isinstance(step, Wait) and not (isinstance(step, Barrier) and not step.label):
+                    steps.append(step)
+            sections.append(replace(section, steps=tuple(steps)))
+        groups.append(replace(group, sections=tuple(sections)))
+    return program.with_groups(tuple(groups), program.provenance)
+
+
+def thinned(program: Program, is_right: Callable[[Program], bool]) -> Program:
+    """``program`` without the waits and barriers that ``is_right`` can do without.
+
+    Goes over the steps once, last to first, and drops each for which the rest is still right.
+    """
+    for number in reversed(range(len(program.groups[0].sections))):
+        for slot in reversed(range(len(program.groups[0].sections[number].steps))):
+            step = program.groups[0].sections[number].steps[slot]
+            if isinstance(step, Wait) or (isinstance(step, Barrier) and not step.label):
+                candidate = edited(program, 0, number, slot, lambda steps, at: steps.pop(at))
                 if is_right(candidate):
-                    compiled = candidate
-    return compiled
+                    program = candidate
+    return program

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from pipeloom.judge.simulate import costs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.machine.target import Target
+from pipeloom.notebook import fragment
 
 K = TypeVar("K")
 
@@ -131,6 +132,26 @@ class Trace:
     events: tuple[Event, ...]
     marks: tuple[tuple[int, ...], ...]
     total_cycles: int
+
+    def __repr__(self) -> str:
+        run = f"{len(self.programs)} waves, {self.iterations} iterations"
+        return f"<Trace on {self.machine.arch}: {run}, {self.total_cycles} cycles>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the figures, and where the waves stood longest."""
+        busy = max(self.steady_matrix_efficiency())
+        text = (
+            f"{len(self.programs)} waves, {self.iterations} iterations, {self.total_cycles} "
+            f"cycles; {self.steady_cycles_per_iteration:.0f} per iteration, matrix unit "
+            f"{busy:.1%} busy, limited by {self.limiting_unit()}"
+        )
+        rows = [
+            (r.phase.value, r.label, r.mean, max(r.cycles), r.cause.text)
+            for r in self.stall_table()
+            if r.mean >= 1
+        ]
+        columns = ("phase", "instruction", "mean stall", "worst", "cause")
+        return fragment(f"{self.machine.chip} ({self.machine.arch})", text, columns, rows)
 
     def instruction(self, event: Event) -> Instruction:
         """The instruction an event issued."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from pipeloom.notebook import fragment
 from pipeloom.plain import to_plain
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels.interface import Step
@@ -234,6 +235,19 @@ class Verdict:
     findings: tuple[Finding, ...]
     dead_work: tuple[DeadWork, ...]
     coverage: Coverage
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self.status.name} on {self.schedule}: {len(self.findings)} findings>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the status, how far it reaches, and the findings."""
+        rows = [
+            (f.status.name, f.kind.value, f.where, f.why, "" if f.margin is None else f.margin)
+            for f in self.findings
+        ]
+        columns = ("status", "finding", "where", "why", "cycles apart")
+        text = f"{self.schedule}; {self.coverage.describe()}"
+        return fragment(self.status.name, text, columns, rows)
 
     @property
     def proved(self) -> bool:

@@ -76,6 +76,11 @@ class ModuloResult:
     certificate: Certificate
     objectives: tuple[ObjectiveValue, ...] = ()
 
+    def __repr__(self) -> str:
+        claim = "proved" if self.proved else f"at least {self.lower_bound}"
+        size = f"{len(self.ops)} ops, {self.stages} stages"
+        return f"<ModuloResult {self.problem}: II {self.ii} ({claim}), {size}>"
+
     def stage(self, op: int) -> int:
         """The pipeline stage of op ``op``, counted from 0."""
         return self.starts[op] // self.ii

@@ -37,3 +37,29 @@ function table(columns, rows) {
   const head = columns.map((c) => el("th", c.startsWith(">") ? "num" : "", c.replace(">", "")));
   return el("table", "", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows));
 }
+
+/** @param {string} title @param {Array<[string, string]>} facts */
+function tipText(title, facts) {
+  const rows = facts.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]);
+  return el("div", "", el("b", "", title), el("dl", "", ...rows));
+}
+
+/**
+ * The page's one tooltip: beside the mouse and inside the window, or gone.
+ * @param {MouseEvent} [event]
+ * @param {Node} [content]
+ */
+function showTip(event, content) {
+  const tip = byId("tip");
+  tip.hidden = !event || !content;
+  if (!event || !content) return;
+  tip.replaceChildren(content);
+  const { width, height } = tip.getBoundingClientRect();
+  const view = document.documentElement;
+  const beside =
+    event.clientX + 16 + width < view.clientWidth ? event.clientX + 16 : event.clientX - 16 - width;
+  const below =
+    event.clientY + 16 + height < view.clientHeight ? event.clientY + 16 : event.clientY - 16 - height;
+  tip.style.left = `${Math.max(Math.min(beside, view.clientWidth - width - 4), 4)}px`;
+  tip.style.top = `${Math.max(below, 4)}px`;
+}

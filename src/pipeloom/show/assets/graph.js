@@ -10,153 +10,145 @@ const GRAPH_ROWS = [
   ["other", ["sync", "barrier", "fence", "none"]],
 ];
 
+const NODE_HEIGHT = 30;
+const ROW_HEIGHT = 84;
+
+/**
+ * @param {string} tag
+ * @param {Record<string, string|number>} attributes
+ * @param {...(Node|string)} children
+ */
+function svg(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+  node.append(...children);
+  return node;
+}
+
 /**
  * @param {HTMLElement} host
  * @param {(choice: Choice) => void} onSelect
  */
 function makeGraph(host, onSelect) {
   const rows = GRAPH_ROWS.filter(([, roles]) => page.ops.some((op) => roles.includes(op[O.role])));
-  const chart = echarts.init(host);
+  const height = rows.length * ROW_HEIGHT + 14;
   let chosen = -1;
-  let c = palette();
 
-  /** Row of an op, by its role. */
-  const rowOf = (op) => rows.findIndex(([, roles]) => roles.includes(op[O.role]));
-  const colourOf = (op) => cssColour(ROLE_VARIABLES[op[O.role]] || "--scalar");
+  /** @param {number} row  its middle */
+  const middle = (row) => 7 + (row + 0.5) * ROW_HEIGHT;
 
-  function nodes() {
-    const near = new Set([chosen]);
-    for (const e of page.edges) {
-      if (e[D.consumer] === chosen) near.add(e[D.producer]);
-      if (e[D.producer] === chosen) near.add(e[D.consumer]);
-    }
-    const width = Math.min(76, Math.max(36, (host.clientWidth - 130) / (page.ops.length + 1) - 3));
-    return page.ops.map((op, i) => ({
-      value: [op[O.place], rowOf(op)],
-      name: String(i),
-      symbol: "roundRect",
-      symbolSize: [width, 30],
-      itemStyle: {
-        color: fade(colourOf(op), chosen < 0 || near.has(i) ? 0.92 : 0.25),
-        borderColor: i === chosen ? c.ink : page.critical.includes(i) ? c.kinds[3] : "transparent",
-        borderWidth: i === chosen || page.critical.includes(i) ? 2 : 0,
-      },
-      label: {
-        show: true,
-        formatter: op[O.label].replace(/^(load|frag|mma|store|valu) /, "").replace(" k", "\nk"),
-        color: chosen < 0 || near.has(i) ? c["on-fill"] : c.ink,
-        fontSize: 10.5,
-        lineHeight: 12,
-      },
+  /** Where each op is, and how wide all are. @param {number} width */
+  function layout(width) {
+    const step = (width - 130) / (page.ops.length + 1);
+    const places = page.ops.map((op) => ({
+      x: 100 + (op[O.place] + 1) * step,
+      y: middle(rows.findIndex(([, roles]) => roles.includes(op[O.role]))),
     }));
+    return { places, half: clamp(step - 3, 36, 76) / 2 };
   }
 
-  function links() {
-    return page.edges.map((e) => {
-      const needs = e[D.consumer] === chosen;
-      const feeds = e[D.producer] === chosen;
-      const carried = e[D.distance] > 0;
-      const opacity = chosen < 0 ? (carried ? 0.22 : 0.75) : needs || feeds ? 1 : 0.05;
-      const span = page.ops[e[D.consumer]][O.place] - page.ops[e[D.producer]][O.place];
-      const flat = rowOf(page.ops[e[D.consumer]]) === rowOf(page.ops[e[D.producer]]);
-      return {
-        source: String(e[D.producer]),
-        target: String(e[D.consumer]),
-        lineStyle: {
-          color: needs ? c.needs : feeds ? c.feeds : c.quiet,
-          width: needs || feeds ? 2 : 1,
-          opacity,
-          type: e[D.kind] === 0 ? "solid" : "dashed",
-          curveness: flat ? (span > 0 ? 0.2 : -0.2) : carried ? 0.12 : 0.04,
-        },
-      };
-    });
-  }
-
-  function describe(params) {
-    if (params.dataType === "edge") {
-      const e = page.edges[params.dataIndex];
-      const when = e[D.distance]
-        ? `, from ${e[D.distance]} iteration${e[D.distance] > 1 ? "s" : ""} before`
-        : "";
-      return el(
-        "div",
-        "tip",
-        `${page.ops[e[D.consumer]][O.label]} must follow ${page.ops[e[D.producer]][O.label]} (${DEP_KINDS[e[D.kind]]}${when})`,
+  /** @param {Row} op @param {number} i @param {{x: number, y: number}} at @param {number} half */
+  function node(op, i, at, half) {
+    const near =
+      chosen < 0 ||
+      i === chosen ||
+      page.edges.some(
+        (e) =>
+          (e[D.consumer] === chosen && e[D.producer] === i) ||
+          (e[D.producer] === chosen && e[D.consumer] === i),
       );
-    }
-    const op = page.ops[params.dataIndex];
-    return el(
-      "div",
-      "tip",
-      el("b", "", op[O.label]),
-      el(
-        "dl",
-        "",
-        el("dt", "", "latency"),
-        el("dd", "", op[O.latency]),
-        el("dt", "", "earliest start"),
-        el("dd", "", op[O.asap]),
-        el("dt", "", "slack"),
-        el("dd", "", op[O.slack]),
+    const lines = op[O.label]
+      .replace(/^(load|frag|mma|store|valu) /, "")
+      .replace(" k", "\nk")
+      .split("\n");
+    const outlined = i === chosen ? " chosen" : page.critical.includes(i) ? " critical" : "";
+    const shape = svg(
+      "g",
+      { class: `op${near ? "" : " far"}${outlined}`, transform: `translate(${at.x} ${at.y})`, "data-op": i },
+      svg("rect", { x: -half, y: -NODE_HEIGHT / 2, width: 2 * half, height: NODE_HEIGHT, rx: 6 }),
+      ...lines.map((/** @type {string} */ text, /** @type {number} */ n) =>
+        svg("text", { y: 12 * (n - (lines.length - 1) / 2) + 4 }, text),
+      ),
+    );
+    shape.style.color = roleColour(op[O.role]);
+    shape.addEventListener("click", () => {
+      const entry = page.entries.findIndex((e) => e[E.op] === i && e[E.phase] === 1);
+      onSelect({ entry, op: i, segment: -1 });
+    });
+    return hovered(shape, () =>
+      tipText(op[O.label], [
+        ["latency", op[O.latency]],
+        ["earliest start", op[O.asap]],
+        ["slack", op[O.slack]],
+      ]),
+    );
+  }
+
+  /** @param {Row} e @param {Array<{x: number, y: number}>} places @param {number} half */
+  function edge(e, places, half) {
+    const [needs, feeds] = [e[D.consumer] === chosen, e[D.producer] === chosen];
+    const carried = e[D.distance] > 0;
+    const [p, q] = [places[e[D.producer]], places[e[D.consumer]]];
+    const flat = p.y === q.y;
+    const bend = flat ? (q.x > p.x ? 0.2 : -0.14) : carried ? 0.12 : 0.04;
+    const bow = { x: (p.x + q.x) / 2 + (q.y - p.y) * bend, y: (p.y + q.y) / 2 - (q.x - p.x) * bend };
+    /** Where the line from an op's centre to the bow leaves its box. @param {{x: number, y: number}} at */
+    const border = (at) => {
+      const [dx, dy] = [bow.x - at.x, bow.y - at.y];
+      const out = Math.max(Math.abs(dx) / (half + 1), Math.abs(dy) / (NODE_HEIGHT / 2 + 1), 1);
+      return { x: at.x + dx / out, y: at.y + dy / out };
+    };
+    const [a, b] = [border(p), border(q)];
+    const angle = (Math.atan2(b.y - bow.y, b.x - bow.x) * 180) / Math.PI;
+    const d = `M${a.x} ${a.y} Q${bow.x} ${bow.y} ${b.x} ${b.y}`;
+    const group = svg(
+      "g",
+      {
+        class: `edge${needs ? " needs" : feeds ? " feeds" : ""}${e[D.kind] === 0 ? "" : " anti"}`,
+        opacity: chosen < 0 ? (carried ? 0.22 : 0.75) : needs || feeds ? 1 : 0.05,
+      },
+      svg("path", { class: "wide", d }),
+      svg("path", { d }),
+      svg("path", {
+        class: "arrow",
+        d: "M0 0 L-7 -3 V3 Z",
+        transform: `translate(${b.x} ${b.y}) rotate(${angle})`,
+      }),
+    );
+    const name = (/** @type {number} */ op) => page.ops[op][O.label];
+    const when = carried ? `, from ${e[D.distance]} iteration${e[D.distance] > 1 ? "s" : ""} before` : "";
+    const text = `${name(e[D.consumer])} must follow ${name(e[D.producer])} (${DEP_KINDS[e[D.kind]]}${when})`;
+    return hovered(group, () => el("div", "", text));
+  }
+
+  /** @template {Element} T @param {T} shape @param {() => Node} text @returns {T} */
+  function hovered(shape, text) {
+    shape.addEventListener("pointermove", (event) => showTip(/** @type {PointerEvent} */ (event), text()));
+    shape.addEventListener("pointerleave", () => showTip());
+    return shape;
+  }
+
+  function draw() {
+    // On a narrow screen the graph keeps its size and scrolls.
+    const width = Math.max(host.clientWidth, 130 + 39 * page.ops.length);
+    const { places, half } = layout(width);
+    host.replaceChildren(
+      svg(
+        "svg",
+        { width, height },
+        ...rows.map(([name], row) => svg("text", { class: "row", x: 92, y: middle(row) + 4 }, name)),
+        ...page.edges.map((e) => edge(e, places, half)),
+        ...page.ops.map((op, i) => node(op, i, places[i], half)),
       ),
     );
   }
 
-  function draw() {
-    host.style.height = `${rows.length * 84 + 30}px`;
-    chart.setOption({
-      animation: false,
-      textStyle: { fontFamily: FONT_FAMILY },
-      grid: { left: 100, right: 30, top: 8, bottom: 8 },
-      tooltip: { trigger: "item", formatter: describe, ...tooltipStyle(c) },
-      xAxis: { type: "value", min: -1, max: page.ops.length, show: false },
-      yAxis: {
-        type: "category",
-        inverse: true,
-        data: rows.map(([name]) => name),
-        axisLine: { show: false },
-        axisTick: { show: false },
-        axisLabel: { color: c.quiet, fontSize: 12 },
-        splitLine: { show: false },
-      },
-      series: [
-        {
-          id: "graph",
-          type: "graph",
-          layout: "none",
-          coordinateSystem: "cartesian2d",
-          data: nodes(),
-          links: links(),
-          edgeSymbol: ["none", "arrow"],
-          edgeSymbolSize: 7,
-          roam: false,
-          emphasis: { disabled: true },
-        },
-      ],
-    });
-  }
-
   draw();
-  chart.on("click", (params) => {
-    if (params.dataType !== "node") return;
-    const op = /** @type {number} */ (params.dataIndex);
-    const entry = page.entries.findIndex((e) => e[E.op] === op && e[E.phase] === 1);
-    onSelect({ entry, op, segment: -1 });
-  });
-  new ResizeObserver(() => {
-    chart.resize();
-    draw();
-  }).observe(host);
+  new ResizeObserver(draw).observe(host);
   return {
-    chart,
     /** @param {Choice} now */
     select(now) {
       chosen = now.op;
-      draw();
-    },
-    recolour() {
-      c = palette();
       draw();
     },
   };

@@ -33,17 +33,12 @@ if (timeline) {
     button.addEventListener("click", () => timeline.show(from, to));
     byId("ranges").append(button);
   }
-  const zoom = (factor) => {
-    const [a, b] = timeline.visible();
-    const [middle, half] = [(a + b) / 2, ((b - a) / 2) * factor];
-    timeline.show(middle - half, middle + half);
-  };
   for (const [name, label, factor] of /** @type {Array<[string, string, number]>} */ ([
     ["+", "Zoom in", 0.5],
     ["−", "Zoom out", 2],
   ])) {
     const button = el("button", { type: "button", title: label, ariaLabel: label }, name);
-    button.addEventListener("click", () => zoom(factor));
+    button.addEventListener("click", () => timeline.zoom(factor));
     byId("ranges").append(button);
   }
   KIND_NAMES.forEach((name, i) => {
@@ -74,13 +69,16 @@ fillStalls((next) => {
 });
 fillKnobs();
 
+document.addEventListener("pointerdown", () => showTip());
+document.addEventListener("scroll", () => showTip());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (timeline) timeline.recolour();
-  graph.recolour();
 });
 addEventListener("keydown", (event) => {
-  if (event.key === "Escape") select(nothing);
+  if (event.key !== "Escape") return;
+  select(nothing);
+  byId("timeline").blur();
 });
 
 // For tests and for the curious in the console.
-Object.assign(window, { pipeloom: { page, timeline, graph, select, selection: () => current } });
+Object.assign(window, { pipeloom: { page, timeline, select, selection: () => current } });

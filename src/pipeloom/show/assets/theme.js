@@ -54,15 +54,3 @@ function fade(hex, alpha) {
   const value = parseInt(hex.slice(1), 16);
   return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${alpha})`;
 }
-
-/** What every tooltip looks like. @param {any} c  the palette */
-function tooltipStyle(c) {
-  return {
-    backgroundColor: c.card,
-    borderColor: c.line,
-    textStyle: { color: c.ink, fontSize: 12 },
-    confine: true,
-    transitionDuration: 0,
-    extraCssText: "max-width:440px;white-space:normal;z-index:5",
-  };
-}

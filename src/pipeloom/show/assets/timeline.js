@@ -43,9 +43,12 @@ function makeTimeline(host, onSelect) {
   const run = /** @type {Timeline} */ (page.timeline);
   const lanes = lanesOf(run);
   const height = lanes.names.length * LANE;
-  const plot = { left: 118, right: 10, top: 20, height };
-  host.style.height = `${height + plot.top + 56}px`;
-  const chart = echarts.init(host, null, { renderer: "canvas" });
+  const canvas = /** @type {HTMLCanvasElement} */ (el("canvas"));
+  const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  ctx.font = FONT.replace("10px", "11px");
+  const names = Math.max(...lanes.names.map((name) => ctx.measureText(name).width));
+  /** @type {Box} */
+  const area = { x: Math.ceil(names) + 16, y: TOP, width: 1, height };
   /** @type {Choice} */
   let selected = { entry: -1, op: -1, segment: -1 };
   /** @type {any} */
@@ -56,8 +59,20 @@ function makeTimeline(host, onSelect) {
   for (let i = 0; i < run.iterations; i += 1) frames.push([marks[i], marks[i + 1], `iteration ${i}`]);
   frames.push([marks[run.iterations], run.total, "epilogue"]);
   /** @type {View} */
-  const view = { run, lanes, frames, c: palette(), overlay: [] };
-  const draw = makeRenderers(view);
+  const view = {
+    run,
+    lanes,
+    frames,
+    c: palette(),
+    overlay: [],
+    ctx,
+    area,
+    range: [0, run.total],
+    hits: [],
+    pins: [],
+  };
+  const draw = makeRenderer(view);
+  const range = makeRange(host, canvas, area, run.total, redraw);
 
   /** The segment of the same wave and entry nearest in iteration to `iteration`. */
   function instance(wave, entry, iteration) {
@@ -115,78 +130,56 @@ function makeTimeline(host, onSelect) {
     return found;
   }
 
-  function overlayRows() {
-    /** @type {any[][]} */
-    const rows = [];
-    const add = (i, ...more) =>
-      rows.push([
-        run.segments[i][S.ready],
-        run.segments[i][S.free],
-        lanes.wave[run.segments[i][S.wave]],
-        i,
-        ...more,
-      ]);
+  function marksOnTop() {
+    /** @type {Mark[]} */
+    const found = [];
     if (selected.entry >= 0)
       run.segments.forEach((s, i) => {
-        if (s[S.entry] === selected.entry && i !== selected.segment) add(i, "same");
+        if (s[S.entry] === selected.entry && i !== selected.segment) found.push({ kind: "same", i });
       });
     if (selected.segment >= 0) {
-      add(selected.segment, "chosen");
-      for (const [i, name] of dependences(selected.segment)) {
-        add(i, "same");
-        const [a, b] = [run.segments[i], run.segments[selected.segment]];
-        rows.push([a[S.start], b[S.start], 0, i, "link", selected.segment, name]);
-      }
+      found.push({ kind: "chosen", i: selected.segment });
+      for (const [i, text] of dependences(selected.segment))
+        found.push({ kind: "same", i }, { kind: "link", i, to: selected.segment, text });
     }
-    if (example) {
+    if (example)
       example.steps.forEach((step, n) => {
         const i = placeSegment(step[2]);
-        if (i >= 0) add(i, "pin", String(n + 1));
+        if (i >= 0) found.push({ kind: "pin", i, text: String(n + 1) });
       });
-    }
-    return rows;
+    return found;
   }
 
-  /** @param {string} title @param {Array<[string, string]>} facts */
-  function tip(title, facts) {
-    return el(
-      "div",
-      "tip",
-      el("b", "", title),
-      el("dl", "", ...facts.flatMap(([k, v]) => [el("dt", "", k), el("dd", "", v)])),
-    );
-  }
-
-  function describe(params) {
-    const i = params.value[3];
-    if (params.seriesId === "issue") return tip(titleOf(i), factsOf(i));
-    if (params.seriesId === "matrix") {
+  /** @param {Hit} hit */
+  function describe({ kind, i }) {
+    if (kind === "issue") return tipText(titleOf(i), factsOf(i));
+    if (kind === "matrix") {
       const row = run.matrix[i];
-      return tip(titleOf(row[M.segment]), [
+      return tipText(titleOf(row[M.segment]), [
         [
           "matrix unit",
           `busy ${num(row[M.from])} to ${num(row[M.to])}, ${num(row[M.to] - row[M.from])} cycles without a gap`,
         ],
       ]);
     }
-    if (params.seriesId === "barriers") {
+    if (kind === "barriers") {
       const row = run.barriers[i];
-      return tip(`barrier ${i}`, [
+      return tipText(`barrier ${i}`, [
         ["first wave", `arrives at ${num(row[R.from])}`],
         ["released", `${num(row[R.to])}, ${num(row[R.to] - row[R.from])} cycles later`],
         ["last wave", `wave ${row[R.last]}`],
       ]);
     }
-    if (params.seriesId === "buffers") {
+    if (kind === "buffers") {
       const row = run.buffers[i];
-      return tip(`LDS ${run.regions[row[U.region]]}`, [
+      return tipText(`LDS ${run.regions[row[U.region]]}`, [
         [row[U.use] ? "read" : "written", `K tile ${row[U.tile]}`],
         ["cycles", `${num(row[U.from])} to ${num(row[U.to])}`],
         ["by", row[U.use] ? "fragment loads, first to last" : "global loads, issue to landing"],
       ]);
     }
     const values = i === 0 ? run.depth.lds : run.depth.loads;
-    return tip(i === 0 ? "LDS operations in flight" : "global loads in flight", [
+    return tipText(i === 0 ? "LDS operations in flight" : "global loads in flight", [
       ["most", i === 0 ? `${Math.max(...values)} operations` : `${Math.max(...values)} KiB`],
       ["scale", "height of the lane is the most seen"],
     ]);
@@ -224,172 +217,91 @@ function makeTimeline(host, onSelect) {
     return facts;
   }
 
-  /** Series data: from, to, lane, row. */
-  const rows = (list, from, to, lane) => list.map((row, i) => [row[from], row[to], lane(row), i]);
-
-  function option(range) {
-    const c = view.c;
-    const series = (id, renderItem, data, extra = {}) => ({
-      id,
-      type: "custom",
-      renderItem,
-      data,
-      encode: { x: [0, 1], y: 2 },
-      clip: true,
-      animation: false,
-      progressive: 0,
-      ...extra,
-    });
-    return {
-      animation: false,
-      textStyle: { fontFamily: FONT_FAMILY },
-      grid: plot,
-      tooltip: { trigger: "item", formatter: describe, ...tooltipStyle(c) },
-      xAxis: {
-        type: "value",
-        min: 0,
-        max: run.total,
-        axisLabel: { color: c.quiet, fontSize: 11, formatter: (v) => num(v), hideOverlap: true },
-        splitLine: { lineStyle: { color: c.line, opacity: 0.6 } },
-        axisLine: { lineStyle: { color: c.line } },
-      },
-      yAxis: {
-        type: "category",
-        inverse: true,
-        data: lanes.names,
-        axisTick: { show: false },
-        axisLine: { show: false },
-        splitArea: { show: true, areaStyle: { color: [c.card, c.band] } },
-        axisLabel: { color: c.ink, fontSize: 11, interval: 0 },
-      },
-      dataZoom: [
-        {
-          type: "inside",
-          id: "wheel",
-          filterMode: "weakFilter",
-          startValue: range[0],
-          endValue: range[1],
-          minValueSpan: 60,
-          zoomOnMouseWheel: true,
-          moveOnMouseMove: true,
-        },
-        {
-          type: "slider",
-          id: "slider",
-          filterMode: "weakFilter",
-          startValue: range[0],
-          endValue: range[1],
-          minValueSpan: 60,
-          height: 20,
-          bottom: 6,
-          left: plot.left,
-          right: plot.right,
-          showDataShadow: false,
-          brushSelect: false,
-          borderColor: c.line,
-          fillerColor: fade(c.accent, 0.18),
-          backgroundColor: c.band,
-          handleStyle: { color: c.accent, borderColor: c.accent },
-          moveHandleStyle: { color: c.accent },
-          emphasis: { moveHandleStyle: { color: c.accent } },
-          textStyle: { color: c.quiet, fontSize: 11 },
-          labelFormatter: (v) => num(v),
-        },
-      ],
-      series: [
-        series(
-          "frames",
-          draw.drawFrame,
-          frames.map(([a, b], i) => [a, b, 0, i]),
-          { silent: true, clip: false, z: 1 },
-        ),
-        series(
-          "groups",
-          draw.drawGroup,
-          lanes.groupEnds.slice(0, -1).map((end) => [0, run.total, end - 1, 0]),
-          { silent: true, clip: false, z: 1 },
-        ),
-        series("depth", draw.drawDepth, [
-          [0, run.total, lanes.lds, 0],
-          [0, run.total, lanes.loads, 1],
-        ]),
-        series(
-          "issue",
-          draw.drawSegment,
-          rows(run.segments, S.ready, S.free, (s) => lanes.wave[s[S.wave]]),
-        ),
-        series(
-          "matrix",
-          draw.drawMatrix,
-          rows(run.matrix, M.from, M.to, (m) => lanes.matrix[m[M.simd]]),
-        ),
-        series(
-          "barriers",
-          draw.drawBarrier,
-          rows(run.barriers, R.from, R.to, () => lanes.barrier),
-        ),
-        series(
-          "buffers",
-          draw.drawBuffer,
-          rows(run.buffers, U.from, U.to, (u) => lanes.region[u[U.region]]),
-        ),
-        series("overlay", draw.drawOverlay, view.overlay, { silent: true, clip: false, z: 10 }),
-      ],
-    };
+  let waiting = false;
+  /** Draw with the next frame, however many changes there are until then. */
+  function redraw() {
+    if (!waiting) requestAnimationFrame(paint);
+    waiting = true;
   }
 
-  function visible() {
-    const zoom = /** @type {any} */ (chart.getOption()).dataZoom[0];
-    return /** @type {[number, number]} */ ([zoom.startValue, zoom.endValue]);
-  }
-
-  /** @param {number} from @param {number} to */
-  function show(from, to) {
-    chart.dispatchAction({
-      type: "dataZoom",
-      startValue: Math.max(0, from),
-      endValue: Math.min(run.total, to),
-    });
+  function paint() {
+    waiting = false;
+    const [width, tall, density] = [host.clientWidth, TOP + height + 24, devicePixelRatio];
+    Object.assign(canvas, { width: width * density, height: tall * density });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${tall}px` });
+    ctx.scale(density, density);
+    area.width = Math.max(width - area.x - 10, 1);
+    view.range = range.visible();
+    draw();
   }
 
   function refresh() {
-    view.overlay = overlayRows();
-    chart.setOption({ series: [{ id: "overlay", data: view.overlay }] });
+    view.overlay = marksOnTop();
+    redraw();
   }
 
+  /** What is under the mouse: what was drawn last is on top. @param {MouseEvent} event */
+  function hitAt(event) {
+    const [x, y] = [event.offsetX, event.offsetY];
+    return view.hits.findLast((b) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height);
+  }
+
+  /** The segment that a hit stands for, or -1. @param {Hit|undefined} hit */
+  function segmentOf(hit) {
+    if (hit && hit.kind === "issue") return hit.i;
+    if (hit && hit.kind === "matrix") return run.matrix[hit.i][M.segment];
+    if (hit && hit.kind === "buffers") return run.buffers[hit.i][U.segment];
+    return -1;
+  }
+
+  /** @param {MouseEvent} event */
+  function hover(event) {
+    const hit = event.buttons ? undefined : hitAt(event);
+    canvas.style.cursor = segmentOf(hit) >= 0 ? "pointer" : event.buttons ? "grabbing" : "grab";
+    showTip(event, hit && describe(hit));
+  }
+
+  host.append(canvas, range.track);
+  range.track.style.margin = `0 10px 0 ${area.x}px`;
   const last = run.iterations;
   const first = Math.max(0, last - 1);
-  chart.setOption(option(last > 0 ? [marks[first], marks[last]] : [0, run.total]));
-  refresh();
-  chart.on("click", (params) => {
-    const i = /** @type {any} */ (params).value[3];
-    let segment = -1;
-    if (params.seriesId === "issue") segment = i;
-    else if (params.seriesId === "matrix") segment = run.matrix[i][M.segment];
-    else if (params.seriesId === "buffers") segment = run.buffers[i][U.segment];
+  if (last > 0) range.show(marks[first], marks[last]);
+  else range.show(0, run.total);
+  canvas.addEventListener("pointermove", hover);
+  canvas.addEventListener("pointerleave", () => showTip());
+  canvas.addEventListener("click", (event) => {
+    const segment = range.dragged() ? -1 : segmentOf(hitAt(event));
+    hover(event);
     if (segment < 0) return;
     const entry = run.segments[segment][S.entry];
     onSelect({ entry, op: entry < 0 ? -1 : page.entries[entry][E.op], segment });
   });
-  new ResizeObserver(() => chart.resize()).observe(host);
+  new ResizeObserver(redraw).observe(host);
 
   return {
-    chart,
-    visible,
-    show,
+    visible: range.visible,
+    show: range.show,
+    zoom: range.zoom,
     titleOf,
     factsOf,
     dependences,
     placeSegment,
-    laneOf: (wave) => lanes.wave[wave],
+    /** Where a cycle of a wave is on the canvas. @param {number} cycle @param {number} wave */
+    pixel(cycle, wave) {
+      const [a, b] = range.visible();
+      const lane = lanes.wave[wave];
+      return [area.x + ((cycle - a) / (b - a)) * area.width, area.y + (lane + 0.5) * LANE];
+    },
+    pins: () => view.pins,
+    lanes: lanes.names,
     /** Mark a selection; scroll the time axis to it if it is out of sight. @param {Choice} now */
     select(now) {
       selected = now;
       refresh();
       if (now.segment < 0) return;
       const s = run.segments[now.segment];
-      const [a, b] = visible();
-      if (s[S.free] < a || s[S.ready] > b) show(s[S.ready] - (b - a) / 2, s[S.ready] + (b - a) / 2);
+      const [a, b] = range.visible();
+      if (s[S.free] < a || s[S.ready] > b) range.show(s[S.ready] - (b - a) / 2, s[S.ready] + (b - a) / 2);
     },
     /** Draw a counterexample's steps where they stand in this run, and perhaps zoom there. */
     mark(now, zoom) {
@@ -401,7 +313,7 @@ function makeTimeline(host, onSelect) {
       const from = Math.min(...found.map((i) => run.segments[i][S.ready]));
       const to = Math.max(...found.map((i) => run.segments[i][S.free]));
       const margin = Math.max(200, (to - from) * 0.4);
-      show(from - margin, to + margin);
+      range.show(from - margin, to + margin);
     },
     ranges: /** @type {Array<[string, number, number]>} */ ([
       ["All", 0, run.total],
@@ -412,8 +324,7 @@ function makeTimeline(host, onSelect) {
     ]),
     recolour() {
       view.c = palette();
-      chart.setOption(option(visible()));
-      refresh();
+      redraw();
     },
   };
 }

@@ -1,308 +1,293 @@
 // @ts-check
-// How each kind of row of the timeline becomes shapes. ECharts calls these for the rows in sight.
+// How each kind of row of the timeline is drawn on its canvas. What is out of sight is left out.
 
 const LANE = 22;
+const TOP = 20;
 const FONT = `10px ${FONT_FAMILY}`;
 
 /**
- * @typedef {object} View  what the renderers look at when they draw; the timeline changes it
+ * @typedef {{x: number, y: number, width: number, height: number}} Box
+ * @typedef {Box & {kind: string, i: number}} Hit  something that can be pointed at, as it was drawn
+ * @typedef {{kind: string, i: number, text?: string, to?: number}} Mark  on top of segment i
+ *
+ * @typedef {object} View  what the renderer looks at; the timeline changes it
  * @property {Timeline} run
  * @property {any} lanes
  * @property {Array<[number, number, string]>} frames  from, to, name of each part of the run
  * @property {any} c  the palette
- * @property {any[][]} overlay  what is marked on top
+ * @property {Mark[]} overlay  what is marked on top
+ * @property {CanvasRenderingContext2D} ctx
+ * @property {Box} area  the plot
+ * @property {[number, number]} range  the cycles in sight
+ * @property {Hit[]} hits
+ * @property {Array<{x: number, y: number}>} pins  where the numbers of a counterexample were put
  *
  * @param {View} view
+ * @returns {() => void}  draws everything
  */
-function makeRenderers(view) {
-  const { run, lanes, frames } = view;
+function makeRenderer(view) {
+  const { run, lanes, frames, ctx, area } = view;
 
-  /** Visible part of [from, to] in a lane, in pixels; null if outside. */
-  function box(params, api, from, to, lane, inset) {
-    const a = api.coord([from, lane]);
-    const b = api.coord([to, lane]);
-    const area = params.coordSys;
-    const left = Math.max(a[0], area.x);
-    const right = Math.min(b[0], area.x + area.width);
-    if (right < area.x || left > area.x + area.width) return null;
-    return {
-      x: left,
-      y: a[1] - LANE / 2 + inset,
-      width: Math.max(right - left, 0.6),
-      height: LANE - 2 * inset,
-      scale: (b[0] - a[0]) / Math.max(to - from, 1),
-      origin: a[0],
-    };
+  /** @param {number} cycle */
+  const x = (cycle) => area.x + ((cycle - view.range[0]) / (view.range[1] - view.range[0])) * area.width;
+  /** @param {number} lane  its middle */
+  const y = (lane) => area.y + (lane + 0.5) * LANE;
+  const end = () => area.x + area.width;
+  /** @param {number} pixel */
+  const inside = (pixel) => clamp(pixel, area.x, end());
+
+  /**
+   * Visible part of [from, to] in a lane; null if outside.
+   * @param {number} from @param {number} to @param {number} lane @param {number} inset
+   * @returns {Box|null}
+   */
+  function box(from, to, lane, inset) {
+    const [a, b] = [x(from), x(to)];
+    if (b < area.x || a > end()) return null;
+    const left = Math.max(a, area.x);
+    const width = Math.max(Math.min(b, end()) - left, 0.6);
+    return { x: left, y: y(lane) - LANE / 2 + inset, width, height: LANE - 2 * inset };
   }
 
-  /** The first of the texts that fits a box, or nothing. */
-  function caption(b, texts, fill) {
+  /** @param {Box} b @param {string} colour */
+  function fill(b, colour) {
+    ctx.fillStyle = colour;
+    ctx.fillRect(b.x, b.y, b.width, b.height);
+  }
+
+  /** @param {Box} b @param {string} colour @param {number} width */
+  function outline(b, colour, width) {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    ctx.strokeRect(b.x, b.y, b.width, b.height);
+  }
+
+  /** @param {string} colour @param {number[]} points  x1, y1, x2, y2 @param {number[]} [dash] */
+  function line(colour, [x1, y1, x2, y2], dash = []) {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 1;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    ctx.moveTo(x1, y1);
+    ctx.lineTo(x2, y2);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  /**
+   * @param {string} text @param {number} left @param {number} middle @param {string} colour
+   * @param {CanvasTextAlign} [align] @param {string} [font]
+   */
+  function write(text, left, middle, colour, align = "center", font = FONT) {
+    ctx.font = font;
+    ctx.textAlign = align;
+    ctx.fillStyle = colour;
+    ctx.fillText(text, left, middle);
+  }
+
+  /**
+   * The first of the texts that fits a box, if any.
+   * @param {Box} b @param {string[]} texts @param {string} colour
+   * @param {{halo?: string, font?: string}} [style]
+   */
+  function caption(b, texts, colour, { halo, font = FONT } = {}) {
     const text = texts.find((t) => t.length * 5.4 + 4 <= b.width);
-    if (!text) return null;
-    return {
-      type: "text",
-      silent: true,
-      style: {
-        text,
-        x: b.x + b.width / 2,
-        y: b.y + b.height / 2,
-        align: "center",
-        verticalAlign: "middle",
-        fill,
-        font: FONT,
-      },
-    };
-  }
-
-  const rect = (b, style) => ({
-    type: "rect",
-    shape: { x: b.x, y: b.y, width: b.width, height: b.height },
-    style,
-  });
-
-  function drawSegment(params, api) {
-    const s = run.segments[api.value(3)];
-    const lane = api.value(2);
-    const b = box(params, api, s[S.ready], s[S.free], lane, 2);
-    if (!b) return null;
-    const colour = view.c.kinds[s[S.colour]];
-    /** @type {any[]} */
-    const children = [rect(b, { fill: fade(colour, 0.22) })];
-    const area = params.coordSys;
-    const single = s[S.pulses].length === 2;
-    // The share of its own time that it issues; a lone MFMA stream issues half of the time.
-    const inside = s[S.stall] - (s[S.start] - s[S.ready]);
-    const duty = (s[S.colour] === 0 ? 2 : 1) * (1 - inside / Math.max(s[S.free] - s[S.start], 1));
-    const striped = !single && (b.scale * (s[S.free] - s[S.start])) / s[S.pulses].length >= 3;
-    const solid = box(params, api, s[S.start], s[S.free], lane, 2);
-    if (!striped) {
-      const strength = single ? 1 : Math.min(1, Math.max(0.45, duty));
-      if (solid) children.push(rect(solid, { fill: fade(colour, strength) }));
-    } else {
-      let at = s[S.ready];
-      for (let i = 0; i < s[S.pulses].length; i += 2) {
-        const from = at + s[S.pulses][i];
-        at = from + s[S.pulses][i + 1];
-        const left = Math.max(b.origin + (from - s[S.ready]) * b.scale, area.x);
-        const right = Math.min(b.origin + (at - s[S.ready]) * b.scale, area.x + area.width);
-        if (right > left)
-          children.push(
-            rect(
-              { x: left, y: b.y, width: Math.max(right - left - 0.5, 0.6), height: b.height },
-              { fill: colour },
-            ),
-          );
-      }
+    if (!text) return;
+    const [middle, centre] = [b.x + b.width / 2, b.y + b.height / 2 + 0.5];
+    if (halo) {
+      ctx.font = font;
+      ctx.textAlign = "center";
+      ctx.strokeStyle = halo;
+      ctx.lineWidth = 3;
+      ctx.strokeText(text, middle, centre);
     }
-    const short = s[S.label].replace(/^(mma|frag|load) /, "");
-    const onFill = !single && !striped && duty > 0.6;
-    const place = single || striped ? b : solid;
-    const text = place && caption(place, [s[S.label], short], onFill ? view.c["on-fill"] : view.c.ink);
-    if (text && striped) Object.assign(text.style, { stroke: view.c.card, lineWidth: 3 });
-    if (text) children.push(text);
-    return { type: "group", children };
+    write(text, middle, centre, colour, "center", font);
   }
 
-  function drawMatrix(params, api) {
-    const row = run.matrix[api.value(3)];
-    const b = box(params, api, row[M.from], row[M.to], api.value(2), 3);
-    if (!b) return null;
-    const wave = run.segments[row[M.segment]][S.wave];
-    const group = run.waves[wave][1];
-    /** @type {any[]} */
-    const children = [rect(b, { fill: fade(view.c.mma, group ? 0.55 : 0.9) })];
-    const text = caption(b, [`wave ${wave}`, String(wave)], group ? view.c.ink : view.c["on-fill"]);
-    if (text) children.push(text);
-    return { type: "group", children };
-  }
-
-  function drawBarrier(params, api) {
-    const row = run.barriers[api.value(3)];
-    const b = box(params, api, row[R.from], row[R.to], lanes.barrier, 7);
-    if (!b) return null;
-    const end = api.coord([row[R.to], lanes.barrier])[0];
-    /** @type {any[]} */
-    const children = [rect(b, { fill: fade(view.c.kinds[4], 0.3) })];
-    if (end <= params.coordSys.x + params.coordSys.width)
-      children.push(rect({ x: end - 2, y: b.y - 4, width: 2, height: LANE - 6 }, { fill: view.c.kinds[4] }));
-    return { type: "group", children };
-  }
-
-  function drawDepth(params, api) {
-    const isLds = api.value(3) === 0;
-    const values = isLds ? run.depth.lds : run.depth.loads;
-    const lane = isLds ? lanes.lds : lanes.loads;
-    const area = params.coordSys;
-    const base = api.coord([0, lane])[1] + LANE / 2 - 2;
-    const top = Math.max(...values) || 1;
-    /** @type {number[][]} */
-    const points = [];
-    values.forEach((value, i) => {
-      const x0 = api.coord([i * run.depth.step, lane])[0];
-      const x1 = api.coord([(i + 1) * run.depth.step, lane])[0];
-      if (x1 < area.x || x0 > area.x + area.width) return;
-      const y = base - (value / top) * (LANE - 4);
-      points.push([Math.max(x0, area.x), y], [Math.min(x1, area.x + area.width), y]);
+  /** Lanes with their names, and the axis of cycles. */
+  function drawGrid() {
+    const { c, range } = view;
+    lanes.names.forEach((/** @type {string} */ name, /** @type {number} */ lane) => {
+      if (lane % 2) fill({ ...area, y: area.y + lane * LANE, height: LANE }, c.band);
+      write(name, area.x - 8, y(lane), c.ink, "right", FONT.replace("10px", "11px"));
     });
-    if (!points.length) return null;
-    points.push([points[points.length - 1][0], base], [points[0][0], base]);
-    const colour = isLds ? view.c.lds : view.c.global;
-    return {
-      type: "polygon",
-      shape: { points },
-      style: { fill: fade(colour, 0.45), stroke: colour, lineWidth: 0.7 },
-    };
-  }
-
-  function drawBuffer(params, api) {
-    const row = run.buffers[api.value(3)];
-    const b = box(params, api, row[U.from], row[U.to], api.value(2), 1);
-    if (!b) return null;
-    const half = { ...b, height: b.height / 2 - 0.5, y: row[U.use] ? b.y + b.height / 2 + 0.5 : b.y };
-    const colour = row[U.use] ? view.c.lds : view.c.global;
-    /** @type {any[]} */
-    const children = [rect(half, { fill: fade(colour, 0.8) })];
-    const text = caption(
-      half,
-      [`${row[U.use] ? "read" : "write"} K${row[U.tile]}`, `K${row[U.tile]}`],
-      view.c["on-fill"],
-    );
-    if (text) {
-      text.style.font = FONT.replace("10px", "9px");
-      children.push(text);
+    const bottom = area.y + area.height;
+    line(c.line, [area.x, bottom, end(), bottom]);
+    // Labels about 90 pixels apart, at a round number of cycles: 1, 2 or 5 times a power of ten.
+    const wanted = Math.max(((range[1] - range[0]) * 90) / area.width, 1);
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    const step = power * ([1, 2, 5].find((m) => m * power >= wanted) || 10);
+    for (let at = Math.ceil(range[0] / step) * step; at <= range[1]; at += step) {
+      line(fade(c.line, 0.6), [x(at), area.y, x(at), bottom]);
+      line(c.line, [x(at), bottom, x(at), bottom + 5]);
+      write(num(at), x(at), bottom + 14, c.quiet, "center", FONT.replace("10px", "11px"));
     }
-    return { type: "group", children };
   }
 
   /** Vertical lines where iterations begin, and the name of each part above. */
-  function drawFrame(params, api) {
-    const [from, to] = [api.value(0), api.value(1)];
-    const area = params.coordSys;
-    const x = api.coord([from, 0])[0];
-    const end = api.coord([to, 0])[0];
-    /** @type {any[]} */
-    const children = [];
-    if (x >= area.x && x <= area.x + area.width)
-      children.push({
-        type: "line",
-        shape: { x1: x, y1: area.y - 14, x2: x, y2: area.y + area.height },
-        style: { stroke: view.c.quiet, lineWidth: 1, lineDash: [3, 3], opacity: 0.6 },
-      });
-    const left = Math.max(x, area.x);
-    const right = Math.min(end, area.x + area.width);
-    const name = frames[params.dataIndex][2];
-    if (right - left > name.length * 6)
-      children.push({
-        type: "text",
-        style: {
-          text: name,
-          x: left + 4,
-          y: area.y - 13,
-          fill: view.c.quiet,
-          font: FONT.replace("10px", "11px"),
-        },
-      });
-    return children.length ? { type: "group", silent: true, children } : null;
-  }
-
-  /** The line under a group of lanes. */
-  function drawGroup(params, api) {
-    const area = params.coordSys;
-    const y = api.coord([0, api.value(2)])[1] + LANE / 2;
-    return {
-      type: "line",
-      silent: true,
-      shape: { x1: area.x - 110, y1: y, x2: area.x + area.width, y2: y },
-      style: { stroke: view.c.quiet, lineWidth: 1, opacity: 0.45 },
-    };
-  }
-
-  /** Where a pin goes: at its segment, or beside an earlier pin of the same wave that is there. */
-  function pinPlace(params, api) {
-    const [left, apart] = [params.coordSys.x, 17];
-    const lane = view.overlay[params.dataIndex][2];
-    /** @type {number[]} */
-    const placed = [];
-    for (const row of view.overlay.slice(0, params.dataIndex + 1)) {
-      if (row[4] !== "pin" || row[2] !== lane) continue;
-      let x = Math.max(api.coord([run.segments[row[3]][S.start], 0])[0], left) + 8;
-      for (const other of placed.sort((a, b) => a - b)) if (Math.abs(x - other) < apart) x = other + apart;
-      placed.push(x);
+  function drawFrames() {
+    for (const [from, to, name] of frames) {
+      const at = x(from);
+      const colour = fade(view.c.quiet, 0.6);
+      if (at >= area.x && at <= end()) line(colour, [at, area.y - 14, at, area.y + area.height], [3, 3]);
+      const left = inside(at);
+      if (inside(x(to)) - left > name.length * 6)
+        write(name, left + 4, area.y - 8, view.c.quiet, "left", FONT.replace("10px", "11px"));
     }
-    return placed[placed.length - 1];
-  }
-
-  function drawOverlay(params, api) {
-    const kind = view.overlay[params.dataIndex][4];
-    const i = api.value(3);
-    if (kind === "link")
-      return drawLink(params, api, i, view.overlay[params.dataIndex][5], view.overlay[params.dataIndex][6]);
-    const s = run.segments[i];
-    const b = box(params, api, s[S.ready], s[S.free], lanes.wave[s[S.wave]], 1);
-    if (!b) return null;
-    if (kind === "pin") {
-      const number = view.overlay[params.dataIndex][5];
-      const x = pinPlace(params, api);
-      const y = b.y - 1;
-      return {
-        type: "group",
-        silent: true,
-        children: [
-          rect(b, { fill: "none", stroke: view.c.race, lineWidth: 2 }),
-          {
-            type: "circle",
-            shape: { cx: x, cy: y, r: 8 },
-            style: { fill: view.c.race, stroke: view.c.card, lineWidth: 1 },
-          },
-          {
-            type: "text",
-            style: {
-              text: number,
-              x,
-              y,
-              align: "center",
-              verticalAlign: "middle",
-              fill: view.c.card,
-              font: `bold ${FONT}`,
-            },
-          },
-        ],
-      };
+    for (const last of lanes.groupEnds.slice(0, -1)) {
+      const bottom = area.y + last * LANE;
+      line(fade(view.c.quiet, 0.45), [0, bottom, end(), bottom]);
     }
-    const width = kind === "chosen" ? 2.5 : 1.2;
-    return {
-      silent: true,
-      ...rect(b, { fill: "none", stroke: kind === "chosen" ? view.c.ink : view.c.accent, lineWidth: width }),
-    };
   }
 
-  function drawLink(params, api, from, to, name) {
-    const [a, b] = [run.segments[from], run.segments[to]];
-    const p = api.coord([a[S.start], lanes.wave[a[S.wave]]]);
-    const q = api.coord([b[S.start], lanes.wave[b[S.wave]]]);
-    const area = params.coordSys;
-    const clampX = (x) => Math.min(Math.max(x, area.x), area.x + area.width);
-    if (Math.max(p[0], q[0]) < area.x || Math.min(p[0], q[0]) > area.x + area.width) return null;
-    const bend = p[1] === q[1] ? -LANE : 0;
-    return {
-      type: "bezierCurve",
-      silent: true,
-      shape: {
-        x1: clampX(p[0]),
-        y1: p[1],
-        x2: clampX(q[0]),
-        y2: q[1],
-        cpx1: clampX((p[0] + q[0]) / 2),
-        cpy1: (p[1] + q[1]) / 2 + bend,
-      },
-      style: {
-        stroke: name === "needs" ? view.c.needs : view.c.ink,
-        fill: "none",
-        lineWidth: 1.6,
-        lineDash: name === "needs" ? [] : [4, 3],
-      },
-    };
+  /** @param {Row} s @param {number} i */
+  function drawSegment(s, i) {
+    const lane = lanes.wave[s[S.wave]];
+    const b = box(s[S.ready], s[S.free], lane, 2);
+    if (!b) return;
+    const colour = view.c.kinds[s[S.colour]];
+    fill(b, fade(colour, 0.22));
+    const single = s[S.pulses].length === 2;
+    // The share of its own time that it issues; a lone MFMA stream issues half of the time.
+    const stood = s[S.stall] - (s[S.start] - s[S.ready]);
+    const duty = (s[S.colour] === 0 ? 2 : 1) * (1 - stood / Math.max(s[S.free] - s[S.start], 1));
+    const striped = !single && (x(s[S.free]) - x(s[S.start])) / s[S.pulses].length >= 3;
+    const solid = box(s[S.start], s[S.free], lane, 2);
+    if (!striped) {
+      if (solid) fill(solid, fade(colour, single ? 1 : clamp(duty, 0.45, 1)));
+    } else {
+      let at = s[S.ready];
+      for (let n = 0; n < s[S.pulses].length; n += 2) {
+        const from = at + s[S.pulses][n];
+        at = from + s[S.pulses][n + 1];
+        const [left, right] = [inside(x(from)), inside(x(at))];
+        if (right > left) fill({ ...b, x: left, width: Math.max(right - left - 0.5, 0.6) }, colour);
+      }
+    }
+    const onFill = !single && !striped && duty > 0.6;
+    const place = single || striped ? b : solid;
+    const texts = [s[S.label], s[S.label].replace(/^(mma|frag|load) /, "")];
+    if (place)
+      caption(place, texts, view.c[onFill ? "on-fill" : "ink"], { halo: striped ? view.c.card : "" });
+    view.hits.push({ ...b, kind: "issue", i });
   }
 
-  return { drawSegment, drawMatrix, drawBarrier, drawDepth, drawBuffer, drawFrame, drawGroup, drawOverlay };
+  /** @param {Row} row @param {number} i */
+  function drawMatrix(row, i) {
+    const b = box(row[M.from], row[M.to], lanes.matrix[row[M.simd]], 3);
+    if (!b) return;
+    const wave = run.segments[row[M.segment]][S.wave];
+    const group = run.waves[wave][1];
+    fill(b, fade(view.c.mma, group ? 0.55 : 0.9));
+    caption(b, [`wave ${wave}`, String(wave)], view.c[group ? "ink" : "on-fill"]);
+    view.hits.push({ ...b, kind: "matrix", i });
+  }
+
+  /** @param {Row} row @param {number} i */
+  function drawBarrier(row, i) {
+    const b = box(row[R.from], row[R.to], lanes.barrier, 7);
+    if (!b) return;
+    fill(b, fade(view.c.kinds[4], 0.3));
+    const release = x(row[R.to]);
+    if (release <= end()) fill({ x: release - 2, y: b.y - 4, width: 2, height: LANE - 6 }, view.c.kinds[4]);
+    view.hits.push({ ...b, y: b.y - 5, height: LANE - 4, kind: "barriers", i });
+  }
+
+  /** @param {number[]} values @param {number} lane @param {string} colour @param {number} i */
+  function drawDepth(values, lane, colour, i) {
+    const base = y(lane) + LANE / 2 - 2;
+    const top = Math.max(...values) || 1;
+    ctx.beginPath();
+    ctx.moveTo(area.x, base);
+    let last = area.x;
+    values.forEach((value, n) => {
+      const [from, to] = [x(n * run.depth.step), x((n + 1) * run.depth.step)];
+      if (to < area.x || from > end()) return;
+      const height = base - (value / top) * (LANE - 4);
+      last = inside(to);
+      ctx.lineTo(inside(from), height);
+      ctx.lineTo(last, height);
+    });
+    ctx.lineTo(last, base);
+    ctx.closePath();
+    ctx.fillStyle = fade(colour, 0.45);
+    ctx.fill();
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 0.7;
+    ctx.stroke();
+    view.hits.push({ ...area, y: y(lane) - LANE / 2, height: LANE, kind: "depth", i });
+  }
+
+  /** @param {Row} row @param {number} i */
+  function drawBuffer(row, i) {
+    const b = box(row[U.from], row[U.to], lanes.region[row[U.region]], 1);
+    if (!b) return;
+    const half = { ...b, height: b.height / 2 - 0.5, y: row[U.use] ? b.y + b.height / 2 + 0.5 : b.y };
+    fill(half, fade(row[U.use] ? view.c.lds : view.c.global, 0.8));
+    const texts = [`${row[U.use] ? "read" : "write"} K${row[U.tile]}`, `K${row[U.tile]}`];
+    caption(half, texts, view.c["on-fill"], { font: FONT.replace("10px", "9px") });
+    view.hits.push({ ...half, kind: "buffers", i });
+  }
+
+  /** A numbered pin at a segment, or beside an earlier one of the same wave. @param {Box} b @param {Mark} mark */
+  function drawPin(b, mark) {
+    const [apart, radius] = [17, 8];
+    const at = { x: inside(x(run.segments[mark.i][S.start])) + radius, y: b.y - 1 };
+    const beside = view.pins.filter((pin) => pin.y === at.y).sort((p, q) => p.x - q.x);
+    for (const pin of beside) if (Math.abs(at.x - pin.x) < apart) at.x = pin.x + apart;
+    view.pins.push(at);
+    outline(b, view.c.race, 2);
+    ctx.beginPath();
+    ctx.arc(at.x, at.y, radius, 0, 2 * Math.PI);
+    ctx.fillStyle = view.c.race;
+    ctx.fill();
+    ctx.strokeStyle = view.c.card;
+    ctx.lineWidth = 1;
+    ctx.stroke();
+    write(mark.text || "", at.x, at.y + 0.5, view.c.card, "center", `bold ${FONT}`);
+  }
+
+  /** A curve from what a segment needs or waited for. @param {Mark} mark */
+  function drawLink(mark) {
+    const [a, b] = [mark.i, mark.to || 0].map((i) => run.segments[i]);
+    const [p, q] = [x(a[S.start]), x(b[S.start])];
+    if (Math.max(p, q) < area.x || Math.min(p, q) > end()) return;
+    const [from, to] = [y(lanes.wave[a[S.wave]]), y(lanes.wave[b[S.wave]])];
+    const needs = mark.text === "needs";
+    ctx.beginPath();
+    ctx.moveTo(inside(p), from);
+    ctx.quadraticCurveTo(inside((p + q) / 2), (from + to) / 2 - (from === to ? LANE : 0), inside(q), to);
+    ctx.strokeStyle = needs ? view.c.needs : view.c.ink;
+    ctx.lineWidth = 1.6;
+    ctx.setLineDash(needs ? [] : [4, 3]);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  /** @param {Mark} mark */
+  function drawMark(mark) {
+    if (mark.kind === "link") return drawLink(mark);
+    const s = run.segments[mark.i];
+    const b = box(s[S.ready], s[S.free], lanes.wave[s[S.wave]], 1);
+    if (!b) return;
+    if (mark.kind === "pin") drawPin(b, mark);
+    else if (mark.kind === "chosen") outline(b, view.c.ink, 2.5);
+    else outline(b, view.c.accent, 1.2);
+  }
+
+  return () => {
+    view.hits = [];
+    view.pins = [];
+    ctx.textBaseline = "middle";
+    ctx.lineJoin = "round";
+    drawGrid();
+    drawFrames();
+    drawDepth(run.depth.lds, lanes.lds, view.c.lds, 0);
+    drawDepth(run.depth.loads, lanes.loads, view.c.global, 1);
+    run.segments.forEach(drawSegment);
+    run.matrix.forEach(drawMatrix);
+    run.barriers.forEach(drawBarrier);
+    run.buffers.forEach(drawBuffer);
+    view.overlay.forEach(drawMark);
+  };
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The columns of the rows that report/page_data.py and report/page_timeline.py write.
+// The columns of the rows that show/page_data.py and show/page_timeline.py write.
 
 /** Segment columns: what one wave issued for one schedule entry. */
 const S = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom import build_schedule, verify
-from pipeloom.judge.simulate import simulate
+from pipeloom.drive.programs import simulate
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiler import Sync
 

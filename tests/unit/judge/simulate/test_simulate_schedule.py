@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from pipeloom import ConfigError, build_schedule
-from pipeloom.judge.simulate import Kind, simulate
-from pipeloom.judge.simulate.schedule import schedule_programs, trips_for
+from pipeloom.drive.programs import as_program, simulate
+from pipeloom.judge.simulate import Kind
+from pipeloom.judge.simulate.lower import trips_for, wave_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 BF16 = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
 FP8 = {"BK": 128, "MMA_K": 128, "elem_bytes": 1}
@@ -29,7 +30,7 @@ def test_a_loop_iteration_issues_the_instructions_of_two_k_tiles(
 ) -> None:
     compiled = build_schedule(_spec(schedule, geometry))
     kernel = kernel_for(compiled)
-    programs = schedule_programs(compiled, target_for("gfx950"), kernel)
+    programs = wave_programs(as_program(compiled, kernel, target_for("gfx950")))
     issued = Counter(i.kind for program in programs for i in program.loop)
     tile_mmas = 16 * 16 * (geometry["BK"] // geometry["MMA_K"])
     tile_bytes = (256 + 256) * geometry["BK"] * geometry["elem_bytes"]
@@ -42,7 +43,7 @@ def test_a_loop_iteration_issues_the_instructions_of_two_k_tiles(
 
 def test_only_the_lagging_group_starts_with_the_extra_barrier() -> None:
     compiled = build_schedule(_spec("ping_pong", BF16))
-    programs = schedule_programs(compiled, target_for("gfx950"), kernel_for(compiled))
+    programs = wave_programs(as_program(compiled, kernel_for(compiled), target_for("gfx950")))
     barriers = [sum(i.kind is Kind.BARRIER for i in p.prologue) for p in programs]
     assert barriers == [2] * 4 + [3] * 4
     assert [p.simd for p in programs] == [0, 1, 2, 3, 0, 1, 2, 3]
@@ -70,8 +71,8 @@ def test_a_schedule_without_a_shape_is_refused() -> None:
 @pytest.mark.parametrize("k_tiles", [0, 1, 3, -2])
 def test_k_tiles_that_the_kernel_cannot_sum_are_refused(k_tiles: int) -> None:
     compiled = build_schedule(_spec("ping_pong", BF16))
-    with pytest.raises(ConfigError, match=f"cannot sum {k_tiles} K tiles") as caught:
-        trips_for(kernel_for(compiled), k_tiles)
+    with pytest.raises(ConfigError, match=f"cannot run {k_tiles} iterations") as caught:
+        trips_for(as_program(compiled), k_tiles)
     assert caught.value.hint == "use 2, 4, 6, ..."
 
 
@@ -81,7 +82,7 @@ STAGED = {"schedule": "single_buffer", "geometry": BF16}
 def test_the_single_buffer_stages_through_registers() -> None:
     compiled = build_schedule(STAGED)
     kernel = kernel_for(compiled)
-    programs = schedule_programs(compiled, target_for("gfx950"), kernel)
+    programs = wave_programs(as_program(compiled, kernel, target_for("gfx950")))
     issued = Counter(i.kind for program in programs for i in program.loop)
     tile_bytes = (128 + 128) * 64 * 2
     assert issued[Kind.MFMA] == 8 * 8 * 2
@@ -108,7 +109,7 @@ def test_single_buffer_cycles_lie_above_their_bounds(arch: str, mma_k: int) -> N
 def test_shallow_matrix_instructions_share_a_read() -> None:
     spec = {"schedule": "single_buffer", "geometry": {**BF16, "MMA_K": 16}}
     compiled = build_schedule(spec)
-    programs = schedule_programs(compiled, target_for("gfx942"), kernel_for(compiled))
+    programs = wave_programs(as_program(compiled, kernel_for(compiled), target_for("gfx942")))
     reads = [i for i in programs[0].loop if i.kind is Kind.LDS_READ]
     assert {i.bytes_per_lane for i in reads} == {16}
     assert len(reads) == 16

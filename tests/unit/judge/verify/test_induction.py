@@ -16,7 +16,7 @@ from pipeloom.judge.verify.model import Access
 from pipeloom.judge.verify.obligations import check_run
 from pipeloom.judge.verify.run import build_run
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

@@ -11,7 +11,7 @@ import pytest
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
 from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict, verify
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 Edit = Callable[[list[ScheduleEntry]], None]
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pipeloom.reference.resync.dependences import precedences
+from pipeloom.reference.resync.reorder import nearest_order
+from pipeloom.reference.resync.skeleton import Skeleton, Synchronisation, assemble
 
 from pipeloom import (
     CompiledSchedule,
@@ -26,10 +29,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.run import build_run
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
-from pipeloom.sync.dependences import precedences
-from pipeloom.sync.reorder import nearest_order
-from pipeloom.sync.skeleton import Skeleton, Synchronisation, assemble
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

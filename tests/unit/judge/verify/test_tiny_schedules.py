@@ -11,7 +11,7 @@ import pytest
 from pipeloom import ConfigError, ScheduleError
 from pipeloom.judge.verify import FindingKind, Status, verify
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOOD: dict[str, str] = {
     "prologue": "load vm0 bar frag lg0 bar",

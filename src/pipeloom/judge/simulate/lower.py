@@ -1,0 +1,172 @@
+"""A program on the machine: each step becomes the instructions that it issues.
+
+Steps say themselves what they issue (``Work.issues``); a loop adds two scalar instructions and the
+branch back. Waves go to the SIMDs in turn, so that waves w and w + 4 share one: in the ping-pong
+one of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate.engine import simulate_programs
+from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.machine.target import Target
+from pipeloom.program import (
+    Barrier,
+    Group,
+    Issue,
+    Priority,
+    Program,
+    Section,
+    Step,
+    Unit,
+    Wait,
+    Work,
+)
+
+ITERATIONS = 32
+"""How many are simulated where nobody says."""
+
+LOOP_END = (
+    Instruction.salu(label="k += step"),
+    Instruction.salu(label="k < K?"),
+    Instruction.branch(),
+)
+
+
+def simulate(
+    program: Program,
+    target: Target | None = None,
+    *,
+    iterations: int = ITERATIONS,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run one workgroup over ``iterations`` on one compute unit, of the program's own chip."""
+    machine = target or program.target
+    trips = trips_for(program, iterations)
+    programs = wave_programs(program, machine)
+    return simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
+
+
+def trips_for(program: Program, iterations: int) -> int:
+    """The trip count at which ``program`` computes ``iterations``; all but the last loop run least.
+
+    Raises ``ConfigError`` naming the numbers that would do.
+    """
+    least = program.min_trips
+    name = program.trips[-1].name if program.trips else ""
+    step = dict(program.iterations.factors).get(name, 0)
+    base = program.iterations.at(least)
+    if iterations == base:
+        return least.get(name, 0)
+    trips, rest = divmod(iterations - base, step) if step else (0, 1)
+    if rest or trips < 0:
+        more = f", {base + step}, {base + 2 * step}, ..." if step else ""
+        raise ConfigError(
+            f"{program.name} cannot run {iterations} iterations (K tiles)",
+            hint=f"use {base}{more}",
+            field="k_tiles",
+        )
+    return trips + least.get(name, 0)
+
+
+def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveProgram, ...]:
+    """One instruction list per wave of the workgroup."""
+    machine = target or program.target
+    issues = any(
+        isinstance(step, Work) and step.issues for g in program.groups for _, _, step in g.steps()
+    )
+    if not issues:
+        raise ConfigError(
+            f"{program.name} has no tile shape, so its ops have no instruction counts",
+            hint="give it a geometry; in a spec file: [geometry] BK, MMA_K, elem_bytes",
+            field="geometry",
+        )
+    parts = [_parts(program, group, machine) for group in program.groups]
+    group_of = {wave: n for n, group in enumerate(program.groups) for wave in group.waves}
+    simds = machine.simds.value
+    return tuple(
+        WaveProgram(
+            simd=wave % simds,
+            group=group_of[wave],
+            prologue=parts[group_of[wave]][0],
+            loop=parts[group_of[wave]][1],
+            epilogue=parts[group_of[wave]][2],
+        )
+        for wave in range(program.waves)
+    )
+
+
+def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instruction, ...]]:
+    """Prologue, loop and epilogue: the last loop is the loop, earlier ones run their least."""
+    least = program.min_trips
+    loops = [n for n, section in enumerate(group.sections) if section.trips is not None]
+    last = loops[-1] if loops else len(group.sections)
+    before: list[Instruction] = []
+    for section in group.sections[:last]:
+        once = _section(section, machine)
+        before += once * (1 if section.trips is None else least[section.trips])
+    loop = _section(group.sections[last], machine) if loops else []
+    after = [i for section in group.sections[last + 1 :] for i in _section(section, machine)]
+    return [tuple(before), tuple(loop), tuple(after)]
+
+
+def _section(section: Section, machine: Target) -> list[Instruction]:
+    found: list[Instruction] = []
+    entry = 0
+    for step in section.steps:
+        own = isinstance(step, Barrier) and bool(step.label)
+        found += _instructions(step, None if own else entry, machine)
+        entry += not own
+    return found if section.trips is None else [*found, *LOOP_END]
+
+
+def _instructions(step: Step, entry: int | None, machine: Target) -> Sequence[Instruction]:
+    match step:
+        case Work():
+            return [i for issue in step.issues for i in _issue(issue, step.label, entry, machine)]
+        case Barrier():
+            return (Instruction.barrier(label=step.label or "barrier", entry=entry),)
+        case Wait(counter, count):
+            if counter == "vmcnt":
+                return (Instruction.wait(vm=count, entry=entry),)
+            if counter == "lgkmcnt":
+                return (Instruction.wait(lgkm=count, entry=entry),)
+            raise ConfigError(
+                f"the simulator does not know counter {counter!r}",
+                hint="it knows vmcnt and lgkmcnt",
+                field="counter",
+            )
+        case Priority(level):
+            return (Instruction.set_prio(level, entry=entry),)
+    return ()
+
+
+def _issue(issue: Issue, label: str, entry: int | None, machine: Target) -> Iterable[Instruction]:
+    match issue.unit:
+        case Unit.MATRIX:
+            shape = machine.matrix_op(issue.shape)
+            made = Instruction.mfma(shape, label=label, entry=entry)
+        case Unit.VECTOR | Unit.TRANS | Unit.PACKED:
+            kind = {Unit.VECTOR: Kind.VALU, Unit.TRANS: Kind.TRANS, Unit.PACKED: Kind.PACKED}
+            made = Instruction.valu(kind[issue.unit], label=label, entry=entry)
+        case Unit.LDS_READ:
+            made = Instruction.lds_read(
+                issue.bytes, conflict=issue.conflict, label=label, entry=entry
+            )
+        case Unit.LDS_WRITE:
+            made = Instruction.lds_write(
+                issue.bytes, conflict=issue.conflict, label=label, entry=entry
+            )
+        case Unit.LOAD_LDS | Unit.LOAD:
+            to_lds = issue.unit is Unit.LOAD_LDS
+            made = Instruction.global_load(issue.bytes, to_lds=to_lds, label=label, entry=entry)
+        case Unit.STORE:
+            made = Instruction.global_store(issue.bytes, label=label, entry=entry)
+        case Unit.SCALAR:
+            made = Instruction.salu(label=f"address of {label}", entry=entry)
+    return (made,) * issue.count

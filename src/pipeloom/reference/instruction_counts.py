@@ -1,0 +1,103 @@
+"""How many instructions an op of the specification's kernels takes, and of which kind.
+
+The kernel model says what an entry touches; the tile shape says how many instructions that takes
+(KERNELS.md section 3 of the specification):
+
+    load      one LDS-DMA per vmcnt entry, each after a write of m0; 16 bytes per lane, or 4
+              where the machine has no more and the counts say so; a load to registers is one
+              instruction per entry
+    store     one ds_write per load that filled the staging registers
+    fragment  one ds_read per lgkmcnt entry
+    MMA       a quadrant: (BK / MMA_K) steps of its m x n matrix instructions
+
+A schedule without a tile shape has no counts: its programs can be judged, but not simulated.
+"""
+
+from __future__ import annotations
+
+from pipeloom.errors import ConfigError
+from pipeloom.machine.target import MatrixOp, Target
+from pipeloom.program import Issue, Unit
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.geometry import LOAD_BYTES, KernelGeometry
+from pipeloom.reference.graph import describe_op
+from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel
+from pipeloom.reference.ops import OpDesc, OpRole
+
+
+class InstructionCounts:
+    """The instructions of each op of one schedule on one machine."""
+
+    def __init__(self, compiled: CompiledSchedule, machine: Target, kernel: Kernel) -> None:
+        geometry = compiled.geometry
+        self.is_known = geometry is not None
+        if geometry is None:
+            return
+        self._matrix = _matrix_op(geometry, machine).name
+        self._mmas = _mmas_per_op(geometry, kernel, compiled)
+        self._fragment_bytes = _fragment_bytes(geometry, kernel)
+        self._load_bytes = _load_bytes(geometry, machine, kernel, compiled)
+        self._staged = max(
+            (
+                kernel.effect(step, 0).entries
+                for step in kernel.walk(compiled, 0, 1)
+                if step.op.role is OpRole.GLOBAL_LOAD
+            ),
+            default=0,
+        )
+
+    def issues(self, op: OpDesc, effect: Effect) -> tuple[Issue, ...]:
+        """What ``op`` issues in one wave; nothing where no tile shape is known."""
+        if not self.is_known:
+            return ()
+        match op.role:
+            case OpRole.GLOBAL_LOAD if not effect.lds_writes:
+                return Issue(Unit.SCALAR), Issue(Unit.LOAD, effect.entries, bytes=LOAD_BYTES)
+            case OpRole.GLOBAL_LOAD:
+                pair = (Issue(Unit.SCALAR), Issue(Unit.LOAD_LDS, bytes=self._load_bytes))
+                return pair * effect.entries
+            case OpRole.SHARED_STORE:
+                return (Issue(Unit.LDS_WRITE, self._staged, bytes=LOAD_BYTES),)
+            case OpRole.FRAGMENT_LOAD:
+                return (Issue(Unit.LDS_READ, effect.entries, bytes=self._fragment_bytes),)
+            case OpRole.COMPUTE:
+                return (Issue(Unit.MATRIX, self._mmas, shape=self._matrix),)
+        raise ConfigError(
+            f"{describe_op(op)} has role {op.role.name}, which has no instructions",
+            hint="programs take loads, stores, fragments, MMAs, waits, barriers and priorities",
+            field="OpDesc.role",
+        )
+
+
+def _matrix_op(geometry: KernelGeometry, machine: Target) -> MatrixOp:
+    dtype = "fp8" if geometry.is_fp8 else "f16"
+    return machine.matrix_op(f"{geometry.MMA_M}x{geometry.MMA_N}x{geometry.MMA_K}_{dtype}")
+
+
+def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSchedule) -> int:
+    """Matrix instructions of one MMA op and wave: its share of the tile."""
+    ops = sum(op.role is OpRole.COMPUTE for op in compiled.body)
+    tiles = kernel.tiles_per_iteration
+    whole = (geometry.BM // geometry.MMA_M) * (geometry.BN // geometry.MMA_N) * geometry.k_mmas
+    return whole * tiles // (ops * kernel.waves)
+
+
+def _load_bytes(
+    geometry: KernelGeometry, machine: Target, kernel: Kernel, compiled: CompiledSchedule
+) -> int:
+    """Bytes per lane of a load: 16, or what the machine can where the counts were made for that."""
+    pieces = {
+        op.subtile for op in compiled.body if op.role is OpRole.GLOBAL_LOAD and op.channel == 0
+    }
+    lanes = len(pieces) * kernel.waves * 64 * geometry.vm_per_load_a
+    narrow = machine.dma_max_bytes_per_lane.value
+    whole = geometry.BM * geometry.BK * geometry.elem_bytes
+    return min(LOAD_BYTES, narrow) if lanes and whole <= lanes * narrow else LOAD_BYTES
+
+
+def _fragment_bytes(geometry: KernelGeometry, kernel: Kernel) -> int:
+    """Bytes per lane of a read; the single-buffer kernel reads 16, for two shallow MMAs at once."""
+    if isinstance(kernel, SingleBufferKernel):
+        return LOAD_BYTES
+    lane = geometry.MMA_M * geometry.MMA_K // 64 * geometry.elem_bytes
+    return min(lane, LOAD_BYTES)

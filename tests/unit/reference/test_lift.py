@@ -1,0 +1,130 @@
+"""Schedules as programs: every entry once, in order, with what its kernel says it touches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeloom import ConfigError, OpRole, build_schedule
+from pipeloom.machine.chips import target_for
+from pipeloom.program import Barrier, Program, Wait, Work
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels import Effect, FourWaveKernel, Kernel, Register, Step, kernel_for
+from pipeloom.reference.lift import SECTIONS, entry_of, lift
+
+SHIPPED = [
+    ("ping_pong", ()),
+    ("four_wave", ()),
+    ("single_buffer", ()),
+    ("gemm_tile", ()),
+    ("gemm_tile", ("kernel=ping_pong",)),
+    ("gemm_tile", ("kernel=single_buffer",)),
+]
+
+
+@pytest.fixture(scope="module", params=SHIPPED, ids=lambda p: "-".join([p[0], *p[1]]))
+def compiled(request: pytest.FixtureRequest) -> CompiledSchedule:
+    name, settings = request.param
+    return build_schedule(name, settings)
+
+
+def test_every_entry_is_one_step_in_order(compiled: CompiledSchedule) -> None:
+    program = lift(compiled)
+    for number, group in enumerate(program.groups):
+        for phase, name in SECTIONS.items():
+            (section,) = [s for s in group.sections if s.name == name]
+            slots = [entry_of(program, number, name, i) for i in range(len(section.steps))]
+            entries = [slot for slot in slots if slot is not None]
+            assert entries == list(range(len(compiled.phase(phase))))
+            for slot, step in zip(slots, section.steps, strict=True):
+                op = None if slot is None else compiled.phase(phase)[slot].op
+                assert isinstance(step, Work) == (op is not None and not op.is_framework)
+
+
+def test_a_program_survives_json(compiled: CompiledSchedule) -> None:
+    program = lift(compiled)
+    again = Program.from_json(program.to_json())
+    assert again == program
+    assert again.to_json() == program.to_json()
+    assert again.content_hash == program.content_hash
+
+
+def test_counters_iterations_and_waves_are_the_kernels(compiled: CompiledSchedule) -> None:
+    program, kernel = lift(compiled), kernel_for(compiled)
+    assert program.waves == kernel.waves
+    for trips in (kernel.min_trips, 3, 7):
+        assert program.iterations.at({"T": trips}) == kernel.tiles(trips)
+    step = kernel.walk(compiled, 0, kernel.min_trips)
+    entries = [kernel.effect(s, 0).entries for s in step if not s.op.is_framework]
+    straight = [
+        s.entries
+        for section in program.groups[0].sections
+        if section.name in ("prologue", "epilogue")
+        for s in section.steps
+        if isinstance(s, Work)
+    ]
+    if kernel.min_trips == 0:
+        assert straight == entries
+
+
+def test_the_stagger_is_the_kernels_own_barrier() -> None:
+    program = lift(build_schedule("ping_pong"))
+    own = [
+        [s.label for _, _, s in group.steps() if isinstance(s, Barrier) and s.label]
+        for group in program.groups
+    ]
+    assert own == [["after the prologue", "closing"], ["stagger", "after the prologue"]]
+
+
+def test_the_hash_leaves_labels_and_provenance_out() -> None:
+    program = lift(build_schedule("four_wave"))
+    group = program.groups[0]
+
+    def renamed(step: object) -> object:
+        return replace(step, label="x") if isinstance(step, Work) else step
+
+    sections = tuple(
+        replace(s, name=f"{s.name}!", steps=tuple(map(renamed, s.steps)))  # type: ignore[arg-type]
+        for s in group.sections
+    )
+    other = replace(program, name="other", groups=(replace(group, sections=sections),))
+    assert other != program
+    assert other.content_hash == program.content_hash
+    waits = [i for i, s in enumerate(sections[1].steps) if isinstance(s, Wait)]
+    fewer = list(sections[1].steps)
+    del fewer[waits[0]]
+    weaker = replace(group, sections=(sections[0], replace(sections[1], steps=tuple(fewer))))
+    assert replace(program, groups=(weaker,)).content_hash != program.content_hash
+
+
+class _TwoRegisters(FourWaveKernel):
+    """A model whose fragments fill two registers at once: no step of a program does."""
+
+    def effect(self, step: Step, wave: int) -> Effect:
+        effect = super().effect(step, wave)
+        if step.op.role is OpRole.FRAGMENT_LOAD:
+            more = (*effect.register_writes, Register("A", 7))
+            return replace(effect, register_writes=more)
+        return effect
+
+
+class _Silent(FourWaveKernel):
+    """A model whose loads write nothing."""
+
+    def effect(self, step: Step, wave: int) -> Effect:
+        effect = super().effect(step, wave)
+        return replace(effect, lds_writes=()) if effect.tile is not None else effect
+
+
+@pytest.mark.parametrize("model", [_TwoRegisters, _Silent])
+def test_models_that_no_program_can_say_are_refused(model: type[FourWaveKernel]) -> None:
+    compiled = build_schedule("four_wave")
+    kernel: Kernel = model.for_schedule(compiled)
+    with pytest.raises(ConfigError, match="no program step does"):
+        lift(compiled, kernel)
+
+
+def test_a_target_can_be_chosen() -> None:
+    program = lift(build_schedule("single_buffer"), target=target_for("gfx942"))
+    assert program.target.arch == "gfx942"

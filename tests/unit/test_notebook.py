@@ -1,0 +1,139 @@
+"""What results look like at a prompt and in a notebook: one short line, one small fragment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from pipeloom import CompiledSchedule, ModuloProblem, build_schedule, emit_kernel, verify
+from pipeloom.drive.programs import simulate
+from pipeloom.judge.simulate import Trace
+from pipeloom.notebook import SHOWN, fragment
+from pipeloom.order.modulo import solve_modulo
+
+TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
+
+
+class Balanced(HTMLParser):
+    """Counts tags, keeps the text, and fails on a tag that closes another."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+        assert attrs == []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += f"{data}\n"
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledSchedule:
+    return build_schedule("ping_pong", TILE)
+
+
+@pytest.fixture(scope="module")
+def trace(compiled: CompiledSchedule) -> Trace:
+    return simulate(compiled, k_tiles=16)
+
+
+def small(html: str) -> Balanced:
+    """The fragment read back, once it is known to be compact and to ask for nothing."""
+    assert len(html) < 4000
+    found = Balanced(html)
+    assert set(found.seen) <= {"div", "b", "table", "tr", "th", "td"}
+    return found
+
+
+def test_a_compiled_schedule(compiled: CompiledSchedule) -> None:
+    assert repr(compiled) == "<CompiledSchedule ping_pong: 24 ops, 10 + 70 + 58 entries>"
+    shown = small(compiled._repr_html_())
+    assert "tile 256x256x64, csp order, makespan 420, proved least" in shown.text
+    assert shown.seen.count("tr") == 4
+    assert "kernel\n70\n10\n16\n" in shown.text
+
+
+def test_a_schedule_without_tile_or_proof(compiled: CompiledSchedule) -> None:
+    bare = replace(compiled, geometry=None, certificate=replace(compiled.certificate, proved=False))
+    text = small(bare._repr_html_()).text
+    assert "no tile shape, csp order, makespan 420\n" in text
+
+
+def test_a_verdict(compiled: CompiledSchedule) -> None:
+    verdict = verify(compiled)
+    assert repr(verdict) == "<Verdict TIMING on ping_pong: 4 findings>"
+    shown = small(verdict._repr_html_())
+    assert shown.text.startswith("TIMING\n ping_pong; state repeats after 2 iterations")
+    assert shown.seen.count("tr") == 5
+    assert "\n170\n" in shown.text
+
+
+def test_a_proof_has_no_table() -> None:
+    verdict = verify(build_schedule("four_wave", sync="proven", reorder=True))
+    assert repr(verdict) == "<Verdict PROVED on four_wave: 0 findings>"
+    assert small(verdict._repr_html_()).seen == ["div", "b"]
+
+
+def test_a_race_without_margin() -> None:
+    text = small(verify(build_schedule("single_buffer"))._repr_html_()).text
+    assert text.startswith("RACE\n single_buffer; ")
+
+
+def test_a_trace(trace: Trace) -> None:
+    assert repr(trace) == f"<Trace on gfx950: 8 waves, 7 iterations, {trace.total_cycles} cycles>"
+    shown = small(trace._repr_html_())
+    assert f"{trace.steady_cycles_per_iteration:.0f} per iteration" in shown.text
+    assert "limited by matrix" in shown.text
+    assert shown.seen.count("tr") == 1 + SHOWN
+    assert "more" in shown.text
+
+
+def test_a_trace_without_a_loop(compiled: CompiledSchedule) -> None:
+    trace = simulate(compiled, k_tiles=2)
+    assert repr(trace).startswith("<Trace on gfx950: 8 waves, 0 iterations, ")
+    assert "0 per iteration, matrix unit 0.0% busy, limited by none" in trace._repr_html_()
+
+
+def test_an_emitted_kernel() -> None:
+    kernel = emit_kernel(build_schedule("four_wave", TILE, sync="repaired", reorder=True))
+    text = repr(kernel)
+    assert text.startswith(f"<EmittedKernel {kernel.name} for gfx950: PROVED, ")
+    assert len(text) < 100
+
+
+def test_a_modulo_result() -> None:
+    problem = ModuloProblem.from_dict(
+        {
+            "name": "tiny",
+            "units": [{"name": "u", "capacity": 1}],
+            "ops": [
+                {"name": "a", "latency": 4, "uses": [{"unit": "u"}]},
+                {"name": "b", "latency": 1, "uses": [{"unit": "u"}]},
+            ],
+            "edges": [{"from": "a", "to": "b", "latency": 4}],
+        }
+    )
+    result = solve_modulo(problem)
+    assert repr(result) == "<ModuloResult tiny: II 2 (proved), 2 ops, 3 stages>"
+    bounded = replace(result, proved=False, lower_bound=1)
+    assert repr(bounded) == "<ModuloResult tiny: II 2 (at least 1), 2 ops, 3 stages>"
+
+
+def test_texts_cannot_become_markup() -> None:
+    html = fragment("<script>", "a & b", ["<i>"], [["<img src=x>", 1.25]])
+    assert "<script" not in html
+    assert "<img" not in html
+    assert Balanced(html).text == "<script>\n a & b\n<i>\n<img src=x>\n1.2\n"
