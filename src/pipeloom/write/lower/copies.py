@@ -243,9 +243,11 @@ def _address(
     frame: Frame, addresses: Table, members: Sequence[int], access: Access
 ) -> tuple[str, int]:
     """(prepared register, offset of the instruction) of an LDS access."""
-    least = int(addresses.min())
-    window, offset = divmod(least, LDS_WINDOW)
-    number = lane_number(addresses - least, f"the place of a lane in {access.resource}")
+    # Bits that all lanes have in common; what is left is linear wherever the layout is.
+    common = int(np.bitwise_and.reduce(addresses, axis=None))
+    common &= ~int(np.bitwise_or.reduce(addresses ^ addresses[0, 0], axis=None))
+    window, offset = divmod(common, LDS_WINDOW)
+    number = lane_number(addresses - common, f"the place of a lane in {access.resource}")
     wave = wave_part(frame, members, number)
     work = frame.work(0)
 

@@ -86,11 +86,11 @@ class _Emission:
         frame.scalar("wave")
         memory = self.memory = Memory(program.meaning, frame)
         self.clock = Clock(program, memory, frame)
-        loops = _in_loops(program, ops)
+        accumulators = _accumulators(program, ops)
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:
-                tile = register_tile(program, resource, _bank(resource, loops))
+                tile = register_tile(resource, _bank(resource, accumulators))
                 tiles[resource.name] = tile
                 for copy in range(resource.copies):
                     frame.tile(place_name(resource.name, copy), tile.bank, tile.registers)
@@ -326,27 +326,29 @@ class _Emission:
             code("s_setprio", step.level)
 
 
-def _in_loops(program: Program, ops: Vocabulary) -> set[str]:
-    """Register tiles that vector instructions touch inside a loop."""
-    return {
-        access.resource
-        for group in program.groups
-        for section, _, step in group.steps()
-        if section.trips is not None
-        and isinstance(step, Work)
-        and not step.is_copy
-        and ops[program.meaning[step.node].op].name != "matmul"
-        for access in (*step.reads, *step.writes, *step.accumulates)
-    }
+def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
+    """What lives beside the vector registers: results of products that no loop computes on.
+
+    Vector instructions cannot touch those registers, so outside of loops a move comes before.
+    """
+    products: set[str] = set()
+    others: set[str] = set()
+    for group in program.groups:
+        for section, _, step in group.steps():
+            if not isinstance(step, Work) or step.is_copy:
+                continue
+            if ops[program.meaning[step.node].op].name == "matmul":
+                products |= {a.resource for a in (*step.writes, *step.accumulates)}
+            elif section.trips is not None:
+                accesses = (*step.reads, *step.writes, *step.accumulates)
+                others |= {access.resource for access in accesses}
+    return products - others
 
 
-def _bank(resource: Resource, in_loops: set[str]) -> Bank:
-    """Accumulators live beside the vector registers, unless vector instructions need them often."""
+def _bank(resource: Resource, accumulators: set[str]) -> Bank:
     if resource.space is Space.SCALAR:
         return Bank.SCALAR
-    kind = resource.layout.kind if resource.layout else ""
-    accumulates = kind == "accumulator" and len(resource.type.dims) > 1
-    return Bank.ACCUMULATOR if accumulates and resource.name not in in_loops else Bank.VECTOR
+    return Bank.ACCUMULATOR if resource.name in accumulators else Bank.VECTOR
 
 
 def _describe(step: Step) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
-from pipeloom.program import Box, Program, Resource, Space
+from pipeloom.program import Box, Resource, Space
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank
 
@@ -42,7 +42,7 @@ class RegisterTile:
     bits: int
     """Of an element in a register; truth values take a whole one."""
     run_bytes: int = 0
-    """Of K that lie together in a lane of an ``operand``."""
+    """Of K that lie together in a lane, in an input of a matrix product."""
     _slots: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -114,7 +114,7 @@ class RegisterTile:
         return True
 
 
-def register_tile(program: Program, resource: Resource, bank: Bank) -> RegisterTile:
+def register_tile(resource: Resource, bank: Bank) -> RegisterTile:
     """The tile of a resource; raises ``EmitError`` naming a layout that is not known."""
     layout = resource.layout
     bits = WORD_BITS if resource.type.dtype.is_bool else resource.type.dtype.bits
@@ -143,7 +143,8 @@ def register_tile(program: Program, resource: Resource, bank: Bank) -> RegisterT
     elif kind == "uniform":
         table = _uniform(resource)
     elif kind == "accumulator":
-        table = _accumulator(program, resource)
+        table = _accumulator(resource)
+        run_bytes = QUAD * bits // 8
     else:
         table, run_bytes = _operand(resource)
     return RegisterTile(resource, bank, table.astype(np.int64), bits, run_bytes)
@@ -165,19 +166,26 @@ def _number(resource: Resource, name: str, default: int | None = None) -> int:
 
 
 def _lanes(resource: Resource) -> Coordinates:
-    vector = _number(resource, "vector", 1)
-    elements = resource.type.elements
-    if elements % (WAVE_LANES * vector):
+    """Row-major, ``vector`` at a time; with ``spread``, in all lanes of so many elements."""
+    vector, spread = _number(resource, "vector", 1), _number(resource, "spread", 1)
+    elements = resource.type.elements * spread
+    held = max(vector // spread, 1)
+    if (
+        elements % vector
+        or (vector % spread and spread % vector)
+        or (elements % (WAVE_LANES * vector) and WAVE_LANES * vector % elements)
+    ):
         raise EmitError(
             f"{resource.name} has {elements} elements, which {WAVE_LANES} lanes with {vector} each "
             "do not share evenly",
             hint=f"use a multiple of {WAVE_LANES * vector} elements, or a smaller vector",
             field=resource.name,
         )
-    slot, lane = np.meshgrid(
-        np.arange(elements // WAVE_LANES), np.arange(WAVE_LANES), indexing="ij"
-    )
-    flat = (slot // vector * WAVE_LANES + lane) * vector + slot % vector
+    groups = max(elements // (WAVE_LANES * vector), 1)
+    slot, lane = np.meshgrid(np.arange(groups * held), np.arange(WAVE_LANES), indexing="ij")
+    first = (slot // held * WAVE_LANES + lane) * vector + slot % held * spread
+    # Fewer elements than lanes: the lanes begin again, and hold the same elements.
+    flat = first % elements // spread
     return np.stack(np.unravel_index(flat, resource.type.shape), axis=-1)
 
 
@@ -188,49 +196,57 @@ def _uniform(resource: Resource) -> Coordinates:
     return np.repeat(place[:, None, :], WAVE_LANES, axis=1)
 
 
-def _accumulator(program: Program, resource: Resource) -> Coordinates:
-    """``side`` x ``side`` blocks, the columns of a row in quads; of one dimension, what a lane
-    needs of it beside a tile of two."""
-    side = _side(resource)
+def _accumulator(resource: Resource) -> Coordinates:
+    """``side`` x ``side`` blocks: a lane has a row, and columns in runs of four.
+
+    With ``flip`` rows and columns change places. A tile of one dimension holds what lanes need of
+    it beside a tile of two: by row (``only`` 0) or by column (``only`` 1).
+    """
+    side, only = _side(resource), _number(resource, "only", -1)
     shape = resource.type.shape
     lane = np.arange(WAVE_LANES)
-    count = side * side // WAVE_LANES
-    register = np.arange(count)
+    register = np.arange(side * side // WAVE_LANES)
     columns = (
         register[:, None] // QUAD * (QUAD * WAVE_LANES // side)
         + lane // side * QUAD
         + register[:, None] % QUAD
     )
     rows = np.broadcast_to(lane % side, columns.shape)
-    if len(shape) == 1:
-        if _axis(program, resource):
-            blocks = [side * block + columns for block in range(shape[0] // side)]
-        else:
-            blocks = [side * block + rows[:1] for block in range(shape[0] // side)]
-        return np.concatenate(blocks)[:, :, None]
-    leading = len(shape) - 2
-    if prod(shape[:leading]) != 1:
+    leading = len(shape) - (2 if only < 0 else 1)
+    if leading < 0 or prod(shape[:leading]) != 1:
         raise EmitError(
             f"{resource.name} is {resource.type}, but an accumulator tile has rows and columns",
-            hint="keep other dimensions at 1",
+            hint="keep other dimensions at 1; say only = 0 or 1 for a vector",
             field=resource.name,
         )
-    table = [
-        np.stack([*[np.zeros_like(rows)] * leading, side * i + rows, side * j + columns], axis=-1)
-        for i in range(shape[-2] // side)
-        for j in range(shape[-1] // side)
-    ]
+    nothing = [np.zeros_like(rows)] * leading
+    if only >= 0:
+        held = columns if only else rows[:1]
+        table = [
+            np.stack([*(z[: len(held)] for z in nothing), side * block + held], axis=-1)
+            for block in range(shape[-1] // side)
+        ]
+        return np.concatenate(table)
+    flip = _number(resource, "flip", 0)
+    across, along = (shape[-1], shape[-2]) if flip else (shape[-2], shape[-1])
+    table = []
+    for i in range(across // side):
+        for j in range(along // side):
+            pair = [side * i + rows, side * j + columns]
+            table.append(np.stack([*nothing, *(reversed(pair) if flip else pair)], axis=-1))
     return np.concatenate(table)
 
 
 def _side(resource: Resource) -> int:
+    """The side of a block; every dimension that is cut into blocks must be whole ones."""
     side = _number(resource, "side")
-    rows = (
-        resource.type.shape[-2:]
-        if resource.layout and resource.layout.kind == "accumulator"
-        else resource.type.shape[-2:-1]
-    )
-    if side not in (16, 32) or not rows or any(size % side for size in rows):
+    shape = resource.type.shape
+    assert resource.layout is not None
+    if resource.layout.kind == "operand":
+        cut = [size for axis, size in enumerate(shape) if axis != k_axis(resource)][-1:]
+    else:
+        cut = list(shape[-1:] if "only" in dict(resource.layout.numbers) else shape[-2:])
+    if side not in (16, 32) or not cut or any(size % side for size in cut):
         raise EmitError(
             f"{resource.name} is {resource.type} in blocks of {side}",
             hint="blocks are of 16 or 32 rows, and tiles whole blocks",
@@ -239,23 +255,19 @@ def _side(resource: Resource) -> int:
     return side
 
 
-def _axis(program: Program, resource: Resource) -> int:
-    """Whether a vector runs along the columns (1) or rows (0) of the accumulators it goes with."""
+def k_axis(resource: Resource) -> int:
+    """The dimension along which a matrix product sums over this input."""
+    last = len(resource.type.shape) - 1
     assert resource.layout is not None
-    given = dict(resource.layout.numbers).get("axis")
-    if given is not None:
-        return given
-    dim = resource.type.dims[0]
-    for other in program.resources:
-        if other.layout and other.layout.kind == "accumulator" and len(other.type.dims) > 1:
-            if other.type.dims[-1] == dim:
-                return 1
-            if other.type.dims[-2] == dim:
-                return 0
-    raise EmitError(
-        f"{resource.name} has dimension {dim!r}, which no accumulator tile has",
-        hint="say axis 0 (rows) or 1 (columns) in its layout",
-        field=resource.name,
+    if resource.layout.kind == "operand":
+        return _number(resource, "axis", last)
+    return last - _number(resource, "flip", 0)
+
+
+def row_axis(resource: Resource) -> int:
+    """The other one, by which lanes go."""
+    return next(
+        axis for axis in reversed(range(len(resource.type.shape))) if axis != k_axis(resource)
     )
 
 
@@ -263,28 +275,28 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
     """Runs of 16 bytes where K has room for them, whatever the instruction takes at once.
 
     The order of K inside a tile is free as long as both operands agree: 16 bytes feed one MFMA of
-    16-bit 16x16x32, two of 16x16x16 and half of an fp8 16x16x128.
+    16-bit 16x16x32, two of 16x16x16 and half of an fp8 16x16x128. ``permuted`` says that the other
+    operand is a matrix result, which has K in runs of four.
     """
     side, depth = _side(resource), _number(resource, "depth")
-    *leading, rows, length = resource.type.shape
-    size = resource.type.dtype.bits // 8
+    shape, size = resource.type.shape, resource.type.dtype.bits // 8
+    deep, across = k_axis(resource), row_axis(resource)
+    rows, length = shape[across], shape[deep]
     blocks = WAVE_LANES // side
-    run = LOAD_BYTES
+    run = QUAD * size if _number(resource, "permuted", 0) else LOAD_BYTES
     if length * size % (blocks * run):
         run = depth * size // blocks
-    if prod(leading) != 1 or not run or length % depth or length * size % (blocks * run):
+    if prod(shape) != rows * length or not run or length % depth or length * size % (blocks * run):
         raise EmitError(
             f"{resource.name} is {resource.type}, which is no rows of K in blocks of {depth}",
-            hint="an operand has rows and K, the last dimension; K is a multiple of the depth",
+            hint="an operand has rows and K, which is a multiple of the depth",
             field=resource.name,
         )
     per_run = run // size
     lane = np.arange(WAVE_LANES)
     slot = np.arange(length // blocks)
     along = (slot[:, None] // per_run * blocks + lane // side) * per_run + slot[:, None] % per_run
-    across = np.broadcast_to(lane % side, along.shape)
-    table = [
-        np.stack([*[np.zeros_like(along)] * len(leading), side * i + across, along], axis=-1)
-        for i in range(rows // side)
-    ]
-    return np.concatenate(table), run
+    table = np.zeros((rows // side, *along.shape, len(shape)), np.int64)
+    table[..., deep] = along
+    table[..., across] = side * np.arange(rows // side)[:, None, None] + lane % side
+    return table.reshape(-1, WAVE_LANES, len(shape)), run
