@@ -176,12 +176,16 @@ def _table() -> dict[str, Opcode]:
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
+    # Both are read as well; the hazard pass looks at what permlanes read and write together.
+    add(valu, "v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")
     add(valu, "v_accvgpr_read_b32", "=v1", "a1")
     add(valu, "v_accvgpr_write_b32", "=a1", "vi1")
 
     for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
         add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
         add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
+    add(Unit.LDS, "ds_swizzle_b32", "=v1", "v1")
+    add(Unit.LDS, "ds_bpermute_b32", "=v1", "v1", "v1")
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")

@@ -371,8 +371,10 @@ def _check_counts(work: Work, added: Sequence[Instruction]) -> None:
     wait(n) retires a step once n entries follow it; more instructions make that true earlier.
     Fewer would make the program's waits wrong, and so would an entry that it does not know of.
     """
+    awaited = max((i for i, x in enumerate(added) if x.opcode.name == "s_waitcnt"), default=-1)
     for counter, unit in COUNTED.items():
-        count = sum(line.opcode.unit is unit for line in added)
+        # What a step waits for itself (an exchange between lanes) is not outstanding after it.
+        count = sum(line.opcode.unit is unit for line in added[awaited + 1 :])
         stated = work.entries if work.counter == counter else 0
         if count < stated or (count and not stated):
             raise EmitError(

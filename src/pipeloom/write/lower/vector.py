@@ -22,6 +22,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
+from pipeloom.write.lower.lanes import LANE_BIT_VALUES, combine_lanes, plan_exchange
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
 from pipeloom.write.lower.tiles import Coordinates, RegisterTile
 
@@ -112,25 +113,32 @@ def _plan(
     box = context.register_box(target, work)
     slots = tile.slots_in(box, work.label)
     reduced = _reduced(sources, dims)
-    if bool(reduced) and op.reduce is None:
+    if reduced and op.reduce is None:
         raise EmitError(
             f"{work.label}: op {op.name!r} reduces nothing, but its operands have "
             f"{', '.join(reduced)} and its result has not",
             hint="use an op with a reduction",
             field=work.label,
         )
-    lines = () if op.reduce is not None else templates_of(op)
     corner = np.array([p for p, _ in box], np.int64)
-    jobs: list[tuple[int, list[list[int | None]], int | None]] = []
-    for slot in slots:
-        relative = tile.coordinates[slot] - corner
-        terms = [
-            [_slot(work, s, relative, dims, dict(zip(reduced, at, strict=True))) for s in sources]
-            for at in product(*(range(size) for size in reduced.values()))
-        ]
-        first = None if start is None else _slot(work, start, relative, dims, {})
-        jobs.append((slot, terms, first))
-    scratch = _Scratch(context, tile, sources, lines)
+    held = [tile.coordinates[slot] - corner for slot in slots]
+    first = [None if start is None else _slot(work, start, at, dims, {}) for at in held]
+    if op.reduce is not None:
+        if len(sources) != 1:
+            raise EmitError(
+                f"op {op.name!r} combines {len(sources)} operands and reduces; only a matrix "
+                "instruction does that",
+                hint="multiply first, then sum; or use the layouts of matrix instructions",
+                field=op.name,
+            )
+        terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
+        return _plan_reduction(context, op, target, tile, slots, terms, sources[0], start, first)
+    lines = templates_of(op)
+    jobs = [
+        (slot, [_slot(work, source, at, dims, {}) for source in sources])
+        for slot, at in zip(slots, held, strict=True)
+    ]
+    scratch = _Scratch(context, tile, len(sources))
 
     def emit(code: Code) -> None:
         scratch.prepare(code)
@@ -139,17 +147,123 @@ def _plan(
             group = jobs[at : at + tile.pack]
             place = result.part(group[0][0] // tile.pack)
             direct = tile.pack == 1 and place.bank is Bank.VECTOR
-            made = []
-            for number, (_, terms, first) in enumerate(group):
-                into = place if direct else scratch.result(number)
-                if op.reduce is not None:
-                    _reduce(code, context, scratch, op, into, terms, sources, start, first)
-                else:
-                    _apply(code, context, scratch, lines, into, terms[0], sources, tile.pack == 1)
-                made.append(into)
-            _finish(code, context, scratch, tile, place, made, direct)
+            made = [place if direct else scratch.result(i) for i in range(len(group))]
+            for into, (_, chosen) in zip(made, group, strict=True):
+                _apply(code, context, scratch, lines, into, chosen, sources)
+            _finish(code, context, scratch, tile, place, made)
 
     return emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What one result slot sums: slots of its own lane, then lanes that differ in ``bits``."""
+
+    slots: tuple[int | None, ...]
+    bits: tuple[int, ...]
+
+
+def _terms(
+    work: Work,
+    op: OpDef,
+    source: _Source,
+    relative: Coordinates,
+    dims: Sequence[str],
+    reduced: dict[str, int],
+) -> _Terms:
+    """Where the terms of a result lie: in the lane itself, or shared among lanes that hold it."""
+    points = list(product(*(range(size) for size in reduced.values())))
+    if source.tile is None:
+        return _Terms((None,) * len(points), ())
+    corner = np.array([p for p, _ in source.box], np.int64)
+    kept = [axis for axis, dim in enumerate(source.dims) if dim in dims]
+    gone = [axis for axis, dim in enumerate(source.dims) if dim not in dims]
+    wanted = relative[:, [dims.index(source.dims[axis]) for axis in kept]]
+    mine, counted = [], np.zeros((len(relative), len(points)), np.int64)
+    extents = [reduced[source.dims[axis]] for axis in gone]
+    for slot in source.tile.slots_in(source.box, work.label):
+        here = source.tile.coordinates[slot] - corner
+        if np.array_equal(here[:, kept], wanted):
+            mine.append(slot)
+            flat = np.zeros(len(here), np.int64)
+            for axis, size in zip(gone, extents, strict=True):
+                flat = flat * size + here[:, axis]
+            counted[np.arange(len(here)), flat] += 1
+    lane = np.arange(len(relative))
+    bits = tuple(bit for bit in LANE_BIT_VALUES if np.array_equal(relative, relative[lane ^ bit]))
+    if (counted == 1).all():
+        return _Terms(tuple(mine), ())
+    for bit in bits:
+        counted = counted + counted[lane ^ bit]
+    exact = (counted == 1).all() or (op.reduce is not Reduce.ADD and (counted >= 1).all())
+    if not exact:
+        raise EmitError(
+            f"{work.label}: lanes that hold an element of the result do not hold all of what it "
+            f"sums of {source.tile.resource.name} ({source.tile.kind})",
+            hint="reduce a dimension whose elements lie in the lanes of their result",
+            field=work.label,
+        )
+    return _Terms(tuple(mine), bits)
+
+
+def _plan_reduction(
+    context: Context,
+    op: OpDef,
+    target: Access,
+    tile: RegisterTile,
+    slots: Sequence[int],
+    terms: Sequence[_Terms],
+    source: _Source,
+    start: _Source | None,
+    first: Sequence[int | None],
+) -> Write:
+    """Sums in lanes, then across them, then onto the start value; all slots side by side."""
+    assert op.reduce is not None
+    verb = COMBINE[op.reduce]
+    bits = terms[0].bits if terms else ()
+    frame, chip = context.frame, context.chip
+    if any(t.bits != bits for t in terms) or tile.pack > 1:
+        raise EmitError(
+            f"{op.name} sums to {tile.resource.name} ({tile.resource.type.dtype}, {tile.kind})",
+            hint="reduce to 32-bit registers whose lanes all share alike",
+            field=tile.resource.name,
+        )
+    scratch = _Scratch(context, tile, 1)
+    sums = frame.scratch("sums", len(slots))
+    shuffled = frame.scratch("exchanged", len(slots)) if bits else None
+    half = plan_exchange(frame, chip, bits)
+
+    def emit(code: Code) -> None:
+        result = context.registers(target)
+        places = [result.part(slot) for slot in slots]
+        alone = not bits and result.bank is Bank.VECTOR
+        values = places if alone else [frame[sums].part(i) for i in range(len(slots))]
+        for value, term, begin in zip(values, terms, first, strict=True):
+            started = alone and start is not None
+            if started and start is not None:
+                _move(code, value, _operand(code, context, scratch, 0, start, begin))
+            for slot in term.slots:
+                addend = _operand(code, context, scratch, 0, source, slot)
+                if started:
+                    code(verb, value, addend, value)
+                else:
+                    _move(code, value, addend)
+                started = True
+        if shuffled is not None:
+            others = [frame[shuffled].part(i) for i in range(len(slots))]
+            address = None if half is None else frame[half]
+            combine_lanes(code, chip, verb, bits, values, others, address)
+        for value, place, begin in zip(values, places, first, strict=True):
+            if not alone and start is not None:
+                code(verb, value, _operand(code, context, scratch, 0, start, begin), value)
+            _finish(code, context, scratch, tile, place, [value])
+
+    return emit
+
+
+def _move(code: Code, into: Register, value: Operand) -> None:
+    if value != into:
+        code("v_mov_b32", into, value)
 
 
 def _reduced(sources: Sequence[_Source], dims: Sequence[str]) -> dict[str, int]:
@@ -192,16 +306,10 @@ def _slot(
 class _Scratch:
     """Vector registers of one step: unpacked operands, results to pack, the template's own."""
 
-    def __init__(
-        self,
-        context: Context,
-        tile: RegisterTile,
-        sources: Sequence[_Source],
-        lines: Sequence[Template],
-    ) -> None:
+    def __init__(self, context: Context, tile: RegisterTile, sources: int) -> None:
         self._context = context
         frame = context.frame
-        self._operands = frame.scratch("operands", max(len(sources), 1))
+        self._operands = frame.scratch("operands", max(sources, 1))
         self._results = frame.scratch("results", max(tile.pack, 2))
         self._temporary = frame.scratch("temporary")
         self._dtype = tile.resource.type.dtype.name
@@ -270,7 +378,6 @@ def _apply(
     into: Register,
     slots: Sequence[int | None],
     sources: Sequence[_Source],
-    whole: bool,
 ) -> None:
     values = [
         _operand(code, context, scratch, number, source, slot)
@@ -293,41 +400,6 @@ def _apply(
         code("v_mov_b32", into, final)
 
 
-def _reduce(
-    code: Code,
-    context: Context,
-    scratch: _Scratch,
-    op: OpDef,
-    into: Register,
-    terms: Sequence[Sequence[int | None]],
-    sources: Sequence[_Source],
-    start: _Source | None,
-    first: int | None,
-) -> None:
-    """The terms one after the other, onto the start value where there is one."""
-    assert op.reduce is not None
-    if len(sources) != 1:
-        raise EmitError(
-            f"op {op.name!r} combines {len(sources)} operands and reduces; only a matrix "
-            "instruction does that",
-            hint="multiply first, then sum; or use the layouts of matrix instructions",
-            field=op.name,
-        )
-    verb = COMBINE[op.reduce]
-    started = start is not None
-    if start is not None:
-        value = _operand(code, context, scratch, 0, start, first)
-        if value != into:
-            code("v_mov_b32", into, value)
-    for (slot,) in terms:
-        value = _operand(code, context, scratch, 0, sources[0], slot)
-        if started:
-            code(verb, into, value, into)
-        else:
-            code("v_mov_b32", into, value)
-        started = True
-
-
 def _finish(
     code: Code,
     context: Context,
@@ -335,16 +407,18 @@ def _finish(
     tile: RegisterTile,
     place: Register,
     made: Sequence[Register],
-    direct: bool,
 ) -> None:
-    """Results that were made in scratch go to their register."""
-    if direct:
+    """Results that were made elsewhere go to their register."""
+    if made[0] == place:
         return
-    dtype = tile.resource.type.dtype.name
-    if tile.pack == 1:
-        code("v_accvgpr_write_b32", place, made[0])
-    elif place.bank is Bank.VECTOR:
-        pack_halves(code, context.chip, dtype, place, made[0], made[1], scratch.conversion)
+    value = made[0]
+    if tile.pack > 1:
+        value = place if place.bank is Bank.VECTOR else made[0]
+        dtype = tile.resource.type.dtype.name
+        pack_halves(code, context.chip, dtype, value, made[0], made[1], scratch.conversion)
+    if place.bank is Bank.ACCUMULATOR:
+        code("v_accvgpr_write_b32", place, value)
+    elif place.bank is Bank.SCALAR:
+        code("v_readfirstlane_b32", place, value)
     else:
-        pack_halves(code, context.chip, dtype, made[0], made[0], made[1], scratch.conversion)
-        code("v_accvgpr_write_b32", place, made[0])
+        _move(code, place, value)
