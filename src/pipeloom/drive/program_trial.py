@@ -158,7 +158,8 @@ def _argument(
 
 
 def _storage(dtype: DType) -> type[np.generic]:
-    return {8: np.uint8, 16: np.uint16, 32: np.float32}[dtype.bits]
+    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    return kinds[dtype.bits]
 
 
 def _encoded(dtype: DType, values: Array, pitch: int) -> Array:

@@ -61,6 +61,11 @@ def _shifted(coordinates: Table, here: Sequence[Box], there: Sequence[Box]) -> T
     return np.asarray(coordinates + moves[:, None, :])
 
 
+def _axes(table: Table) -> list[Table]:
+    """By dimension."""
+    return list(np.moveaxis(table, -1, 0))
+
+
 def _same_shape(work: Work, a: Sequence[Box], b: Sequence[Box]) -> None:
     for here, there in zip(a, b, strict=True):
         if [q - p for p, q in here] != [q - p for p, q in there]:
@@ -116,7 +121,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
     for number in range(total // run):
         position = start + number * run + (wave * WAVE_LANES + lane) * width
         table = _shifted(tile.source(position), targets, sources)
-        offsets.append(context.memory.offset(array, np.moveaxis(table, -1, 0), members))
+        offsets.append(context.memory.offset(array, _axes(table), members))
     places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
     slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
     base = tile.base + write.copy * tile.copy_bytes + start
@@ -153,7 +158,7 @@ def _plan_load(context: Context, work: Work) -> Write:
         words = _words(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         table = _shifted(table, targets, sources)
-        name = context.memory.offset(array, np.moveaxis(table, -1, 0), members)
+        name = context.memory.offset(array, _axes(table), members)
         if array.dims[-1] != array.over and not _harmless_past_rows(context, array):
             context.require_multiple(array.dims[-1], len(run))
         context.require_pitch(array, WORD)

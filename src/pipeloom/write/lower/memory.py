@@ -186,8 +186,8 @@ class Memory:
         buffer = frame[f"buffer {array.name}"]
         for axis, dim in enumerate(array.dims):
             if dim in self.meaning.grid and dim != array.over:
-                stride = self.operand(array.stride(axis))
-                advance_base(code, buffer, frame[f"origin {dim}"], stride, frame["wide scratch"])
+                step = self.operand(array.stride(axis))
+                advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         dim = array.dims[0]
         if dim == array.over:
             code("s_mov_b32", scratch, frame[f"size {dim}"])

@@ -12,7 +12,7 @@ the same question, so no pair of layouts has code of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -43,7 +43,6 @@ class RegisterTile:
     """Of an element in a register; truth values take a whole one."""
     run_bytes: int = 0
     """Of K that lie together in a lane, in an input of a matrix product."""
-    _slots: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -78,15 +77,18 @@ class RegisterTile:
         if box is None:
             return list(range(self.slots))
         low, high = np.array([p for p, _ in box]), np.array([q for _, q in box])
-        inside = ((self.coordinates >= low) & (self.coordinates < high)).all(axis=2)
-        if (inside.any(axis=1) != inside.all(axis=1)).any():
+        inside: NDArray[np.bool_] = np.all(
+            (self.coordinates >= low) & (self.coordinates < high), axis=2
+        )
+        every = np.all(inside, axis=1)
+        if not np.array_equal(every, np.any(inside, axis=1)):
             raise EmitError(
                 f"{what}: box {box} of {self.resource.name} holds some lanes of a register and "
                 "not others",
                 hint="cut tiles where the layout has whole registers",
                 field=self.resource.name,
             )
-        return [int(slot) for slot in np.flatnonzero(inside.all(axis=1))]
+        return [int(slot) for slot in np.flatnonzero(every)]
 
     def runs(self, slots: Sequence[int], most_bytes: int = LOAD_BYTES) -> Iterator[list[int]]:
         """Slots whose elements follow each other along the last dimension, in whole registers.
