@@ -45,7 +45,12 @@ def pass_gate(
     compiled: CompiledSchedule, kernel: Kernel, *, allow_timing: bool = False, judge: Judge = verify
 ) -> Status:
     """The verdict's status, where it allows emission; raises ``GateError`` naming the finding."""
-    verdict = judge(compiled, kernel)
+    what = f"the {compiled.schedule} schedule"
+    return require_proved(judge(compiled, kernel), what, allow_timing=allow_timing)
+
+
+def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Status:
+    """The same of a verdict that is there; ``what`` it is about."""
     if verdict.status is Status.PROVED or (verdict.status is Status.TIMING and allow_timing):
         return verdict.status
     count = len(verdict.findings)
@@ -55,8 +60,7 @@ def pass_gate(
     if verdict.status is Status.TIMING:
         hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
     raise GateError(
-        f"the {compiled.schedule} schedule is {verdict.status.name}, so it is not emitted: "
-        f"{finding}{more}",
+        f"{what} is {verdict.status.name}, so it is not emitted: {finding}{more}",
         hint=hint,
         field="schedule",
     )
