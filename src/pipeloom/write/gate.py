@@ -51,13 +51,14 @@ def pass_gate(
 
 def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Status:
     """The same of a verdict that is there; ``what`` it is about."""
-    if verdict.status is Status.PROVED or (verdict.status is Status.TIMING and allow_timing):
-        return verdict.status
+    status = Status[verdict.status.name]  # of programs or of schedules
+    if status is Status.PROVED or (status is Status.TIMING and allow_timing):
+        return status
     count = len(verdict.findings)
     finding = verdict.findings[0].describe() if count else "no finding given"
     more = f" (and {count - 1} more)" if count > 1 else ""
     hint = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
-    if verdict.status is Status.TIMING:
+    if status is Status.TIMING:
         hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
     raise GateError(
         f"{what} is {verdict.status.name}, so it is not emitted: {finding}{more}",
