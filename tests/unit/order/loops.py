@@ -87,7 +87,7 @@ def two_carries() -> Loop:
     following = a + b + x.sum("k")
     loop.update(a, b)
     loop.update(b, following)
-    loop.store("out", a)
+    loop.store("out", a + b)
     return loop
 
 
