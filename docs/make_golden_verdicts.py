@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
-from pipeloom.judge.verify import Status, Verdict, verify
+from pipeloom.judge.verify.schedules import Status, Verdict, verify
 from pipeloom.reference.resync import synchronize
 
 ROOT = Path(__file__).parents[1]

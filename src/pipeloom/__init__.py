@@ -31,7 +31,7 @@ _HOMES = {
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("execute",),
     "pipeloom.judge.simulate": ("simulate_stream",),
-    "pipeloom.judge.verify": ("Verdict", "verify"),
+    "pipeloom.judge.verify.schedules": ("Verdict", "verify"),
     "pipeloom.lift": ("simulate_emitted",),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
     "pipeloom.order.roles": ("Consumer", "Producer"),
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     )
     from pipeloom.judge.execute import execute as execute
     from pipeloom.judge.simulate import simulate_stream as simulate_stream
-    from pipeloom.judge.verify import Verdict as Verdict, verify as verify
+    from pipeloom.judge.verify.schedules import Verdict as Verdict, verify as verify
     from pipeloom.lift import simulate_emitted as simulate_emitted
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
     from pipeloom.order.roles import Consumer as Consumer, Producer as Producer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
 

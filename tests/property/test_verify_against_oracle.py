@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.verify import Replay, Status, verify
+from pipeloom.judge.verify.schedules import Replay, Status, verify
 from pipeloom.reference.kernels import (
     Accumulator,
     Counter,

@@ -27,10 +27,7 @@ from pipeloom.program.provenance import OrderedBy, Provenance
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """An ordered program. ``barrier_gaps`` proposes barriers: by section, the steps they precede.
-
-    Groups of waves with jobs of their own get no proposal: their loops differ.
-    """
+    """An ordered program. ``barrier_gaps`` proposes barriers: by section, the steps they precede."""
 
     program: Program
     barrier_gaps: Mapping[str, tuple[int, ...]]
@@ -100,10 +97,9 @@ def arrange(
         ),
     )
     notes = _notes(lowered, problem, timetable, program)
-    gaps = barrier_gaps(lowered, problem, timetable, expansion) if groups is None else ()
     return Arranged(
         replace(program, provenance=replace(program.provenance, notes=notes)),
-        {"loop": gaps} if gaps else {},
+        barrier_gaps(lowered, problem, timetable, expansion),
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeloom.order.modulo import Expansion, Step
+from pipeloom.order.phases import LOOP
 from pipeloom.order.problem import LoopProblem
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered
@@ -25,10 +26,23 @@ from pipeloom.program.resources import Space
 
 def barrier_gaps(
     lowered: Lowered, loop: LoopProblem, timetable: Timetable, expansion: Expansion
-) -> tuple[int, ...]:
-    """The steps of the loop, by number, before which a barrier stands."""
-    slots = fewest_points(_intervals(lowered, loop, timetable, expansion), timetable.ii)
-    return _gaps(slots, expansion.kernel, timetable.ii)
+) -> dict[str, tuple[int, ...]]:
+    """The steps of the loop, by number, before which a barrier stands.
+
+    Groups of waves that run different steps meet at the same barriers; each has its own numbers,
+    under ``loop@`` and the number of the group.
+    """
+    ii = timetable.ii
+    slots = fewest_points(_intervals(lowered, loop, timetable, expansion), ii)
+    if not slots:
+        return {}
+    if len(lowered.groups) == 1:
+        return {LOOP: tuple(sorted(set(_gaps(slots, expansion.kernel, ii, wrap=True))))}
+    found: dict[str, tuple[int, ...]] = {}
+    for number, group in enumerate(lowered.groups):
+        mine = [step for step in expansion.kernel if loop.tasks[step.op].group == group.name]
+        found[f"{LOOP}@{number}"] = tuple(_gaps(slots, mine, ii, expansion.unroll, wrap=False))
+    return found
 
 
 def _intervals(
@@ -75,12 +89,18 @@ def fewest_points(intervals: Iterable[tuple[int, int]], ii: int) -> list[int]:
     return sorted(best)
 
 
-def _gaps(slots: Sequence[int], kernel: Sequence[Step], ii: int) -> tuple[int, ...]:
-    """The first step at or after each slot of each row."""
-    rows = 1 + max(step.cycle for step in kernel) // ii
-    found = {
-        next((n for n, step in enumerate(kernel) if step.cycle >= row * ii + slot), 0)
+def _gaps(
+    slots: Sequence[int], steps: Sequence[Step], ii: int, rows: int | None = None, *, wrap: bool
+) -> list[int]:
+    """The first step at or after each slot of each row; behind the last is the end of the loop.
+
+    ``wrap`` has the beginning of the loop instead, which is the same but for the first trip.
+    """
+    if rows is None:
+        rows = 1 + max(step.cycle for step in steps) // ii
+    after = 0 if wrap else len(steps)
+    return [
+        next((n for n, step in enumerate(steps) if step.cycle >= row * ii + slot), after)
         for row in range(rows)
         for slot in slots
-    }
-    return tuple(sorted(found))
+    ]

@@ -21,7 +21,7 @@ from pipeloom.program.program import Affine, Group, Section
 from pipeloom.program.resources import Resource
 from pipeloom.program.steps import Access, Work
 
-TRIPS = "T"
+TRIPS, LOOP = "T", "loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _Writer:
             Section(name="before", steps=self._outside(group, Region.BEFORE)),
             Section(name="prologue", steps=self._rows(group, expansion.prologue)),
             Section(
-                name="loop",
+                name=LOOP,
                 steps=self._rows(group, expansion.kernel),
                 trips=TRIPS,
                 advance=expansion.unroll,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import ConfigError, InternalError, OrderError
-from pipeloom.judge.verify import FindingKind, verify
+from pipeloom.judge.verify.schedules import FindingKind, verify
 from pipeloom.program import Barrier, Program, Section, Step, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.kernels import Kernel, kernel_for

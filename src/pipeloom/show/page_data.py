@@ -19,7 +19,7 @@ from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.simulate.trace import Phase as TracePhase
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
+from pipeloom.judge.verify.schedules.findings import Finding, Place, Status, Verdict
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.kernels import Kernel, kernel_for

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pipeloom.errors import OrderError
 from pipeloom.program import Move
-from pipeloom.sync.flow import Flow
+from pipeloom.sync.flow import Flow, Who
 from pipeloom.sync.script import Around, Doing, Row, Script, Scripts
 from pipeloom.sync.study import Change
 
@@ -22,13 +22,7 @@ Pair = tuple[int, int]
 
 def reordered(scripts: Scripts, flows: Sequence[Flow]) -> tuple[Scripts, list[Change]]:
     """The scripts in the nearest legal order, and what moved."""
-    pairs: dict[tuple[int, int], set[Pair]] = {}
-    for flow in flows:
-        for first, second in _precedences(flow):
-            x, y = (flow.run.walks[g].events[n] for g, n in (first, second))
-            if first[0] == second[0] and (x.row, x.trip) == (y.row, y.trip):
-                s, r, p = scripts.places[x.gap]
-                pairs.setdefault((s, r), set()).add((p, scripts.places[y.gap][2]))
+    pairs = precedences(scripts, flows)
     told: list[Change] = []
     changed = []
     for s, script in enumerate(scripts.scripts):
@@ -40,7 +34,19 @@ def reordered(scripts: Scripts, flows: Sequence[Flow]) -> tuple[Scripts, list[Ch
     return replace(scripts, scripts=tuple(changed)), told
 
 
-def _precedences(flow: Flow) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
+def precedences(scripts: Scripts, flows: Sequence[Flow]) -> dict[tuple[int, int], set[Pair]]:
+    """By script and row, the pairs of items of which every legal order has the first one first."""
+    pairs: dict[tuple[int, int], set[Pair]] = {}
+    for flow in flows:
+        for first, second in _pairs(flow):
+            x, y = (flow.run.walks[g].events[n] for g, n in (first, second))
+            if first[0] == second[0] and (x.row, x.trip) == (y.row, y.trip):
+                s, r, p = scripts.places[x.gap]
+                pairs.setdefault((s, r), set()).add((p, scripts.places[y.gap][2]))
+    return pairs
+
+
+def _pairs(flow: Flow) -> Iterable[tuple[Who, Who]]:
     yield from flow.kept
     for rivals in flow.rivals:
         if rivals.read[0] == rivals.write[0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 from pipeloom.write.faults import GateError
@@ -38,7 +38,7 @@ class VerdictLike(Protocol):
 
 
 Judge = Callable[[CompiledSchedule, Kernel], VerdictLike]
-"""Gives the verdict; by default ``pipeloom.judge.verify.verify``."""
+"""Gives the verdict; by default ``pipeloom.judge.verify.schedules.verify``."""
 
 
 def pass_gate(

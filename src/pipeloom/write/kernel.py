@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry

@@ -129,7 +129,8 @@ class _Run:
             at = (iteration or 0) if node.kind is NodeKind.STREAM else 0
             return node.type.dtype.round(self.tiles[name][at]), box
         space = self.program.resource(name).space
-        return self.places[name, 0 if space is Space.LDS else wave][access.copy], box
+        held = self.places[name, 0 if space is Space.LDS else wave]
+        return held[access.copy, ...], box
 
 
 def _slices(box: Box | None, array: Array) -> tuple[slice, ...]:

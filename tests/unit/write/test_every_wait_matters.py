@@ -12,7 +12,7 @@ import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Launchable, run_gemm
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import OpTag

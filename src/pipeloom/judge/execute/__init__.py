@@ -7,8 +7,8 @@
 
 ``truth`` makes inputs and says what should come out, ``actions`` what each step does with numbers,
 ``walk`` unrolls a program, ``timing`` and ``order`` choose what the model leaves open, ``machine``
-runs it on a ``memory``, ``watch`` says who read the wrong thing, ``replay`` steers it, ``mutate``
-and ``classify`` ask of thousands of broken programs whether they are ever wrong.
+runs it on a ``memory``, ``watch`` says who read the wrong thing, ``replay`` steers it, and
+``classify`` asks whether a program is ever wrong.
 """
 
 from pipeloom.judge.execute.classify import (
@@ -18,13 +18,6 @@ from pipeloom.judge.execute.classify import (
     classify,
     sample_trips,
     settings,
-)
-from pipeloom.judge.execute.mutate import (
-    SYNCHRONISATION,
-    Mutant,
-    MutationKind,
-    mutants,
-    sample_mutants,
 )
 from pipeloom.judge.execute.order import ORDERS, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import (
@@ -39,21 +32,16 @@ from pipeloom.judge.execute.outcome import (
 )
 from pipeloom.judge.execute.replay import provoke, replay
 from pipeloom.judge.execute.run import Executor, execute
-from pipeloom.judge.execute.strict import fully_synchronized, thinned
-from pipeloom.judge.execute.timing import TIMINGS, Moment, Timing
+from pipeloom.judge.execute.timing import TIMINGS, Timing
 
 __all__ = [
     "ORDERS",
-    "SYNCHRONISATION",
     "TIMINGS",
     "Classification",
     "Executor",
     "Failure",
     "Fault",
     "Meeting",
-    "Moment",
-    "Mutant",
-    "MutationKind",
     "Outcome",
     "Place",
     "Setting",
@@ -65,13 +53,9 @@ __all__ = [
     "adversarial_orders",
     "classify",
     "execute",
-    "fully_synchronized",
-    "mutants",
     "provoke",
     "replay",
-    "sample_mutants",
     "sample_trips",
     "settings",
-    "thinned",
     "wave_last",
 ]

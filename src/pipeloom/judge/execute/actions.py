@@ -34,7 +34,8 @@ from pipeloom.program import (
 
 Array = NDArray[Any]
 Index = NDArray[np.intp]
-PROPAGATE = EXACT - set("any gt ge lt le eq select".split()) | {"div", "exp2", "log2", "rcp"}
+HIDING = frozenset({"any", "gt", "ge", "lt", "le", "eq", "select"})
+PROPAGATE = EXACT - HIDING | {"div", "exp2", "log2", "rcp"}
 """Ops of the vocabulary whose result is NaN wherever an operand is."""
 
 

@@ -4,8 +4,8 @@
 content is. ``WorstMemory`` looks at every moment of a flight at once:
 
 - From the issue of a write to its retirement, an element that it would change is undefined.
-- A ``shared`` write of LDS is in flight from the issue of the first wave of the group until the last
-  has retired, because any element may be any wave's.
+- A ``shared`` write of LDS is in flight from the issue of the first wave of the group until the
+  last has retired, because any element may be any wave's.
 - Two writes in flight together leave an element undefined unless they agree on it.
 - What a counted step reads of LDS is undefined if it changed between issue and retirement.
 
@@ -30,6 +30,8 @@ from pipeloom.machine.dtypes import DType
 Array = NDArray[Any]
 ROUNDING = 2.0**-12
 """What outputs of inexact meanings may differ by, relative to their size; at least 4 ulp."""
+CANCELLED = 2.0**-6
+"""A number much smaller than its neighbours counts as so much of the largest."""
 
 
 class Memory:
@@ -332,7 +334,8 @@ def same(found: Array, wanted: Array, dtype: DType, exact: bool) -> NDArray[np.b
     if exact:
         return np.asarray(found == wanted)
     slack = max(ROUNDING, 2.0 ** (2 - dtype.mantissa)) if dtype.exponent else 0.5
-    size = np.maximum(np.abs(wanted), 2.0**-20)
+    size = np.abs(wanted)
+    size = np.maximum(size, CANCELLED * np.max(size, initial=0.0, where=np.isfinite(size)))
     with np.errstate(all="ignore"):
         close = np.abs(found - wanted) <= slack * size
     return np.asarray(close | (found == wanted))

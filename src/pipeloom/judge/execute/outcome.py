@@ -23,17 +23,16 @@ from numpy.typing import NDArray
 class Place(NamedTuple):
     """A step as one wave executes it.
 
-    ``slot`` counts the steps of the section; ``iteration`` is the one of the meaning that the step
-    serves, and for a step that serves none the trip of its section (None where it has no trips).
+    ``slot`` counts the steps of the section; ``trip`` is None in a section that runs once.
     """
 
     wave: int
     section: str
     slot: int
-    iteration: int | None = None
+    trip: int | None = None
 
     def __str__(self) -> str:
-        at = "" if self.iteration is None else f", iteration {self.iteration}"
+        at = "" if self.trip is None else f", trip {self.trip}"
         return f"wave {self.wave}, {self.section}[{self.slot}]{at}"
 
 
@@ -111,6 +110,11 @@ class Meeting(Enum):
     IN_FLIGHT = "in flight"
     RETIRED = "retired"
     UNREACHED = "the second access is never reached"
+
+    @property
+    def unordered(self) -> bool:
+        """Whether nothing keeps the second from coming first."""
+        return self in (Meeting.NOT_ISSUED, Meeting.IN_FLIGHT)
 
 
 class TraceEvent(NamedTuple):

@@ -3,7 +3,7 @@
 A verifier says: "nothing orders X of wave v before Y of wave w". Whoever doubts it wants to see
 that happen. ``provoke`` does it from the two places alone:
 
-    outcome = provoke(program, trips=1, first=(1, "loop", 13, 2), second=(0, "loop", 24, 3))
+    outcome = provoke(program, trips=1, first=(1, "loop", 13, 0), second=(0, "loop", 24, 0))
     outcome.meeting             Meeting.IN_FLIGHT: X had not retired when Y issued
     outcome.correct             False: a wrong or undefined number
     print(outcome.describe())
@@ -12,19 +12,20 @@ It runs w through the issue of Y while every other wave goes only as far as w's 
 to, so v is as far behind as the model allows; if X has retired even so, the pair is ordered. Then
 v runs through X, so that the two are in flight together, and the rest follows, v last.
 
-``replay`` takes a finding as it is: any value with ``trips`` and ``places`` (or ``first`` and
-``second``). It tries the pair both ways round, then every hostile order at those trip counts, and
-returns the first outcome that shows something, or else the last.
+``replay`` takes a finding of the verifier, or any value with ``first``, ``second`` and ``counts``
+or ``trips``. It tries the pair both ways round, then every hostile order at those trip counts, and
+returns the first outcome that is wrong; else one in which a step read what it should not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.execute.order import adversarial_orders, wave_last
+from pipeloom.judge.execute.order import Order, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import Meeting, Outcome, Place
 from pipeloom.judge.execute.run import Executor, Session
 from pipeloom.judge.execute.timing import Timeline, What
@@ -33,7 +34,7 @@ from pipeloom.program import VOCABULARY, Program, Vocabulary
 
 SEEDS = 3
 """How many sets of inputs a replay tries: three at a time."""
-POLICIES = ("worst", "late", "stale", "overrun", "early")
+POLICIES = ("late", "stale", "overrun", "early")
 
 
 def provoke(
@@ -50,7 +51,7 @@ def provoke(
 ) -> Outcome:
     """Let ``second`` happen before ``first`` has retired, if waits and barriers let it.
 
-    Both are places: (wave, section, slot, iteration). ``first`` is what ought to come first: the
+    Both are places: (wave, section, slot, trip). ``first`` is what ought to come first: the
     load that a read needs, the read of old data that a load overwrites.
     """
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
@@ -80,74 +81,83 @@ def replay(
     ops: Vocabulary = VOCABULARY,
     trips: Trips | int | None = None,
 ) -> Outcome:
-    """See what a finding says happen: the first outcome that is not clean."""
+    """See what a finding says happen: the first outcome that is wrong, or at least suspect."""
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
     at = _trips(executor.program, finding) if trips is None else trips
-    places = _places(finding)
-    outcome = None
-    for outcome in _attempts(executor, at, places):
+    suspect = outcome = None
+    for attempt in _attempts(executor, at, _places(finding)):
+        outcome = attempt(False)
         if not outcome.correct:
-            return outcome
-    for seed in range(SEEDS):
-        outcome = executor.run(trips=at, seed=seed, explain=True, trace=True)
-        if not outcome.clean:
-            break
+            return attempt(True)
+        if suspect is None and not (outcome := attempt(True)).clean:
+            suspect = outcome
     assert outcome is not None
-    return outcome
+    return suspect or outcome
 
 
 def _attempts(
     executor: Executor, trips: Trips | int, places: tuple[Place, ...]
-) -> Iterator[Outcome]:
-    works = []
-    for place in places:
-        try:
-            works.append(_line(executor, trips, "replay", place).place)
-        except ConfigError:
-            continue
-    if len(works) > 1:
+) -> Iterator[Callable[[bool], Outcome]]:
+    """Runs to try, each with or without an explanation: the pair itself, then hostile orders."""
+    lines = [line for p in places for line in _found(executor, trips, p)[:1] if line.action]
+    if len(lines) > 1:
+        x, y = lines[0].place, lines[1].place
         for seed in range(SEEDS):
-            for first, second in ((works[0], works[1]), (works[1], works[0])):
-                yield provoke(executor, trips=trips, first=first, second=second, seed=seed)
+            for first, second in ((x, y), (y, x)):
+                yield partial(_provoke, executor, trips, first, second, seed)
     for seed in range(SEEDS):
         for order in adversarial_orders(executor.program.waves):
-            yield executor.run(trips=trips, order=order, seed=seed, explain=True, trace=True)
-    for policy in POLICIES[1:]:
-        for order in ("forward", "reverse"):
-            yield executor.run(trips=trips, policy=policy, order=order, explain=True, trace=True)
+            yield partial(_run, executor, trips, "worst", order, seed)
+    for policy in POLICIES:
+        for way in ("forward", "reverse"):
+            yield partial(_run, executor, trips, policy, way, 0)
+
+
+def _provoke(
+    executor: Executor, trips: Trips | int, first: Place, second: Place, seed: int, why: bool
+) -> Outcome:
+    return provoke(
+        executor, trips=trips, first=first, second=second, seed=seed, explain=why, trace=why
+    )
+
+
+def _run(
+    executor: Executor, trips: Trips | int, policy: str, order: Order, seed: int, why: bool
+) -> Outcome:
+    return executor.run(trips=trips, policy=policy, order=order, seed=seed, explain=why, trace=why)
 
 
 def _trips(program: Program, finding: Any) -> dict[str, int]:
-    found = getattr(finding, "trips", None)
-    if isinstance(found, int):
-        return dict.fromkeys(program.min_trips, found)
-    return {**program.min_trips, **(dict(found) if found is not None else {})}
+    counts = dict(getattr(finding, "counts", ()))
+    found = getattr(finding, "trips", 0)
+    return counts or (dict(found) if isinstance(found, Mapping) else _all(program, found))
+
+
+def _all(program: Program, trips: int) -> dict[str, int]:
+    return {name: max(least, trips) for name, least in program.min_trips.items()}
 
 
 def _places(finding: Any) -> tuple[Place, ...]:
-    found = getattr(finding, "places", None)
-    if found is None:
-        found = [getattr(finding, name, None) for name in ("first", "second")]
-    return tuple(_place(item) for item in found if item is not None)
+    found = [getattr(finding, name, None) for name in ("first", "second")]
+    return tuple(Place(p.wave, p.section, p.slot, p.iteration) for p in found if p is not None)
 
 
-def _place(item: Any) -> Place:
-    if isinstance(item, tuple):
-        return Place(*item[:4])
-    return Place(item.wave, item.section, item.slot, item.iteration)
+def _found(executor: Executor, trips: Trips | int, place: Place) -> list[Line]:
+    """The lines at a place: one, or one per trip where it names none."""
+    walks = executor.walks(trips)
+    lines = walks[place.wave].lines if 0 <= place.wave < len(walks) else ()
+    return [
+        line
+        for line in lines
+        if (line.place.section, line.place.slot) == (place.section, place.slot)
+        and place.trip in (None, line.place.trip)
+    ]
 
 
 def _line(executor: Executor, trips: Trips | int, what: str, place: Iterable[Any]) -> Line:
-    """The data step at a place; an iteration of None means the first."""
+    """The data step at a place; a trip of None means the first."""
     wanted = Place(*place)
-    walks = executor.walks(trips)
-    lines = walks[wanted.wave].lines if 0 <= wanted.wave < len(walks) else ()
-    here = [
-        line
-        for line in lines
-        if (line.place.section, line.place.slot) == (wanted.section, wanted.slot)
-    ]
-    found = [l for l in here if wanted.iteration in (None, l.place.iteration)]
+    found = _found(executor, trips, wanted)
     if not found or found[0].action is None:
         has = "is a wait, a barrier or a fence" if found else f"is not executed at trips {trips}"
         raise ConfigError(
@@ -162,5 +172,3 @@ def _after_issue(timeline: Timeline, line: Line) -> int:
     while timeline.events[at] != (What.ISSUE, line):
         at += 1
     return at + 1
-
-

@@ -22,7 +22,7 @@ from pipeloom.judge.execute.machine import Machine
 from pipeloom.judge.execute.memory import Memory, WorstMemory
 from pipeloom.judge.execute.order import Order, permutation
 from pipeloom.judge.execute.outcome import Outcome
-from pipeloom.judge.execute.timing import Overrides, Timeline, timelines, timing_named
+from pipeloom.judge.execute.timing import Timeline, timelines, timing_named
 from pipeloom.judge.execute.truth import truth_for
 from pipeloom.judge.execute.walk import Trips, WaveWalk, trip_counts, walk
 from pipeloom.judge.execute.watch import Watch
@@ -55,14 +55,12 @@ class Executor:
             )
         return self._walks[key]
 
-    def timelines(
-        self, trips: Trips | int, policy: str, seed: int = 0, overrides: Overrides | None = None
-    ) -> tuple[Timeline, ...]:
-        """The events of every wave; kept for reuse where no seed or override matters."""
+    def timelines(self, trips: Trips | int, policy: str, seed: int = 0) -> tuple[Timeline, ...]:
+        """The events of every wave; kept for reuse where no seed matters."""
         timing = timing_named(policy)
         walks = self.walks(trips)
-        if timing.name == "random" or overrides:
-            return timelines(walks, timing, seed, overrides)
+        if timing.name == "random":
+            return timelines(walks, timing, seed)
         key = (tuple(sorted(trip_counts(self.program, trips).items())), policy)
         if key not in self._timelines:
             self._timelines[key] = timelines(walks, timing)
@@ -99,20 +97,17 @@ class Session:
         arrays: Mapping[str, Any] | None = None,
         explain: bool = False,
         trace: bool = False,
-        overrides: Overrides | None = None,
     ) -> None:
         check_int("execute", "seed", seed, 0)
         program = executor.program
         self.trips = trip_counts(program, trips)
-        self.lines = executor.timelines(trips, policy, seed, overrides)
+        self.lines = executor.timelines(trips, policy, seed)
         walks = executor.walks(trips)
         iterations = max(0, program.iterations.at(self.trips))
         self._truth = truth_for(program.meaning, iterations, seed, executor.ops, arrays)
         self._watch = Watch(self._truth, executor.storage.size) if explain else None
         kind = WorstMemory if timing_named(policy).whole_flight else Memory
-        self.memory = kind(
-            executor.storage, self._truth, np.random.default_rng(seed), self._watch
-        )
+        self.memory = kind(executor.storage, self._truth, np.random.default_rng(seed), self._watch)
         self.machine = Machine(walks, self.lines, self.memory, trace=trace)
 
     def finish(self, order: Order = "forward", seed: int = 0) -> Outcome:

@@ -83,8 +83,6 @@ class What(IntEnum):
 
 
 Event = tuple[What, Line]
-Overrides = Mapping[tuple[int, int], Moment]
-"""(wave, line) -> when that one reads and writes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,23 +99,18 @@ class Timeline:
     written: Mapping[int, int]
 
 
-def timelines(
-    walks: Sequence[WaveWalk],
-    timing: Timing,
-    seed: int = 0,
-    overrides: Overrides | None = None,
-) -> tuple[Timeline, ...]:
+def timelines(walks: Sequence[WaveWalk], timing: Timing, seed: int = 0) -> tuple[Timeline, ...]:
     """The events of every wave under ``timing``."""
     rng = Random(seed)
-    return tuple(_timeline(wave, timing, rng, overrides or {}) for wave in walks)
+    return tuple(_timeline(wave, timing, rng) for wave in walks)
 
 
-def _timeline(wave: WaveWalk, timing: Timing, rng: Random, overrides: Overrides) -> Timeline:
+def _timeline(wave: WaveWalk, timing: Timing, rng: Random) -> Timeline:
     events: list[Event] = []
     starts: list[int] = []
     ends: list[int] = []
     written: dict[int, int] = {}
-    reads, writes = _chosen(wave, timing, rng, overrides)
+    reads, writes = _chosen(wave, timing, rng)
     have_read: set[int] = set()
 
     def read(line: Line) -> None:
@@ -158,7 +151,7 @@ def _timeline(wave: WaveWalk, timing: Timing, rng: Random, overrides: Overrides)
 
 
 def _chosen(
-    wave: WaveWalk, timing: Timing, rng: Random, overrides: Overrides
+    wave: WaveWalk, timing: Timing, rng: Random
 ) -> tuple[dict[int, list[Line]], dict[int, list[Line]]]:
     """Reads and writes that happen before a given line (``~line``: at its issue).
 
@@ -172,9 +165,6 @@ def _chosen(
         reader = line.action.reads_lds and line.action.write.side is not Side.LDS
         read_at = timing.readers if reader else timing.writers
         write_at = (timing.results or read_at) if reader else read_at
-        chosen = overrides.get((line.place.wave, line.number))
-        if chosen is not None:
-            read_at = write_at = chosen
         first = _point(line, read_at, rng, line.number)
         if first is None:
             continue

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
-from pipeloom.program.evaluate import apply_node, evaluate_block
+from pipeloom.program.evaluate import evaluate_block
 
 Array = NDArray[Any]
 SETS = 3
@@ -28,9 +28,10 @@ SPREAD, STEP = 24, 4
 """Magnitudes are up to SPREAD, plus STEP per iteration where they rise or fall."""
 FRACTION = 1 / 64
 """What inputs are multiplied with where a meaning is not exact."""
-EXACT = frozenset(
-    "matmul sum amax amin any convert add sub mul max min neg gt ge lt le eq select".split()
-)
+EXACT = frozenset({
+    "matmul", "sum", "amax", "amin", "any", "convert", "add", "sub", "mul", "max", "min", "neg",
+    "gt", "ge", "lt", "le", "eq", "select",
+})  # fmt: skip
 Tiles = Mapping[str, Sequence[Array]]
 
 
@@ -88,68 +89,30 @@ class Truth:
 
     def _follow(self) -> None:
         """All values of all nodes; carries have one more, after the last iteration."""
-        meaning = self.meaning
-        runs = []
+        nodes = self.meaning.nodes
+        runs: list[dict[str, list[Array]]] = []
         for tiles, scalars in zip(self.sets, self.scalars, strict=True):
-            now: dict[str, Array] = {}
-            seen: dict[str, list[Array]] = {n.name: [] for n in meaning.nodes}
-            carries = [n for n in meaning.nodes if n.kind is NodeKind.CARRY]
-            for node in carries:
-                now[node.name] = np.full(node.type.shape, node.start, np.float32)
-            passes = [Region.BEFORE, *[Region.LOOP] * self.iterations, Region.AFTER]
-            for number, region in enumerate(passes):
-                if region is Region.AFTER:
-                    for node in carries:
-                        seen[node.name].append(now[node.name])
-                for node in meaning.nodes:
-                    if node.region is region:
-                        if node.kind is not NodeKind.CARRY:
-                            now[node.name] = self._one(node, now, tiles, scalars, number - 1)
-                        seen[node.name].append(now[node.name])
-                if region is Region.LOOP:
-                    now |= {node.name: now[node.uses[0]] for node in carries}
+            seen: dict[str, list[Array]] = {n.name: [] for n in nodes}
             runs.append(seen)
+
+            def look(
+                region: Region, values: Mapping[str, Array], seen: dict[str, list[Array]] = seen
+            ) -> None:
+                for n in nodes:
+                    last = region is Region.AFTER and n.kind is NodeKind.CARRY
+                    if n.region is region or last:
+                        seen[n.name].append(values[n.name])
+
+            with np.errstate(all="ignore"):
+                evaluate_block(self.meaning, tiles, self.iterations, scalars, self.ops, look)
         for name in runs[0]:
             together = zip(*(run[name] for run in runs), strict=True)
             self._values[name] = [np.stack(v, -1).astype(np.float64) for v in together]
-
-    def _one(
-        self,
-        node: Node,
-        now: Mapping[str, Array],
-        tiles: Tiles,
-        scalars: Mapping[str, float],
-        iteration: int,
-    ) -> Array:
-        match node.kind:
-            case NodeKind.STREAM | NodeKind.RESIDENT:
-                tile = tiles[node.name][iteration if node.kind is NodeKind.STREAM else 0]
-                return node.type.dtype.round(tile)
-            case NodeKind.SCALAR | NodeKind.CONSTANT:
-                number = scalars.get(node.name, node.start)
-                return np.full(node.type.shape, number, np.float32)
-            case NodeKind.OUTPUT:
-                return node.type.dtype.round(now[node.uses[0]])
-        value = apply_node(self.meaning, node, now, self.ops)
-        if node.when is not None and node.otherwise is not None:
-            taken = aligned(now[node.when], self.meaning[node.when].type.dims, node.type.dims)
-            other = aligned(
-                now[node.otherwise], self.meaning[node.otherwise].type.dims, node.type.dims
-            )
-            value = np.where(taken != 0, value, other)
-        return node.type.dtype.round(value)
 
 
 def is_exact(meaning: Meaning) -> bool:
     """Whether sums of its small whole numbers are exact whatever their order."""
     return all(n.op in EXACT for n in meaning.nodes if n.kind is NodeKind.OP)
-
-
-def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
-    """``value`` with axes in the order of ``onto``, of size 1 where it lacks one."""
-    order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
-    sizes = {dims[i]: value.shape[i] for i in order}
-    return value.transpose(order).reshape([sizes.get(d, 1) for d in onto])
 
 
 def truth_for(
@@ -204,9 +167,7 @@ def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int) -> Tr
     return Truth(meaning, iterations, ops, tuple(sets), tuple(scalars))
 
 
-def _given(
-    meaning: Meaning, iterations: int, ops: Vocabulary, arrays: Mapping[str, Any]
-) -> Truth:
+def _given(meaning: Meaning, iterations: int, ops: Vocabulary, arrays: Mapping[str, Any]) -> Truth:
     wanted = [n for n in meaning.nodes if n.kind.is_input and n.kind is not NodeKind.CONSTANT]
     tiles: dict[str, Sequence[Array]] = {}
     scalars: dict[str, float] = {}

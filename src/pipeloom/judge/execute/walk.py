@@ -98,14 +98,13 @@ def _wave(
         for trip in range(1 if section.trips is None else trips[section.trips]):
             base = first + trip * section.advance
             for slot, step in enumerate(section.steps):
-                serves = trip if section.trips is not None else None
                 iteration = 0
-                if isinstance(step, Work):
-                    if step.iteration is not None:
-                        serves = iteration = base + step.iteration
+                if isinstance(step, Work) and step.iteration is not None:
+                    iteration = base + step.iteration
+                at = Place(wave, section.name, slot, None if section.trips is None else trip)
                 line = Line(
                     number=len(lines),
-                    place=Place(wave, section.name, slot, serves),
+                    place=at,
                     action=storage.action(step, wave, local) if isinstance(step, Work) else None,
                     is_barrier=isinstance(step, Barrier),
                     counted=isinstance(step, Work) and step.counter is not None,

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from pipeloom.judge.execute.actions import Action, Side
 from pipeloom.judge.execute.outcome import Fault, Suspect
-from pipeloom.judge.execute.truth import Truth
-from pipeloom.program import Region
+from pipeloom.judge.execute.truth import Truth, is_exact
 from pipeloom.program.tiles import project
 
 if TYPE_CHECKING:
     from pipeloom.judge.execute.walk import Line
 
-TOLERANCE = 1e-3
+SLACK = 1e-3
+"""What numbers of inexact meanings may differ by, relative to their size."""
 
 
 class Watch:
@@ -27,6 +27,7 @@ class Watch:
 
     def __init__(self, truth: Truth, size: int) -> None:
         self._truth = truth
+        self._slack = 0.0 if is_exact(truth.meaning) else SLACK
         self._suspects: dict[tuple[object, int], Suspect] = {}
         self._touched: NDArray[np.bool_] = np.zeros(size, bool)
         self._flying: dict[Line, None] = {}
@@ -75,11 +76,10 @@ class Watch:
                     fault = Fault.UNWRITTEN
         else:
             wanted = self._wanted(line, action, number)
-            if wanted is None or wanted.shape != value.shape:
-                return
-            scale = TOLERANCE * np.maximum(np.abs(wanted), 1e-3)
-            if bool((~(np.abs(value - wanted) > scale)).all()):
-                return
+            if wanted is not None and wanted.shape == value.shape:
+                scale = self._slack * np.maximum(np.abs(wanted), 1e-3)
+                if bool((~(np.abs(value - wanted) > scale)).all()):
+                    return
             fault, causes = Fault.OTHER, []
         self._suspects.setdefault(
             (line, number),
@@ -92,8 +92,6 @@ class Watch:
         name = action.operands[number]
         work, node = action.work, action.node
         loop = work.iteration is not None
-        if loop and meaning[name].region is Region.AFTER:
-            return None
         value = self._truth.value(name, line.iteration if loop else None)
         if value is None:
             return None

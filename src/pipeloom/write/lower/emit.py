@@ -1,6 +1,6 @@
 """``emit_program``: a program's kernel, written from the program alone.
 
-    emitted = emit_program(Program.from_json(text), judge=verify)
+    emitted = emit_program(Program.from_json(text))
     code = assemble(emitted)
 
 Every step is planned first, which is also where anything unsupported is refused by name; then
@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
+from pipeloom.judge.verify import verify
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.program import (
     VOCABULARY,
@@ -60,7 +61,7 @@ COUNTED = {"vmcnt": Unit.VMEM, "lgkmcnt": Unit.LDS}
 def emit_program(
     program: Program,
     *,
-    judge: ProgramJudge,
+    judge: ProgramJudge = verify,
     ops: Vocabulary = VOCABULARY,
     name: str | None = None,
     allow_timing: bool = False,

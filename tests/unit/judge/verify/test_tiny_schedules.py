@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeloom import ConfigError, ScheduleError
-from pipeloom.judge.verify import FindingKind, Status, verify
+from pipeloom.judge.verify.schedules import FindingKind, Status, verify
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.resync import synchronize
 

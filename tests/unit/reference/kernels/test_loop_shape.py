@@ -9,7 +9,7 @@ from functools import lru_cache
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, Phase, build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.kernels import (
     KERNELS,
     Effect,

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeloom.judge.execute.mutate import edited
+from benchmarks.random_programs.mutate import edited
+
 from pipeloom.program import Barrier, Program, Step, Wait, Work
 
 
@@ -33,7 +34,9 @@ def fully_synchronized(program: Program, barriers: int = 2) -> Program:
             for step in section.steps:
                 if isinstance(step, Work):
                     steps += drain
-                if not isinstance(step, Wait) and not (isinstance(step, Barrier) and not step.label):
+                if not isinstance(step, Wait) and not (
+                    isinstance(step, Barrier) and not step.label
+                ):
                     steps.append(step)
             sections.append(replace(section, steps=tuple(steps)))
         groups.append(replace(group, sections=tuple(sections)))

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.model import happens_before
-from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
+from pipeloom.judge.verify.schedules.model import happens_before
+from pipeloom.judge.verify.schedules.run import Read, Run, WaveClass, Write
 from pipeloom.reference.kernels.interface import Region
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeloom.judge.verify.findings import FindingKind
-from pipeloom.judge.verify.model import Access, happens_before
-from pipeloom.judge.verify.run import Read, Run, Use, WaveClass, Write
-from pipeloom.judge.verify.visibility import Slice, slices
+from pipeloom.judge.verify.schedules.findings import FindingKind
+from pipeloom.judge.verify.schedules.model import Access, happens_before
+from pipeloom.judge.verify.schedules.run import Read, Run, Use, WaveClass, Write
+from pipeloom.judge.verify.schedules.visibility import Slice, slices
 from pipeloom.reference.kernels.interface import Accumulator, Register
 
 

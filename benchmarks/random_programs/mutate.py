@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from random import Random
 
 from pipeloom.checks import check_int
@@ -232,11 +233,11 @@ def _resource_slips(program: Program, resource: Resource) -> Iterator[Slip]:
         for start in (None, resource.start + 1):
             other = replace(resource, start=start)
             name = f"wrong start, {resource.name}: {start}"
-            yield MutationKind.WRONG_START, name, lambda other=other: with_resource(other)
+            yield MutationKind.WRONG_START, name, partial(with_resource, other)
     if resource.copies > 1:
         fewer = replace(resource, copies=resource.copies - 1)
         name = f"fewer copies, {resource.name}: {fewer.copies}"
-        yield MutationKind.FEWER_COPIES, name, lambda: with_resource(fewer)
+        yield MutationKind.FEWER_COPIES, name, partial(with_resource, fewer)
 
 
 def _on_copies(group: Group, resource: Resource) -> Group:
