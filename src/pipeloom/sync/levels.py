@@ -41,7 +41,7 @@ START = -1
 def loop_barriers(
     scripts: Sequence[range],
     demanded: Sequence[Distance],
-    score: Callable[[Counts], tuple[int, int]],
+    score: Callable[[Counts], tuple[int, ...]],
 ) -> Counts | None:
     """Barriers per gap of a loop: the fewest, and of those the best; None if nothing suffices.
 
