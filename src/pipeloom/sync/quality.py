@@ -45,7 +45,7 @@ def quality(
 
     def between(counts: Counts, gaps: range, at: int, passed: int, end: int) -> Iterator[Work]:
         """The work of a script behind gap ``at``, ``passed`` barriers in, until barrier ``end``."""
-        while passed < end:
+        while passed < end and upto(counts, gaps[-1]):
             at = at + 1 if at + 1 in gaps else gaps[0]
             passed += counts.get(at, 0)
             found = work(at)
@@ -64,9 +64,10 @@ def quality(
 
     def read_meanwhile(counts: Counts, load: Distance) -> int:
         theirs = home[load.second]
+        begin = -upto(counts, theirs[-1])  # the trip before may end with the same barrier
         issued, until = upto(counts, load.first), due(counts, load)
-        everything = len(list(between(counts, theirs, theirs[-1], 0, until)))
-        return everything - len(list(between(counts, theirs, theirs[-1], 0, issued)))
+        everything = len(list(between(counts, theirs, theirs[-1], begin, until)))
+        return everything - len(list(between(counts, theirs, theirs[-1], begin, issued)))
 
     def score(counts: Counts) -> Score:
         late = sum(len(own(counts, demand)) for demand in demanded)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeloom.judge.verify import verify
-from pipeloom.program import Barrier, Program, SyncMethod, Wait, Work
+from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
 from pipeloom.sync import REPAIRED, synchronize
 
 
