@@ -41,7 +41,7 @@ from pipeloom.judge.verify.schedules import Finding, Status, Verdict, verify
 from pipeloom.reference.compiler import compile_schedule
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "schedules.jsonl.gz"
 DENSE_CASES = (

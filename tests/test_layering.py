@@ -109,7 +109,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.instruction_counts",
     ),
     "judge.verify": CONSUME,
-    "reference.resync": (*CONSUME, "judge.verify", "program", "sync", "reference.lift"),
+    "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),
     "judge.simulate": ("errors", "checks", "notebook", "machine", "program"),
     "judge.execute": CONSUME,
