@@ -41,9 +41,7 @@ MEANING = Meaning(
         Node(name="A", kind=NodeKind.STREAM, type=A),
         Node(name="B", kind=NodeKind.STREAM, type=B),
         Node(name="C", kind=NodeKind.CARRY, type=C, uses=("C.next",), start=0.0),
-        Node(
-            name="C.next", kind=NodeKind.OP, type=C, op="matmul", uses=("A", "B"), init="C"
-        ),
+        Node(name="C.next", kind=NodeKind.OP, type=C, op="matmul", uses=("A", "B"), init="C"),
         Node(name="out", kind=NodeKind.OUTPUT, type=C, uses=("C",), region=Region.AFTER),
     ),
 )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-
 from benchmarks.random_programs.strict import fully_synchronized
+
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, Fault, Outcome, classify
 from pipeloom.program import Barrier, Program, Step, Wait, Work
@@ -83,9 +83,7 @@ def base(published: Program) -> Program:
     return mixed
 
 
-def test_loads_in_flight_from_the_loop_into_the_epilogue(
-    base: Program, published: Program
-) -> None:
+def test_loads_in_flight_from_the_loop_into_the_epilogue(base: Program, published: Program) -> None:
     """The published epilogue waits for its own loads but has no barrier to publish them."""
     busy = _with(base, "loop", lambda steps: [*steps[:-5], steps[-1]])
     assert _is_right(busy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.random_programs.mutate import (
     SYNCHRONISATION,
     MutationKind,
@@ -11,6 +10,7 @@ from benchmarks.random_programs.mutate import (
     sample_mutants,
 )
 from benchmarks.random_programs.strict import fully_synchronized, thinned
+
 from pipeloom import build_schedule
 from pipeloom.judge.execute import classify
 from pipeloom.program import Barrier, Program, Wait
@@ -62,4 +62,6 @@ def test_what_is_left_after_thinning_is_needed() -> None:
     steps = [s for _, _, s in dense.groups[0].steps()]
     assert is_right(dense)
     left = [s for s in steps if isinstance(s, Wait | Barrier)]
-    assert 0 < len(left) < sum(isinstance(s, Wait | Barrier) for _, _, s in strict.groups[0].steps())
+    assert (
+        0 < len(left) < sum(isinstance(s, Wait | Barrier) for _, _, s in strict.groups[0].steps())
+    )
