@@ -68,8 +68,7 @@ def assert_computes(loop: Loop, program: Program, trips: int) -> None:
     random = np.random.default_rng(count)
     tiles = {
         node.name: [
-            random.integers(-3, 4, node.type.shape).astype(np.float32)
-            for _ in range(max(count, 1))
+            random.integers(-3, 4, node.type.shape).astype(np.float32) for _ in range(max(count, 1))
         ]
         for node in loop.meaning.inputs
     }

@@ -35,7 +35,8 @@ def between(verdict: Verdict, kind: FindingKind, first: Phase, second: Phase) ->
     return [
         f
         for f in verdict.of_kind(kind)
-        if f.first is not None and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
+        if f.first is not None
+        and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
     ]
 
 

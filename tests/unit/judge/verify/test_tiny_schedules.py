@@ -29,9 +29,7 @@ def test_the_good_schedule_is_proved_for_every_trip_count(toy: Any) -> None:
     assert verdict.dead_work == ()
     assert verdict.coverage.repeats_from is not None
     assert verdict.coverage.period == 1
-    assert verdict.summary().endswith(
-        "checked one by one, more by induction"
-    )
+    assert verdict.summary().endswith("checked one by one, more by induction")
 
 
 @pytest.mark.parametrize(
