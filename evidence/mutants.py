@@ -24,7 +24,6 @@ from benchmarks.random_programs.cases import Case
 from benchmarks.random_programs.judging import run
 from benchmarks.random_programs.mutate import SYNCHRONISATION, sample_mutants
 from benchmarks.random_programs.strict import fully_synchronized, thinned
-
 from pipeloom import CompiledSchedule, OpDesc, ScheduleEntry, build_schedule, load_spec
 from pipeloom.judge.execute import classify
 from pipeloom.program import Program

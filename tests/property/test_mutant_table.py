@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from benchmarks import mutants
 from benchmarks.random_programs.judging import describe, judge, print_table
 

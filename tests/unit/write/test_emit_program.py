@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from tests.unit.write.programs import RELU, derived, row_sum
 
 from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.program import VOCABULARY, Program
 from pipeloom.write import EmittedKernel, assemble, emit_program, launch_record
+from tests.unit.write.programs import RELU, derived, row_sum
 
 WORDS = VOCABULARY.extended(RELU)
 RAGGED = ({"m": 64, "n": 64}, {"m": 100, "n": 68}, {"m": 33, "n": 65})

@@ -10,8 +10,8 @@ import pytest
 
 from pipeloom import ConfigError, ScheduleError
 from pipeloom.judge.verify import FindingKind, Status
-from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.sync import synchronize
 
 GOOD: dict[str, str] = {
