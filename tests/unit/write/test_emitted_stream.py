@@ -21,7 +21,7 @@ from pipeloom.lift.walk import Executed
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, EmittedKernel, emit_kernel
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, emit_kernel, plan_kernel
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_kernel.py"
