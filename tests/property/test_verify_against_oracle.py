@@ -31,7 +31,7 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
-from pipeloom.reference.verdict import verify_schedule as verify
+from pipeloom.reference.verdict import verify
 from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
