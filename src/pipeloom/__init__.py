@@ -25,6 +25,8 @@ _HOMES = {
         "SpecError",
         "StructureError",
     ),
+    "pipeloom.declare": ("Loop",),
+    "pipeloom.drive.pipeline": ("pipeline",),
     "pipeloom.drive.programs": ("as_program", "simulate"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("execute",),
@@ -32,6 +34,7 @@ _HOMES = {
     "pipeloom.judge.verify.schedules": ("Verdict", "verify"),
     "pipeloom.lift": ("simulate_emitted",),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
+    "pipeloom.order.roles": ("Consumer", "Producer"),
     "pipeloom.reference.block_program": ("build_kernel_program",),
     "pipeloom.reference.blocks": ("MMABlockSpec", "PipelineProgram", "emit_minimal_barrier_block"),
     "pipeloom.reference.compiled": ("Certificate", "CompiledSchedule", "ScheduleEntry"),
@@ -122,6 +125,8 @@ if TYPE_CHECKING:
         SpecError as SpecError,
         StructureError as StructureError,
     )
+    from pipeloom.declare import Loop as Loop
+    from pipeloom.drive.pipeline import pipeline as pipeline
     from pipeloom.drive.programs import as_program as as_program, simulate as simulate
     from pipeloom.judge.emulate import (
         load_code_object as load_code_object,
@@ -132,6 +137,7 @@ if TYPE_CHECKING:
     from pipeloom.judge.verify.schedules import Verdict as Verdict, verify as verify
     from pipeloom.lift import simulate_emitted as simulate_emitted
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
+    from pipeloom.order.roles import Consumer as Consumer, Producer as Producer
     from pipeloom.reference.block_program import build_kernel_program as build_kernel_program
     from pipeloom.reference.blocks import (
         MMABlockSpec as MMABlockSpec,

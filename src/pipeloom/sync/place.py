@@ -80,11 +80,14 @@ def _proposal(
 ) -> Counts | None:
     found: Counts = {}
     for s, script in enumerate(scripts.scripts):
-        numbers = barrier_gaps.get(script.rows[row].section.name)
+        name = script.rows[row].section.name
+        numbers = barrier_gaps.get(f"{name}@{script.groups[0]}", barrier_gaps.get(name))
         if numbers is None:
             return None
         gaps = scripts.gaps(s, row)
-        found |= {gaps[n]: 1 for n in numbers if n < len(gaps)}
+        for number in numbers:
+            if number < len(gaps):
+                found[gaps[number]] = found.get(gaps[number], 0) + 1
     return found
 
 

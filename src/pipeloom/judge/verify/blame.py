@@ -180,7 +180,8 @@ class Blame:
                     kind = FindingKind.UNWRITTEN
                 yield self._hazard(wrong, kind, past, read, seen, (owner, wave))
                 continue
-            site, owners = _nearest(meant, read)
+            # another write by the same wave if there is one: that is the order it had in mind
+            site, owners = _nearest([w for w in meant if owner in w[1] and past] or meant, read)
             load = site.moment
             late = [v for v in owners if not self._precedes(load, read, v == wave)]
             if past is not None and not _older(past, load):
