@@ -7,6 +7,7 @@ one to add them. So: PROVED passes, TIMING passes only on request, RACE never.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Protocol
 
 from pipeloom.judge.verify.schedules import Status, verify
@@ -24,10 +25,10 @@ class NamedFinding(Protocol):
 
 
 class VerdictLike(Protocol):
-    """What the gate looks at of a verdict."""
+    """What the gate looks at of a verdict, on a program or on a schedule."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Enum:
         """The worst of its findings."""
         ...
 

@@ -196,4 +196,3 @@ def main(batch: int = 3, rows: int = 10) -> bool:
     print(f"waits: {', '.join(waits)}")
     print("sums are right" if right else f"WRONG: {result.findings}")
     return right
-
