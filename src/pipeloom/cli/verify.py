@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
+    add_counter_stall,
     add_json,
     add_source,
     add_sync,
+    counter_stall_of,
     load_compiled,
     print_json,
 )
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tile(parser)
     add_arch(parser)
     add_sync(parser)
+    add_counter_stall(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -34,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     compiled = load_compiled(arguments)
-    verdict = verify(compiled)
+    verdict = verify(compiled, counter_stall=counter_stall_of(arguments))
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:

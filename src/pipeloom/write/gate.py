@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 from pipeloom.write.faults import GateError
@@ -44,25 +44,26 @@ Judge = Callable[[CompiledSchedule, Kernel], VerdictLike]
 
 def pass_gate(
     compiled: CompiledSchedule, kernel: Kernel, *, allow_timing: bool = False, judge: Judge = verify
-) -> Status:
+) -> Enum:
     """The verdict's status, where it allows emission; raises ``GateError`` naming the finding."""
     what = f"the {compiled.schedule} schedule"
     return require_proved(judge(compiled, kernel), what, allow_timing=allow_timing)
 
 
-def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Status:
+def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Enum:
     """The same of a verdict that is there; ``what`` it is about."""
-    status = Status[verdict.status.name]  # of programs or of schedules
-    if status is Status.PROVED or (status is Status.TIMING and allow_timing):
-        return status
+    # By name: judges of schedules and of programs have statuses of their own, called alike.
+    name = verdict.status.name
+    if name == "PROVED" or (name == "TIMING" and allow_timing):
+        return verdict.status
     count = len(verdict.findings)
     finding = verdict.findings[0].describe() if count else "no finding given"
     more = f" (and {count - 1} more)" if count > 1 else ""
     hint = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
-    if status is Status.TIMING:
+    if name == "TIMING":
         hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
     raise GateError(
-        f"{what} is {verdict.status.name}, so it is not emitted: {finding}{more}",
+        f"{what} is {name}, so it is not emitted: {finding}{more}",
         hint=hint,
         field="schedule",
     )

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
@@ -60,7 +61,7 @@ class EmittedKernel:
     dtype: str
     out_dtype: str
     geometry: KernelGeometry | None
-    status: Status
+    status: Enum
     text: str
     line_map: Mapping[int, SourceLine]
     """Line number (from 1) -> the instruction on it."""

@@ -1,22 +1,24 @@
-"""Programs written down by hand, for the writer's tests."""
+"""Programs for the writer's tests: one written by hand, and declarations that become others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from pipeloom.declare import Loop, Tensor
-from pipeloom.judge.verify import Status
+import numpy as np
+
+from pipeloom.declare import Loop
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import F32, DType, dtype_for
+from pipeloom.order.roles import Consumer, Producer
 from pipeloom.program import (
     Access,
     Affine,
-    Barrier,
-    Box,
     Group,
     Layout,
+    OpDef,
     Program,
     Resource,
     Section,
@@ -28,10 +30,7 @@ from pipeloom.program import (
     Work,
 )
 
-
-def accept(program: Program) -> Any:
-    """A judge that proves everything."""
-    return SimpleNamespace(status=Status.PROVED, findings=())
+RELU = OpDef("acme.relu", 1, lambda a: np.maximum(a, 0), lowering=("v_max_f32 {d}, 0, {0}",))
 
 
 def tile(dtype: DType | str, **dims: int) -> TileType:
@@ -65,52 +64,129 @@ def row_sum(
 
     def load(copy: int, iteration: int) -> Work:
         return Work(
-            node="X", label=f"load X -> {copy}", iteration=iteration, is_copy=True,
-            reads=(Access("X"),), writes=(Access("rows", copy=copy),),
-            counter="vmcnt", entries=loads,
-        )  # fmt: skip
+            node="X",
+            label=f"load X -> {copy}",
+            iteration=iteration,
+            is_copy=True,
+            reads=(Access("X"),),
+            writes=(Access("rows", copy=copy),),
+            counter="vmcnt",
+            entries=loads,
+        )
 
     def add(copy: int, iteration: int) -> Work:
         return Work(
-            node=update, label=f"add {copy}", iteration=iteration,
-            reads=(Access("rows", copy=copy),), accumulates=(Access("sum"),),
-        )  # fmt: skip
+            node=update,
+            label=f"add {copy}",
+            iteration=iteration,
+            reads=(Access("rows", copy=copy),),
+            accumulates=(Access("sum"),),
+        )
 
     store = Work(
-        node="total", label="store out", iteration=None, is_copy=True,
-        reads=(Access("sum"),), writes=(Access("out"),), counter="vmcnt", entries=1,
-    )  # fmt: skip
+        node="total",
+        label="store out",
+        iteration=None,
+        is_copy=True,
+        reads=(Access("sum"),),
+        writes=(Access("out"),),
+        counter="vmcnt",
+        entries=1,
+    )
     wait = Wait("vmcnt", loads)
+    loop = (wait, add(0, 0), load(0, 2), wait, add(1, 1), load(1, 3))
+    last = (wait, add(0, 0), Wait("vmcnt", 0), add(1, 1))
     sections = (
         Section(name="prologue", steps=(load(0, 0), load(1, 1))),
-        Section(
-            name="loop", trips="T", advance=2,
-            steps=(wait, add(0, 0), load(0, 2), wait, add(1, 1), load(1, 3)),
-        ),
-        Section(
-            name="epilogue", first=Affine(0, (("T", 2),)),
-            steps=(wait, add(0, 0), Wait("vmcnt", 0), add(1, 1)),
-        ),
+        Section(name="loop", trips="T", advance=2, steps=loop),
+        Section(name="epilogue", first=Affine(0, (("T", 2),)), steps=last),
         Section(name="store", steps=(store,)),
-    )  # fmt: skip
+    )
+    registers = Resource(
+        name="rows",
+        space=Space.REGISTER,
+        copies=2,
+        layout=lanes(vector),
+        type=tile(dtype, b=1, k=rows, c=columns),
+    )
+    total = Resource(
+        name="sum",
+        space=Space.REGISTER,
+        start=0.0,
+        layout=lanes(vector),
+        type=tile(F32, b=1, c=columns),
+    )
     return Program(
         name="row_sum",
         meaning=meaning,
         target=target_for(arch),
-        resources=(
-            Resource(
-                name="rows", space=Space.REGISTER, copies=2, layout=lanes(vector),
-                type=tile(dtype, b=1, k=rows, c=columns),
-            ),
-            Resource(
-                name="sum", space=Space.REGISTER, start=0.0, layout=lanes(vector),
-                type=tile(F32, b=1, c=columns),
-            ),
-        ),
+        resources=(registers, total),
         groups=(Group((0,), sections),),
         trips=(TripCount("T"),),
         iterations=Affine(2, (("T", 2),)),
-    )  # fmt: skip
+    )
 
 
-_ = (Barrier, Box, Sequence, Step, Tensor)
+def with_step(program: Program, old: str, **changes: Any) -> Program:
+    """With the steps labelled ``old`` changed."""
+
+    def changed(step: Step) -> Step:
+        if isinstance(step, Work) and step.label == old:
+            return replace(step, **changes)
+        return step
+
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(section, steps=tuple(changed(s) for s in section.steps))
+                for section in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    return replace(program, groups=groups)
+
+
+def with_resource(program: Program, name: str, **changes: Any) -> Program:
+    """With a resource changed."""
+    resources = tuple(replace(r, **changes) if r.name == name else r for r in program.resources)
+    return replace(program, resources=resources)
+
+
+def gemm_loop(
+    dtype: str = "bf16", out: str = "bf16", m: int = 64, n: int = 64, k: int = 64
+) -> Loop:
+    """out = A B^T through LDS."""
+    loop = Loop("gemm", over="k")
+    a = loop.stream("A", dtype, m=m, k=k)
+    b = loop.stream("B", dtype, n=n, k=k)
+    c = loop.carry("C", "f32", m=m, n=n)
+    c += a.staged() @ b.staged()
+    loop.store("out", c if out == "f32" else c.to(out))
+    return loop
+
+
+def epilogue_loop(out: str = "bf16") -> Loop:
+    """out = relu(alpha * A B^T + bias), the activation somebody else's op."""
+    loop = Loop("gemm_bias", over="k")
+    a = loop.stream("A", "bf16", m=64, k=64)
+    b = loop.stream("B", "bf16", n=64, k=64)
+    bias = loop.resident("bias", "f32", n=64)
+    alpha = loop.scalar("alpha")
+    c = loop.carry("C", "f32", m=64, n=64)
+    c += a.staged() @ b.staged()
+    y = loop.apply(RELU, c * alpha + bias)
+    loop.store("out", y if out == "f32" else y.to(out))
+    return loop
+
+
+@cache
+def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Program:
+    """A program that ``pipeline`` derives."""
+    target = target_for(arch)
+    if what == "gemm":
+        return pipeline(gemm_loop(dtype, out, k=128 if "fp8" in dtype else 64), target, 4)
+    if what == "produced":
+        return pipeline(gemm_loop(dtype, out), target, groups=(Producer(1), Consumer(4)))
+    return pipeline(epilogue_loop(out), target, 4)

@@ -275,7 +275,7 @@ def test_rows_longer_than_the_narrow_loads_of_a_swizzle() -> None:
 
 
 def test_more_loads_than_vmcnt_holds() -> None:
-    """A wave stalls at 63 loads in flight, and both the proof and the emulator know."""
+    """The proof and the emulator take no stall at 63 loads in flight for granted."""
     tile = TileSpec(BM=128, BN=128, BK=64)
     compiled = narrow("four_wave", tile, 3000)
     loads = sum(e.op.vm_cost for e in compiled.prologue if e.op.role is OpRole.GLOBAL_LOAD)

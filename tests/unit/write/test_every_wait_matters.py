@@ -1,6 +1,6 @@
 """A sample of weakened kernels: what the verifier calls unsafe, the emulator notices.
 
-All weakenings of the shipped kernels: ``benchmarks/emit_evidence.py mutants``.
+All weakenings of the shipped kernels: ``evidence/emit_evidence.py mutants``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``emit_program``: a program's kernel, written from the program alone.
 
-    emitted = emit_program(Program.from_json(text), judge=verify)
+    emitted = emit_program(Program.from_json(text))
     code = assemble(emitted)
 
 Every step is planned first, which is also where anything unsupported is refused by name; then
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import MappingProxyType
 
+from pipeloom.judge.verify import verify
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.program import (
     VOCABULARY,
@@ -60,7 +62,7 @@ COUNTED = {"vmcnt": Unit.VMEM, "lgkmcnt": Unit.LDS}
 def emit_program(
     program: Program,
     *,
-    judge: ProgramJudge,
+    judge: ProgramJudge = verify,
     ops: Vocabulary = VOCABULARY,
     name: str | None = None,
     allow_timing: bool = False,
@@ -182,7 +184,7 @@ class _Emission:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def kernel(self, status: object) -> EmittedKernel:
+    def kernel(self, status: Enum) -> EmittedKernel:
         program, frame, memory = self.program, self.frame, self.memory
         allocation = frame.place(memory.reserved_scalars)
         resources = Resources(
@@ -199,7 +201,7 @@ class _Emission:
         self._groups(code)
         lines = tuple(insert_wait_states(code.lines, self.chip.name))
         inputs, outputs = program.meaning.inputs, program.meaning.outputs
-        title = f"{program.name} on {self.chip.name}, {status}; {program.content_hash[:12]}"
+        title = f"{program.name} on {self.chip.name}, {status.name}; {program.content_hash[:12]}"
         text, numbers = kernel_text(
             self.name,
             self.chip.name,
@@ -217,7 +219,7 @@ class _Emission:
             dtype=inputs[0].type.dtype.name if inputs else "f32",
             out_dtype=outputs[0].type.dtype.name,
             geometry=None,
-            status=status,  # type: ignore[arg-type]
+            status=status,
             text=text,
             line_map=line_map(lines, numbers),
             lines=lines,

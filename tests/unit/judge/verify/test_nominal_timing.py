@@ -27,15 +27,18 @@ def timeline_of(ops: list[Op]) -> Timeline:
     return build_timeline(steps, [Effect(counter, entries) for counter, entries, _ in ops])
 
 
-def played(ops: list[Op]) -> tuple[list[Window], int]:
+STALLING = ("vmcnt", "lgkmcnt")
+
+
+def played(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
     """The windows, and the cycle of the last issue."""
     timeline = timeline_of(ops)
     windows: dict[int, Window] = {}
-    end = _GroupClock(timeline, windows, {}).advance()
+    end = _GroupClock(timeline, windows, {}, STALLING if stalls else ()).advance()
     return [windows[id(access)] for access in timeline.accesses], end
 
 
-def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
+def entry_by_entry(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
     """The same, said the slow way."""
     now = 0
     flying: dict[Counter, deque[int]] = {counter: deque() for counter in Counter}
@@ -44,7 +47,7 @@ def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
     for counter, entries, cycles in ops:
         issues, dones = [], []
         for _ in range(entries):
-            while len(flying[counter]) >= counter.limit:
+            while stalls and len(flying[counter]) >= counter.limit:
                 now = max(now, flying[counter].popleft())
             last[counter] = max(now + cycles, last[counter])
             flying[counter].append(last[counter])
@@ -60,15 +63,17 @@ def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
         st.tuples(st.sampled_from(Counter), st.integers(1, 700), st.integers(1, 300)),
         min_size=1,
         max_size=5,
-    )
+    ),
+    st.booleans(),
 )
-def test_laps_skipped_are_laps_played(ops: list[Op]) -> None:
-    assert played(ops) == entry_by_entry(ops)
+def test_laps_skipped_are_laps_played(ops: list[Op], stalls: bool) -> None:
+    assert played(ops, stalls) == entry_by_entry(ops, stalls)
 
 
+@pytest.mark.parametrize("stalls", [False, True])
 @pytest.mark.parametrize("counter", list(Counter))
 def test_the_work_of_an_op_does_not_grow_with_its_entries(
-    counter: Counter, monkeypatch: pytest.MonkeyPatch
+    counter: Counter, stalls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = 0
     enter = _GroupClock._enter
@@ -79,11 +84,11 @@ def test_the_work_of_an_op_does_not_grow_with_its_entries(
         return enter(self, *arguments)
 
     monkeypatch.setattr(_GroupClock, "_enter", counted)
-    played([(counter, 3_000_000, 20)])
+    played([(counter, 3_000_000, 20)], stalls)
     assert work <= (STEADY_AFTER + 1) * counter.limit + 1
     work = 0
-    verify(build_schedule("ping_pong"))
+    verify(build_schedule("ping_pong"), counter_stall=stalls)
     usual, work = work, 0
     huge = build_schedule({"schedule": "ping_pong", "lgkm_a": 3_000_000})
-    verify(huge)
+    verify(huge, counter_stall=stalls)
     assert usual < work < 20 * usual

@@ -4,7 +4,7 @@ Synchronisation in these schedules is static: which wait retires which access de
 program alone, not on data or speed. So every access of a wave gets two exact dates,
 
     issue    where the wave issues it
-    retire   the wait (or the stalled issue) in the same wave after which it is surely done
+    retire   the wait in the same wave after which it is surely done
 
 each as a position in the wave's own program and as an *epoch*, the number of barriers the wave has
 executed before. In between, the access may happen at any time. Then, for X in wave v, Y in wave w:
@@ -22,15 +22,16 @@ barrier, for some n. Worked example, two waves running the same program:
 X: issue epoch 0, retire epoch 0. Y: issue epoch 1. So X in wave 0 happens before Y in wave 1.
 Exchange positions 1 and 2 and the retire epoch of X becomes 1: nothing orders the two.
 
-Counters retire in issue order and hold at most 63 (vmcnt) or 15 (lgkmcnt) entries: an issue that
-would exceed the limit stalls until the oldest entries are done, which is a retirement like any
-other.
+Counters retire in issue order. A wait holds counts below 63 (vmcnt) or 15 (lgkmcnt); the limit
+itself is "no wait". More entries than that may be in flight: as in LLVM's SIInsertWaitcnts, a wait
+for n still means that at most n are left, and issuing past the limit orders nothing. Only where the
+caller takes a counter to stall when full is an issue past the limit a retirement like any other.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pipeloom.reference.kernels.interface import Counter, Effect, Step
@@ -85,16 +86,22 @@ class Timeline:
 
 
 class CounterQueue:
-    """The entries in flight on one counter, oldest first."""
+    """The entries in flight on one counter, oldest first; ``stalls`` when full, or never."""
 
-    __slots__ = ("_limit", "_queue", "total")
+    __slots__ = ("_limit", "_queue", "_stalls", "total")
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, stalls: bool = False) -> None:
         self._limit = counter.limit
+        self._stalls = stalls
         self._queue: deque[list[Access | int]] = deque()
         self.total = 0
 
-    def drain(self, allowed: int, position: int, epoch: int) -> None:
+    def wait(self, count: int, position: int, epoch: int) -> None:
+        """What a wait for ``count`` retires: nothing, from the counter's limit on."""
+        if count < self._limit:
+            self._drain(count, position, epoch)
+
+    def _drain(self, allowed: int, position: int, epoch: int) -> None:
         """Retire the oldest entries until at most ``allowed`` are outstanding."""
         excess = self.total - allowed
         while excess > 0:
@@ -112,18 +119,27 @@ class CounterQueue:
             access.retire, access.retire_epoch = position, epoch
 
     def issue(self, access: Access) -> None:
-        """Add an access entry by entry; past the limit the oldest must be done first."""
+        """Add an access entry by entry; where a full counter stalls, the oldest are done first."""
         at, epoch = access.issue, access.issue_epoch
-        self.drain(self._limit - 1, at, epoch)
+        if self._stalls:
+            self._drain(self._limit - 1, at, epoch)
         self._queue.append([access, access.entries])
         self.total += access.entries
-        self.drain(self._limit, at + 1, epoch)
+        if self._stalls:
+            self._drain(self._limit, at + 1, epoch)
 
 
-def build_timeline(steps: tuple[Step, ...], effects: Sequence[Effect]) -> Timeline:
+def counter_queues(stalling: Collection[str]) -> dict[Counter, CounterQueue]:
+    """An empty queue for each counter; those named in ``stalling`` stall when full."""
+    return {counter: CounterQueue(counter, counter.label in stalling) for counter in Counter}
+
+
+def build_timeline(
+    steps: tuple[Step, ...], effects: Sequence[Effect], stalling: Collection[str] = ()
+) -> Timeline:
     """Date every access of a walk; ``effects`` has one entry per data op (not per step)."""
     timeline = Timeline(steps)
-    queues = {counter: CounterQueue(counter) for counter in Counter}
+    queues = counter_queues(stalling)
     vm, lgkm = queues[Counter.VM], queues[Counter.LGKM]
     remaining = iter(effects)
     epoch = 0
@@ -143,5 +159,5 @@ def build_timeline(steps: tuple[Step, ...], effects: Sequence[Effect]) -> Timeli
             timeline.barriers.append(position)
             epoch += 1
         elif tag in WAITS:
-            queues[WAITS[tag]].drain(step.op.wait_value, position, epoch)
+            queues[WAITS[tag]].wait(step.op.wait_value, position, epoch)
     return timeline
