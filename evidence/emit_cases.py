@@ -12,7 +12,6 @@ from functools import cache
 
 from pipeloom import compile_schedule
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import KernelGeometry
@@ -22,6 +21,7 @@ from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.reference.verdict import verify
 from pipeloom.write import (
     EmittedKernel,
     chip_for,

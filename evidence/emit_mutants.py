@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+from pipeloom.judge.verify.obligations import Hazard, check_run
+
 from evidence.emit_cases import Case
 from pipeloom.drive.trial import Launchable, run_gemm
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify.schedules import Status, verify
-from pipeloom.judge.verify.schedules.findings import FindingKind, Place
-from pipeloom.judge.verify.schedules.obligations import Hazard, check_run
-from pipeloom.judge.verify.schedules.run import build_run
+from pipeloom.judge.verify import Status
+from pipeloom.judge.verify.findings import FindingKind, Place
+from pipeloom.judge.verify.run import build_run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.reference.verdict import verify
 from pipeloom.reference.weaken import weakenings
 from pipeloom.write import assemble
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.verify.schedules import Replay, Status, verify
+from pipeloom.judge.verify import Replay, Status
 from pipeloom.reference.kernels import (
     Accumulator,
     Counter,
@@ -31,7 +31,8 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
-from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
+from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 Value = tuple[int | None, ...]
@@ -112,9 +113,9 @@ class Target:
         if tag == OpTag.BARRIER:
             wave.barriers += 1
         elif tag == OpTag.WAIT_VM:
-            self._wait(wave, Counter.VM, step.op.wait_value)
+            self._drain(wave, Counter.VM, step.op.wait_value)
         elif tag == OpTag.WAIT_LGKM:
-            self._wait(wave, Counter.LGKM, step.op.wait_value)
+            self._drain(wave, Counter.LGKM, step.op.wait_value)
         elif not step.op.is_framework:
             self._issue(wave, effect, step.index)
 
@@ -125,6 +126,7 @@ class Target:
             assert effect.accumulator is not None
             wave.sums.setdefault(effect.accumulator, []).append(read)
             return
+        self._drain(wave, effect.counter, effect.counter.limit - 1)
         flight = Flight(effect, step, effect.entries)
         if effect.tile is not None:
             flight.value = (effect.tile,) * self.kernel.waves
@@ -135,6 +137,7 @@ class Target:
         wave.queues[effect.counter].append(flight)
         if self.when(wave, flight, not effect.lds_reads) == "early":
             self._perform(wave, flight)
+        self._drain(wave, effect.counter, effect.counter.limit)
 
     def _perform(self, wave: Wave, flight: Flight) -> None:
         flight.done = True
@@ -144,11 +147,8 @@ class Target:
         for look in flight.effect.lds_reads:
             flight.value = tuple(self.lds.get(look.region, empty))
 
-    def _wait(self, wave: Wave, counter: Counter, allowed: int) -> None:
-        """Nothing but a wait retires; the limit of the field and more are no wait."""
+    def _drain(self, wave: Wave, counter: Counter, allowed: int) -> None:
         queue = wave.queues[counter]
-        if allowed >= counter.limit:
-            return
         while (excess := sum(f.entries for f in queue) - allowed) > 0:
             flight = queue[0]
             if flight.entries > excess:

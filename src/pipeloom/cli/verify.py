@@ -14,7 +14,8 @@ from pipeloom.cli.common import (
     print_json,
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify import Status
+from pipeloom.reference.verdict import verify
 from pipeloom.show.headers import tile_text, unsynchronised_note
 
 

@@ -15,11 +15,12 @@ from pipeloom import compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.judge.emulate import Timing, decode_kernel
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify import Status
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Counter, Kernel, kernel_for
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.schedules.gemm_tile import BudgetSpec, GemmTileSpec, TileSpec
+from pipeloom.reference.verdict import verify
 from pipeloom.reference.weaken import weakenings
 from pipeloom.write import (
     CHIPS,

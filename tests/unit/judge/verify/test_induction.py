@@ -95,9 +95,7 @@ def test_a_cut_stays_where_it_is_as_the_loop_grows(program: Program) -> None:
 
 
 def test_loads_kept_in_flight_for_several_trips(toy: Any) -> None:
-    for line in (
-        "load1 load mma vm0 bar frag lg0 bar",
-        "load load1 load1 mma vm2 bar frag lg0 bar",
-    ):
+    lines = "load1 load mma vm0 bar frag lg0 bar", "load load1 load1 mma vm2 bar frag lg0 bar"
+    for line in lines:
         compiled = toy.compiled("load vm0 bar frag lg0 bar", line, "mma")
         assert verify(lift(compiled, toy.Kernel())).proved

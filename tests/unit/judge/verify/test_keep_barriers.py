@@ -12,10 +12,10 @@ import pytest
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, OrderError, Phase, build_schedule
 from pipeloom.drive.programs import simulate
 from pipeloom.judge.execute import Executor
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 
 PING_PONG = {
     "bf16": {"schedule": "ping_pong", "geometry": {"BK": 64, "MMA_K": 32, "elem_bytes": 2}},

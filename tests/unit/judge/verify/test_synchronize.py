@@ -22,10 +22,10 @@ from pipeloom import (
     ScheduleEntry,
     build_schedule,
 )
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 from pipeloom.sync.order import nearest_order, precedences
 from pipeloom.sync.script import Scripts
 from pipeloom.sync.study import Study
