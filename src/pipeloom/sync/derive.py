@@ -18,7 +18,7 @@ from pipeloom.program import Program, SyncMethod
 from pipeloom.sync.keep import mended
 from pipeloom.sync.order import reordered
 from pipeloom.sync.place import place_synchronisation, place_waits
-from pipeloom.sync.script import Scripts
+from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Change, Study
 
 ORDERED = frozenset({FindingKind.RAW, FindingKind.WAR, FindingKind.BARRIER, FindingKind.ENCODING})
@@ -52,7 +52,7 @@ def synchronize(
     prove only what they keep, the result is not checked.
     """
     check_instance("synchronize", "program", program, Program)
-    study = Study.of(Scripts.of(program, keep_barriers=method is REPAIRED))
+    study = Study.of(stripped(program, keep_barriers=method is REPAIRED))
     if method is REPAIRED:
         study, changes = mended(study, reorder)
         sync = place_waits(study.bench)

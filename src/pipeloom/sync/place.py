@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.program import NodeKind
-from pipeloom.sync.flow import Flow, Ordering, describe
+from pipeloom.sync.demands import Ordering
+from pipeloom.sync.flow import describe
 from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
 from pipeloom.sync.quality import quality
 from pipeloom.sync.replay import Bench, Replay
@@ -49,11 +50,9 @@ def place_waits(bench: Bench) -> Sync:
 
 def _check(bench: Bench, sync: Sync) -> None:
     for flow, missed in bench.unmet(sync):
-        pair = [
-            flow.run.walks[g].events[n] for g, n in (missed.ordering.first, missed.ordering.second)
-        ]
         if missed.slot is None:
-            raise _hopeless(bench.scripts, *pair)
+            pair = (missed.ordering.first, missed.ordering.second)
+            raise _hopeless(bench.scripts, *map(flow.run.event, pair))
         raise InternalError(f"the derived waits and barriers do not meet {missed.ordering}")
 
 
@@ -97,17 +96,14 @@ def _put(sync: Sync, counts: Counts) -> None:
         sync.set_barriers(gap, count)
 
 
-def _crossings(
-    bench: Bench, sync: Sync
-) -> Iterator[tuple[Flow, list[Replay], Ordering, Event, Event]]:
+def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[list[Replay], Ordering, Event, Event]]:
     """Every demand between waves, with its events, under ``sync``."""
     for flow in bench.flows:
         replays = bench.replays(flow, sync)
         for ordering in flow.orderings:
             if not ordering.same_wave:
-                first = replays[ordering.first[0]].walk.events[ordering.first[1]]
-                second = replays[ordering.second[0]].walk.events[ordering.second[1]]
-                yield flow, replays, ordering, first, second
+                events = flow.run.event(ordering.first), flow.run.event(ordering.second)
+                yield replays, ordering, *events
 
 
 def _issued(replays: list[Replay], ordering: Ordering) -> tuple[int, int]:
@@ -120,7 +116,7 @@ def _in_loop(bench: Bench, row: int) -> Counts:
     scripts = bench.scripts
     demanded: dict[Distance, tuple[Event, Event]] = {}
     loads: dict[Distance, None] = {}
-    for _, replays, ordering, first, second in _crossings(bench, Sync()):
+    for replays, ordering, first, second in _crossings(bench, Sync()):
         if first.row == row == second.row:
             x, y = _issued(replays, ordering)
             found = Distance(first.gap, second.gap, second.trip - first.trip, x + 1 - y)
@@ -155,7 +151,7 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     loop_next = row + 1 < len(scripts.scripts[0].rows) and scripts.scripts[0].rows[row + 1].loops
     floors: dict[tuple[int, int], None] = {}
     demanded: dict[Distance, tuple[Event, Event]] = {}
-    for _, replays, ordering, first, second in _crossings(bench, sync):
+    for replays, ordering, first, second in _crossings(bench, sync):
         if first.row > row or second.row < row:
             continue
         if second.row != row and not (loop_next and second.row == row + 1):

@@ -14,7 +14,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
 from pipeloom.sync import REPAIRED, synchronize
 from pipeloom.sync.order import precedences
-from pipeloom.sync.script import Scripts
+from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 
 
@@ -232,7 +232,7 @@ def test_random_legal_orders(programs: Any, copies: int) -> None:
     rng = random.Random(f"orders {copies}")
     program: Program = programs.gemm(copies)
     for _ in range(8):
-        study = Study.of(Scripts.of(program, keep_barriers=False))
+        study = Study.of(stripped(program, keep_barriers=False))
         pairs = precedences(study.scripts, study.flows)[0, 1]
         left = list(range(len(program.groups[0].sections[1].steps)))
         order: list[int] = []
