@@ -1,4 +1,4 @@
-"""Every kind of declaration, lowered and ordered: it computes what it means, and says so in JSON."""
+"""Every kind of declaration, lowered and ordered, computes what it means."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.unit.order import loops
+from tests.unit.order.lockstep import run_in_step
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
@@ -21,8 +23,6 @@ from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.tiles import overlap, volume
 from pipeloom.reference.pipelining import solve_tile_loop
 from pipeloom.reference.schedules.gemm_tile import GemmTileSpec
-from tests.unit.order import loops
-from tests.unit.order.lockstep import run_in_step
 
 QUICK = Exact(work_limit=1.0)
 SCALARS = {"scale": 0.125, "slack": 1.0, "s": 2.0}
@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Callable[[], Loop], Target, int]] = {
     "an op of one's own": (loops.own_op, GFX950, 2),
     "staged vector": (loops.staged_sum, GFX950, 2),
     "row totals": (loops.row_totals, GFX950, 4),
+    "last value": (loops.last_value, GFX950, 1),
+    "product and row sums": (loops.product_and_row_sums, GFX950, 2),
 }
 
 
