@@ -118,7 +118,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "judge.wait_states": (),
     "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),
     "write": (*CONSUME, "program", "judge.verify", "machine.elf", "judge.wait_states"),
-    "drive.pipeline": ("machine", "program", "declare", "order", "sync"),
+    "drive.pipeline": (
+        "errors",
+        "machine",
+        "program",
+        "declare",
+        "order",
+        "sync",
+        "judge.verify",
+    ),
     "drive.programs": ("*",),
     "drive.trial": ("errors", "write", "judge.emulate"),
     "drive.program_trial": (

@@ -1,4 +1,4 @@
-"""``pipeline``: a declaration in, a synchronised program out.
+"""``pipeline``: a declaration in, a program out that is proved right for every trip count.
 
 loop = gemm(256, 256, 64)
 program = pipeline(loop, target_for("gfx950"), 4)
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeloom.declare.loop import Loop
+from pipeloom.errors import InternalError
+from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
 from pipeloom.order.roles import Role
@@ -31,12 +33,15 @@ def pipeline(
     global_latency: int | None = None,
     strategy: Strategy | None = None,
 ) -> Program:
-    """``loop`` on ``target``: lowered, ordered, synchronised.
+    """``loop`` on ``target``: lowered, ordered, synchronised, and proved.
 
     ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
     of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
     runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order.
+
+    Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
+    fault with the result, which it never should.
     """
     arranged = arrange(
         loop,
@@ -50,4 +55,8 @@ def pipeline(
         global_latency=global_latency,
         strategy=strategy,
     )
-    return synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps)
+    program = synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps)
+    verdict = verify(program)
+    if not verdict.proved:
+        raise InternalError(f"the pipeline of {loop.name!r} is wrong: {verdict.summary()}")
+    return program

@@ -27,7 +27,7 @@ from pipeloom.program.provenance import OrderedBy, Provenance
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """An ordered program. ``barrier_gaps`` proposes barriers: by section, the steps they precede."""
+    """An ordered program; ``barrier_gaps`` proposes barriers: by section, what they precede."""
 
     program: Program
     barrier_gaps: Mapping[str, tuple[int, ...]]

@@ -18,7 +18,14 @@ from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.target import Target
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
-from pipeloom.order.matrix import ACCESS_BYTES, LANES, Product, granules, products
+from pipeloom.order.matrix import (
+    ACCESS_BYTES,
+    LANES,
+    REGISTER_BYTES,
+    Product,
+    granules,
+    products,
+)
 from pipeloom.order.roles import Role, WaveGroup, wave_groups
 from pipeloom.order.shares import Piece, Shares, divide, part_of, piece_name
 from pipeloom.order.spread import (
@@ -135,13 +142,12 @@ class _Lowering:
         """Pieces of a tile to LDS, each a place of its own so that each is freed by itself."""
         dims, dtype = node.type.dims, node.type.dtype
         loop = node.kind is NodeKind.STREAM
-        width = self.target.dma_max_bytes_per_lane.value
-        at_once = len(self.loading.waves) * LANES * width
         for piece in self.shares.pieces(dims):
             box = self.shares.whole(dims, piece)
             shape = tuple(stop - start for start, stop in box)
             size = element_bytes(dtype, prod(shape))
-            entries = -(-size // at_once)
+            width = self._load_width(size)
+            entries = -(-size // (len(self.loading.waves) * LANES * width))
             place = self._new_place(
                 f"lds {node.name}{piece_name(piece)}",
                 Space.LDS,
@@ -162,8 +168,15 @@ class _Lowering:
                 is_copy=True,
                 counter=VMCNT,
                 entries=entries,
-                issues=(Issue(Unit.LOAD_LDS, entries, bytes=min(width, -(-size // LANES))),),
+                issues=(Issue(Unit.LOAD_LDS, entries, bytes=width),),
             )
+
+    def _load_width(self, size: int) -> int:
+        """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
+        widest = self.target.dma_max_bytes_per_lane.value
+        narrow = len(self.loading.waves) * LANES * REGISTER_BYTES
+        uneven = size % (narrow * widest // REGISTER_BYTES)
+        return REGISTER_BYTES if uneven and size % narrow == 0 else widest
 
     def _wanted_layouts(self, node: Node) -> Iterator[tuple[Layout, Product | None]]:
         """Every layout that some user wants the value in, once each."""

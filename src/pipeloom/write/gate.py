@@ -25,7 +25,7 @@ class NamedFinding(Protocol):
 
 
 class VerdictLike(Protocol):
-    """What the gate looks at of a verdict."""
+    """What the gate looks at of a verdict, on a program or on a schedule."""
 
     @property
     def status(self) -> Enum:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,12 +69,10 @@ def test_sizes_need_not_be_whole_tiles() -> None:
         (lambda x: where(x <= 0, x, 0.0), lambda a: np.where(a <= 0, a, 0)),
     ],
 )
-def test_arithmetic_is_numpys(
-    build: Callable[..., object], wanted: Callable[..., object]
-) -> None:
+def test_arithmetic_is_numpys(build: Callable[..., Any], wanted: Callable[..., Any]) -> None:
     loop, x = vector_loop()
-    loop.store("Y", build(loop.stream("X", "f32", n=16)))  # type: ignore[arg-type]
-    np.testing.assert_allclose(loop.evaluate(X=x)["Y"], wanted(x), rtol=1e-6)  # type: ignore[arg-type]
+    loop.store("Y", build(loop.stream("X", "f32", n=16)))
+    np.testing.assert_allclose(loop.evaluate(X=x)["Y"], wanted(x), rtol=1e-6)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "max", "min"])
@@ -206,9 +205,7 @@ def _renamed_to_a_taken_name(loop: Loop) -> None:
         (_renamed_to_a_taken_name, GraphError, "has a value 'Y' already"),
     ],
 )
-def test_refusals(
-    build: Callable[[Loop], None], error: type[ScheduleError], match: str
-) -> None:
+def test_refusals(build: Callable[[Loop], None], error: type[ScheduleError], match: str) -> None:
     with pytest.raises(error, match=match) as caught:
         build(Loop("bad", over="n"))
     assert caught.value.hint

@@ -7,9 +7,7 @@ import numpy as np
 from pipeloom.declare import Loop, maximum, where
 from pipeloom.program.vocabulary import OpDef
 
-RELU = OpDef(
-    "acme.relu", 1, lambda a: np.maximum(a, 0), lowering=("v_max_f32 {d}, 0, {0}",)
-)
+RELU = OpDef("acme.relu", 1, lambda a: np.maximum(a, 0), lowering=("v_max_f32 {d}, 0, {0}",))
 
 
 def gemm_with(
@@ -87,7 +85,7 @@ def two_carries() -> Loop:
     following = a + b + x.sum("k")
     loop.update(a, b)
     loop.update(b, following)
-    loop.store("out", a)
+    loop.store("out", a + b)
     return loop
 
 

@@ -1,4 +1,4 @@
-"""Every kind of declaration, lowered and ordered: it computes what it means, and says so in JSON."""
+"""Every kind of declaration, lowered and ordered, computes what it means."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.unit.order import loops
+from tests.unit.order.lockstep import run_in_step
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
@@ -21,8 +23,6 @@ from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.tiles import overlap, volume
 from pipeloom.reference.pipelining import solve_tile_loop
 from pipeloom.reference.schedules.gemm_tile import GemmTileSpec
-from tests.unit.order import loops
-from tests.unit.order.lockstep import run_in_step
 
 QUICK = Exact(work_limit=1.0)
 SCALARS = {"scale": 0.125, "slack": 1.0, "s": 2.0}
@@ -68,8 +68,7 @@ def assert_computes(loop: Loop, program: Program, trips: int) -> None:
     random = np.random.default_rng(count)
     tiles = {
         node.name: [
-            random.integers(-3, 4, node.type.shape).astype(np.float32)
-            for _ in range(max(count, 1))
+            random.integers(-3, 4, node.type.shape).astype(np.float32) for _ in range(max(count, 1))
         ]
         for node in loop.meaning.inputs
     }

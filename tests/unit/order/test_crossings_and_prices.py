@@ -33,9 +33,7 @@ def price(item: Lowered, label: str) -> Price:
         ([(0, 30)], []),
     ],
 )
-def test_the_fewest_points_of_a_circle(
-    intervals: list[tuple[int, int]], points: list[int]
-) -> None:
+def test_the_fewest_points_of_a_circle(intervals: list[tuple[int, int]], points: list[int]) -> None:
     assert fewest_points(intervals, 10) == points
 
 

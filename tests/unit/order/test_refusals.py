@@ -24,7 +24,8 @@ from pipeloom.program.vocabulary import OpDef
 )
 def test_shapes(first: dict[str, int], second: dict[str, int], match: str) -> None:
     loop = Loop("odd", over="k")
-    c = loop.carry("C", **{d: s for d, s in (first | second).items() if d != "k"})
+    dims = {d: s for d, s in (first | second).items() if d != "k"}
+    c = loop.carry("C", "f32", start=0.0, **dims)
     c += loop.stream("A", "bf16", **first) @ loop.stream("B", "bf16", **second)
     loop.store("out", c)
     with pytest.raises(ConfigError, match=match) as caught:

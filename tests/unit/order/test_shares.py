@@ -13,7 +13,9 @@ from pipeloom.program.meaning import Meaning
 from pipeloom.program.tiles import overlap
 
 
-def shares_of(meaning: Meaning, waves: int | dict[str, int], quadrants: int | None = None) -> Shares:
+def shares_of(
+    meaning: Meaning, waves: int | dict[str, int], quadrants: int | None = None
+) -> Shares:
     return divide(meaning, waves, granules(products(meaning, GFX950)), quadrants)
 
 
@@ -40,9 +42,7 @@ def test_quadrants_where_the_share_allows() -> None:
 
 def test_shares_tile_the_dimensions() -> None:
     shares = shares_of(gemm(128, 256, 64).meaning, 8)
-    boxes = [
-        box for piece in shares.pieces(("m", "n")) for box in shares.boxes(("m", "n"), piece)
-    ]
+    boxes = [box for piece in shares.pieces(("m", "n")) for box in shares.boxes(("m", "n"), piece)]
     assert len(boxes) == 4 * 8
     assert sum((b - a) * (d - c) for (a, b), (c, d) in boxes) == 128 * 256
     assert all(a is b or overlap(a, b) is None for a in boxes for b in boxes)

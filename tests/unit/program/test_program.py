@@ -51,10 +51,7 @@ def with_steps(program: Program, *steps: Step) -> Program:
 
 def first_work(program: Program, node: str) -> Work:
     return next(
-        s
-        for g in program.groups
-        for _, _, s in g.steps()
-        if isinstance(s, Work) and s.node == node
+        s for g in program.groups for _, _, s in g.steps() if isinstance(s, Work) and s.node == node
     )
 
 
@@ -89,8 +86,7 @@ def test_the_hash_ignores_labels_names_and_provenance(program: Program) -> None:
             section,
             name=f"{section.name}!",
             steps=tuple(
-                replace(s, label="?") if isinstance(s, Work | Barrier) else s
-                for s in section.steps
+                replace(s, label="?") if isinstance(s, Work | Barrier) else s for s in section.steps
             ),
         )
         for section in group.sections

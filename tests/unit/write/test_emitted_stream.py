@@ -157,7 +157,7 @@ def test_k_tiles_that_the_kernel_cannot_sum_are_refused(built: Callable[..., Lau
 
 
 def _row_sum() -> EmittedKernel:
-    path = Path(__file__).parents[3] / "examples" / "own_kernel.py"
+    path = Path(__file__).with_name("entry_kernel.py")
     spec = importlib.util.spec_from_file_location("own_kernel_for_stream", path)
     assert spec is not None
     assert spec.loader is not None

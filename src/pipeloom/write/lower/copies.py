@@ -100,8 +100,10 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         )
     rows = tile.rows_of(targets[0])
     width = chip.lds_dma_bytes if tile.row_bytes % LOAD_BYTES == 0 else WORD
-    run = len(members) * WAVE_LANES * width
     start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
+    if total % (len(members) * WAVE_LANES * width):
+        width = WORD  # a small tile, which narrow loads share evenly
+    run = len(members) * WAVE_LANES * width
     order = tile.layout.order if tile.layout else None
     piece = order.run * order.ways if order and order.ways > 1 else 1
     if not rows or total % run or tile.row_bytes % width or rows.start % piece or len(rows) % piece:

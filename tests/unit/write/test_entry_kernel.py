@@ -1,4 +1,4 @@
-"""A kernel of the user's own goes through the same passes; the example runs."""
+"""A kernel with a model and an emitter of its own goes through the same passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, emit_kernel, plan_kernel
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "own_kernel.py"
+EXAMPLE = Path(__file__).with_name("entry_kernel.py")
 
 
 @pytest.fixture(scope="module")
