@@ -59,7 +59,7 @@ class _Sizes:
         whole = {"m": geometry.BM, "n": geometry.BN, "k": geometry.BK}
         if set(units) != set(whole) or any(whole[d] % units[d] for d in units):
             raise ConfigError(
-                f"program {program.name!r} counts {units}, which a tile of {whole} is no multiple of",
+                f"program {program.name!r} counts {units}, of which {whole} is no multiple",
                 hint="give the geometry that the schedule was compiled for",
                 field="geometry",
             )

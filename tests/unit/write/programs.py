@@ -16,6 +16,8 @@ from pipeloom.order.roles import Consumer, Producer
 from pipeloom.program import (
     Access,
     Affine,
+    Barrier,
+    Box,
     Group,
     Layout,
     OpDef,
@@ -124,6 +126,88 @@ def row_sum(
         groups=(Group((0,), sections),),
         trips=(TripCount("T"),),
         iterations=Affine(2, (("T", 2),)),
+    )
+
+
+def exchange(arch: str = "gfx950") -> Program:
+    """Two waves: each loads half a row, hands it to the other through LDS, and sums what it got."""
+    meaning = row_sum_loop(512).meaning
+    update = meaning["total"].uses[0]
+    halves = [(0, 256), (256, 512)]
+    mine: tuple[Box, ...] = tuple(((0, 1), (0, 1), half) for half in halves)
+    theirs = mine[::-1]
+    out: tuple[Box, ...] = tuple(((0, 1), half) for half in reversed(halves))
+
+    def copy(label: str, read: Access, write: Access, counter: str, parts: tuple[Box, ...]) -> Work:
+        return Work(
+            node="X",
+            label=label,
+            iteration=0,
+            is_copy=True,
+            reads=(read,),
+            writes=(write,),
+            parts=parts,
+            counter=counter,
+            entries=1,
+        )
+
+    steps: tuple[Step, ...] = (
+        copy("load", Access("X", mine), Access("in"), "vmcnt", mine),
+        Wait("vmcnt", 0),
+        copy("hand over", Access("in"), Access("lds", mine), "lgkmcnt", mine),
+        Wait("lgkmcnt", 0),
+        Barrier(),
+        copy("take", Access("lds", theirs), Access("rows"), "lgkmcnt", theirs),
+        Wait("lgkmcnt", 0),
+        Work(
+            node=update,
+            label="add",
+            iteration=0,
+            reads=(Access("rows"),),
+            accumulates=(Access("sum"),),
+            parts=tuple((*box[:1], box[2], box[1]) for box in theirs),
+        ),
+        Barrier(),
+    )
+    store = Work(
+        node="total",
+        label="store out",
+        iteration=None,
+        is_copy=True,
+        reads=(Access("sum"),),
+        writes=(Access("out", out),),
+        parts=out,
+        counter="vmcnt",
+        entries=1,
+    )
+    half = tile(F32, b=1, k=1, c=256)
+    return Program(
+        name="exchange",
+        meaning=meaning,
+        target=target_for(arch),
+        resources=(
+            Resource(name="lds", space=Space.LDS, type=tile(F32, b=1, k=1, c=512)),
+            Resource(name="in", space=Space.REGISTER, layout=lanes(), type=half),
+            Resource(name="rows", space=Space.REGISTER, layout=lanes(), type=half),
+            Resource(
+                name="sum",
+                space=Space.REGISTER,
+                start=0.0,
+                layout=lanes(),
+                type=tile(F32, b=1, c=256),
+            ),
+        ),
+        groups=(
+            Group(
+                (0, 1),
+                (
+                    Section(name="loop", trips="T", advance=1, steps=steps),
+                    Section(name="store", steps=(store,)),
+                ),
+            ),
+        ),
+        trips=(TripCount("T", 1),),
+        iterations=Affine(0, (("T", 1),)),
     )
 
 

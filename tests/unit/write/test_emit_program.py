@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.program import VOCABULARY, Program
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.lift import lift
+from pipeloom.reference.sized import sized
 from pipeloom.write import EmittedKernel, assemble, emit_program, launch_record
-from tests.unit.write.programs import RELU, derived, row_sum
+from tests.unit.write.programs import RELU, derived, exchange, row_sum
 
 WORDS = VOCABULARY.extended(RELU)
 RAGGED = ({"m": 64, "n": 64}, {"m": 100, "n": 68}, {"m": 33, "n": 65})
@@ -68,6 +72,30 @@ def test_products(arch: str, dtype: str, out: str) -> None:
         kernel.emitted, kernel, sizes={"m": 64, "n": 64, "k": depth}, data=Data.NORMAL
     )
     assert normal.ok, normal.summary()
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+def test_registers_through_lds(arch: str) -> None:
+    """Boxes of each wave its own; the loop runs at least once, so nothing jumps around it."""
+    kernel = ready(emit_program(exchange(arch)))
+    assert any(str(line).startswith("ds_write_b128") for line in kernel.emitted.lines)
+    for seed, sizes in enumerate(({"b": 2, "k": 1, "c": 512}, {"b": 1, "k": 4, "c": 700})):
+        trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=seed)
+        assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize(("name", "waves"), [("four_wave", 4), ("ping_pong", 8)])
+def test_schedules_of_the_specification(
+    proved: Callable[..., CompiledSchedule], name: str, waves: int
+) -> None:
+    """Lifted and sized, they are proved and written like any other program."""
+    compiled = proved(name, "bf16", (128, 128, 64, 16, 32))
+    assert compiled.geometry is not None
+    kernel = ready(emit_program(sized(lift(compiled), compiled.geometry, "bf16", "bf16")))
+    assert kernel.emitted.waves == waves
+    sizes = {"m": 130, "n": 101, "k": kernel.emitted.k_min + kernel.emitted.k_step}
+    trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=4)
+    assert trial.ok, trial.summary()
 
 
 @pytest.mark.parametrize("trips", [0, 1, 3])

@@ -20,7 +20,8 @@ from pipeloom.write.isa import (
 )
 
 GFX950_ONLY = re.compile(
-    r"v_mfma_f32_(16x16x32|32x32x16)_(bf16|f16)|f8f6f4|v_cvt_pk_bf16|buffer_load_dwordx4 .* lds"
+    r"permlane|v_mfma_f32_(16x16x32|32x32x16)_(bf16|f16)|f8f6f4|v_cvt_pk_bf16|"
+    r"buffer_load_dwordx4 .* lds"
 )
 
 
