@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from pipeloom.errors import ConfigError
@@ -29,11 +30,13 @@ from pipeloom.judge.execute.order import Order, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import Meeting, Outcome, Place
 from pipeloom.judge.execute.run import Executor, Session
 from pipeloom.judge.execute.timing import Timeline, What
-from pipeloom.judge.execute.walk import Line, Trips
+from pipeloom.judge.execute.walk import Line, Trips, trip_counts
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 
-SEEDS = 3
-"""How many sets of inputs a replay tries: three at a time."""
+SEEDS = 4
+"""How many inputs a replay tries (three sets each)."""
+MORE = 2
+"""Trips that it adds if nothing shows: equal start values may hide what goes wrong with others."""
 POLICIES = ("late", "stale", "overrun", "early")
 
 
@@ -85,7 +88,10 @@ def replay(
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
     at = _trips(executor.program, finding) if trips is None else trips
     suspect = outcome = None
-    for attempt in _attempts(executor, at, _places(finding)):
+    counts = trip_counts(executor.program, at)
+    more = {name: count + MORE for name, count in counts.items()}
+    places = _places(finding)
+    for attempt in chain(_attempts(executor, counts, places), _attempts(executor, more, places)):
         outcome = attempt(False)
         if not outcome.correct:
             return attempt(True)
