@@ -13,7 +13,7 @@ wrong one, and itself. Which pair lacks order decides the kind:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.judge.verify.demands import Demand, Missing, Prover, Wrong
 from pipeloom.judge.verify.findings import FindingKind
@@ -44,6 +44,7 @@ class Hazard:
     user: Moment | None = None
     user_wave: int = 0
     is_output: bool = False
+    note: str = ""
 
     @property
     def same_wave(self) -> bool:
@@ -116,7 +117,6 @@ class Blame:
         return self._hazard(wrong, FindingKind.ACCOUNTING, None, demand.moment, seen, waves)
 
     def _missing(self, missing: Missing) -> Hazard:
-        walk = self._run.walks[0]
         output = self._run.program.meaning[missing.output]
         if missing.store is not None:
             moment, wave = missing.store, missing.wave
@@ -128,16 +128,14 @@ class Blame:
                 if self._run.deed(s.moment, next(iter(s.boxes))).targets[s.which][0].key[0]
                 == output.name
             ]
-            moment = stores[-1].moment if stores else walk.moments[-1]
-            wave = next(iter(stores[-1].boxes)) if stores else walk.group.waves[0]
+            moment = stores[-1].moment if stores else self._run.last()
+            wave = self._run.walks[moment.group].group.waves[0]
             where = output.name
             if output.region.name == "LOOP":
                 where += f" of iteration {missing.iteration}"
             assert missing.box is not None
             where = f"{where} {describe_box(missing.box, output.type.dims)}".strip()
-        return Hazard(
-            FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None
-        )
+        return Hazard(FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None)
 
     # --- LDS --------------------------------------------------------------------------------------
 
@@ -148,17 +146,22 @@ class Blame:
             demand.space, demand.key, wrong.cell, demand.moment.group, demand.wave
         )
         bad = {(item.site, owner) for item, owner in wrong.seen}
-        found = []
+        claimed: list[Owned] = []
+        possible: list[Owned] = []
         for site, owners in writes:
-            good = tuple(
+            rest = [v for v in owners if (site, v) not in bad]
+            said = tuple(v for v in rest if demand.want.admits(self._prover.claim(site, v)))
+            may = tuple(
                 v
-                for v in owners
-                if (site, v) not in bad
-                and any(demand.want.admits(i) for i in self._prover.may(site, v, wrong.cell))
+                for v in rest
+                if any(map(demand.want.admits, self._prover.may(site, v, wrong.cell)))
             )
-            if good:
-                found.append((site, good))
-        return found
+            both = tuple(v for v in said if v in may)
+            if both:
+                claimed.append((site, both))
+            if may:
+                possible.append((site, may))
+        return claimed or possible
 
     def _in_lds(self, wrong: Wrong) -> Iterator[Hazard]:
         demand, cell = wrong.demand, wrong.cell
@@ -177,7 +180,8 @@ class Blame:
                     kind = FindingKind.UNWRITTEN
                 yield self._hazard(wrong, kind, past, read, seen, (owner, wave))
                 continue
-            site, owners = _nearest(meant, read)
+            # another write by the same wave if there is one: that is the order it had in mind
+            site, owners = _nearest([w for w in meant if owner in w[1] and past] or meant, read)
             load = site.moment
             late = [v for v in owners if not self._precedes(load, read, v == wave)]
             if past is not None and not _older(past, load):
@@ -213,6 +217,16 @@ class Blame:
         past = [site for site, _ in writes if site.moment.issue < read.issue]
         bad = {item.site for item, _ in wrong.seen}
         waves = (wave, wave)
+        step = read.step
+        adds = isinstance(step, Work) and not step.is_copy and step.node == demand.want.name
+        if not past and writes and adds and None in bad:
+            # nothing is left that could add it: name the last step that might have
+            last = writes[-1][0]
+            yield replace(
+                self._hazard(wrong, FindingKind.ACCOUNTING, None, last.moment, NOTHING, waves),
+                note=f"{demand.want.missing} is never added",
+            )
+            return
         if not past:
             kind = FindingKind.REGISTER if writes else FindingKind.UNWRITTEN
             if demand.want.kind == "number" or None not in bad or self._starts(demand):

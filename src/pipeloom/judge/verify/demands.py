@@ -35,8 +35,8 @@ Assumed = tuple[str, int, Box, bool]
 class Demand(NamedTuple):
     """``moment`` in ``wave`` reads ``cell`` of a place and must find ``want``, seen as ``how``.
 
-    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which alone
-    it matters.
+    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which
+    alone it matters.
     """
 
     space: Space | None
@@ -99,10 +99,9 @@ class Prover:
         self._wants = run.wants
         self.sight = Sight(run)
         self.outcome = Outcome()
-        self._meant = False  # whether some write that a read can see is the one it should
         self._stack: list[Demand] = []
         self._known: set[tuple[object, ...]] = set()
-        self._user: tuple[Moment, int] = (run.walks[0].moments[0], 0)
+        self._user: tuple[Moment, int] | None = None  # for whose sake the next demand is made
         self._supplied: set[tuple[object, ...]] = set()
         self._may: dict[tuple[int, int, int, int, Box], frozenset[Identity]] = {}
 
@@ -131,11 +130,13 @@ class Prover:
         how = tuple((output.type.dims.index(dim), 0) for dim in used.type.dims)
         self._user = moment, wave
         if not self._supply(site, wave, target.box, how, want, None):
-            demand = Demand(None, target.key, target.box, how, want, moment, wave, moment, wave, None)
+            demand = Demand(
+                None, target.key, target.box, how, want, moment, wave, moment, wave, None
+            )
             self.outcome.wrong.append(Wrong(demand, target.box, ()))
 
     def _check_stored(self) -> None:
-        """Every element of every output, of every iteration, is stored by a step that always runs."""
+        """Every element of every output, of every iteration, is stored, whatever conditions say."""
         for output in self._meaning.outputs:
             rounds = self._wants.iterations if output.region is Region.LOOP else 1
             left: list[list[Box]] = [[output.type.whole] for _ in range(max(rounds, 0))]
@@ -168,7 +169,7 @@ class Prover:
         if key in self._known:
             return
         self._known.add(key)
-        user, user_wave = self._user
+        user, user_wave = self._user or (moment, wave)
         demand = Demand(
             touch.space, touch.key, cell, how, want, moment, wave, user, user_wave, assumed
         )
@@ -203,25 +204,70 @@ class Prover:
             seen = self.sight.seen(space, key, cell, moment, wave)
             self.outcome.edges.append(Edge(demand, cell, seen))
             wrong = []
-            self._meant = len(seen) > 1 and any(
-                demand.want.admits(identity)
-                for site, waves in seen
-                if site is not None
-                for identity in self.may(site, waves[0], cell)
-            )
+            suspects = self._suspects(seen, cell, demand.want)
             for item in seen:
                 if item.site is None:
                     if not demand.want.admits(self._start(key)):
                         wrong.append((item, wave))
                     continue
-                for owner in item.waves:
-                    met = self._supply(
+                for owner in self._deciding(item.site, item.waves):
+                    met = (item.site, owner) not in suspects and self._supply(
                         item.site, owner, cell, demand.how, demand.want, demand.assumed
                     )
                     if not met:
                         wrong.append((item, owner))
             if wrong:
                 self.outcome.wrong.append(Wrong(demand, cell, tuple(wrong)))
+
+    def _deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
+        """The waves whose write has to be looked at: one, where all bring the same."""
+        return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
+
+    def _suspects(self, seen: tuple[Seen, ...], cell: Box, want: Want) -> set[tuple[Site, int]]:
+        """Copies that are not worth following, because they are not what the read is meant to see.
+
+        Following one would find the fault too, but at its source instead of here. A copy that
+        surely brings something else is one; and one that may, beside another that is meant.
+        """
+        if len(seen) == 1 and seen[0].site is not None:
+            deed = self._run.deed(seen[0].site.moment, seen[0].waves[0])
+            if not deed.step.is_copy or deed.source.space is None:
+                return set()
+        copies = []
+        meant_by_claim = meant = False
+        for site, waves in seen:
+            if site is None:
+                continue
+            deed = self._run.deed(site.moment, waves[0])
+            if not deed.step.is_copy or deed.source.space is None:
+                meant_by_claim |= any(map(want.admits, self.may(site, waves[0], cell)))
+                continue
+            for owner in waves:
+                may = self.may(site, owner, cell)
+                good = sum(map(want.admits, may))
+                claimed = want.admits(self.claim(site, owner))
+                if good < len(may):
+                    copies.append((site, owner, claimed, good > 0, len(may)))
+                meant_by_claim |= claimed
+                meant |= good > 0
+        found = set()
+        for site, owner, claimed, possible, count in copies:
+            follow = claimed if meant_by_claim else possible if meant else count > 1
+            if not follow or (not possible and count == 1):
+                found.add((site, owner))
+        return found
+
+    def claim(self, site: Site, wave: int) -> Identity:
+        """Whose value a write brings if its step does what it says."""
+        moment, deed = site.moment, self._run.deed(site.moment, wave)
+        node = deed.node
+        if not deed.step.is_copy:
+            return node.name, iteration_of(node, moment.iteration, "")
+        at = self._wants.iterations if moment.iteration is None else moment.iteration
+        want = self._wants.value(node.name, at)
+        if want.kind == "number":
+            return "#", want.number
+        return want.name, want.iteration - (want.kind == "sum")
 
     def _start(self, key: Key) -> Identity:
         start = self._run.starts[key[0]]
@@ -296,11 +342,6 @@ class Prover:
         back, place = found
         if source.space is None:
             return self._is_memory(source, moment, place, back, want)
-        if deed.targets[0][0].space is not None:
-            may = self.may(site, wave, cell)
-            settled = self._meant or len(may) == 1
-            if settled and not any(want.admits(identity) for identity in may):
-                return False
         self._demand(source, place, back, want, moment, wave, assumed)
         return True
 
@@ -392,6 +433,6 @@ class Prover:
                 if item.site is None:
                     found.add(self._start(touch.key))
                 else:
-                    for owner in item.waves:
+                    for owner in self._deciding(item.site, item.waves):
                         found |= self.may(item.site, owner, cell)
         return frozenset(found)

@@ -45,6 +45,8 @@ class Deed:
     adds_to: tuple[Touch, View] | None
     condition: tuple[str, Box] | None
     domain: tuple[str, ...] = ()
+    alike: bool = False
+    """Whether it brings the same from memory to the same place whichever wave does it."""
 
     @property
     def source(self) -> Touch:
@@ -89,6 +91,15 @@ class Run:
     def deed(self, moment: Moment, wave: int) -> Deed:
         """What a step does in a wave."""
         return self.deeds[moment.group, id(moment.step)][wave]
+
+    def last(self) -> Moment:
+        """The last step of the first group that executes any; its first if none does."""
+        for walk in self.walks:
+            if walk.moments:
+                return walk.moments[-1]
+        sections = self.program.groups[0].sections
+        at = next(i for i, section in enumerate(sections) if section.steps)
+        return Moment(0, 0, at, 0, None, sections[at].steps[0], None, 0, 0, 0, 0)
 
     def name(self, moment: Moment) -> str:
         """``loop[12]``."""
@@ -219,9 +230,7 @@ def _deed(program: Program, step: Work, place: int, where: str) -> Deed:
             raise _broken(where, f"is skipped by {step.when!r}", "a condition is per element")
     if node.init is not None and not step.accumulates:
         del reads[len(node.uses)]
-    return Deed(
-        step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims
-    )
+    return Deed(step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims)
 
 
 def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touch]) -> Deed:
@@ -248,7 +257,9 @@ def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touc
             (step.when, reads[1], box, _view(type_.dims, box, reads[1], where, step.when))
         )
         condition = (step.when, box)
-    return Deed(step, node, (), (), tuple(places), ((target, how),), None, condition)
+    boxes = max(len(step.reads[0].boxes), len(step.writes[0].boxes))
+    alike = source.space is None and boxes <= 1 and condition is None
+    return Deed(step, node, (), (), tuple(places), ((target, how),), None, condition, alike=alike)
 
 
 def _view(dims: tuple[str, ...], box: Box, touch: Touch, where: str, what: str) -> View:

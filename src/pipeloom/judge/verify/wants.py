@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom.errors import StructureError
-from pipeloom.program import Meaning, Node, NodeKind, Reduce, Region, VOCABULARY
+from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Reduce, Region
 from pipeloom.program.tiles import Box, describe_box, subtract, volume
 
 Rest = tuple[tuple[int, tuple[Box, ...]], ...]
@@ -51,6 +51,14 @@ class Want(NamedTuple):
         if self.kind != "sum":
             return iteration == self.iteration
         return 0 <= iteration < self.iteration and dict(self.rest).get(int(iteration)) != ()
+
+    @property
+    def missing(self) -> str:
+        """What of a sum is wanted, for a place that has none of it."""
+        parts = [i for i in range(self.iteration) if dict(self.rest).get(i) != ()]
+        if self.kind != "sum" or not parts:
+            return f"part of {self}"
+        return f"{self.name} of iteration {', '.join(map(str, parts))}"
 
     def __str__(self) -> str:
         if self.kind == "number":
