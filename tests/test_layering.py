@@ -110,7 +110,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "judge.verify": CONSUME,
     "sync": (*CONSUME, "judge.verify"),
     "judge.simulate": ("errors", "checks", "notebook", "machine", "program"),
-    "judge.execute": CONSUME,
+    "judge.execute": ("errors", "checks", "machine", "program"),
     "machine.elf": (),
     "judge.wait_states": (),
     "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),

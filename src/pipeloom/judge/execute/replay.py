@@ -14,7 +14,8 @@ v runs through X, so that the two are in flight together, and the rest follows, 
 
 ``replay`` takes a finding of the verifier, or any value with ``first``, ``second`` and ``counts``
 or ``trips``. It tries the pair both ways round, then every hostile order at those trip counts, and
-returns the first outcome that is wrong; else one in which a step read what it should not.
+returns the first outcome that is wrong; else one in which a step read what it should not. Where
+nothing shows, it tries with a few more trips.
 """
 
 from __future__ import annotations
