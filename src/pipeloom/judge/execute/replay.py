@@ -84,8 +84,12 @@ def replay(
     *,
     ops: Vocabulary = VOCABULARY,
     trips: Trips | int | None = None,
+    explain: bool = True,
 ) -> Outcome:
-    """See what a finding says happen: the first outcome that is wrong, or at least suspect."""
+    """See what a finding says happen: the first outcome that is wrong, or at least suspect.
+
+    Without ``explain`` a wrong outcome has no suspects and no trace, in half the time.
+    """
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
     at = _trips(executor.program, finding) if trips is None else trips
     suspect = outcome = None
@@ -95,7 +99,7 @@ def replay(
     for attempt in chain(_attempts(executor, counts, places), _attempts(executor, more, places)):
         outcome = attempt(False)
         if not outcome.correct:
-            return attempt(True)
+            return attempt(True) if explain else outcome
         if suspect is None and not (outcome := attempt(True)).clean:
             suspect = outcome
     assert outcome is not None
