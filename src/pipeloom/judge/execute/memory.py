@@ -201,11 +201,6 @@ class Memory:
         ]
         return (*self._wrong, *missing)
 
-    @property
-    def is_wrong(self) -> bool:
-        """Whether a store was wrong so far."""
-        return bool(self._wrong)
-
 
 class WorstMemory(Memory):
     """What could differ at any moment of a flight is undefined."""
@@ -282,7 +277,7 @@ class WorstMemory(Memory):
         if busy.any():
             clash = busy & _differ(self._coming[index], value)
             self._tangled[index] |= clash
-            value = np.where((busy & _differ(self._coming[index], value))[:, None], np.nan, value)
+            value = np.where(clash[:, None], np.nan, value)
         if where.side is Side.LDS:
             self._changed[index[_differ(self.content[index], value)]] = self._now
         self.content[index] = value

@@ -14,7 +14,8 @@ v runs through X, so that the two are in flight together, and the rest follows, 
 
 ``replay`` takes a finding of the verifier, or any value with ``first``, ``second`` and ``counts``
 or ``trips``. It tries the pair both ways round, then every hostile order at those trip counts, and
-returns the first outcome that is wrong; else one in which a step read what it should not.
+returns the first outcome that is wrong; else one in which a step read what it should not. Where
+nothing shows, it tries with a few more trips.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from pipeloom.errors import ConfigError
@@ -29,11 +31,13 @@ from pipeloom.judge.execute.order import Order, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import Meeting, Outcome, Place
 from pipeloom.judge.execute.run import Executor, Session
 from pipeloom.judge.execute.timing import Timeline, What
-from pipeloom.judge.execute.walk import Line, Trips
+from pipeloom.judge.execute.walk import Line, Trips, trip_counts
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 
-SEEDS = 3
-"""How many sets of inputs a replay tries: three at a time."""
+SEEDS = 4
+"""How many inputs a replay tries (three sets each)."""
+MORE = 2
+"""Trips that it adds if nothing shows: equal start values may hide what goes wrong with others."""
 POLICIES = ("late", "stale", "overrun", "early")
 
 
@@ -80,15 +84,22 @@ def replay(
     *,
     ops: Vocabulary = VOCABULARY,
     trips: Trips | int | None = None,
+    explain: bool = True,
 ) -> Outcome:
-    """See what a finding says happen: the first outcome that is wrong, or at least suspect."""
+    """See what a finding says happen: the first outcome that is wrong, or at least suspect.
+
+    Without ``explain`` a wrong outcome has no suspects and no trace, in half the time.
+    """
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
     at = _trips(executor.program, finding) if trips is None else trips
     suspect = outcome = None
-    for attempt in _attempts(executor, at, _places(finding)):
+    counts = trip_counts(executor.program, at)
+    more = {name: count + MORE for name, count in counts.items()}
+    places = _places(finding)
+    for attempt in chain(_attempts(executor, counts, places), _attempts(executor, more, places)):
         outcome = attempt(False)
         if not outcome.correct:
-            return attempt(True)
+            return attempt(True) if explain else outcome
         if suspect is None and not (outcome := attempt(True)).clean:
             suspect = outcome
     assert outcome is not None

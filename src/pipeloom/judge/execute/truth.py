@@ -26,7 +26,7 @@ Array = NDArray[Any]
 SETS = 3
 SPREAD, STEP = 24, 4
 """Magnitudes are up to SPREAD, plus STEP per iteration where they rise or fall."""
-FRACTION = 1 / 64
+FRACTION = 1 / 16
 """What inputs are multiplied with where a meaning is not exact."""
 EXACT = frozenset({
     "matmul", "sum", "amax", "amin", "any", "convert", "add", "sub", "mul", "max", "min", "neg",
