@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.order import loops
-from tests.unit.order.test_arrange import CASES
 
 import pipeloom as pl
 from pipeloom.declare import Loop
@@ -18,6 +16,8 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact
 from pipeloom.program import Barrier, Group, Program, SyncMethod, Wait
+from tests.unit.order import loops
+from tests.unit.order.test_arrange import CASES
 
 QUICK = Exact(work_limit=1.0)
 

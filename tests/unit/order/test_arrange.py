@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.unit.order import loops
-from tests.unit.order.lockstep import run_in_step
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
@@ -23,6 +21,8 @@ from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.tiles import overlap, volume
 from pipeloom.reference.pipelining import solve_tile_loop
 from pipeloom.reference.schedules.gemm_tile import GemmTileSpec
+from tests.unit.order import loops
+from tests.unit.order.lockstep import run_in_step
 
 QUICK = Exact(work_limit=1.0)
 SCALARS = {"scale": 0.125, "slack": 1.0, "s": 2.0}

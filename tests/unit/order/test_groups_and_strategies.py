@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.unit.order.test_arrange import assert_computes
 
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError, OrderError
@@ -15,6 +14,7 @@ from pipeloom.order.modulo import ModuloProblem
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact, Timetable
 from pipeloom.program import Program, Unit, Work
+from tests.unit.order.test_arrange import assert_computes
 
 GROUPS = (Producer(2), Consumer(4))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.order import loops
-
 from pipeloom.declare import Loop, exp2
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.order.homes import Home, find_homes
+from tests.unit.order import loops
 
 
 def homes(loop: Loop) -> dict[str, Home]:
