@@ -1,7 +1,7 @@
 """Verifier against executor, both ways, over broken schedules: the whole table.
 
-    python -m benchmarks.mutants                           about 3,000 mutants
-    python -m benchmarks.mutants --golden 2 --fixed 2 --dense 0     a quick look
+    python -m evidence.mutants                           about 3,000 mutants
+    python -m evidence.mutants --golden 2 --fixed 2 --dense 0     a quick look
 
 Mutants come from three sorts of schedules. *Golden*: the canonical ones as published; all have
 hazards to begin with, so their mutants test that nothing hides another. *Fixed*: the same orders
@@ -30,7 +30,7 @@ from pipeloom.program import Program
 from pipeloom.reference.compiler import compile_schedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "schedules.jsonl.gz"
 DENSE_CASES = (

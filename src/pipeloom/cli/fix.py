@@ -124,7 +124,6 @@ def _synchronized(arguments: argparse.Namespace, before: CompiledSchedule) -> Co
             before,
             reorder=arguments.reorder,
             keep_barriers=arguments.keep_barriers,
-            counter_stall=counter_stall_of(arguments),
         )
     except OrderError as error:
         raise as_options(error, FIX_HINTS) from error

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import ROW, TILE, copy, program, register, row_sum, straight
 
 from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
@@ -17,6 +16,7 @@ from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
 from pipeloom.judge.verify.walk import walk_group
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import lift
+from tests.unit.judge.verify.programs import ROW, TILE, copy, program, register, row_sum, straight
 
 LIMITS = {"vm": 63, "lgkm": 15}
 Op = tuple[str, int, int]
