@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeloom.declare import Loop
+from pipeloom.declare.kernels import attention
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import F32, DType, dtype_for
@@ -265,6 +266,17 @@ def epilogue_loop(out: str = "bf16") -> Loop:
     return loop
 
 
+def reduced_loop(largest: bool) -> Loop:
+    """out[m] = the largest (or the sum) of a row of A B^T."""
+    loop = Loop("rows", over="k")
+    a = loop.stream("A", "bf16", m=64, k=64)
+    b = loop.stream("B", "bf16", n=32, k=64)
+    c = loop.carry("C", "f32", m=64, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c.max("n") if largest else c.sum("n"))
+    return loop
+
+
 @cache
 def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Program:
     """A program that ``pipeline`` derives."""
@@ -273,4 +285,8 @@ def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Pro
         return pipeline(gemm_loop(dtype, out, k=128 if "fp8" in dtype else 64), target, 4)
     if what == "produced":
         return pipeline(gemm_loop(dtype, out), target, groups=(Producer(1), Consumer(4)))
+    if what == "attention":
+        return pipeline(attention(64, 32, 32), target, 4)
+    if what in ("largest", "sums"):
+        return pipeline(reduced_loop(what == "largest"), target, {"m": 4})
     return pipeline(epilogue_loop(out), target, 4)

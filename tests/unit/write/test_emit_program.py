@@ -132,6 +132,31 @@ def test_what_follows_the_loop(arch: str) -> None:
         assert trial.ok, trial.summary()
 
 
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+@pytest.mark.parametrize("what", ["largest", "sums"])
+def test_rows_reduced_across_lanes(what: str, arch: str) -> None:
+    kernel = built(what, arch)
+    for rows in (64, 75):
+        sizes = {"m": rows, "n": 32, "k": kernel.emitted.k_min}
+        trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=3)
+        assert trial.ok, trial.summary()
+
+
+def test_attention() -> None:
+    """Two products, a running maximum, a matrix result that is the next product's operand."""
+    kernel = built("attention", "gfx950")
+    keys = kernel.emitted.k_min + kernel.emitted.k_step
+    trial = run_program(
+        kernel.emitted,
+        kernel,
+        sizes={"q": 100, "keys": keys, "d": 32, "v": 32},
+        scalars={"scale": 0.25},
+        data=Data.NORMAL,
+        seed=1,
+    )
+    assert trial.ok, trial.summary()
+
+
 @pytest.mark.parametrize("program", [row_sum(), derived("gemm", "gfx950")], ids=["hand", "derived"])
 def test_the_same_text_from_json(program: Program) -> None:
     again = Program.from_json(program.to_json())
