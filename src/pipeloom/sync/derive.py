@@ -42,9 +42,8 @@ def synchronize(
     waits.
 
     ``barrier_gaps`` proposes where the barriers of loops stand: by section name, the numbers of the
-    work steps that they precede (under ``loop@1`` those of the second group alone). A schedule that
-    knows its times knows where a barrier stalls nobody. The proposal is taken if waits can make it
-    sound.
+    work steps that they precede (``loop@1`` for the second group alone). A schedule that knows its
+    times knows where a barrier stalls nobody. The proposal is taken if waits can make it sound.
 
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and

@@ -7,6 +7,7 @@ Who reads what follows from program order in registers (``registers``) and from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from pipeloom.errors import OrderError
 from pipeloom.program import NodeKind
@@ -24,14 +25,21 @@ def flow(scripts: Scripts, touches: Touches, run: Run) -> Flow:
         [list(touches.of(w.group, n, event, run.iterations)) for n, event in enumerate(w.events)]
         for w in run.walks
     ]
-    shared = [t for group in found for event in group for t in event if touches.is_lds(t)]
-    writes: dict[tuple[str, int], list[Touch]] = {}
-    for touch in shared:
-        if touch.writes:
-            writes.setdefault((touch.resource, touch.copy), []).append(touch)
-    lds = Lds(touches, scripts.script_of, writes)
-    exchanges = [lds.exchange(touch) for touch in shared if touch.reads]
     registers = [Registers(walk, found[walk.group], touches) for walk in run.walks]
+    moved, wanted = ([own.moved() for own in registers], [own.wanted() for own in registers])
+    writes: dict[tuple[str, int], list[Touch]] = {}
+    reads: list[Touch] = []
+    for touch in (t for group in found for event in group for t in event if touches.is_lds(t)):
+        is_copy = run.event(touch.who).work.is_copy
+        if touch.writes:
+            value = moved[touch.group].get(touch.event, touch.value)
+            place = writes.setdefault((touch.resource, touch.copy), [])
+            place.append(replace(touch, value=value))
+        if touch.reads:
+            value = wanted[touch.group].get(touch.event, touch.value) if is_copy else touch.value
+            reads.append(replace(touch, value=value))
+    lds = Lds(touches, scripts.script_of, writes)
+    exchanges = [lds.exchange(touch) for touch in reads]
 
     sources: dict[Who, set[Who]] = {}
     for own in registers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipeloom.program import Box
 from pipeloom.program.tiles import contains, overlap, subtract
 from pipeloom.sync.demands import Ordering, Who
-from pipeloom.sync.touches import Touch, Touches
+from pipeloom.sync.touches import Touch, Touches, Value
 from pipeloom.sync.walk import Walk
 
 Places = dict[tuple[str, int], list[tuple[Box, int]]]
@@ -29,11 +29,32 @@ class Registers:
     sources: list[set[int]] = field(default_factory=list)
     unset: dict[int, str] = field(default_factory=dict)
     kept: dict[tuple[int, int], None] = field(default_factory=dict)
+    _claims: list[tuple[int, int, Value]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.sources = [set() for _ in self.walk.events]
         for wave in self._waves():
             self._follow(wave)
+
+    def wanted(self) -> dict[int, Value]:
+        """What the users of each copy take it for, where they agree: better than its own claim."""
+        found: dict[int, set[Value]] = {}
+        for writer, user, claim in sorted(self._claims, reverse=True):
+            is_copy = self.walk.events[user].work.is_copy
+            found.setdefault(writer, set()).update(found.get(user, {claim}) if is_copy else {claim})
+        return {n: values.pop() for n, values in found.items() if len(values) == 1}
+
+    def moved(self) -> dict[int, Value]:
+        """What a copy out of registers moves: what was brought there, whatever it claims."""
+        found: dict[int, Value] = {}
+        for number, touches in enumerate(self.found):
+            values = {found.get(source) for source in self.sources[number]}
+            if not self.walk.events[number].work.is_copy:
+                continue
+            value = values.pop() if len(values) == 1 else next((t.value for t in touches), None)
+            if value is not None:
+                found[number] = value
+        return found
 
     def orderings(self, live: set[Who]) -> Iterator[Ordering]:
         """A load before its users, and before a live write of the same registers."""
@@ -71,6 +92,8 @@ class Registers:
                 seen = [(part, w) for part, w in writers if overlap(part, box) is not None]
                 self.sources[number].update(w for _, w in seen)
                 self.kept |= dict.fromkeys((w, number) for _, w in seen)
+                if touch.value is not None:
+                    self._claims += [(w, number, touch.value) for _, w in seen]
                 rest = [box]
                 for part, _ in seen:
                     rest = [r for old in rest for r in subtract(old, part)]

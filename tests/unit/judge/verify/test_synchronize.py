@@ -253,7 +253,7 @@ def test_fences_stay_with_their_ops(toy: Any) -> None:
     [
         (("load", "load mma frag", "mma"), "before anything loads them"),
         (("load frag", "mma frag", "mma"), "nothing brings A of iteration 1"),
-        (("load frag", "mma load mma frag", "mma"), "cannot repair the sums"),
+        (("load frag", "mma load mma frag", "mma"), "nothing brings A of iteration 2"),
         (("frag load", "load mma frag", "mma"), "the load must come first"),
     ],
 )
