@@ -108,7 +108,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.kernels",
         "reference.instruction_counts",
     ),
-    "judge.verify": ("errors", "checks", "plain", "program", "machine"),
+    "judge.verify": ("errors", "checks", "plain", "notebook", "program", "machine"),
     "reference.verdict": (*CONSUME, "program", "reference.lift", "judge.verify"),
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),

@@ -31,8 +31,8 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
-from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 Value = tuple[int | None, ...]

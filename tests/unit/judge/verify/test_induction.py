@@ -18,7 +18,7 @@ from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.run import all_deeds, build_run
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

@@ -11,8 +11,8 @@ import pytest
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
 from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict
 from pipeloom.reference.ops import OpTag
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
-from pipeloom.sync import synchronize
 
 NAMES = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
 Edit = Callable[[list[ScheduleEntry]], None]

@@ -11,8 +11,8 @@ import pytest
 from pipeloom import ConfigError, ScheduleError
 from pipeloom.judge.verify import FindingKind, Status
 from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
-from pipeloom.sync import synchronize
 
 GOOD: dict[str, str] = {
     "prologue": "load vm0 bar frag lg0 bar",
