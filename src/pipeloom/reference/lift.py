@@ -119,7 +119,9 @@ class _Lift:
     compiled: CompiledSchedule
     kernel: Kernel
     target: Target
-    ordinals: Tally[object] = field(default_factory=Tally)
+    ordinals: Tally[Accumulator] = field(default_factory=Tally)
+    holds: dict[object, int] = field(default_factory=dict)
+    """Place -> the K tile that loads and copies have brought there, in program order."""
 
     @cached_property
     def counts(self) -> InstructionCounts:
@@ -347,6 +349,7 @@ class _Lift:
         advance, trips = kernel.tiles_per_iteration, self.trips
         walk = kernel.walk(self.compiled, waves[0], trips)
         self.ordinals.clear()
+        self.holds.clear()
         parts: dict[Phase, list[ProgramStep]] = {phase: [] for phase in Phase}
         for step in walk:
             keep = step.iteration in (None, 0)
@@ -425,10 +428,9 @@ class _Lift:
             target = Access(_lds(place.operand), moved, place.stage, shared=True)
         else:
             target = Access(str(place))
-        iteration = step.tile
-        if iteration is None:
-            iteration = self.ordinals[written[0]]
-            self.ordinals[written[0]] += 1
+        sources = [*(r.region for r in first.lds_reads), *first.register_reads]
+        iteration = step.tile if step.tile is not None else self.holds.get(sources[0], 0)
+        self.holds |= dict.fromkeys(written, iteration)
         counter = None if first.counter is None else COUNTERS[first.counter.name]
         return Work(
             node=source,

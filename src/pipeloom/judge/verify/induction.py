@@ -22,11 +22,11 @@ per trip count, the same barriers per trip, the same advance, later sections fol
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from pipeloom.judge.verify.demands import Edge, Outcome
-from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.run import Key, Run, Site
 from pipeloom.judge.verify.walk import NEVER, Moment
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Barrier, Program, Section, Space, Work
@@ -78,7 +78,7 @@ def repeats(run: Run, outcome: Outcome, shape: LoopShape) -> tuple[int, int] | N
     if trips < 3:
         return None
     loop = _Loop(run, shape, trips)
-    apart = loop.apart()
+    apart = loop.apart({edge.demand.key for edge in outcome.edges})
     if apart is None:
         return None
     for edge in outcome.edges:
@@ -184,8 +184,11 @@ class _Loop:
             return 0
         return -(-(max(steps) - min(steps)) // abs(self._shape.advance))
 
-    def apart(self) -> int | None:
-        """From which distance in trips on accesses of one place are ordered in any case."""
+    def apart(self, keys: set[Key]) -> int | None:
+        """From which distance in trips on accesses of ``keys`` are ordered in any case.
+
+        Other places concern no output, so what is in flight there may pile up.
+        """
         span = self._trips + 2
         first, last = [NEVER] * span, [-1] * span  # epochs of LDS, over all waves
         unordered = set[int]()
@@ -196,9 +199,10 @@ class _Loop:
                     continue
                 at = self._at(moment) + 1
                 begin[at] = min(begin[at], moment.issue)
-                if self._writes_storage(moment) or self._touches_lds(moment):
+                touched = self._touched(moment, keys)
+                if touched:
                     end[at] = max(end[at], moment.retire)
-                if self._touches_lds(moment):
+                if Space.LDS in touched:
                     first[at] = min(first[at], moment.issue_epoch)
                     last[at] = max(last[at], moment.retire_epoch)
             unordered |= _unordered(begin, end, strict=False)
@@ -207,17 +211,12 @@ class _Loop:
         apart = max(unordered, default=0) + 1
         return apart if apart <= self._trips else None
 
-    def _touches_lds(self, moment: Moment) -> bool:
-        return any(space is Space.LDS for space in self._spaces(moment, reads=True))
-
-    def _writes_storage(self, moment: Moment) -> bool:
-        return any(space is not None for space in self._spaces(moment, reads=False))
-
-    def _spaces(self, moment: Moment, reads: bool) -> Iterable[Space | None]:
+    def _touched(self, moment: Moment, keys: set[Key]) -> set[Space]:
+        """Where it writes, and LDS if it reads there (registers are read at issue)."""
         deed = next(iter(self._run.deeds[moment.group, id(moment.step)].values()))
-        yield from (touch.space for touch, _ in deed.targets)
-        if reads:
-            yield from (touch.space for _, touch, _, _ in deed.reads)
+        found = {touch.space for touch, _ in deed.targets if touch.key in keys}
+        reads = {touch.space for _, touch, _, _ in deed.reads if touch.key in keys}
+        return {space for space in found | (reads & {Space.LDS}) if space is not None}
 
 
 def _unordered(first: list[int], last: list[int], *, strict: bool) -> set[int]:

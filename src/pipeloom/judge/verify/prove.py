@@ -106,7 +106,11 @@ class _Search:
         self._names = [count.name for count in self._counts]
         self._shapes = [loop_shape(program, name) for name in self._names]
         self._cuts: dict[tuple[int, ...], list[tuple[int, int] | None]] = {}
-        self.ledger = Ledger()
+        stalls = [
+            c.stalls_when_full if counter_stall is None else counter_stall
+            for c in program.target.counters
+        ]
+        self.ledger = Ledger((True,) if all(stalls) else (True, False))
 
     def explore(self) -> Coverage:
         """Raise the number of trips of each loop until its proof can be stretched there.
@@ -180,7 +184,8 @@ class _Case:
 class Ledger:
     """Collects hazards over trip counts, one case per kind and pair of steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, stalls: tuple[bool, ...]) -> None:
+        self._stalls = stalls
         self._cases: dict[Hashable, _Case] = {}
         self._work: dict[tuple[int, int, int], tuple[str, str, bool, int, int]] = {}
         self.runs_without_news = 0
@@ -192,10 +197,10 @@ class Ledger:
         if not outcome.wrong and not outcome.missing:
             self.runs_without_news += bool(self._cases)
             return
-        timing = NominalTiming(run)
+        timings = [NominalTiming(run, stalls) for stalls in self._stalls]
         self.runs_without_news += 1
         for hazard in blame.hazards():
-            status, margin = _classify(hazard, timing)
+            status, margin = _classify(hazard, timings)
             key = (hazard.kind, _entry(hazard.first), _entry(hazard.second), hazard.is_output)
             case = self._cases.get(key)
             if case is None:
@@ -247,18 +252,18 @@ def _entry(moment: Moment | None) -> Hashable:
     return None if moment is None else (moment.section, moment.slot)
 
 
-def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None]:
+def _classify(hazard: Hazard, timings: list[NominalTiming]) -> tuple[Status, int | None]:
     """RACE if the nominal latencies let the two accesses meet, else TIMING and the margin."""
     first, second = hazard.first, hazard.second
     ordered = hazard.kind in (FindingKind.RAW, FindingKind.WAR, FindingKind.REGISTER)
     if first is None or not ordered:
         return Status.RACE, None
     if hazard.is_output:
-        margin = timing.write_after_write(first, second)
+        margin = min(timing.write_after_write(first, second) for timing in timings)
     elif hazard.kind is FindingKind.WAR:
-        margin = timing.write_after_read(first, second)
+        margin = min(timing.write_after_read(first, second) for timing in timings)
     else:
-        margin = timing.read_after_write(first, second)
+        margin = min(timing.read_after_write(first, second) for timing in timings)
     return (Status.TIMING, margin) if margin > 0 else (Status.RACE, None)
 
 

@@ -9,7 +9,9 @@ order; waits and barriers block as in the memory model. Then each access has a w
     read    may read    from  first issue            to  last issue + latency
 
 and the margin of a hazard is from the end of the window that should come first to the start of
-the other. Positive: TIMING, the latencies keep them apart. Otherwise RACE.
+the other. Positive: TIMING, the latencies keep them apart. Otherwise RACE. Whether a full counter
+stalls an issue is not known, and either way can be the tighter one: where the proof does not take
+it to stall, the margin is the smaller of that with the stall and that without.
 
 A step's latency is its own, or the target's for global memory or LDS; a matrix step's, that of its
 instructions.
@@ -54,7 +56,7 @@ def latency_of(program: Program, step: Work) -> int:
 class NominalTiming:
     """The nominal run of all wave groups, computed once per trip count."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, stalls: bool) -> None:
         self._windows: dict[int, Window] = {}
         program = run.program
         latencies = {
@@ -63,7 +65,9 @@ class NominalTiming:
             for _, _, step in group.steps()
             if isinstance(step, Work)
         }
-        groups = [_GroupClock(program, walk, self._windows, latencies) for walk in run.walks]
+        groups = [
+            _GroupClock(program, walk, self._windows, latencies, stalls) for walk in run.walks
+        ]
         for _ in range(min(len(walk.barriers) for walk in run.walks)):
             release = max(group.advance() for group in groups)
             for group in groups:
@@ -92,9 +96,15 @@ class _GroupClock:
     """Plays one wave of a group from barrier to barrier."""
 
     def __init__(
-        self, program: Program, walk: Walk, windows: dict[int, Window], latencies: dict[int, int]
+        self,
+        program: Program,
+        walk: Walk,
+        windows: dict[int, Window],
+        latencies: dict[int, int],
+        stalls: bool,
     ) -> None:
         self.now = 0
+        self._stalls = stalls
         self._moments = iter(walk.moments)
         self._windows = windows
         self._latencies = latencies
@@ -112,7 +122,8 @@ class _GroupClock:
                 continue
             self.now += 1
             if isinstance(step, Wait):
-                self._drain(step.counter, step.count)
+                if step.count < self._limits[step.counter]:
+                    self._drain(step.counter, step.count)
             elif isinstance(step, Barrier):
                 break
         return self.now
@@ -135,6 +146,10 @@ class _GroupClock:
         first, first_done = self._enter(counter, latency)
         rest = step.entries - 1
         laps = (rest - STEADY_AFTER * limit) // limit
+        if laps > 0 and not self._stalls:  # no wait asks for any but the youngest
+            self.now += laps * limit
+            rest -= laps * limit
+            laps = 0
         if laps > 0:
             for _ in range(rest - laps * limit):
                 self._enter(counter, latency)
@@ -146,7 +161,10 @@ class _GroupClock:
 
     def _enter(self, counter: str, latency: int) -> tuple[int, int]:
         """Issue one entry, when there is room for it; the cycles of issue and completion."""
-        self._drain(counter, self._limits[counter] - 1)
+        if self._stalls:
+            self._drain(counter, self._limits[counter] - 1)
+        elif len(self._done[counter]) >= self._limits[counter]:
+            self._done[counter].popleft()
         issue = self.now
         done = max(issue + latency, self._last_done[counter])
         self._last_done[counter] = done

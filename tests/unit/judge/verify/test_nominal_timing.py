@@ -32,17 +32,17 @@ def program_of(ops: list[Op]) -> Program:
     return program(row_sum(), resources, [((0,), [straight("all", *steps)])])
 
 
-def played(ops: list[Op]) -> tuple[list[Window], int]:
+def played(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
     """The windows, and the cycle of the last issue."""
     base = program_of(ops)
     walk = walk_group(base, 0, {"T": 0}, None)
     windows: dict[int, Window] = {}
     latencies = {id(m.step): m.step.latency for m in walk.moments if isinstance(m.step, Work)}
-    end = _GroupClock(base, walk, windows, latencies).advance()
+    end = _GroupClock(base, walk, windows, latencies, stalls).advance()
     return [windows[id(moment)] for moment in walk.moments], end
 
 
-def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
+def entry_by_entry(ops: list[Op], stalls: bool) -> tuple[list[Window], int]:
     """The same, said the slow way."""
     now = 0
     flying: dict[str, deque[int]] = {counter: deque() for counter in LIMITS}
@@ -51,7 +51,7 @@ def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
     for counter, entries, cycles in ops:
         issues, dones = [], []
         for _ in range(entries):
-            while len(flying[counter]) >= LIMITS[counter]:
+            while stalls and len(flying[counter]) >= LIMITS[counter]:
                 now = max(now, flying[counter].popleft())
             last[counter] = max(now + cycles, last[counter])
             flying[counter].append(last[counter])
@@ -67,15 +67,17 @@ def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
         st.tuples(st.sampled_from(list(LIMITS)), st.integers(1, 700), st.integers(1, 300)),
         min_size=1,
         max_size=5,
-    )
+    ),
+    st.booleans(),
 )
-def test_laps_skipped_are_laps_played(ops: list[Op]) -> None:
-    assert played(ops) == entry_by_entry(ops)
+def test_laps_skipped_are_laps_played(ops: list[Op], stalls: bool) -> None:
+    assert played(ops, stalls) == entry_by_entry(ops, stalls)
 
 
+@pytest.mark.parametrize("stalls", [False, True])
 @pytest.mark.parametrize("counter", list(LIMITS))
 def test_the_work_of_an_op_does_not_grow_with_its_entries(
-    counter: str, monkeypatch: pytest.MonkeyPatch
+    counter: str, stalls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = 0
     enter = _GroupClock._enter
@@ -86,11 +88,11 @@ def test_the_work_of_an_op_does_not_grow_with_its_entries(
         return enter(self, *arguments)
 
     monkeypatch.setattr(_GroupClock, "_enter", counted)
-    played([(counter, 3_000_000, 20)])
+    played([(counter, 3_000_000, 20)], stalls)
     assert work <= (STEADY_AFTER + 1) * LIMITS[counter] + 1
     work = 0
-    verify(lift(build_schedule("ping_pong")))
+    verify(lift(build_schedule("ping_pong")), counter_stall=stalls)
     usual, work = work, 0
     huge = build_schedule({"schedule": "ping_pong", "lgkm_a": 3_000_000})
-    verify(lift(huge))
+    verify(lift(huge), counter_stall=stalls)
     assert usual < work < 20 * usual

@@ -10,9 +10,9 @@ import pytest
 
 from pipeloom import ConfigError, ScheduleError
 from pipeloom.judge.verify import FindingKind, Status
-from pipeloom.reference.kernels import kernel_for
+from pipeloom.reference.kernels import Counter, Effect, Region, Step, kernel_for
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
-from pipeloom.sync import synchronize
 
 GOOD: dict[str, str] = {
     "prologue": "load vm0 bar frag lg0 bar",
@@ -222,13 +222,41 @@ def test_an_older_load_landing_late_is_a_hazard(toy: Any) -> None:
     assert (finding.first.entry, finding.second.entry) == ("prologue[0]", "prologue[1]")
 
 
-def test_back_pressure_orders_like_a_wait(toy: Any) -> None:
-    """63 entries in flight: the 64th load issues only when the first has landed."""
-    fill = " ".join(["load1"] * 63)
-    stalled = {**GOOD, "prologue": f"load {fill} bar frag lg0 bar"}
-    assert verify(toy.compiled(**stalled), toy.Kernel()).proved
-    one_less = {**GOOD, "prologue": f"load {' '.join(['load1'] * 62)} bar frag lg0 bar"}
-    assert not verify(toy.compiled(**one_less), toy.Kernel()).proved
+def test_a_full_counter_orders_nothing_unless_it_is_assumed_to_stall(toy: Any) -> None:
+    """63 entries in flight: with a stall the 64th load issues only when the first has landed."""
+
+    def proved(loads: int, wait: str = "", counter_stall: bool | None = None) -> bool:
+        fill = " ".join(["load1"] * loads)
+        compiled = toy.compiled(**{**GOOD, "prologue": f"load {fill} {wait} bar frag lg0 bar"})
+        return verify(compiled, toy.Kernel(), counter_stall=counter_stall).proved
+
+    assert not proved(63)
+    assert not proved(200)
+    assert not proved(200, "vm63")
+    assert proved(200, "vm62")
+    assert proved(63, counter_stall=True)
+    assert not proved(62, counter_stall=True)
+
+
+def test_stores_that_nobody_reads_or_waits_for_pile_up_and_are_decided(toy: Any) -> None:
+    """Their number grows for ever, but the future does not depend on it beyond the limit."""
+
+    class Storing(toy.Kernel):  # type: ignore[misc]
+        """``frag`` stores A0 to LDS instead."""
+
+        def effect(self, step: Step, wave: int) -> Effect:
+            effect: Effect = super().effect(step, wave)
+            if not effect.lds_reads:
+                return effect
+            read = effect.register_writes
+            return Effect(Counter.LGKM, 1, register_reads=read, lds_writes=(Region("A", 0, 0),))
+
+    compiled = toy.compiled(
+        prologue="direct vm0 frag", kernel="mma direct vm0 frag bar", epilogue="mma"
+    )
+    verdict = verify(compiled, Storing())
+    assert verdict.proved
+    assert verdict.coverage.period == 1
 
 
 def test_a_wait_that_cannot_be_encoded_is_no_wait(toy: Any) -> None:
