@@ -1,7 +1,6 @@
 """How long executing takes: medians of wall and CPU time, with the machine named.
 
-Targets: 3 ms for a run on tile numbers (ready to run, trips 2), 2 s for a 256 x 256 tile at
-K = 8 BK on numbers, from the compiled schedule to C.
+Target: 10 ms for a run of the lifted program (ready to run, trips 2).
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
-from pipeloom.judge.execute import Executor, classify, execute, fully_synchronized
-from pipeloom.judge.execute.program import prepare
-from pipeloom.reference.kernels import kernel_for
+from pipeloom.judge.execute import Executor, classify
+from pipeloom.reference.lift import lift
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
 
@@ -43,28 +42,25 @@ def main() -> None:
     )
     print(f"{'what':<46}{'wall ms':>10}{'CPU ms':>10}{'target':>10}")
     for name in NAMES:
-        compiled = build_schedule(name)
-        executor, kernel = Executor(compiled), kernel_for(compiled)
+        program = lift(build_schedule(name))
+        executor = Executor(program)
         jobs: list[tuple[str, Callable[[], object], int, str]] = [
-            ("unroll, trips 2", partial(prepare, compiled, kernel, 2), 15, ""),
-            ("run, worst", partial(executor.run, trips=2), 51, "3"),
+            ("unroll, trips 2", lambda p=program: Executor(p).walks(2), 15, ""),
+            ("run, worst", partial(executor.run, trips=2), 31, "10"),
             (
                 "run, random timing and order",
-                partial(executor.run, trips=2, timing="random", order="random"),
+                partial(executor.run, trips=2, policy="random", order="random"),
                 31,
                 "",
             ),
+            ("run, explained", partial(executor.run, trips=2, explain=True), 15, ""),
             (
                 "classify a right one, trips 0 to 3",
-                partial(classify, fully_synchronized(compiled)),
+                partial(classify, fully_synchronized(program)),
                 3,
                 "",
             ),
         ]
-        trips = next(count for count in range(9) if kernel.tiles(count) == 8)
-        a, b = (np.random.default_rng(seed).integers(-8, 9, (256, 8 * 64)) for seed in (0, 1))
-        tile = partial(execute, compiled, a, b, trips=trips)
-        jobs.append(("execute a 256 x 256 tile at K = 8 BK", tile, 5, "2000"))
         for what, work, runs, target in jobs:
             wall, cpu = medians_ms(work, runs)
             print(f"{name + ': ' + what:<46}{wall:>10.1f}{cpu:>10.1f}{target:>10}")

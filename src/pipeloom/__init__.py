@@ -31,7 +31,7 @@ _HOMES = {
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("execute",),
     "pipeloom.judge.simulate": ("simulate_stream",),
-    "pipeloom.judge.verify.schedules": ("Verdict", "verify"),
+    "pipeloom.judge.verify": ("Verdict",),
     "pipeloom.lift": ("simulate_emitted",),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
     "pipeloom.order.roles": ("Consumer", "Producer"),
@@ -105,6 +105,7 @@ _HOMES = {
     ),
     "pipeloom.reference.strategies.greedy": ("greedy_schedule", "simple_greedy"),
     "pipeloom.reference.structure": ("verify_schedule",),
+    "pipeloom.reference.verdict": ("verify",),
     "pipeloom.reference.tile": ("GemmTile",),
     "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
     "pipeloom.reference.resync": ("synchronize",),
@@ -134,7 +135,7 @@ if TYPE_CHECKING:
     )
     from pipeloom.judge.execute import execute as execute
     from pipeloom.judge.simulate import simulate_stream as simulate_stream
-    from pipeloom.judge.verify.schedules import Verdict as Verdict, verify as verify
+    from pipeloom.judge.verify import Verdict as Verdict
     from pipeloom.lift import simulate_emitted as simulate_emitted
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
     from pipeloom.order.roles import Consumer as Consumer, Producer as Producer
@@ -246,6 +247,7 @@ if TYPE_CHECKING:
         simple_greedy as simple_greedy,
     )
     from pipeloom.reference.structure import verify_schedule as verify_schedule
+    from pipeloom.reference.verdict import verify as verify
     from pipeloom.reference.tile import GemmTile as GemmTile
     from pipeloom.reference.waits import (
         derive_drain_mask as derive_drain_mask,

@@ -10,7 +10,7 @@ import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.errors import InternalError
-from pipeloom.judge.verify.schedules import Status
+from pipeloom.judge.verify import Status
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import pipeloom as pl
-from pipeloom.judge.execute import dry_run
+from pipeloom.judge.execute import execute
 from pipeloom.reference.compiler import Sync
+from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 
 OWN = Path(__file__).parents[2] / "examples" / "own_schedule.py"
@@ -28,7 +29,7 @@ def test_own_schedule_computes_right(sync: Sync) -> None:
     compiled = pl.compile_schedule(schedule, sync=sync)
     kernel = schedule.kernel(compiled)
     for trips in range(3):
-        assert dry_run(compiled, trips=trips, kernel=kernel, order="reverse").correct
+        assert execute(lift(compiled, kernel), trips=trips, order="reverse").correct
 
 
 def test_own_schedule_saves_barriers_when_proven() -> None:

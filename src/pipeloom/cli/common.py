@@ -78,6 +78,21 @@ def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> 
     )
 
 
+def add_counter_stall(parser: argparse.ArgumentParser) -> None:
+    """``--counter-stall``."""
+    parser.add_argument(
+        "--counter-stall",
+        action="store_true",
+        help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
+        "oldest access is done, which then needs no wait; no vendor says so",
+    )
+
+
+def counter_stall_of(arguments: argparse.Namespace) -> bool | None:
+    """What ``verify`` and ``synchronize`` are to assume; ``None`` leaves it to the chip."""
+    return True if arguments.counter_stall else None
+
+
 def load_compiled(
     arguments: argparse.Namespace, *, spec: Mapping[str, Any] | None = None
 ) -> CompiledSchedule:

@@ -176,13 +176,18 @@ class _Chooser:
             item = self.meaning[name]
             if name in self.known and set(item.type.dims) == set(dims):
                 return self._as_dims(self.known[name], item.type.dims, dims)
-        for name in node.uses:
+        if len(dims) != 2:
+            return None
+        for name in (*node.uses, node.name):
             layout = self.known.get(name)
-            if layout is not None and layout.kind == "accumulator" and len(dims) == 2:
-                numbers = dict(layout.numbers)
+            numbers = {} if layout is None else dict(layout.numbers)
+            if "only" in numbers and self._in_blocks(dims, numbers["side"]):
                 by_lane = (self.meaning[name].type.dims[0] == dims[0]) == (numbers["only"] == 0)
                 return accumulator(numbers["side"], flip=not by_lane)
         return None
+
+    def _in_blocks(self, dims: tuple[str, ...], side: int) -> bool:
+        return all(size % side == 0 for size in self.shares.shape(dims))
 
     def _as_dims(
         self, layout: Layout, have: tuple[str, ...], want: tuple[str, ...]

@@ -54,7 +54,7 @@ def loop_problem(
     tasks = lowered.of(Region.LOOP)
     prices = Prices(lowered, global_latency)
     build = _Builder(lowered, tasks, [prices.of(t) for t in tasks], prices)
-    rotating = [p for p in lowered.places if p.rotates and build.writers(p)]
+    rotating = [p for p in lowered.places if p.rotates and build.is_channel(p)]
     most = _copies(lowered, rotating)
     if depth is not None:
         most = {p.name: min(most.get(p.name, depth), _at_least(p, depth)) for p in rotating}
@@ -94,6 +94,11 @@ class _Builder:
             for i, task in enumerate(self._tasks)
             if any(t.place == place.name and value in (None, t.value) for t in task.left)
         ]
+
+    def is_channel(self, place: Place) -> bool:
+        """Whether iterations hand it on: what only the end of the kernel reads needs one copy."""
+        found = any(t.place == place.name for task in self._tasks for t in task.found)
+        return found and bool(self.writers(place))
 
     def flow(self) -> list[Edge]:
         found: list[Edge] = []
@@ -149,8 +154,6 @@ class _Builder:
             )
         )
         writers = tuple(self.writers(place))
-        if not readers:  # only what comes after the loop reads it: it must last until it is written
-            readers = tuple(Reader(i) for i in writers)
         size = place.type.dtype.bytes(place.type.elements) if in_lds else 0
         return Channel(place.name, size, writers, readers, most)
 
@@ -194,6 +197,7 @@ def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
     waves = sum(len(group.waves) for group in lowered.groups)
     share = VGPRS_PER_SIMD_LANE.value // -(-waves // target.simds.value)
     in_matrix, others = registers_kept(lowered)
+    others += sum(p.registers for p in lowered.places if p.rotates and p not in rotating)
     loads = sum(
         issue.count
         for task in lowered.of(Region.LOOP)

@@ -12,14 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.checks import check_instance
-from pipeloom.errors import OrderError
+from pipeloom.errors import InternalError, OrderError
+from pipeloom.judge.verify import FindingKind, verify
 from pipeloom.program import Program, SyncMethod
 from pipeloom.sync.keep import mended
 from pipeloom.sync.order import reordered
 from pipeloom.sync.place import place_synchronisation, place_waits
-from pipeloom.sync.script import Scripts
+from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Change, Study
 
+ORDERED = frozenset({FindingKind.RAW, FindingKind.WAR, FindingKind.BARRIER, FindingKind.ENCODING})
+"""What synchronisation answers for; registers too, but those may also be filled by wrong work."""
 PROVEN = SyncMethod.PROVEN
 REPAIRED = SyncMethod.REPAIRED
 
@@ -30,6 +33,7 @@ def synchronize(
     method: SyncMethod = PROVEN,
     reorder: bool = False,
     barrier_gaps: Mapping[str, Sequence[int]] | None = None,
+    prove: bool = True,
 ) -> Program:
     """``program`` with its work in order, and new waits and barriers; the result is PROVED.
 
@@ -44,10 +48,11 @@ def synchronize(
 
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and
-    priorities stay where they are among the work.
+    priorities stay where they are among the work. Without ``prove``, which is for searches that
+    prove only what they keep, the result is not checked.
     """
     check_instance("synchronize", "program", program, Program)
-    study = Study.of(Scripts.of(program, keep_barriers=method is REPAIRED))
+    study = Study.of(stripped(program, keep_barriers=method is REPAIRED))
     if method is REPAIRED:
         study, changes = mended(study, reorder)
         sync = place_waits(study.bench)
@@ -60,7 +65,23 @@ def synchronize(
         moved=(*program.provenance.moved, *(c.move for c in changes if c.move is not None)),
         notes=(*program.provenance.notes, *_notes(changes)),
     )
-    return program.with_groups(study.scripts.assemble(sync), provenance)
+    result = program.with_groups(study.scripts.assemble(sync), provenance)
+    if prove:
+        _check(result)
+    return result
+
+
+def _check(program: Program) -> None:
+    verdict = verify(program)
+    if verdict.proved:
+        return
+    worst = verdict.findings[0]
+    if worst.kind in ORDERED:
+        raise InternalError(f"synchronised program is not proved: {worst.describe()}")
+    raise OrderError(
+        f"synchronisation cannot repair the sums: {worst.where}: {worst.why}",
+        hint="the work itself is wrong: a step, a part or a store is missing or for another value",
+    )
 
 
 def _notes(changes: Sequence[Change]) -> tuple[str, ...]:

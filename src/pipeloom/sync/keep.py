@@ -15,6 +15,7 @@ loops never change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from pipeloom.errors import OrderError
@@ -129,8 +130,7 @@ def _burdens(study: Study) -> set[Place]:
         if miss.slot is None or first not in loops or second in loops:
             continue
         if scripts.places[miss.slot // 2][1] == first:
-            h, y = miss.ordering.second
-            found.add(scripts.places[flow.run.walks[h].events[y].gap])
+            found.add(scripts.places[flow.run.event(miss.ordering.second).gap])
     return found
 
 
@@ -156,8 +156,7 @@ def _with_barrier(scripts: Scripts, gap: Place) -> Scripts:
     return _with_rows(scripts, row)
 
 
-def _with_rows(scripts: Scripts, change: object) -> Scripts:
-    assert callable(change)
+def _with_rows(scripts: Scripts, change: Callable[[int, int, Row], Row]) -> Scripts:
     changed = tuple(
         Script(script.groups, tuple(change(s, r, row) for r, row in enumerate(script.rows)))
         for s, script in enumerate(scripts.scripts)

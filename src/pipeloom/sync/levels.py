@@ -11,7 +11,8 @@ B it has a solution iff its longest paths are finite, and those from some gap ar
 has every barrier as late as possible as seen from there. The least B that works is the fewest
 barriers that a trip can have; of the solutions with B barriers the one that scores best is taken.
 
-Where several scripts meet, the levels at which they begin a trip are equal.
+Where several scripts meet, the levels at which they begin a trip are equal; and early barriers are
+tried as well, because a group that arrives early lets the others go on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ START = -1
 def loop_barriers(
     scripts: Sequence[range],
     demanded: Sequence[Distance],
-    score: Callable[[Counts], tuple[int, int]],
+    score: Callable[[Counts], tuple[int, ...]],
 ) -> Counts | None:
     """Barriers per gap of a loop: the fewest, and of those the best; None if nothing suffices.
 
@@ -57,12 +58,12 @@ def loop_barriers(
         edges = _edges(rows, demanded, total, alone)
         if _longest(nodes, edges, nodes[0]) is None:
             continue
-        solutions = []
-        for anchor in (nodes[-1], *nodes[:-1]):
-            levels = _longest(nodes, edges, anchor)
-            assert levels is not None
-            solutions.append(_counts(rows, levels, total, alone))
-        return max(solutions, key=score)
+        found = [_longest(nodes, edges, anchor) for anchor in (nodes[-1], *nodes[:-1])]
+        if not alone:
+            back = [(second, first, weight) for first, second, weight in edges]
+            early = (_longest(nodes, back, anchor) for anchor in nodes)
+            found += [{n: -level for n, level in levels.items()} for levels in early if levels]
+        return max((_counts(rows, levels, total, alone) for levels in found if levels), key=score)
     return None
 
 

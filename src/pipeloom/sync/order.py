@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from pipeloom.errors import OrderError
 from pipeloom.program import Move
-from pipeloom.sync.flow import Flow, Who
-from pipeloom.sync.script import Around, Doing, Row, Script, Scripts
+from pipeloom.sync.demands import Flow, Who
+from pipeloom.sync.script import Around, Doing, Item, Row, Script, Scripts
 from pipeloom.sync.study import Change
 
 Pair = tuple[int, int]
@@ -39,7 +39,7 @@ def precedences(scripts: Scripts, flows: Sequence[Flow]) -> dict[tuple[int, int]
     pairs: dict[tuple[int, int], set[Pair]] = {}
     for flow in flows:
         for first, second in _pairs(flow):
-            x, y = (flow.run.walks[g].events[n] for g, n in (first, second))
+            x, y = flow.run.event(first), flow.run.event(second)
             if first[0] == second[0] and (x.row, x.trip) == (y.row, y.trip):
                 s, r, p = scripts.places[x.gap]
                 pairs.setdefault((s, r), set()).add((p, scripts.places[y.gap][2]))
@@ -79,10 +79,10 @@ def _row(row: Row, pairs: set[Pair]) -> tuple[Row, list[Change]]:
     return Row(row.section, items, tuple(fences)), told
 
 
-def _cost(item: object) -> int:
+def _cost(item: Item) -> int:
     """What it costs to move: less for loads from memory to LDS."""
-    assert isinstance(item, Doing)
-    return 0 if any(access.shared for access in item.work.writes) else 1
+    shared = isinstance(item, Doing) and any(access.shared for access in item.work.writes)
+    return 0 if shared else 1
 
 
 def nearest_order(

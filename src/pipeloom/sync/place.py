@@ -6,14 +6,16 @@ loop wait more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeloom.errors import InternalError, OrderError
-from pipeloom.program import NodeKind, Work
-from pipeloom.sync.flow import Flow, Ordering, describe
+from pipeloom.program import NodeKind
+from pipeloom.sync.demands import Ordering
+from pipeloom.sync.flow import describe
 from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
+from pipeloom.sync.quality import quality
 from pipeloom.sync.replay import Bench, Replay
-from pipeloom.sync.script import Doing, Scripts, Sync
+from pipeloom.sync.script import Scripts, Sync
 from pipeloom.sync.walk import Event
 
 
@@ -48,11 +50,9 @@ def place_waits(bench: Bench) -> Sync:
 
 def _check(bench: Bench, sync: Sync) -> None:
     for flow, missed in bench.unmet(sync):
-        pair = [
-            flow.run.walks[g].events[n] for g, n in (missed.ordering.first, missed.ordering.second)
-        ]
         if missed.slot is None:
-            raise _hopeless(bench.scripts, *pair)
+            pair = (missed.ordering.first, missed.ordering.second)
+            raise _hopeless(bench.scripts, *map(flow.run.event, pair))
         raise InternalError(f"the derived waits and barriers do not meet {missed.ordering}")
 
 
@@ -96,17 +96,14 @@ def _put(sync: Sync, counts: Counts) -> None:
         sync.set_barriers(gap, count)
 
 
-def _crossings(
-    bench: Bench, sync: Sync
-) -> Iterator[tuple[Flow, list[Replay], Ordering, Event, Event]]:
+def _crossings(bench: Bench, sync: Sync) -> Iterator[tuple[list[Replay], Ordering, Event, Event]]:
     """Every demand between waves, with its events, under ``sync``."""
     for flow in bench.flows:
         replays = bench.replays(flow, sync)
         for ordering in flow.orderings:
             if not ordering.same_wave:
-                first = replays[ordering.first[0]].walk.events[ordering.first[1]]
-                second = replays[ordering.second[0]].walk.events[ordering.second[1]]
-                yield flow, replays, ordering, first, second
+                events = flow.run.event(ordering.first), flow.run.event(ordering.second)
+                yield replays, ordering, *events
 
 
 def _issued(replays: list[Replay], ordering: Ordering) -> tuple[int, int]:
@@ -119,7 +116,7 @@ def _in_loop(bench: Bench, row: int) -> Counts:
     scripts = bench.scripts
     demanded: dict[Distance, tuple[Event, Event]] = {}
     loads: dict[Distance, None] = {}
-    for _, replays, ordering, first, second in _crossings(bench, Sync()):
+    for replays, ordering, first, second in _crossings(bench, Sync()):
         if first.row == row == second.row:
             x, y = _issued(replays, ordering)
             found = Distance(first.gap, second.gap, second.trip - first.trip, x + 1 - y)
@@ -128,7 +125,8 @@ def _in_loop(bench: Bench, row: int) -> Counts:
                 if _from_memory(scripts, first):
                     loads.setdefault(found)
     gaps = [scripts.gaps(s, row) for s in range(len(scripts.scripts))]
-    counts = loop_barriers(gaps, sorted(demanded), _quality(scripts, gaps, list(loads)))
+    score = quality(scripts, gaps, list(demanded), list(loads))
+    counts = loop_barriers(gaps, sorted(demanded), score)
     if counts is None:
         worst = min(demanded, key=lambda d: (d.later, d))
         raise _hopeless(scripts, *demanded[worst])
@@ -143,56 +141,6 @@ def _from_memory(scripts: Scripts, event: Event) -> bool:
     )
 
 
-def _quality(
-    scripts: Scripts, rows: Sequence[range], loads: Sequence[Distance]
-) -> Callable[[Counts], tuple[int, int]]:
-    """Score barriers by what happens while the loop's loads are in flight.
-
-    In one script: the entries that waits for them may leave in flight. Between scripts: the least
-    number of steps that the reader executes meanwhile, then the sum.
-    """
-    home = {gap: gaps for gaps in rows for gap in gaps}
-
-    def work(gap: int) -> Work | None:
-        s, r, p = scripts.places[gap]
-        items = scripts.scripts[s].rows[r].items
-        item = items[p] if p < len(items) else None
-        return item.work if isinstance(item, Doing) else None
-
-    def meanwhile(counts: Counts, load: Distance) -> int:
-        """Steps from the load to the barrier that publishes it: its counter's, or the reader's."""
-        mine, theirs = home[load.first], home[load.second]
-        per_trip = sum(counts.get(gap, 0) for gap in theirs)
-        due = load.later * per_trip - (load.apart - 1)
-        due += sum(counts.get(gap, 0) for gap in theirs if gap <= load.second)
-        issued = sum(counts.get(gap, 0) for gap in mine if gap <= load.first)
-        total, loading = 0, work(load.first)
-        if mine is theirs:
-            at, passed = load.first, issued
-        else:
-            at, passed = theirs[-1], 0
-            while passed > issued:
-                passed -= per_trip
-        while passed < due:
-            at = at + 1 if at + 1 in (mine if mine is theirs else theirs) else theirs[0]
-            passed += counts.get(at, 0)
-            found = work(at)
-            if found is None or not issued <= passed < due:
-                continue
-            if mine is not theirs:
-                total += 1
-            elif loading is not None and found.counter == loading.counter:
-                total += found.entries
-        return total
-
-    def score(counts: Counts) -> tuple[int, int]:
-        found = [meanwhile(counts, load) for load in loads]
-        alone = len(rows) == 1
-        return 0 if alone else min(found, default=0), sum(found)
-
-    return score
-
-
 def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     """Barriers of a row that runs once: for itself, for what comes before, for the next loop.
 
@@ -203,7 +151,7 @@ def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
     loop_next = row + 1 < len(scripts.scripts[0].rows) and scripts.scripts[0].rows[row + 1].loops
     floors: dict[tuple[int, int], None] = {}
     demanded: dict[Distance, tuple[Event, Event]] = {}
-    for _, replays, ordering, first, second in _crossings(bench, sync):
+    for replays, ordering, first, second in _crossings(bench, sync):
         if first.row > row or second.row < row:
             continue
         if second.row != row and not (loop_next and second.row == row + 1):

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pipeloom.machine.target import Target
-from pipeloom.sync.flow import Flow, Ordering
+from pipeloom.sync.demands import Flow, Ordering
 from pipeloom.sync.script import Scripts, Sync
 from pipeloom.sync.walk import Walk
 
@@ -172,8 +172,7 @@ class Bench:
 
 def row_pair(flow: Flow, ordering: Ordering) -> tuple[int, int]:
     """The rows of both events."""
-    (g, x), (h, y) = ordering.first, ordering.second
-    return flow.run.walks[g].events[x].row, flow.run.walks[h].events[y].row
+    return flow.run.event(ordering.first).row, flow.run.event(ordering.second).row
 
 
 def _met(ordering: Ordering, replays: list[Replay]) -> bool:

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pipeloom.sync.flow import Flow
+from pipeloom.program import Step, Work
+from pipeloom.sync.demands import Flow
 from pipeloom.sync.script import Around, Doing, Item, Kept, Place, Row
 from pipeloom.sync.study import Study
 from pipeloom.sync.walk import Event, Walk
@@ -108,12 +109,12 @@ def is_compute(item: Item | None) -> bool:
 
 def _reads(row: Row, place: int) -> bool:
     item = _item(row, place)
-    return isinstance(item, Doing) and item.work.is_copy and not is_load(item.work.writes)
+    return isinstance(item, Doing) and item.work.is_copy and not is_load(item.work)
 
 
-def is_load(writes: object) -> bool:
-    """Whether these writes are those of a load that all waves share."""
-    return isinstance(writes, tuple) and any(access.shared for access in writes)
+def is_load(work: Work) -> bool:
+    """Whether it is one that all waves make together: to LDS."""
+    return any(access.shared for access in work.writes)
 
 
 def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place, _Bounds]]:
@@ -124,8 +125,8 @@ def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place,
     table: dict[tuple[int, int], _Bounds] = {}
     for rivals in found.rivals:
         (g, x), (h, y) = rivals.read, rivals.write
-        read, write = found.run.walks[g].events[x], found.run.walks[h].events[y]
-        if not is_load(write.work.writes):
+        read, write = found.run.event(rivals.read), found.run.event(rivals.write)
+        if not is_load(write.work):
             continue
         start = position[h][y] - scripts.places[write.gap][2]
         bounds = table.setdefault(rivals.write, _Bounds(start, epochs[h]))
@@ -139,8 +140,8 @@ def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place,
         else:
             bounds.before = min(bounds.before, FAR if at is None else at)
             bounds.before_epoch = min(bounds.before_epoch, FAR if epoch is None else epoch)
-    for (h, y), bounds in sorted(table.items(), key=lambda pair: pair[0]):
-        yield scripts.places[found.run.walks[h].events[y].gap], bounds
+    for who, bounds in sorted(table.items(), key=lambda pair: pair[0]):
+        yield scripts.places[found.run.event(who).gap], bounds
 
 
 def _positions(walk: Walk) -> list[int]:
@@ -158,9 +159,9 @@ def moved(row: Row, moves: Mapping[int, int]) -> Row:
         arriving.setdefault(moves[number], []).append(row.items[number])
     items: list[Item] = []
     fences: list[Around] = []
-    left: tuple[object, ...] = ()
+    left: tuple[Step, ...] = ()
     for number, (around, item) in enumerate(zip(row.fences, (*row.items, None), strict=True)):
-        around = Around((*left, *around.before), around.after)  # type: ignore[arg-type]
+        around = Around((*left, *around.before), around.after)
         for place, arrival in enumerate(arriving.get(number, ())):
             opening = Around()
             if place == 0 and not is_compute(item):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeloom.program import Move
-from pipeloom.sync.flow import Flow, Ordering, describe, flow
+from pipeloom.sync.demands import Flow, Ordering
+from pipeloom.sync.flow import describe, flow
 from pipeloom.sync.replay import Bench, Replay
 from pipeloom.sync.script import Place, Scripts, Sync
 from pipeloom.sync.touches import Touches
@@ -49,7 +50,7 @@ class Study:
         """Two events that stand the wrong way round, one of them at ``about`` if given."""
         for found in self.flows:
             for conflict in found.conflicts:
-                pair = [found.run.walks[g].events[n] for g, n in (conflict.early, conflict.late)]
+                pair = [found.run.event(conflict.early), found.run.event(conflict.late)]
                 if about is None or about in {self.scripts.places[e.gap] for e in pair}:
                     early, late = (describe(self.scripts, event) for event in pair)
                     return f"{early} comes before {late}: {conflict.what}"
@@ -62,4 +63,4 @@ class Study:
                 (g, x), (h, y) = ordering.first, ordering.second
                 if ordering.same_wave or replays[g].issue_epoch[x] < replays[h].issue_epoch[y]:
                     continue
-                yield ordering, found.run.walks[g].events[x], found.run.walks[h].events[y]
+                yield ordering, found.run.event(ordering.first), found.run.event(ordering.second)

@@ -36,6 +36,20 @@ class Touch:
     writes: bool
     reads: bool
 
+    @property
+    def who(self) -> tuple[int, int]:
+        """Its event: group and number."""
+        return self.group, self.event
+
+    @property
+    def age(self) -> int:
+        """The iteration of its value; -1 where none is known, or for what comes before."""
+        return -1 if self.value is None else self.value[1]
+
+    def box(self, wave: int) -> Box:
+        """What the ``wave``-th wave of the group touches."""
+        return _at(self.boxes, wave)
+
 
 class Touches:
     """The touches of a program's events, and how two of them relate."""

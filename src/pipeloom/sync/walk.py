@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import ceil
 
-from pipeloom.program import Program, Work
+from pipeloom.program import Work
 from pipeloom.sync.script import Doing, Scripts
 
 FEWEST = 4
@@ -46,6 +46,10 @@ class Run:
     walks: tuple[Walk, ...]
     iterations: int
 
+    def event(self, who: tuple[int, int]) -> Event:
+        """An event by group and number."""
+        return self.walks[who[0]].events[who[1]]
+
 
 def sample_runs(scripts: Scripts) -> list[Run]:
     """Runs that show every kind of neighbourhood, short ones first."""
@@ -80,12 +84,7 @@ def _span(scripts: Scripts) -> int:
 
 def _run(scripts: Scripts, trips: dict[str, int]) -> Run:
     walks = tuple(_walk(scripts, group, trips) for group in range(len(scripts.program.groups)))
-    return Run(tuple(trips.items()), walks, iterations(scripts.program, trips))
-
-
-def iterations(program: Program, trips: dict[str, int]) -> int:
-    """How many iterations the kernel computes."""
-    return program.iterations.at(trips)
+    return Run(tuple(trips.items()), walks, scripts.program.iterations.at(trips))
 
 
 def _walk(scripts: Scripts, group: int, trips: dict[str, int]) -> Walk:

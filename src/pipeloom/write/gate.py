@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
+from pipeloom.reference.verdict import verify
 from pipeloom.write.faults import GateError
 
 
@@ -39,7 +39,7 @@ class VerdictLike(Protocol):
 
 
 Judge = Callable[[CompiledSchedule, Kernel], VerdictLike]
-"""Gives the verdict; by default ``pipeloom.judge.verify.schedules.verify``."""
+"""Gives the verdict; by default ``pipeloom.judge.verify.verify``."""
 
 
 def pass_gate(

@@ -17,12 +17,12 @@ from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.ops import Phase
+from pipeloom.reference.verdict import verify
 from pipeloom.write.allocate import Allocation, Resources
 from pipeloom.write.chips import chip_for
 from pipeloom.write.code import Code

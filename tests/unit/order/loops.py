@@ -123,3 +123,23 @@ def row_totals() -> Loop:
     total += loop.stream("X", "f32", m=16, k=64).sum("k")
     loop.store("out", total)
     return loop
+
+
+def last_value() -> Loop:
+    """A carry that no iteration reads: only the last one counts."""
+    loop = Loop("last", over="k")
+    last = loop.carry("last", n=256)
+    last = last.becomes(loop.stream("X", "f32", k=1, n=256).sum("k") * 2.0)
+    loop.store("out", last)
+    return loop
+
+
+def product_and_row_sums() -> Loop:
+    """One stream for a product and for a sum, which meet at the end in one layout."""
+    loop = Loop("both", over="k")
+    a, b = loop.stream("A", "bf16", m=64, k=32), loop.stream("B", "bf16", n=32, k=32)
+    c, rows = loop.carry("C", m=64, n=32), loop.carry("rows", m=64)
+    c += a.staged() @ b.staged()
+    rows += a.sum("k")
+    loop.store("out", c * rows)
+    return loop

@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Callable[[], Loop], Target, int]] = {
     "an op of one's own": (loops.own_op, GFX950, 2),
     "staged vector": (loops.staged_sum, GFX950, 2),
     "row totals": (loops.row_totals, GFX950, 4),
+    "last value": (loops.last_value, GFX950, 1),
+    "product and row sums": (loops.product_and_row_sums, GFX950, 2),
 }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from tests.unit.write.programs import RELU, derived, exchange, row_sum
 
 from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.trial import Data, Launchable
@@ -15,6 +14,7 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.sized import sized
 from pipeloom.write import EmittedKernel, assemble, emit_program, launch_record
+from tests.unit.write.programs import RELU, derived, exchange, row_sum
 
 WORDS = VOCABULARY.extended(RELU)
 RAGGED = ({"m": 64, "n": 64}, {"m": 100, "n": 68}, {"m": 33, "n": 65})

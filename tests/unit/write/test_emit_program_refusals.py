@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.write.programs import derived, row_sum, tile, with_resource, with_step
 
 from pipeloom.drive.program_trial import run_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.program import Access, Affine, Layout, OpDef, Program, Space, TripCount, Work
 from pipeloom.write import EmitError, GateError, assemble, emit_program
 from pipeloom.write.lower.templates import templates_of
+from tests.unit.write.programs import derived, row_sum, tile, with_resource, with_step
 
 
 def accept(program: Program) -> Any:

@@ -1,6 +1,6 @@
 """A sample of everything a GEMM may be asked for: types of C, odd sizes and tiles, special values.
 
-The whole of it, with many timings: ``python -m benchmarks.emit_evidence matrix``.
+The whole of it, with many timings: ``python -m evidence.emit_evidence matrix``.
 """
 
 from __future__ import annotations

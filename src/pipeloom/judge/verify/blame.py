@@ -135,9 +135,7 @@ class Blame:
                 where += f" of iteration {missing.iteration}"
             assert missing.box is not None
             where = f"{where} {describe_box(missing.box, output.type.dims)}".strip()
-        return Hazard(
-            FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None
-        )
+        return Hazard(FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None)
 
     # --- LDS --------------------------------------------------------------------------------------
 
@@ -182,7 +180,8 @@ class Blame:
                     kind = FindingKind.UNWRITTEN
                 yield self._hazard(wrong, kind, past, read, seen, (owner, wave))
                 continue
-            site, owners = _nearest(meant, read)
+            # another write by the same wave if there is one: that is the order it had in mind
+            site, owners = _nearest([w for w in meant if owner in w[1] and past] or meant, read)
             load = site.moment
             late = [v for v in owners if not self._precedes(load, read, v == wave)]
             if past is not None and not _older(past, load):

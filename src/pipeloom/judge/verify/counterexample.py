@@ -1,10 +1,10 @@
 """From a hazard to an interleaving that a person can follow and an executor can replay.
 
-Two extreme schedules bring any hazard about. For a read that comes too early, the reading wave runs
-ahead as far as barriers let it, writes land as late as possible and LDS is read at once. For a write
-that comes too early, the writing wave runs ahead, writes land at once and LDS is read as late as
-possible. Wave w "ahead" of v reaches epoch n as soon as v has arrived at its n-th barrier, which is
-why the epochs of the memory model decide.
+Two extreme schedules bring any hazard about. For a read that comes too early, the reading wave
+runs ahead as far as barriers let it, writes land as late as possible and LDS is read at once. For a
+write that comes too early, the writing wave runs ahead, writes land at once and LDS is read as late
+as possible. Wave w "ahead" of v reaches epoch n as soon as v has arrived at its n-th barrier, which
+is why the epochs of the memory model decide.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ Assumed = tuple[str, int, Box, bool]
 class Demand(NamedTuple):
     """``moment`` in ``wave`` reads ``cell`` of a place and must find ``want``, seen as ``how``.
 
-    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which alone
-    it matters.
+    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which
+    alone it matters.
     """
 
     space: Space | None
@@ -130,11 +130,13 @@ class Prover:
         how = tuple((output.type.dims.index(dim), 0) for dim in used.type.dims)
         self._user = moment, wave
         if not self._supply(site, wave, target.box, how, want, None):
-            demand = Demand(None, target.key, target.box, how, want, moment, wave, moment, wave, None)
+            demand = Demand(
+                None, target.key, target.box, how, want, moment, wave, moment, wave, None
+            )
             self.outcome.wrong.append(Wrong(demand, target.box, ()))
 
     def _check_stored(self) -> None:
-        """Every element of every output, of every iteration, is stored by a step that always runs."""
+        """Every element of every output, of every iteration, is stored, whatever conditions say."""
         for output in self._meaning.outputs:
             rounds = self._wants.iterations if output.region is Region.LOOP else 1
             left: list[list[Box]] = [[output.type.whole] for _ in range(max(rounds, 0))]
@@ -221,9 +223,7 @@ class Prover:
         """The waves whose write has to be looked at: one, where all bring the same."""
         return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
 
-    def _suspects(
-        self, seen: tuple[Seen, ...], cell: Box, want: Want
-    ) -> set[tuple[Site, int]]:
+    def _suspects(self, seen: tuple[Seen, ...], cell: Box, want: Want) -> set[tuple[Site, int]]:
         """Copies that are not worth following, because they are not what the read is meant to see.
 
         Following one would find the fault too, but at its source instead of here. A copy that

@@ -53,7 +53,7 @@ class FindingKind(Enum):
     UNWRITTEN = "unwritten"
     """A step reads a place that no step ever writes."""
     ACCOUNTING = "accounting"
-    """A step always works on another value than it should, or a sum lacks a part or has it twice."""
+    """A step always works on another value than it should, or a sum has a part never or twice."""
     STORE = "store"
     """Part of an output is not stored, or an iteration is stored that the output does not have."""
     BARRIER = "barrier"

@@ -2,8 +2,8 @@
 
 A ``View`` says, for each dimension of a value, along which axis of the storage it runs and by how
 much its coordinates differ (value = storage + offset); axis -1 means that it has one coordinate
-there, the offset itself. Axes are matched by the names of their dimensions, and where names differ by their
-order, leaving out those of size one. One element may stand for many (a scalar in a tile).
+there, the offset itself. Axes are matched by the names of their dimensions, and where names differ
+by their order, leaving out those of size one. One element may stand for many (a scalar in a tile).
 """
 
 from __future__ import annotations

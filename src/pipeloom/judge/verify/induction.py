@@ -1,10 +1,10 @@
 """Every trip count from a few: a proof in which trips repeat can be stretched.
 
-The proof of a run is local: each demand rests on the writes that a read can see, and these lie a few
-trips before or after it. Take a loop that runs T trips and a cut behind its trip c. If the demands
-on the trips around the cut are the same, up to a shift of the iteration, then put in a trip after c:
-the demands on trips up to c stay as they are, those behind it move by one trip, and again every
-demand rests on demands that are met. So the run of T + 1 trips has a proof, and the same cut.
+The proof of a run is local: each demand rests on the writes that a read can see, and these lie a
+few trips before or after it. Take a loop that runs T trips and a cut behind its trip c. If the
+demands on the trips around the cut are the same, up to a shift of the iteration, then put in a trip
+after c: the demands on trips up to c stay as they are, those behind it move by one trip, and again
+every demand rests on demands that are met. So the run of T + 1 trips has a proof, and the same cut.
 
 What has to hold (``repeats``), with ``back`` and ``ahead`` how many trips across the cut a demand
 reaches, and ``apart`` a distance in trips from which on all accesses are ordered by themselves:
@@ -15,9 +15,9 @@ reaches, and ``apart`` a distance in trips from which on all accesses are ordere
     the cut is ``back + apart`` trips from the loop's start and ``ahead + apart`` from its end,
     so that what a read sees there does not depend on how many trips there are
 
-More trips can only make an access retire earlier (each wait finds at least as many younger entries),
-and more order only shrinks what a read can see. All groups must loop alike: one section per trip
-count, the same barriers per trip, the same advance, later sections following on.
+More trips can only make an access retire earlier (each wait finds at least as many younger
+entries), and more order only shrinks what a read can see. All groups must loop alike: one section
+per trip count, the same barriers per trip, the same advance, later sections following on.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
     coverage = search.explore()
     findings = (*search.ledger.findings(), *_check_encoding(program))
     status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
-    if program.trips and coverage.repeats_from is None and status is Status.PROVED:
+    if coverage.loops and coverage.repeats_from is None and status is Status.PROVED:
         raise ScheduleError(
             f"cannot decide program {program.name!r}: nothing is wrong with up to "
             f"{coverage.checked[-1]} trips, but its loops do not repeat",
@@ -95,7 +95,15 @@ class _Search:
         self._program = program
         self._deeds = deeds
         self._counter_stall = counter_stall
-        self._names = [count.name for count in program.trips]
+        sections = [section for group in program.groups for section in group.sections]
+        used = {section.trips for section in sections}
+        used |= {
+            name
+            for s in (program.iterations, *(x.first for x in sections))
+            for name, _ in s.factors
+        }
+        self._counts = [count for count in program.trips if count.name in used]
+        self._names = [count.name for count in self._counts]
         self._shapes = [loop_shape(program, name) for name in self._names]
         self._cuts: dict[tuple[int, ...], list[tuple[int, int] | None]] = {}
         self.ledger = Ledger()
@@ -106,7 +114,7 @@ class _Search:
         With several loops, in all combinations: a longer run then is a shorter one with trips put
         in, loop after loop, because trips put into one loop leave the cuts of the others alone.
         """
-        least = [count.least for count in self._program.trips]
+        least = [count.least for count in self._counts]
         top = list(least)
         settled = False
         while True:
@@ -117,9 +125,9 @@ class _Search:
             if not open_:
                 settled = True
                 break
-            if self.ledger.runs_without_news > ENOUGH_TRIPS or (None in self._shapes and (
-                sum(top) - sum(least) > ENOUGH_TRIPS * len(top)
-            )):
+            if self.ledger.runs_without_news > ENOUGH_TRIPS or (
+                None in self._shapes and (sum(top) - sum(least) > ENOUGH_TRIPS * len(top))
+            ):
                 break
             grow = min(open_, key=lambda j: top[j] - least[j])
             top[grow] += 1
@@ -144,11 +152,13 @@ class _Search:
         ]
         period = max((cut[1] for at, cut in found if at == top[loop] and cut), default=1)
         return all(
-            cut is not None and cut[1] in (1, period) for at, cut in found if at > top[loop] - period
+            cut is not None and cut[1] in (1, period)
+            for at, cut in found
+            if at > top[loop] - period
         )
 
     def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
-        trips = dict(zip(self._names, counts, strict=True))
+        trips = {**self._program.min_trips, **dict(zip(self._names, counts, strict=True))}
         run = build_run(self._program, self._deeds, trips, self._counter_stall)
         prover = Prover(run)
         outcome = prover.prove()

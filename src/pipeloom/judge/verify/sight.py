@@ -1,6 +1,6 @@
 """What a read can see: the heart of the proof.
 
-A place is written again and again: X1, X2, ... Whatever the latencies, a read R sees one of those Xi
+A place is written again and again: X1, X2, ... Whatever the latencies, a read R sees one of those
 
     that do not surely come after R, and
     that no Xj surely covers: Xi happens before Xj and Xj happens before R;
@@ -10,7 +10,8 @@ directions: any member can be brought about by some choice of latencies, because
 last before R unless another must lie between.
 
 Of a shared write nobody knows which wave wrote a given byte, so it covers only if it does whichever
-wave that was. Registers belong to one wave and are read at issue, so nothing issued later is seen.
+wave that was; but one step slices its box in every trip alike. Registers belong to one wave and are
+read at issue, so nothing issued later is seen.
 """
 
 from __future__ import annotations
@@ -99,9 +100,7 @@ class Sight:
             return self._run.lds.get(key, [])
         return self._run.registers.get((group, key), [])
 
-    def _in_registers(
-        self, key: Key, cell: Box, moment: Moment, wave: int
-    ) -> tuple[Seen, ...]:
+    def _in_registers(self, key: Key, cell: Box, moment: Moment, wave: int) -> tuple[Seen, ...]:
         writes = self.writes(Space.REGISTER, key, cell, moment.group, wave)
         last = self._last.get((wave, key, cell))
         if last is None:  # the latest retirement of the first n writes
@@ -137,16 +136,21 @@ class Sight:
                 sure.append((site, owners))
                 first = min((p.moment.issue_epoch for p in site.partners), default=past.issue_epoch)
                 newest = max(newest, min(first, past.issue_epoch))
-            elif wave in owners and past is not moment and past.retire <= moment.issue:
-                if not site.shared or owners == (wave,):
-                    sure.append((site, (wave,)))
+            elif (
+                wave in owners
+                and past is not moment
+                and past.retire <= moment.issue
+                and (not site.shared or owners == (wave,))
+            ):
+                sure.append((site, (wave,)))
         found: list[Seen] = [] if sure else [START]
         # a shared write of several waves covers across waves or not at all: `newest` says it
         alone = [(site, owners) for site, owners in sure if not site.shared or len(owners) == 1]
         for site, owners in writes:
             if site.moment.retire_epoch < newest:
                 continue
-            others, own = [], []
+            others: list[int] = []
+            own: list[int] = []
             for owner in owners:
                 same = owner == wave
                 if same and site.moment is moment:
@@ -155,12 +159,29 @@ class Sight:
                     continue
                 if alone and any(_covers(late, site, owner) for late in alone):
                     continue
+                if site.shared and any(
+                    _replaces(late, site, owner) and happens_before(late.moment, moment, same)
+                    for late, _ in writes
+                ):
+                    continue
                 (own if same else others).append(owner)
             if own:
                 found.append(Seen(site, tuple(own)))
             if others:
                 found.append(Seen(site, tuple(others)))
         return tuple(found)
+
+
+def _replaces(late: Site, site: Site, owner: int) -> bool:
+    """Whether ``late`` is the same step in a later trip, in which the wave has the same slice."""
+    past, then = site.moment, late.moment
+    return (
+        then.step is past.step
+        and then.group == past.group
+        and past.retire <= then.issue
+        and then is not past
+        and owner in late.boxes
+    )
 
 
 def _covers(late: Owned, site: Site, owner: int) -> bool:
@@ -172,7 +193,7 @@ def _covers(late: Owned, site: Site, owner: int) -> bool:
     if any(past.retire_epoch >= p.moment.issue_epoch for p in over.partners):
         return False
     before = (
-        not (over is site and v == owner) and happens_before(past, over.moment, v == owner)
+        not (over.moment is past and v == owner) and happens_before(past, over.moment, v == owner)
         for v in owners
     )
     return all(before) if over.shared else any(before)

@@ -6,8 +6,9 @@ a wave has two exact dates,
     issue    where the wave issues it
     retire   the wait (or the stalled issue) of the same wave after which it is surely done
 
-each as a position in the wave's own walk and as an *epoch*, the number of barriers that the wave has
-executed before. In between, what it does to memory may happen at any time. For X in wave v, Y in w:
+each as a position in the wave's own walk and as an *epoch*, the number of barriers that the wave
+has executed before. In between, what it does to memory may happen at any time. For X in wave v, Y
+in wave w:
 
     X happens before Y  iff  retire position of X <= issue position of Y        (v == w)
                              retire epoch of X   <  issue epoch of Y            (v != w)
@@ -41,8 +42,8 @@ NEVER = 1 << 60
 class Moment:
     """A step as the waves of one group execute it. Positions are twice the step's number.
 
-    ``iteration`` is the iteration of the meaning that it serves. A retirement forced half-way through
-    the issue of a later step of several entries has an odd position.
+    ``iteration`` is the iteration of the meaning that it serves. A retirement forced half-way
+    through the issue of a later step of several entries has an odd position.
     """
 
     group: int

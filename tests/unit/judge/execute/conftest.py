@@ -2,127 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 
-from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
-from pipeloom.reference.kernels import (
-    NO_EFFECT,
-    Accumulator,
-    Counter,
-    Effect,
-    Kernel,
-    LdsRead,
-    Part,
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.dtypes import F32
+from pipeloom.program import (
+    Access,
+    Affine,
+    Barrier,
+    Fence,
+    Group,
+    Meaning,
+    Node,
+    NodeKind,
+    Program,
     Region,
-    Register,
+    Resource,
+    Section,
+    Space,
     Step,
-    WalkBuilder,
+    TileType,
+    Wait,
+    Work,
 )
 
-Litmus = Callable[..., tuple[CompiledSchedule, Kernel]]
-LOAD, FRAGMENT, MMA = 0, 3, 5
+Litmus = Callable[..., Program]
+A, B, C = (
+    TileType(dims, shape, F32)
+    for dims, shape in ((("m", "k"), (4, 2)), (("n", "k"), (2, 2)), (("m", "n"), (4, 2)))
+)
+HALVES = (((0, 2), (0, 2)), ((2, 4), (0, 2)))
+MEANING = Meaning(
+    "litmus",
+    "k",
+    (
+        Node(name="A", kind=NodeKind.STREAM, type=A),
+        Node(name="B", kind=NodeKind.STREAM, type=B),
+        Node(name="C", kind=NodeKind.CARRY, type=C, uses=("C.next",), start=0.0),
+        Node(name="C.next", kind=NodeKind.OP, type=C, op="matmul", uses=("A", "B"), init="C"),
+        Node(name="out", kind=NodeKind.OUTPUT, type=C, uses=("C",), region=Region.AFTER),
+    ),
+)
+HALF = TileType(("m", "k"), (2, 2), F32)
+SUMS = TileType(("m", "n"), (2, 2), F32)
+RESOURCES = (
+    Resource(name="LDS A", space=Space.LDS, type=A),
+    Resource(name="LDS B", space=Space.LDS, type=B),
+    *(Resource(name=f"a{n or ''}", space=Space.REGISTER, type=HALF) for n in (0, 1)),
+    *(Resource(name=f"b{n or ''}", space=Space.REGISTER, type=B) for n in (0, 1)),
+    Resource(name="sums", space=Space.REGISTER, type=SUMS, start=0.0),
+)
 
 
-class LitmusKernel(Kernel):
-    """Two waves, one group, one stage of A and of B, one accumulator; no loop."""
-
-    name = "litmus"
-    waves = 2
-    groups: tuple[tuple[int, ...], ...] = ((0, 1),)
-
-    def __init__(self, tiles: int, fragment_entries: int, only: dict[int, int]) -> None:
-        self._tiles = tiles
-        self._fragment_entries = fragment_entries
-        self._only = only
-
-    @property
-    def tiles_per_iteration(self) -> int:
-        return 1
-
-    def tiles(self, trips: int) -> int:
-        return self._tiles
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Accumulator(0, 0),)
-
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
-        walk = WalkBuilder()
-        for slot, entry in enumerate(compiled.prologue):
-            if self._only.get(slot, wave) == wave:
-                walk.entry(entry, slot, 0, entry.op.stage if entry.op.tag == LOAD else None)
-        return walk.done()
-
-    def effect(self, step: Step, wave: int) -> Effect:
-        op = step.op
-        if op.is_framework:
-            return NO_EFFECT
-        operand = "AB"[op.channel]
-        if op.tag == LOAD:
-            writes = (Region(operand, 0, 0),)
-            return Effect(Counter.VM, 4, tile=step.tile, lds_writes=writes)
-        if op.tag == FRAGMENT:
-            return Effect(
-                Counter.LGKM,
-                self._fragment_entries,
-                lds_reads=(LdsRead(Region(operand, 0, 0), Part(wave, 2)),),
-                register_writes=(Register(operand, op.subtile),),
+def _steps(words: list[str], waves: tuple[int, ...], read_entries: int) -> list[Step]:
+    """``load.a3`` loads tile 3 of A together; ``read.a1`` fills the second register; ``vm4`` and
+    ``lgkm0`` wait."""
+    steps: list[Step] = []
+    products = 0
+    rows = tuple(HALVES[w] for w in waves)
+    for word in words:
+        name, _, what = word.partition(".")
+        operand, number = what[:1].upper(), what[1:]
+        if name == "load":
+            steps.append(
+                Work(
+                    node=operand,
+                    label=word,
+                    iteration=int(number or 0),
+                    reads=(Access(operand, shared=True),),
+                    writes=(Access(f"LDS {operand}", shared=True),),
+                    is_copy=True,
+                    counter="vmcnt",
+                    entries=4,
+                )
             )
-        return Effect(
-            register_reads=(Register("A", op.subtile), Register("B", op.subtile)),
-            accumulator=Accumulator(0, 0),
+        elif name == "read":
+            boxes = rows if operand == "A" else ()
+            steps.append(
+                Work(
+                    node=operand,
+                    label=word,
+                    iteration=products,
+                    reads=(Access(f"LDS {operand}", boxes),),
+                    writes=(Access(what),),
+                    parts=boxes,
+                    is_copy=True,
+                    counter="lgkmcnt",
+                    entries=read_entries,
+                )
+            )
+        elif name.startswith("mma"):
+            steps.append(
+                Work(
+                    node="C.next",
+                    label=word,
+                    iteration=products,
+                    reads=(Access("a" + name[3:]), Access("b" + name[3:])),
+                    accumulates=(Access("sums"),),
+                    parts=tuple((box[0], (0, 2), (0, 2)) for box in rows),
+                )
+            )
+            products += 1
+        elif name == "barrier":
+            steps.append(Barrier())
+        elif name == "fence":
+            steps.append(Fence())
+        else:
+            counter = "vmcnt" if name.startswith("vm") else "lgkmcnt"
+            steps.append(Wait(counter, int(name.removeprefix("vm").removeprefix("lgkm"))))
+    parts = tuple((box[0], (0, 2)) for box in rows)
+    steps.append(
+        Work(
+            node="C",
+            label="store",
+            iteration=None,
+            reads=(Access("sums"),),
+            writes=(Access("out", parts),),
+            parts=parts,
+            is_copy=True,
         )
-
-
-class WavesDiffer(LitmusKernel):
-    """As above, but each wave walks steps of its own."""
-
-    groups = ((0,), (1,))
-
-
-_WORDS = {
-    "barrier": OpDesc.barrier(),
-    "mma": OpDesc(MMA),
-    "mma1": OpDesc(MMA, subtile=1),
-    "fence": OpDesc.schedule_barrier(),
-    "read.a": OpDesc(FRAGMENT, channel=0),
-    "read.b": OpDesc(FRAGMENT, channel=1),
-    "read.a1": OpDesc(FRAGMENT, channel=0, subtile=1),
-    "read.b1": OpDesc(FRAGMENT, channel=1, subtile=1),
-}
-
-
-def _op(word: str) -> OpDesc:
-    """``load.a3`` loads tile 3 of A; ``vm4`` and ``lgkm0`` wait; the rest is in the table."""
-    if word in _WORDS:
-        return _WORDS[word]
-    if word.startswith("load."):
-        return OpDesc(LOAD, channel="ab".index(word[5]), stage=int(word[6:] or 0))
-    if word.startswith("vm"):
-        return OpDesc.wait_vm(int(word[2:]))
-    assert word.startswith("lgkm"), word
-    return OpDesc.wait_lgkm(int(word[4:]))
+    )
+    return steps
 
 
 @pytest.fixture(scope="session")
 def litmus() -> Litmus:
-    """A schedule of one phase in words, and the kernel that runs it.
+    """A program of two waves in words. A word may name the only wave that has it: ``0:barrier``."""
 
-    A word may name the only wave that has it: ``0:barrier``.
-    """
-    base = build_schedule("four_wave")
-
-    def make(
-        text: str, tiles: int = 1, fragment_entries: int = 4
-    ) -> tuple[CompiledSchedule, Kernel]:
-        words: Sequence[str] = text.split()
-        only = {n: int(word[0]) for n, word in enumerate(words) if word[1] == ":"}
-        ops = [_op(word[2:] if word[1] == ":" else word) for word in words]
-        entries = tuple(ScheduleEntry(op, n, Phase.PROLOGUE) for n, op in enumerate(ops))
-        form = WavesDiffer if only else LitmusKernel
-        compiled = replace(base, prologue=entries, kernel=(), epilogue=(), kernel_deps=())
-        return compiled, form(tiles, fragment_entries, only)
+    def make(text: str, tiles: int = 1, read_entries: int = 4) -> Program:
+        words = text.split()
+        alone = any(word[1] == ":" for word in words)
+        groups = []
+        for waves in ((0,), (1,)) if alone else ((0, 1),):
+            own = [w[2:] if w[1] == ":" else w for w in words if w[1] != ":" or int(w[0]) in waves]
+            steps = tuple(_steps(own, waves, read_entries))
+            groups.append(Group(waves, (Section(name="all", steps=steps),)))
+        return Program(
+            name="litmus",
+            meaning=MEANING,
+            target=target_for("gfx950"),
+            resources=RESOURCES,
+            groups=tuple(groups),
+            trips=(),
+            iterations=Affine(tiles),
+        )
 
     return make

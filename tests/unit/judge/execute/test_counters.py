@@ -7,11 +7,11 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeloom.judge.execute.counters import OutstandingOps
+from pipeloom.judge.execute.counters import Outstanding
 
 
 def test_a_wait_retires_whole_ops_in_issue_order() -> None:
-    counter = OutstandingOps[str](63)
+    counter = Outstanding[str](63)
     counter.issue("first", 4)
     counter.issue("second", 4)
     assert counter.wait(8) == []
@@ -24,7 +24,7 @@ def test_a_wait_retires_whole_ops_in_issue_order() -> None:
 
 
 def test_a_looser_wait_later_gives_nothing_back() -> None:
-    counter = OutstandingOps[str](63)
+    counter = Outstanding[str](63)
     counter.issue("first", 4)
     counter.wait(0)
     counter.issue("second", 4)
@@ -33,7 +33,7 @@ def test_a_looser_wait_later_gives_nothing_back() -> None:
 
 
 def test_back_pressure_before_the_first_entry_and_before_the_last() -> None:
-    counter = OutstandingOps[str](15)
+    counter = Outstanding[str](15, stalls=True)
     counter.issue("a", 1)
     counter.issue("b", 14)
     assert counter.issue("c", 1) == (["a"], [])
@@ -42,7 +42,7 @@ def test_back_pressure_before_the_first_entry_and_before_the_last() -> None:
 
 
 def test_an_op_larger_than_the_limit_stays_outstanding() -> None:
-    counter = OutstandingOps[str](15)
+    counter = Outstanding[str](15, stalls=True)
     assert counter.issue("huge", 40) == ([], [])
     assert counter.left() == ["huge"]
     assert counter.wait(15) == []
@@ -62,14 +62,14 @@ _STEPS = st.lists(
 @given(_STEPS, st.sampled_from([15, 63]))
 def test_agrees_with_a_counter_of_single_entries(steps: list[tuple[str, int]], limit: int) -> None:
     """The naive counter holds one item per entry; an op is retired when its last entry left."""
-    counter = OutstandingOps[int](limit)
+    counter = Outstanding[int](limit, stalls=True)
     entries: deque[int] = deque()
     for number, (what, amount) in enumerate(steps):
         alive = list(dict.fromkeys(entries))
         before: list[int] = []
         if what == "wait":
             retired = counter.wait(amount)
-            while len(entries) > amount:
+            while amount < limit and len(entries) > amount:
                 entries.popleft()
         else:
             before, after = counter.issue(number, amount)
@@ -82,3 +82,12 @@ def test_agrees_with_a_counter_of_single_entries(steps: list[tuple[str, int]], l
             retired = before + after
         assert retired == [op for op in alive if op not in entries]
         assert counter.left() == list(dict.fromkeys(entries))
+
+
+def test_without_the_assumption_a_full_counter_retires_nothing() -> None:
+    counter = Outstanding[str](15)
+    for name in "abc":
+        assert counter.issue(name, 14) == ([], [])
+    assert counter.left() == ["a", "b", "c"]
+    assert counter.wait(15) == []
+    assert counter.wait(14) == ["a", "b"]

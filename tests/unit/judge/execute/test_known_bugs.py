@@ -1,4 +1,4 @@
-"""The bugs the field knows, each in a schedule that is otherwise right, and what the run shows.
+"""The bugs the field knows, each in a program that is otherwise right, and what the run shows.
 
 The base is the four-wave schedule with its own prologue and a fully synchronised rest: right for
 every trip count, so that whatever goes wrong is the bug's doing.
@@ -6,145 +6,158 @@ every trip count, so that whatever goes wrong is the bug's doing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from pipeloom import CompiledSchedule, OpDesc, OpRole, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.execute import Execution, classify, dry_run, fully_synchronized
-from pipeloom.reference.ops import OpTag
+from benchmarks.random_programs.strict import fully_synchronized
+from pipeloom import build_schedule
+from pipeloom.judge.execute import Executor, Fault, Outcome, classify
+from pipeloom.program import Barrier, Program, Step, Wait, Work
+from pipeloom.reference.lift import lift
 
-TRIPS = (0, 1, 2)
-
-
-def _is_right(compiled: CompiledSchedule, *trips: int) -> bool:
-    return classify(compiled, trips=trips or TRIPS, random_runs=1).correct
+Edit = Callable[[list[Step]], Sequence[Step]]
 
 
-def _failure(compiled: CompiledSchedule, *trips: int) -> Execution:
-    found = classify(compiled, trips=trips or TRIPS)
+def _counts(*trips: int) -> tuple[dict[str, int], ...]:
+    return tuple({"T": count} for count in trips or (0, 1, 2))
+
+
+def _is_right(program: Program, *trips: int) -> bool:
+    return classify(program, trips=_counts(*trips)).correct
+
+
+def _failure(program: Program, *trips: int) -> Outcome:
+    found = classify(program, trips=_counts(*trips))
     assert found.failure is not None
-    return found.failure.execution
+    how = found.failure.how
+    return Executor(program).run(trips=how.trips, order=how.order, seed=how.seed, explain=True)
+
+
+def _with(program: Program, name: str, edit: Edit) -> Program:
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(s, steps=tuple(edit(list(s.steps)))) if s.name == name else s
+                for s in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    return program.with_groups(groups, program.provenance)
+
+
+def _without(program: Program, name: str, what: Callable[[Step], bool]) -> Program:
+    return _with(program, name, lambda steps: [s for s in steps if not what(s)])
+
+
+def _steps(program: Program, name: str) -> list[Step]:
+    return list(next(s for s in program.groups[0].sections if s.name == name).steps)
+
+
+def _is_wait(counter: str) -> Callable[[Step], bool]:
+    return lambda step: isinstance(step, Wait) and step.counter == counter
+
+
+def _is_mma(step: Step) -> bool:
+    return isinstance(step, Work) and bool(step.accumulates)
+
+
+def _swapped(steps: list[Step], at: int) -> list[Step]:
+    steps[at], steps[at + 1] = steps[at + 1], steps[at]
+    return steps
 
 
 @pytest.fixture(scope="module")
-def published() -> CompiledSchedule:
-    return build_schedule("four_wave")
+def published() -> Program:
+    return lift(build_schedule("four_wave"))
 
 
 @pytest.fixture(scope="module")
-def base(published: CompiledSchedule) -> CompiledSchedule:
+def base(published: Program) -> Program:
     strict = fully_synchronized(published)
-    mixed = replace(strict, prologue=published.prologue, warp_stagger_index=99)
+    mixed = _with(strict, "prologue", lambda _: _steps(published, "prologue"))
     assert _is_right(mixed)
     return mixed
 
 
-def _swap(compiled: CompiledSchedule, phase: Phase, slot: int) -> CompiledSchedule:
-    entries = [*compiled.phase(phase)]
-    entries[slot], entries[slot + 1] = entries[slot + 1], entries[slot]
-    return compiled.with_entries(phase, entries)
-
-
-def _without(compiled: CompiledSchedule, phase: Phase, tag: OpTag) -> CompiledSchedule:
-    kept = [entry for entry in compiled.phase(phase) if entry.op.tag != tag]
-    return compiled.with_entries(phase, kept)
-
-
-def test_loads_in_flight_from_the_loop_into_the_epilogue(
-    base: CompiledSchedule, published: CompiledSchedule
-) -> None:
+def test_loads_in_flight_from_the_loop_into_the_epilogue(base: Program, published: Program) -> None:
     """The published epilogue waits for its own loads but has no barrier to publish them."""
-    last = base.kernel[-1]
-    assert last.op.role is OpRole.COMPUTE
-    busy = base.with_entries(Phase.KERNEL, [*base.kernel[:-5], last])
-    assert busy.kernel[-2].op.role is OpRole.GLOBAL_LOAD
+    busy = _with(base, "loop", lambda steps: [*steps[:-5], steps[-1]])
     assert _is_right(busy)
-    execution = _failure(replace(busy, epilogue=published.epilogue), 1)
-    start = len(busy.prologue) + len(busy.kernel)
-    assert execution.symptoms
-    assert all(symptom.at.step >= start for symptom in execution.symptoms)
-    assert all(source.step >= start for s in execution.symptoms for source in s.sources[:1])
+    broken = _with(busy, "epilogue", lambda _: _steps(published, "epilogue"))
+    outcome = _failure(broken, 1)
+    assert outcome.suspects
+    assert all(suspect.at.section in ("epilogue", "store") for suspect in outcome.suspects)
 
 
-def test_only_a_trip_count_of_zero(base: CompiledSchedule) -> None:
+def test_only_a_trip_count_of_zero(base: Program) -> None:
     """The loop drains its fragments; nobody drains those of the prologue if it never runs."""
-    drain = ScheduleEntry(OpDesc.wait_lgkm(0), 0, Phase.KERNEL)
-    drained = base.with_entries(Phase.KERNEL, [*base.kernel, drain])
-    first_mma = next(n for n, e in enumerate(base.epilogue) if e.op.role is OpRole.COMPUTE)
-    kept = [
-        entry
-        for n, entry in enumerate(base.epilogue)
-        if n > first_mma or entry.op.tag != OpTag.WAIT_LGKM
-    ]
-    broken = drained.with_entries(Phase.EPILOGUE, kept)
+    drained = _with(base, "loop", lambda steps: [*steps, Wait("lgkmcnt", 0)])
+
+    def undrained(steps: list[Step]) -> list[Step]:
+        first = next(n for n, s in enumerate(steps) if _is_mma(s))
+        return [s for n, s in enumerate(steps) if n > first or not _is_wait("lgkmcnt")(s)]
+
+    broken = _with(drained, "epilogue", undrained)
     assert not _is_right(broken, 0)
     assert _is_right(broken, 1, 2, 3)
-    assert _failure(broken, 0).symptoms[0].at.step == len(base.prologue) + kept.index(
-        base.epilogue[first_mma]
-    )
+    assert _failure(broken, 0).suspects[0].at.section == "epilogue"
 
 
-def test_a_vm_wait_without_the_barrier_that_publishes_it(base: CompiledSchedule) -> None:
-    broken = _without(base, Phase.PROLOGUE, OpTag.BARRIER)
-    execution = _failure(broken, 0)
-    read = next(read for read in execution.poisoned_reads if read.consumed)
-    assert broken.prologue[read.at.step].op.role is OpRole.FRAGMENT_LOAD
-    assert read.at.wave not in {cause.wave for cause in read.causes}
+def test_a_vm_wait_without_the_barrier_that_publishes_it(base: Program) -> None:
+    outcome = _failure(_without(base, "prologue", lambda s: isinstance(s, Barrier)), 0)
+    read = outcome.suspects[0]
+    assert read.resource.startswith("LDS")
+    assert read.at.section == "prologue"
 
 
-def test_an_epilogue_mma_before_its_lgkm_drain(base: CompiledSchedule) -> None:
-    broken = _without(base, Phase.EPILOGUE, OpTag.WAIT_LGKM)
-    execution = _failure(broken, 0)
-    assert execution.has_poison
-    assert not any(read.consumed for read in execution.poisoned_reads if read.causes)
+def test_an_epilogue_mma_before_its_lgkm_drain(base: Program) -> None:
+    outcome = _failure(_without(base, "epilogue", _is_wait("lgkmcnt")), 0)
+    first = outcome.suspects[0]
+    assert first.fault is Fault.IN_FLIGHT
+    assert not first.resource.startswith("LDS")
 
 
-def test_a_wait_left_stale_after_ops_were_reordered(base: CompiledSchedule) -> None:
+def test_a_wait_left_stale_after_steps_were_reordered(base: Program) -> None:
     """vmcnt(28) is for the first load; after a swap that is not the one the fragment reads."""
-    broken = _swap(base, Phase.PROLOGUE, 0)
-    assert broken.prologue[0].op.tag != base.prologue[0].op.tag
-    read = next(read for read in _failure(broken, 0).poisoned_reads if read.consumed)
-    assert read.at.step == 10
-    assert {cause.step for cause in read.causes} == {1}
+    broken = _with(base, "prologue", lambda steps: _swapped(steps, 0))
+    read = next(s for s in _failure(broken, 0).suspects if s.resource.startswith("LDS"))
+    assert read.at.slot == 10
+    assert {cause.slot for cause in read.causes} == {1}
 
 
-def test_a_barrier_before_the_wait_that_should_precede_it(base: CompiledSchedule) -> None:
-    at = next(n for n, e in enumerate(base.prologue) if e.op.tag == OpTag.WAIT_VM)
-    broken = _swap(base, Phase.PROLOGUE, at)
-    assert broken.prologue[at].op.tag == OpTag.BARRIER
-    read = next(read for read in _failure(broken, 0).poisoned_reads if read.consumed)
-    assert read.at.step == at + 2
+def test_a_barrier_before_the_wait_that_should_precede_it(base: Program) -> None:
+    at = next(n for n, s in enumerate(_steps(base, "prologue")) if _is_wait("vmcnt")(s))
+    broken = _with(base, "prologue", lambda steps: _swapped(steps, at))
+    assert isinstance(_steps(broken, "prologue")[at], Barrier)
+    read = next(s for s in _failure(broken, 0).suspects if s.resource.startswith("LDS"))
+    assert read.at.slot == at + 2
 
 
 def test_every_published_schedule_relies_on_more_than_waits_and_barriers(
-    published: CompiledSchedule,
+    published: Program,
 ) -> None:
     """KERNELS.md section 4: the original leaves register waits to the compiler."""
     assert not _is_right(published)
-    assert not _is_right(build_schedule("ping_pong"))
+    assert not _is_right(lift(build_schedule("ping_pong")))
 
 
 def test_an_order_that_no_synchronisation_saves() -> None:
     """IDENTITY spreads loads: A(0, 0) of the next tile before the last read of the old one."""
-    order = build_schedule("ping_pong", ['schedule_config.scheduling="identity"'])
+    order = lift(build_schedule("ping_pong", ['schedule_config.scheduling="identity"']))
     strict = fully_synchronized(order)
     assert _is_right(strict, 0)
-    execution = dry_run(strict, trips=1)
-    assert not execution.correct
-    assert not execution.has_poison
-    assert execution.symptoms[0].tiles == (2, 0)
+    outcome = _failure(strict, 1)
+    assert {wrong.fault for wrong in outcome.wrong} == {Fault.WRONG}
+    assert {suspect.fault for suspect in outcome.suspects} == {Fault.OTHER}
 
 
-def test_dropping_the_stagger_from_a_strict_schedule_harms_nothing() -> None:
-    strict = fully_synchronized(build_schedule("ping_pong"))
-    flat = replace(strict, warp_stagger_index=len(strict.prologue) + 1)
+def test_dropping_the_stagger_from_a_strict_program_harms_nothing() -> None:
+    strict = fully_synchronized(lift(build_schedule("ping_pong")))
+    flat = strict
+    for section in ("prologue", "loop", "epilogue"):
+        flat = _without(flat, section, lambda s: isinstance(s, Barrier) and bool(s.label))
     assert _is_right(flat, 1)
-
-
-def test_without_entry_keeps_the_stagger_in_its_place() -> None:
-    compiled = build_schedule("ping_pong")
-    at = compiled.warp_stagger_index
-    assert compiled.without_entry(Phase.PROLOGUE, 0).warp_stagger_index == at - 1
-    assert compiled.without_entry(Phase.PROLOGUE, at).warp_stagger_index == at
-    assert compiled.without_entry(Phase.KERNEL, 0).warp_stagger_index == at

@@ -1,6 +1,6 @@
-"""The memory model in one-line programs: which are right under every timing, and which are not.
+"""The memory model in one-line programs: which are right under every policy, and which are not.
 
-All waves run the same line unless a word names one. ``load.a1`` brings K tile 1 of A (4 entries of
+All waves run the same line unless a word names one. ``load.a1`` brings tile 1 of A (4 entries of
 vmcnt), ``read.a`` reads it to a register (4 entries of lgkmcnt), ``mma`` multiplies.
 """
 
@@ -10,22 +10,20 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeloom import CompiledSchedule
 from pipeloom.judge.execute import (
     TIMINGS,
-    Access,
     Executor,
-    FlightState,
-    Status,
-    SymptomKind,
+    Fault,
+    Meeting,
+    Place,
     adversarial_orders,
     classify,
-    dry_run,
+    execute,
     provoke,
 )
-from pipeloom.reference.kernels import Kernel
+from pipeloom.program import Program
 
-Litmus = Callable[..., tuple[CompiledSchedule, Kernel]]
+Litmus = Callable[..., Program]
 
 LOADED = "load.a load.b vm0 barrier"
 MULTIPLIED = "read.a read.b lgkm0 mma"
@@ -38,12 +36,13 @@ RIGHT = {
     "a wait for one load retires the older": (
         "load.a load.b vm4 barrier read.a vm0 barrier read.b lgkm0 mma"
     ),
-    "dead read of nothing": f"read.a {ONE_TILE}",
+    "dead read of nothing": f"read.a lgkm0 barrier {ONE_TILE}",
     "second tile after drain and barrier": f"{ONE_TILE} barrier {NEXT}",
     "second tile: reads of two registers": (
         f"{LOADED} read.a read.b lgkm0 barrier load.a1 load.b1 vm0 barrier read.a1 read.b1 "
         "mma lgkm0 mma1"
     ),
+    "the same tile again harms nobody": f"{ONE_TILE} load.a load.b",
 }
 WRONG = {
     "no vm wait": "load.a load.b barrier read.a read.b lgkm0 mma",
@@ -63,97 +62,99 @@ WRONG = {
         f"{LOADED} read.a read.b lgkm0 barrier load.a1 load.b1 vm0 barrier read.a lgkm0 mma "
         "read.b lgkm0 mma"
     ),
+    "two reads of one register in flight": (
+        f"{LOADED} read.a read.b lgkm0 mma barrier load.a1 load.b1 vm0 barrier read.b lgkm0 "
+        "barrier load.b vm0 barrier read.a read.b read.b lgkm4 mma"
+    ),
     "a tile twice": f"{ONE_TILE} mma",
     "two loads of one slice in flight": f"load.a1 {ONE_TILE}",
     "a tile outside K": f"load.a7 load.b vm0 barrier {MULTIPLIED}",
+    "nothing is multiplied": LOADED,
 }
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_under_every_timing_and_order(litmus: Litmus, name: str) -> None:
-    compiled, kernel = litmus(RIGHT[name], tiles=1 + ("second" in name))
-    executor = Executor(compiled, kernel)
+def test_right_under_every_policy_and_order(litmus: Litmus, name: str) -> None:
+    executor = Executor(litmus(RIGHT[name], tiles=1 + ("second" in name)))
     orders: list[str | tuple[int, ...]] = [*adversarial_orders(2), "random"]
-    for timing in TIMINGS:
+    for policy in TIMINGS:
         for order in orders:
             for seed in range(5):
-                execution = executor.run(trips=0, timing=timing, order=order, seed=seed)
-                assert execution.correct, (timing, order, execution.describe())
+                outcome = executor.run(trips={}, policy=policy, order=order, seed=seed)
+                assert outcome.correct, (policy, order, outcome.describe())
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_when_it_matters(litmus: Litmus, name: str) -> None:
-    second = any(word in name for word in ("second", "refilled", "two loads"))
-    compiled, kernel = litmus(WRONG[name], tiles=1 + second)
-    assert not classify(compiled, kernel, trips=(0,), random_runs=0).correct
+    second = any(word in name for word in ("second", "refilled", "two "))
+    program = litmus(WRONG[name], tiles=1 + second)
+    assert not classify(program, random_runs=0).correct
 
 
 def test_luck_hides_a_race_and_worst_does_not(litmus: Litmus) -> None:
-    compiled, kernel = litmus(WRONG["no vm wait"])
-    assert dry_run(compiled, trips=0, kernel=kernel, timing="early").correct
-    execution = dry_run(compiled, trips=0, kernel=kernel, timing="worst")
-    assert execution.has_poison
-    read = execution.poisoned_reads[0]
-    assert read.at == Access(0, 3)
-    assert Access(0, 0) in read.causes
-    assert read.consumed
-    assert str(read).startswith("wave 0 step 3 read LDS A, stage 0, half 0: the load of wave 0")
+    program = litmus(WRONG["no vm wait"])
+    assert execute(program, trips={}, policy="early").correct
+    outcome = execute(program, trips={})
+    assert {wrong.fault for wrong in outcome.wrong} == {Fault.POISON}
+    read = outcome.suspects[0]
+    assert read.fault is Fault.IN_FLIGHT
+    assert read.at == Place(0, "all", 3)
+    assert Place(0, "all", 0) in read.causes
+    assert str(read).startswith("wave 0, all[3]: read.a: read what was in flight, in LDS A (wave 0")
 
 
 def test_a_dead_read_is_listed_but_not_wrong(litmus: Litmus) -> None:
-    compiled, kernel = litmus(RIGHT["dead read of nothing"])
-    execution = dry_run(compiled, trips=0, kernel=kernel)
-    assert execution.correct
-    assert [read.consumed for read in execution.poisoned_reads] == [False, False]
-    assert "no MMA takes it" in str(execution.poisoned_reads[0])
+    outcome = execute(litmus(RIGHT["dead read of nothing"]), trips={})
+    assert outcome.correct
+    assert not outcome.clean
+    assert {read.fault for read in outcome.suspects} == {Fault.UNWRITTEN}
+    assert outcome.describe().startswith("correct")
 
 
-def test_memory_shows_the_old_tile_where_poison_would_hide_it(litmus: Litmus) -> None:
+def test_real_numbers_show_the_old_tile_where_worst_shows_nothing(litmus: Litmus) -> None:
     text = f"{ONE_TILE} barrier load.a1 load.b1 vm4 barrier read.a read.b lgkm0 mma"
-    compiled, kernel = litmus(text, tiles=2)
-    execution = dry_run(compiled, trips=0, kernel=kernel, timing="stale", undefined="memory")
-    kinds = [symptom.kind for symptom in execution.symptoms]
-    assert kinds == [SymptomKind.MIXED] * 2 + [SymptomKind.MISSING] * 2
-    assert execution.symptoms[0].tiles == (1, 0)
-    assert "took different K tiles: tile 1, tile 0" in str(execution.symptoms[0])
-    assert "C(0, 0) lacks K tiles: tile 1" in str(execution.symptoms[2])
+    outcome = execute(litmus(text, tiles=2), trips={}, policy="stale")
+    assert {wrong.fault for wrong in outcome.wrong} == {Fault.WRONG}
+    assert "in place of" in str(outcome.wrong[0])
+    assert {(s.fault, s.resource) for s in outcome.suspects} == {
+        (Fault.OTHER, "LDS B"),
+        (Fault.OTHER, "b"),
+        (Fault.OTHER, "sums"),
+    }
 
 
-def test_back_pressure_retires_the_oldest(litmus: Litmus) -> None:
+def test_a_full_counter_stalls_only_where_one_assumes_it(litmus: Litmus) -> None:
     """With 8 entries a read, the third issue leaves at most 15: the first has retired."""
-    first = f"{LOADED} read.a read.b read.a1 read.b1 mma"
-    assert not classify(*litmus(first, fragment_entries=7), trips=(0,)).correct
-    assert classify(*litmus(first, fragment_entries=8), trips=(0,)).correct
+    text = f"{LOADED} read.a read.b read.a1 read.b1 mma"
+    for entries, stalls, right in ((8, True, True), (7, True, False), (8, False, False)):
+        program = litmus(text, read_entries=entries)
+        executor = Executor(program, counter_stall=stalls)
+        assert classify(executor).correct is right, (entries, stalls)
 
 
-def test_a_wave_without_its_barrier_deadlocks(litmus: Litmus) -> None:
-    compiled, kernel = litmus(f"{ONE_TILE} 0:barrier")
-    execution = dry_run(compiled, trips=0, kernel=kernel)
-    assert execution.status is Status.DEADLOCK
-    assert not execution.correct
-    assert [str(standing) for standing in execution.standing] == [
-        "wave 0 waits at step 8, its barrier 2",
+def test_a_wave_without_its_barrier_hangs(litmus: Litmus) -> None:
+    outcome = execute(litmus(f"{ONE_TILE} 0:barrier"), trips={})
+    assert not outcome.correct
+    assert [str(standing) for standing in outcome.hang] == [
+        "wave 0, all[8]: waits, at its barrier 2",
         "wave 1 has ended after 1 barriers",
     ]
-    assert execution.describe().startswith("deadlock:")
+    assert outcome.describe().startswith("hang: 2")
 
 
-def test_an_unequal_barrier_early_on_deadlocks_later(litmus: Litmus) -> None:
-    compiled, kernel = litmus(f"1:barrier {ONE_TILE}")
-    execution = dry_run(compiled, trips=0, kernel=kernel, order="random")
-    assert execution.status is Status.DEADLOCK
-    assert execution.standing[1].step == 4
-    assert execution.standing[0].step is None
+def test_an_unequal_barrier_early_on_hangs_later(litmus: Litmus) -> None:
+    outcome = execute(litmus(f"1:barrier {ONE_TILE}"), trips={}, order="random")
+    assert [standing.at for standing in outcome.hang] == [None, Place(1, "all", 4)]
 
 
 @pytest.mark.parametrize(
-    ("text", "first", "second", "state"),
+    ("text", "first", "second", "meeting"),
     [
-        ("load.a load.b barrier read.a read.b lgkm0 mma", (1, 0), (0, 3), FlightState.IN_FLIGHT),
-        ("load.a load.b vm0 read.a read.b lgkm0 mma", (1, 0), (0, 3), FlightState.NOT_ISSUED),
-        (ONE_TILE, (1, 0), (0, 4), FlightState.RETIRED),
-        (f"{LOADED} read.a read.b lgkm4 mma", (0, 5), (0, 7), FlightState.IN_FLIGHT),
-        (f"{LOADED} read.a read.b lgkm4 mma", (0, 4), (0, 7), FlightState.RETIRED),
+        ("load.a load.b barrier read.a read.b lgkm0 mma", (1, 0), (0, 3), Meeting.IN_FLIGHT),
+        ("load.a load.b vm0 read.a read.b lgkm0 mma", (1, 0), (0, 3), Meeting.NOT_ISSUED),
+        (ONE_TILE, (1, 0), (0, 4), Meeting.RETIRED),
+        (f"{LOADED} read.a read.b lgkm4 mma", (0, 5), (0, 7), Meeting.IN_FLIGHT),
+        (f"{LOADED} read.a read.b lgkm4 mma", (0, 4), (0, 7), Meeting.RETIRED),
     ],
 )
 def test_provoke_tells_how_far_the_first_access_was(
@@ -161,23 +162,17 @@ def test_provoke_tells_how_far_the_first_access_was(
     text: str,
     first: tuple[int, int],
     second: tuple[int, int],
-    state: FlightState,
+    meeting: Meeting,
 ) -> None:
-    compiled, kernel = litmus(text)
-    execution = provoke(compiled, kernel=kernel, trips=0, first=first, second=second)
-    assert execution.pair is not None
-    assert execution.pair.state is state
-    assert execution.pair.unordered is (state is not FlightState.RETIRED)
-    assert execution.pair.witnessed is execution.pair.unordered
-    if execution.pair.unordered:
-        assert not execution.correct
+    x, y = ((wave, "all", slot) for wave, slot in (first, second))
+    outcome = provoke(litmus(text), trips={}, first=x, second=y)
+    assert outcome.meeting is meeting
+    if meeting.unordered:
+        assert not outcome.correct
 
 
-def test_provoke_makes_both_flights_overlap_within_one_segment(litmus: Litmus) -> None:
-    """Wave 1 reloads the same tile: either order gives the same number, the overlap does not."""
-    text = f"{LOADED} read.a 1:load.a lgkm0 vm0 barrier read.b lgkm0 mma"
-    compiled, kernel = litmus(text)
-    execution = provoke(compiled, kernel=kernel, trips=0, first=(0, 4), second=(1, 5))
-    assert execution.pair is not None
-    assert execution.pair.witnessed
-    assert execution.has_poison
+def test_provoke_reports_a_hang_on_the_way(litmus: Litmus) -> None:
+    program = litmus("load.a load.b vm0 0:barrier read.a read.b lgkm0 mma")
+    outcome = provoke(program, trips={}, first=(1, "all", 0), second=(0, "all", 4))
+    assert outcome.meeting is Meeting.UNREACHED
+    assert outcome.hang

@@ -1,113 +1,67 @@
-"""Mutants: every kind is there, each differs by one slip, sampling is fair and repeatable."""
+"""Mutants differ by one slip, in all groups alike, and the executor tells which are wrong."""
 
 from __future__ import annotations
 
-from collections import Counter
+import pytest
 
-from pipeloom import CompiledSchedule, Phase, build_schedule
-from pipeloom.judge.execute import (
+from benchmarks.random_programs.mutate import (
+    SYNCHRONISATION,
     MutationKind,
-    classify,
-    fully_synchronized,
     mutants,
     sample_mutants,
-    thinned,
 )
-from pipeloom.judge.execute.strict import SYNC_TAGS
-from pipeloom.reference.ops import OpTag
-
-PING_PONG = build_schedule("ping_pong")
-
-
-def test_every_kind_of_slip_is_made() -> None:
-    kinds = Counter(mutant.kind for mutant in mutants(PING_PONG))
-    assert set(kinds) == set(MutationKind)
-    assert kinds[MutationKind.DROP_STAGGER] == 1
-    tags = [entry.op.tag for phase in Phase for entry in PING_PONG.phase(phase)]
-    assert kinds[MutationKind.DROP_BARRIER] == tags.count(OpTag.BARRIER)
-    assert kinds[MutationKind.DROP_WAIT] == tags.count(OpTag.WAIT_VM) + tags.count(OpTag.WAIT_LGKM)
-    flat = build_schedule("four_wave")
-    assert MutationKind.DROP_STAGGER not in {mutant.kind for mutant in mutants(flat)}
+from benchmarks.random_programs.strict import fully_synchronized, thinned
+from pipeloom import build_schedule
+from pipeloom.judge.execute import classify
+from pipeloom.program import Barrier, Program, Wait
+from pipeloom.reference.lift import lift
 
 
-def test_each_mutant_differs_from_its_base_in_one_phase_and_by_one_slip() -> None:
-    for mutant in mutants(PING_PONG):
-        changed = [p for p in Phase if mutant.compiled.phase(p) != PING_PONG.phase(p)]
-        if mutant.kind is MutationKind.DROP_STAGGER:
-            assert changed == []
-            assert mutant.compiled.warp_stagger_index > len(PING_PONG.prologue)
-            continue
-        assert len(changed) == 1, mutant.name
-        old, new = PING_PONG.phase(changed[0]), mutant.compiled.phase(changed[0])
-        assert [entry.time_slot for entry in new] == list(range(len(new)))
-        before = Counter(entry.op for entry in old)
-        after = Counter(entry.op for entry in new)
-        lost, made = before - after, after - before
-        if mutant.kind in (MutationKind.DROP_WAIT, MutationKind.DROP_BARRIER):
-            assert (sum(lost.values()), sum(made.values())) == (1, 0)
-        elif mutant.kind in (MutationKind.LOOSEN_WAIT, MutationKind.TIGHTEN_WAIT):
-            (was,), (now,) = lost, made
-            assert was.tag == now.tag
-            assert (now.wait_value > was.wait_value) is (mutant.kind is MutationKind.LOOSEN_WAIT)
-        else:
-            assert not lost
-            assert not made
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return lift(build_schedule("ping_pong"))
 
 
-def test_waits_are_loosened_by_the_entries_of_one_op() -> None:
-    loosened = [m.name for m in mutants(PING_PONG) if m.kind is MutationKind.LOOSEN_WAIT]
-    assert "loosen wait, prologue[4]: wait_vm(0) -> wait_vm(4)" in loosened
-    assert any("wait_lgkm(0) -> wait_lgkm(1)" in name for name in loosened)
+def test_every_kind_that_the_program_has_room_for(program: Program) -> None:
+    found = {mutant.kind for mutant in mutants(program)}
+    assert found == set(MutationKind)
 
 
-def test_sampling_is_repeatable_and_spread_over_the_kinds() -> None:
-    drawn = sample_mutants(PING_PONG, 14, seed=3)
-    assert [m.name for m in drawn] == [m.name for m in sample_mutants(PING_PONG, 14, seed=3)]
-    assert [m.name for m in drawn] != [m.name for m in sample_mutants(PING_PONG, 14, seed=4)]
-    assert {m.kind for m in drawn} == set(MutationKind)
-    everything = sample_mutants(PING_PONG, 10**6)
-    assert sorted(m.name for m in everything) == sorted(m.name for m in mutants(PING_PONG))
+def test_mutants_are_new_and_named(program: Program) -> None:
+    made = list(mutants(program, SYNCHRONISATION))
+    assert all(mutant.program != program for mutant in made)
+    assert len({mutant.name for mutant in made}) == len(made)
+    assert all(mutant.name.startswith(mutant.kind.value) for mutant in made)
 
 
-def test_a_tighter_wait_never_harms_a_right_schedule() -> None:
-    strict = fully_synchronized(build_schedule("single_buffer"))
-    for mutant in mutants(strict):
-        if mutant.kind is MutationKind.TIGHTEN_WAIT:
-            assert classify(mutant.compiled, trips=(0, 1)).correct
-
-
-def test_thinning_leaves_only_what_the_check_needs() -> None:
-    strict = fully_synchronized(build_schedule("single_buffer"))
-
-    def is_right(candidate: CompiledSchedule) -> bool:
-        return classify(candidate, trips=(0, 1), random_runs=0).correct
-
-    thin = thinned(strict, is_right)
-    assert is_right(thin)
-    syncs = [
-        (phase, slot)
-        for phase in Phase
-        for slot, entry in enumerate(thin.phase(phase))
-        if entry.op.tag in SYNC_TAGS
+def test_a_slip_is_made_in_both_groups(program: Program) -> None:
+    dropped = next(m for m in mutants(program) if m.kind is MutationKind.DROP_BARRIER)
+    counts = [
+        sum(isinstance(s, Barrier) for section in g.sections for s in section.steps)
+        for p in (program, dropped.program)
+        for g in p.groups
     ]
+    assert counts[2:] == [count - 1 for count in counts[:2]]
+
+
+def test_samples_are_drawn_evenly_and_repeatably(program: Program) -> None:
+    sample = sample_mutants(program, 26, seed=3)
+    assert sample == sample_mutants(program, 26, seed=3)
+    assert sample != sample_mutants(program, 26, seed=4)
+    kinds = [mutant.kind for mutant in sample]
+    assert max(kinds.count(kind) for kind in kinds) <= 3
+
+
+def test_what_is_left_after_thinning_is_needed() -> None:
+    strict = fully_synchronized(lift(build_schedule("single_buffer")))
+
+    def is_right(candidate: Program) -> bool:
+        return classify(candidate, trips=({"T": 0}, {"T": 1}), random_runs=0).correct
+
+    dense = thinned(strict, is_right)
+    steps = [s for _, _, s in dense.groups[0].steps()]
+    assert is_right(dense)
+    left = [s for s in steps if isinstance(s, Wait | Barrier)]
     assert (
-        0
-        < len(syncs)
-        < sum(entry.op.tag in SYNC_TAGS for phase in Phase for entry in strict.phase(phase))
+        0 < len(left) < sum(isinstance(s, Wait | Barrier) for _, _, s in strict.groups[0].steps())
     )
-    for mutant in mutants(thin):
-        if mutant.kind in (MutationKind.DROP_WAIT, MutationKind.DROP_BARRIER):
-            assert not is_right(mutant.compiled), mutant.name
-    for phase in Phase:
-        data = [e.op for e in strict.phase(phase) if e.op.tag not in SYNC_TAGS]
-        assert [e.op for e in thin.phase(phase) if e.op.tag not in SYNC_TAGS] == data
-
-
-def test_classify_says_how_to_see_the_failure_again() -> None:
-    found = classify(PING_PONG)
-    assert not found.correct
-    assert found.failure is not None
-    assert found.runs == 9
-    assert found.failure.how.trips == 1
-    assert found.failure.how.timing == "worst"
-    assert not found.failure.execution.correct

@@ -1,128 +1,139 @@
-"""Real kernels on real numbers: exactly A @ B.T, or a difference one can see."""
+"""Real kernels on real numbers: exactly what their meaning says, or a difference one can see."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pipeloom import CompiledSchedule, build_schedule
-from pipeloom.judge.execute import (
-    ORDERS,
-    POISON_VALUE,
-    TIMINGS,
-    Executor,
-    dry_run,
-    execute,
-    fully_synchronized,
-    operands,
-    wave_last,
-)
-from pipeloom.reference.kernels import kernel_for
+from benchmarks.random_programs.strict import fully_synchronized
+from pipeloom import build_schedule
+from pipeloom.judge.execute import ORDERS, TIMINGS, Executor, Fault, execute, wave_last
+from pipeloom.program import OpDef, Program, Work
+from pipeloom.program.evaluate import evaluate_block
+from pipeloom.program.vocabulary import VOCABULARY
+from pipeloom.reference.lift import lift
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def strict(request: pytest.FixtureRequest) -> CompiledSchedule:
-    return fully_synchronized(build_schedule(request.param))
+def strict(request: pytest.FixtureRequest) -> Program:
+    return fully_synchronized(lift(build_schedule(request.param)))
 
 
-@pytest.mark.parametrize("timing", TIMINGS)
-def test_a_synchronised_schedule_gives_exactly_a_times_b(
-    strict: CompiledSchedule, timing: str
-) -> None:
+@pytest.mark.parametrize("policy", TIMINGS)
+def test_a_synchronised_program_gives_its_meaning(strict: Program, policy: str) -> None:
     executor = Executor(strict)
-    for trips in range(4):
-        a, b = operands(strict, trips=trips, seed=trips)
+    for trips in range(3):
         for order in ORDERS:
-            execution = executor.run(
-                trips=trips, timing=timing, order=order, seed=trips, operands=(a, b)
-            )
-            assert execution.correct, execution.describe()
-            assert execution.c is not None
-            assert execution.poisoned is not None
-            assert np.array_equal(execution.c, a @ b.T)
-            assert not execution.poisoned.any()
+            outcome = executor.run(trips=trips, policy=policy, order=order, seed=trips)
+            assert outcome.correct, outcome.describe()
 
 
-@pytest.mark.parametrize("timing", ["late", "early", "stale", "overrun", "random"])
-def test_old_content_instead_of_poison_changes_nothing_for_a_right_schedule(
-    strict: CompiledSchedule, timing: str
-) -> None:
-    a, b = operands(strict, trips=2)
-    execution = execute(strict, a, b, trips=2, timing=timing, undefined="memory", order="random")
-    assert execution.c is not None
-    assert np.array_equal(execution.c, a @ b.T)
+def test_inputs_of_your_own_and_what_comes_out(strict: Program) -> None:
+    rng = np.random.default_rng(7)
+    meaning = strict.meaning
+    count = strict.iterations.at({"T": 2})
+    tiles = {n.name: rng.integers(-9, 9, (count, *n.type.shape)) for n in meaning.inputs}
+    outcome = execute(strict, trips=2, arrays=tiles, policy="random", order="random")
+    expected = evaluate_block(meaning, {n: list(t) for n, t in tiles.items()}, count)
+    assert np.array_equal(outcome.outputs["out"], expected["out"][0])
+    assert outcome.trips == {"T": 2}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_race_shows_as_a_wrong_number_or_as_poison(name: str) -> None:
-    compiled = build_schedule(name)
-    a, b = operands(compiled, trips=1)
-    poisoned = execute(compiled, a, b, trips=1)
-    assert poisoned.c is not None
-    assert poisoned.poisoned is not None
-    assert poisoned.poisoned.any()
-    assert (poisoned.c[poisoned.poisoned] == POISON_VALUE).all()
-    assert (poisoned.c[~poisoned.poisoned] != POISON_VALUE).all()
-    assert poisoned.describe().startswith("poisoned reads: ")
-    numbers = [
-        execute(compiled, a, b, trips=1, timing=timing, undefined="memory").c
-        for timing in ("stale", "overrun")
-    ]
-    assert any((c != a @ b.T).any() for c in numbers if c is not None)
+def test_a_race_shows_as_a_wrong_number_or_as_none(name: str) -> None:
+    program = lift(build_schedule(name))
+    undefined = execute(program, trips=1)
+    assert {wrong.fault for wrong in undefined.wrong} == {Fault.POISON}
+    assert np.isnan(undefined.outputs["out"]).any()
+    assert undefined.suspects
+    numbers = [execute(program, trips=1, policy=policy) for policy in ("stale", "overrun", "late")]
+    assert any(not outcome.correct for outcome in numbers)
 
 
-def test_a_whole_256_tile(strict: CompiledSchedule) -> None:
-    """K = 8 BK of a 256 x 256 tile; the speed of it is in benchmarks/bench_execute.py."""
-    kernel = kernel_for(strict)
-    trips = next(t for t in range(10) if kernel.tiles(t) == 8)
-    rng = np.random.default_rng(7)
-    a, b = (rng.integers(-8, 9, (256, 8 * 64)) for _ in range(2))
-    execution = execute(strict, a, b, trips=trips, timing="random", order="random", seed=3)
-    assert execution.c is not None
-    assert np.array_equal(execution.c, a @ b.T)
-
-
-def test_small_integer_types_do_not_overflow() -> None:
-    strict = fully_synchronized(build_schedule("four_wave"))
-    a, b = operands(strict, trips=3)
-    execution = execute(strict, a.astype(np.int8) * 12, b.astype(np.int8), trips=3)
-    assert execution.c is not None
-    assert np.array_equal(execution.c, 12 * a @ b.T)
-
-
-def test_the_same_seed_gives_the_same_run(strict: CompiledSchedule) -> None:
-    compiled = build_schedule(strict.schedule)
-
+def test_the_same_seed_gives_the_same_run(strict: Program) -> None:
     def run(seed: int) -> list[str]:
-        execution = dry_run(
-            compiled, trips=2, timing="random", order="random", seed=seed, trace=True
+        outcome = execute(
+            strict, trips=2, policy="random", order="random", seed=seed, trace=True, explain=False
         )
-        return [str(event) for event in execution.trace]
+        return [str(event) for event in outcome.trace]
 
     assert run(5) == run(5)
     assert run(5) != run(6)
 
 
-def test_the_trace_holds_every_issue_and_landing_once(strict: CompiledSchedule) -> None:
+def test_the_trace_holds_every_issue_and_write_once(strict: Program) -> None:
     executor = Executor(strict)
-    execution = executor.run(trips=1, trace=True, order=wave_last(executor.kernel.waves, 1))
-    program = executor.program(1)
-    ops = [op for wave in range(executor.kernel.waves) for op in program.ops(wave)]
-    issues = [event.at for event in execution.trace if event.what == "issues"]
-    lands = [event.at for event in execution.trace if event.what == "lands"]
-    assert sorted(issues) == sorted((op.wave, op.step) for op in ops)
-    assert sorted(lands) == sorted((op.wave, op.step) for op in ops if op.accumulator is None)
-    barriers = [event for event in execution.trace if event.what == "leaves the barrier"]
-    assert len(barriers) == sum(len(wave.barrier_steps) for wave in program.waves)
+    outcome = executor.run(trips=1, trace=True, order=wave_last(strict.waves, 1))
+    lines = [line for walk in executor.walks(1) for line in walk.lines]
+    places = [[e.at for e in outcome.trace if e.what == what] for what in ("issues", "writes")]
+    assert sorted(places[0], key=str) == sorted((x.place for x in lines if x.action), key=str)
+    assert sorted(places[1], key=str) == sorted((x.place for x in lines if x.counted), key=str)
+    barriers = [event for event in outcome.trace if event.what == "leaves the barrier"]
+    assert len(barriers) == sum(line.is_barrier for line in lines)
 
 
-def test_arrays_need_a_kernel_whose_operands_they_know() -> None:
-    """``dry_run`` takes any kernel; see the litmus tests. Arrays take A and B, or AB."""
-    compiled = fully_synchronized(build_schedule("ping_pong"))
-    other = kernel_for(build_schedule("four_wave"))
-    a, b = operands(compiled, trips=0, kernel=other)
-    execution = execute(compiled, a, b, trips=0, kernel=other)
-    assert execution.c is not None
-    assert np.array_equal(execution.c, a @ b.T) is execution.correct
+def test_a_store_that_nobody_makes_and_one_outside(strict: Program) -> None:
+    group = strict.groups[0]
+    steps = group.sections[-1].steps
+    assert isinstance(steps[-1], Work)
+    from dataclasses import replace
+
+    sections = (*group.sections[:-1], replace(group.sections[-1], steps=steps[:-1]))
+    groups = (replace(group, sections=sections), *strict.groups[1:])
+    outcome = execute(strict.with_groups(groups, strict.provenance), trips=1)
+    assert [wrong.fault for wrong in outcome.wrong] == [Fault.MISSING]
+    assert "never stored" in str(outcome.wrong[0])
+
+
+def test_an_op_of_your_own() -> None:
+    twice = OpDef("acme.twice", 1, lambda a: 2 * a)
+    from pipeloom.machine.chips import target_for
+    from pipeloom.machine.dtypes import F32
+    from pipeloom.program import (
+        Access,
+        Affine,
+        Group,
+        Meaning,
+        Node,
+        NodeKind,
+        Resource,
+        Section,
+        Space,
+        TileType,
+        TripCount,
+    )
+
+    tile = TileType(("m", "k"), (4, 2), F32)
+    meaning = Meaning(
+        "twice",
+        "k",
+        (
+            Node(name="A", kind=NodeKind.STREAM, type=tile),
+            Node(name="x", kind=NodeKind.OP, type=tile, op="acme.twice", uses=("A",)),
+            Node(name="out", kind=NodeKind.OUTPUT, type=tile, uses=("x",)),
+        ),
+    )
+    steps = (
+        Work(node="x", label="x", iteration=0, reads=(Access("A"),), writes=(Access("r"),)),
+        Work(
+            node="x", label="store", iteration=0, reads=(Access("r"),), writes=(Access("out"),),
+            is_copy=True, counter="vmcnt", entries=1,
+        ),
+    )  # fmt: skip
+    program = Program(
+        name="twice",
+        meaning=meaning,
+        target=target_for("gfx950"),
+        resources=(Resource(name="r", space=Space.REGISTER, type=tile),),
+        groups=(Group((0,), (Section(name="loop", steps=steps, trips="T", advance=1),)),),
+        trips=(TripCount("T"),),
+        iterations=Affine(0, (("T", 1),)),
+    )
+    ops = VOCABULARY.extended(twice)
+    tiles = np.arange(24.0).reshape(3, 4, 2)
+    outcome = execute(program, trips=3, ops=ops, arrays={"A": tiles})
+    assert outcome.clean
+    assert np.array_equal(outcome.outputs["out"], 2 * tiles)
+    assert execute(program, trips=0, ops=ops).clean

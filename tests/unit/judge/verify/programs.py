@@ -102,7 +102,9 @@ def straight(name: str, *steps: Step, first: Affine | None = None) -> Section:
     return Section(name=name, steps=steps, first=first or Affine())
 
 
-def looped(*steps: Step, advance: int = 1, trips: str = "T", first: Affine | None = None) -> Section:
+def looped(
+    *steps: Step, advance: int = 1, trips: str = "T", first: Affine | None = None
+) -> Section:
     return Section(
         name=f"loop {trips}" if trips != "T" else "loop",
         steps=steps,
@@ -134,7 +136,7 @@ def edited(base: Program, group: int, section: str, edit: Edit) -> Program:
 
 
 def without(base: Program, group: int, section: str, slot: int) -> Program:
-    return edited(base, group, section, lambda steps: steps.pop(slot))  # type: ignore[arg-type, return-value]
+    return edited(base, group, section, lambda steps: steps.pop(slot))  # type: ignore[arg-type]
 
 
 def changed(base: Program, section: str, label: str, **fields: object) -> Program:

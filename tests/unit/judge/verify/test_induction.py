@@ -1,4 +1,4 @@
-"""Trip counts beyond the repeating state add nothing."""
+"""Trip counts beyond those examined add nothing."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import attention, lowered, producer_consumer, row_sum_program
 
-from pipeloom import CompiledSchedule, build_schedule
-from pipeloom.judge.verify.schedules import verify
-from pipeloom.judge.verify.schedules.induction import cut_positions, state_at
-from pipeloom.judge.verify.schedules.model import Access
-from pipeloom.judge.verify.schedules.obligations import check_run
-from pipeloom.judge.verify.schedules.run import build_run
-from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.reference.resync import synchronize
+from pipeloom import build_schedule
+from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.blame import Blame
+from pipeloom.judge.verify.demands import Prover
+from pipeloom.judge.verify.induction import loop_shape, repeats
+from pipeloom.judge.verify.run import all_deeds, build_run
+from pipeloom.program import Program
+from pipeloom.reference.lift import lift
+from pipeloom.sync import synchronize
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:
@@ -26,73 +28,74 @@ with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:
         if case["case"].startswith("canonical/")
     }
 
-SAMPLE = ["ping_pong/005", "ping_pong/039", "ping_pong/041", "four_wave/000", "four_wave/030"]
+SAMPLE = ["ping_pong/005", "ping_pong/041", "four_wave/000", "single_buffer/002"]
 Pair = tuple[str, tuple[int, int] | None, tuple[int, int]]
 
 
-def entry(access: Access) -> tuple[int, int]:
-    return int(access.step.phase), access.step.slot
-
-
-def brute_force(compiled: CompiledSchedule, kernel: Kernel, trips: range) -> set[Pair]:
+def brute_force(program: Program, trips: range) -> set[Pair]:
     """The hazards of each trip count on its own, without any induction."""
     found: set[Pair] = set()
+    deeds = all_deeds(program)
     for count in trips:
-        for hazard in check_run(build_run(kernel, compiled, count)).hazards:
-            first = None if hazard.first is None else entry(hazard.first)
-            found.add((hazard.kind.value, first, entry(hazard.second)))
+        run = build_run(program, deeds, {"T": count}, True)
+        prover = Prover(run)
+        prover.prove()
+        for hazard in Blame(run, prover).hazards():
+            first, second = hazard.first, hazard.second
+            found.add(
+                (
+                    hazard.kind.value,
+                    None if first is None else (first.section, first.slot),
+                    (second.section, second.slot),
+                )
+            )
     return found
 
 
-@pytest.mark.parametrize("name", [*SAMPLE, "single_buffer/002"])
-def test_nine_trip_counts_show_what_the_verdict_shows(name: str) -> None:
-    compiled = build_schedule(SPECS[name])
-    verdict = verify(compiled)
+@pytest.mark.parametrize("name", SAMPLE)
+def test_ten_trip_counts_show_what_the_verdict_shows(name: str) -> None:
+    program = lift(build_schedule(SPECS[name]))
+    names = [section.name for section in program.groups[0].sections]
+    verdict = verify(program, counter_stall=True)
     claimed = {
         (
             f.kind.value,
-            None if f.first is None else (int(f.first.phase), f.first.slot),
-            (int(f.second.phase), f.second.slot),
+            None if f.first is None else (names.index(f.first.section), f.first.slot),
+            (names.index(f.second.section), f.second.slot),
         )
         for f in verdict.findings
         if f.counterexample is not None
     }
-    assert claimed == brute_force(compiled, kernel_for(compiled), range(9))
+    assert claimed == brute_force(program, range(10))
 
 
 @pytest.mark.parametrize("name", ["ping_pong", "four_wave", "single_buffer"])
-def test_a_proof_is_a_proof_at_nine_trip_counts(name: str) -> None:
-    compiled = synchronize(build_schedule(name), reorder=True)
-    verdict = verify(compiled)
+def test_a_proof_is_a_proof_at_ten_trip_counts(name: str) -> None:
+    program = lift(synchronize(build_schedule(name), reorder=True))
+    assert verify(program, counter_stall=True).proved
+    assert brute_force(program, range(4, 10)) == set()
+
+
+@pytest.mark.parametrize(
+    "program", [row_sum_program(), producer_consumer(), lowered(attention())], ids=lambda p: p.name
+)
+def test_a_cut_stays_where_it_is_as_the_loop_grows(program: Program) -> None:
+    """Once trips repeat they do so in every longer run."""
+    verdict = verify(program)
     assert verdict.proved
-    assert verdict.coverage.period is not None
-    assert brute_force(compiled, kernel_for(compiled), range(9)) == set()
+    shape = loop_shape(program, "T")
+    assert shape is not None
+    deeds = all_deeds(program)
+    for count in range(verdict.coverage.checked[-1], 14):
+        run = build_run(program, deeds, {"T": count}, None)
+        outcome = Prover(run).prove()
+        assert not outcome.wrong
+        assert not outcome.missing
+        assert repeats(run, outcome, shape) == (verdict.coverage.repeats_from, 1)
 
 
-@pytest.mark.parametrize("name", ["ping_pong", "four_wave", "single_buffer"])
-def test_the_state_really_repeats(name: str) -> None:
-    """All later cuts of a long run show the state that the verdict found twice."""
-    compiled = synchronize(build_schedule(name), reorder=True)
-    coverage = verify(compiled).coverage
-    assert coverage.repeats_from is not None
-    run = build_run(kernel_for(compiled), compiled, 9)
-    outcome = check_run(run)
-    states = []
-    for iteration in range(8):
-        cut = cut_positions(run, iteration)
-        assert cut is not None
-        states.append(state_at(run, outcome, iteration, cut))
-    steady = states[coverage.repeats_from :]
-    assert len(set(steady)) == coverage.period == 1
-
-
-def test_a_state_that_differs_in_flight_is_not_the_same(toy: Any) -> None:
-    """A load kept in flight for three trips shows up as three different states first."""
-    compiled = toy.compiled(
-        "load vm0 bar frag lg0 bar", "load1 load mma vm0 bar frag lg0 bar", "mma"
-    )
-    slow = toy.compiled(
-        "load vm0 bar frag lg0 bar", "load load1 load1 mma vm2 bar frag lg0 bar", "mma"
-    )
-    for schedule in (compiled, slow):
-        assert verify(schedule, toy.Kernel()).proved
+def test_loads_kept_in_flight_for_several_trips(toy: Any) -> None:
+    lines = "load1 load mma vm0 bar frag lg0 bar", "load load1 load1 mma vm2 bar frag lg0 bar"
+    for line in lines:
+        compiled = toy.compiled("load vm0 bar frag lg0 bar", line, "mma")
+        assert verify(lift(compiled, toy.Kernel())).proved

@@ -1,84 +1,96 @@
-"""Dates of accesses: in-order retirement, partial waits, back-pressure, epochs."""
+"""Dates of steps: in-order retirement, partial waits, full counters, epochs."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
+from programs import BARRIER, ROW, TILE, copy, program, register, row_sum, straight, wait
 
-from pipeloom.judge.verify.schedules.model import (
-    NEVER,
-    Access,
-    Timeline,
-    build_timeline,
-    happens_before,
-)
-from pipeloom.reference.kernels import Counter
+from pipeloom.judge.verify.walk import NEVER, Walk, happens_before, walk_group
+from pipeloom.program import Program, Step, Work
 
 
-def timeline(toy: Any, line: str, vm: int = 1, lgkm: int = 1) -> Timeline:
-    kernel = toy.Kernel(waves=1, vm=vm, lgkm=lgkm)
-    steps = kernel.walk(toy.compiled(prologue=line), 0, 0)
-    effects = [kernel.effect(step, 0) for step in steps if not step.op.is_framework]
-    return build_timeline(steps, effects)
+def walked(
+    *steps: Step, waves: tuple[tuple[int, ...], ...] = ((0,),), stall: bool | None = None
+) -> list[Walk]:
+    base: Program = program(
+        row_sum(),
+        [register("R", TILE), register("sum", ROW)],
+        [(group, [straight("all", *steps)]) for group in waves],
+    )
+    return [walk_group(base, n, {"T": 0}, stall) for n in range(len(waves))]
 
 
-def dates(line: Timeline) -> list[tuple[int, int]]:
-    return [(a.retire // 2, a.retire_epoch) for a in line.accesses if a.retire != NEVER]
+def load(entries: int = 1, counter: str = "vm") -> Work:
+    return copy("X", "X", "R", 0, counter, entries)
 
 
-def test_a_wait_retires_the_oldest_first(toy: Any) -> None:
-    line = timeline(toy, "load load load vm1 bar vm0")
-    assert dates(line) == [(3, 0), (3, 0), (5, 1)]
-    assert line.outstanding == [(0, 0), (1, 0), (2, 0), (3, 0), (1, 0), (1, 0)]
+def dates(walk: Walk) -> list[tuple[int, int]]:
+    found = [m for m in walk.moments if isinstance(m.step, Work) and m.retire != NEVER]
+    return [(m.retire // 2, m.retire_epoch) for m in found]
 
 
-def test_a_load_is_retired_only_with_its_last_entry(toy: Any) -> None:
-    line = timeline(toy, "load load vm5 vm4 vm0", vm=4)
-    assert dates(line) == [(3, 0), (4, 0)]
+def test_a_wait_retires_the_oldest_first() -> None:
+    (walk,) = walked(load(), load(), load(), wait("vm", 1), BARRIER, wait("vm", 0))
+    assert dates(walk) == [(3, 0), (3, 0), (5, 1)]
 
 
-def test_counters_are_independent(toy: Any) -> None:
-    line = timeline(toy, "load frag lg0 vm0")
-    assert dates(line) == [(3, 0), (2, 0)]
+def test_a_step_is_retired_only_with_its_last_entry() -> None:
+    (walk,) = walked(load(4), load(4), wait("vm", 5), wait("vm", 4), wait("vm", 0))
+    assert dates(walk) == [(3, 0), (4, 0)]
 
 
-def test_never_retired(toy: Any) -> None:
-    assert [a.never_retires for a in timeline(toy, "load frag lg0").accesses] == [True, False]
+def test_counters_are_independent() -> None:
+    (walk,) = walked(load(), load(counter="lgkm"), wait("lgkm"), wait("vm"))
+    assert dates(walk) == [(3, 0), (2, 0)]
 
 
-def test_an_mma_retires_at_issue(toy: Any) -> None:
-    (access,) = timeline(toy, "mma").accesses
-    assert (access.issue, access.retire) == (0, 0)
+def test_never_retired() -> None:
+    (walk,) = walked(load(), load(counter="lgkm"), wait("lgkm"))
+    assert [m.never_retires for m in walk.moments[:2]] == [True, False]
 
 
-@pytest.mark.parametrize(("word", "limit"), [("load", Counter.VM.limit), ("frag", 15)])
-def test_issue_past_the_limit_retires_the_oldest(toy: Any, word: str, limit: int) -> None:
-    line = timeline(toy, " ".join([word] * (limit + 1)))
-    assert dates(line) == [(limit, 0)]
-    assert line.accesses[0].retire <= line.accesses[limit].issue
+def test_a_step_without_a_counter_is_done_at_issue() -> None:
+    (walk,) = walked(copy("X", "X", "R", 0))
+    assert (walk.moments[0].issue, walk.moments[0].retire) == (0, 0)
 
 
-def test_an_op_larger_than_its_counter_stalls_on_itself(toy: Any) -> None:
-    line = timeline(toy, "frag frag", lgkm=20)
-    first, second = line.accesses
-    assert second.issue < first.retire < second.issue + 2
-    assert second.never_retires
+@pytest.mark.parametrize(("counter", "limit"), [("vm", 63), ("lgkm", 15)])
+def test_a_full_counter_retires_only_where_it_stalls(counter: str, limit: int) -> None:
+    steps = [load(counter=counter)] * (limit + 1)
+    (walk,) = walked(*steps)
+    assert dates(walk) == []
+    (walk,) = walked(*steps, stall=True)
+    assert dates(walk) == [(limit, 0)]
+    (walk,) = walked(*steps, wait(counter, limit))
+    assert dates(walk) == []
 
 
-def test_a_stall_half_way_through_an_issue_does_not_order_its_start(toy: Any) -> None:
-    """60 + 4 entries: the last of the second op waits for the first of the first, no more."""
-    line = timeline(toy, "load " * 16, vm=4)
-    first, last = line.accesses[0], line.accesses[15]
-    assert first.retire == NEVER  # 3 of its 4 entries may still be in flight
-    assert not happens_before(first, last, same_wave=True)
+def test_a_step_under_a_condition_counts_for_no_wait() -> None:
+    maybe = replace(load(), when="big")
+    (walk,) = walked(load(), load(), wait("vm", 1))
+    assert dates(walk) == [(2, 0)]
+    base = walk_skipping(maybe)
+    assert dates(base) == [(3, 0), (3, 0)]
 
 
-def test_happens_before_needs_a_barrier_across_waves(toy: Any) -> None:
-    waited: list[Access] = timeline(toy, "load vm0 bar frag").accesses
-    assert happens_before(waited[0], waited[1], same_wave=False)
-    unpublished = timeline(toy, "load vm0 frag").accesses
-    assert happens_before(unpublished[0], unpublished[1], same_wave=True)
-    assert not happens_before(unpublished[0], unpublished[1], same_wave=False)
-    early = timeline(toy, "load bar vm0 frag").accesses
-    assert not happens_before(early[0], early[1], same_wave=False)
+def walk_skipping(maybe: Work) -> Walk:
+    steps = (load(), maybe, wait("vm", 1), wait("vm", 0))
+    plain = walked(*(replace(s, when=None) if isinstance(s, Work) else s for s in steps))[0]
+    sections = plain.group.sections
+    group = replace(plain.group, sections=(replace(sections[0], steps=steps),))
+    base = program(row_sum(), [register("R", TILE), register("sum", ROW)], [((0,), [])])
+    object.__setattr__(base, "groups", (group,))
+    return walk_group(base, 0, {"T": 0}, None)
+
+
+def test_barriers_order_across_waves_what_has_retired() -> None:
+    """The worked example of the module."""
+    steps: tuple[Step, ...] = (load(), wait("vm"), BARRIER, load(counter="lgkm"), BARRIER)
+    one, other = walked(*steps, waves=((0,), (1,)))
+    assert happens_before(one.moments[0], other.moments[3], same_wave=False)
+    steps = (load(), BARRIER, wait("vm"), load(counter="lgkm"), BARRIER)
+    one, other = walked(*steps, waves=((0,), (1,)))
+    assert not happens_before(one.moments[0], other.moments[3], same_wave=False)
+    assert happens_before(one.moments[0], one.moments[3], same_wave=True)

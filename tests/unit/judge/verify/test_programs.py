@@ -1,4 +1,4 @@
-"""Programs followed from their outputs to their inputs: the right ones proved, the wrong ones not."""
+"""Programs followed from outputs to inputs: the right ones are proved, the wrong ones not."""
 
 from __future__ import annotations
 
@@ -270,7 +270,11 @@ def rescaling() -> Program:
     base = lowered(loop.meaning)
 
     def in_place(steps: list[Step]) -> None:
-        at = next(i for i, s in enumerate(steps) if isinstance(s, Work) and s.when is None and s.node == "grown")
+        at = next(
+            i
+            for i, s in enumerate(steps)
+            if isinstance(s, Work) and s.when is None and s.node == "grown"
+        )
         step = steps[at]
         assert isinstance(step, Work)
         steps[at] = replace(step, writes=(Access("r.S"),), when="big")

@@ -22,12 +22,12 @@ from pipeloom import (
     ScheduleEntry,
     build_schedule,
 )
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 from pipeloom.sync.order import nearest_order, precedences
-from pipeloom.sync.script import Scripts
+from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
@@ -118,7 +118,7 @@ def test_synchronising_twice_changes_nothing() -> None:
 
 def shuffled(compiled: CompiledSchedule, rng: random.Random) -> CompiledSchedule:
     """The same kernel ops in a random order that respects data flow, unsynchronised."""
-    study = Study.of(Scripts.of(lift(compiled), keep_barriers=False))
+    study = Study.of(stripped(lift(compiled), keep_barriers=False))
     pairs = precedences(study.scripts, study.flows)[0, 1]
     ops = [e for e in compiled.kernel if not e.op.is_framework]
     after: list[set[int]] = [set() for _ in ops]

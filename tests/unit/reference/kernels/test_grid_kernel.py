@@ -29,11 +29,12 @@ from pipeloom import (
     mi355x_double_buffer,
     verify,
 )
-from pipeloom.judge.execute import dry_run, execute, operands
+from pipeloom.judge.execute import classify, execute
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.kernels import Accumulator, Kernel, Part, Region, Register, Step, kernel_for
 from pipeloom.reference.kernels.double_buffer import OperandCosts
 from pipeloom.reference.kernels.grid import GridKernel
+from pipeloom.reference.lift import lift
 
 K0, K1, K_PREV = KOffsetKind.K0, KOffsetKind.K1, KOffsetKind.K_PREV
 
@@ -162,16 +163,13 @@ def test_what_is_proved_computes_right(grid: tuple[int, int], staggered: bool, s
     model = kernel(compiled)
     assert verify(compiled, model).proved
     for trips in range(4):
-        assert dry_run(compiled, trips=trips, kernel=model, order="reverse").correct
+        assert execute(lift(compiled, model), trips=trips, order="reverse").correct
 
 
 def test_real_numbers_come_out_right() -> None:
     compiled = compile_schedule(Grid(2, 3), sync="proven")
     model = GridKernel.for_schedule(compiled)
-    a, b = operands(compiled, trips=2, kernel=model)
-    c = execute(compiled, a, b, trips=2, kernel=model).c
-    assert c is not None
-    assert (c == a @ b.T).all()
+    assert execute(lift(compiled, model), trips=2, policy="late").correct
 
 
 def test_a_wait_less_is_neither_proved_nor_right() -> None:
@@ -185,7 +183,7 @@ def test_a_wait_less_is_neither_proved_nor_right() -> None:
         kernel = tuple(replace(e, time_slot=n) for n, e in enumerate(left))
         broken = replace(compiled, kernel=kernel)
         assert not verify(broken, model).proved
-        assert not all(dry_run(broken, trips=t, kernel=model).correct for t in range(4))
+        assert not classify(lift(broken, model)).correct
 
 
 def test_the_hook_is_what_compile_uses() -> None:
