@@ -73,6 +73,11 @@ def test_fewer_instructions_than_counted() -> None:
     refused(unseen, "takes 1 vmcnt entries .* counts 0")
 
 
+def test_stores_count_as_their_shortest_path() -> None:
+    """Four single stores stand beside the wide one, but only one of the two ways is taken."""
+    refused(with_step(row_sum(), "store out", entries=2), "store out takes 1 vmcnt entries")
+
+
 def test_operands_in_other_lanes() -> None:
     refused(
         with_resource(row_sum(), "sum", layout=Layout("lanes", (("vector", 2),))),

@@ -40,7 +40,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.gate import VerdictLike, require_proved
 from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.isa import Bank, Instruction, Provenance, Register, Unit, sgpr
+from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Register, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch
 from pipeloom.write.lower.clock import Clock
@@ -313,8 +313,7 @@ class _Emission:
                 start = len(code.lines)
                 if isinstance(step, Work):
                     self.writes[group, at, slot](code)
-                    added = [x for x in code.lines[start:] if isinstance(x, Instruction)]
-                    _check_counts(step, added)
+                    _check_counts(step, code.lines[start:])
                 else:
                     self._framework(code, step)
 
@@ -367,16 +366,14 @@ def _describe(step: Step) -> str:
             return step.label or "fence: no instruction"
 
 
-def _check_counts(work: Work, added: Sequence[Instruction]) -> None:
+def _check_counts(work: Work, added: Sequence[Line]) -> None:
     """A counter may move by more than the program says, which only makes waits stricter.
 
     wait(n) retires a step once n entries follow it; more instructions make that true earlier.
     Fewer would make the program's waits wrong, and so would an entry that it does not know of.
     """
-    awaited = max((i for i, x in enumerate(added) if x.opcode.name == "s_waitcnt"), default=-1)
     for counter, unit in COUNTED.items():
-        # What a step waits for itself (an exchange between lanes) is not outstanding after it.
-        count = sum(line.opcode.unit is unit for line in added[awaited + 1 :])
+        count = _fewest(added, counter, unit)
         stated = work.entries if work.counter == counter else 0
         if count < stated or (count and not stated):
             raise EmitError(
@@ -385,3 +382,25 @@ def _check_counts(work: Work, added: Sequence[Instruction]) -> None:
                 hint="count one entry per memory instruction",
                 field=work.label,
             )
+
+
+def _fewest(lines: Sequence[Line], counter: str, unit: Unit) -> int:
+    """The fewest instructions of a unit along any path; steps branch forwards only.
+
+    What a step waits for itself (an exchange between lanes) is not outstanding after it.
+    """
+    nowhere = len(lines) + 1
+    arriving: dict[str, int] = {}
+    count = 0
+    for line in lines:
+        if isinstance(line, Label):
+            count = min(count, arriving.get(line.name, nowhere))
+        elif isinstance(line, Instruction):
+            if line.opcode.name == "s_waitcnt" and f"{counter}(0)" in line.modifiers:
+                count = min(count, 0)
+            count += line.opcode.unit is unit
+            target = line.operands[0] if line.opcode.name.startswith(("s_branch", "s_cbr")) else ""
+            if isinstance(target, str) and target:
+                arriving[target] = min(arriving.get(target, nowhere), count)
+                count = nowhere if line.opcode.name == "s_branch" else count
+    return count
