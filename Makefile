@@ -32,7 +32,7 @@ lint: $(VENV)/dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/dev  ## print the speed tables of benchmarks/
-	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+	@for b in benchmarks/bench_*.py; do echo "== $$b"; PYTHONPATH=$(CURDIR) $(BIN)/python $$b || exit 1; done
 
 lock:  ## resolve the pinned dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra emit --extra emulate pyproject.toml requirements/build.in -o requirements/runtime.lock

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.four_wave import FourWaveSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
 from pipeloom.write import assemble, emit_kernel
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from benchmarks.random_programs.strict import fully_synchronized
 
+from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, classify
 from pipeloom.program import Program

@@ -10,8 +10,8 @@ from typing import Any
 
 from pipeloom import Phase, build_schedule
 from pipeloom.drive.programs import simulate
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiler import Sync
+from pipeloom.reference.verdict import verify
 
 CASES: dict[str, dict[str, Any]] = {
     "ping-pong, bf16 256x256x64": {

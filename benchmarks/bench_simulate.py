@@ -11,8 +11,8 @@ import platform
 import time
 from collections.abc import Callable
 
+from evidence.calibration import loop_cases
 from pipeloom.judge.simulate import Trace, simulate_stream
-from pipeloom.judge.simulate.calibration import loop_cases
 
 # bf16 256x256x64 by KERNELS.md's counts: per K tile and wave, quadrants of 16 MFMAs, A fragments of
 # 8 reads, B fragments of 4, load operations of 2 instructions.

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeloom import build_schedule
-from pipeloom.judge.verify.schedules import verify
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 
 RUNS = 10
 TARGETS_MS = {"ping_pong": 500.0, "four_wave": 300.0}

@@ -14,7 +14,6 @@ from random import Random
 from benchmarks.random_programs.declarations import random_meaning
 from benchmarks.random_programs.lowering import Plan, random_plan
 from benchmarks.random_programs.mutate import sample_mutants
-
 from pipeloom.judge.execute import Executor, adversarial_orders
 from pipeloom.program import Program, Wait
 

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.random_programs.mutate import edited
-
 from pipeloom.program import Barrier, Program, Step, Wait, Work
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeloom import build_schedule, verify
 from pipeloom.judge.execute import ORDERS, execute
-from pipeloom.judge.verify.schedules import Status
+from pipeloom.judge.verify import Status
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.lift import lift
 

@@ -1,12 +1,13 @@
-"""A fixed sample of the mutant table (benchmarks/mutants.py): executor and verifier must agree."""
+"""A fixed sample of the mutant table (evidence/mutants.py): executor and verifier must agree."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from benchmarks import mutants
+
 from benchmarks.random_programs.judging import describe, judge, print_table
+from evidence import mutants
 
 
 @pytest.mark.parametrize(("sort", "count", "each"), [("golden", 3, 5), ("fixed", 4, 8)])

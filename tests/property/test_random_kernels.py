@@ -6,9 +6,9 @@ And luck must not beat malice: what no hostile order shows, no random run may sh
 from __future__ import annotations
 
 import pytest
+
 from benchmarks.random_programs import cases
 from benchmarks.random_programs.judging import describe, judge
-
 from pipeloom.judge.execute import Executor, adversarial_orders
 
 CASES = 150

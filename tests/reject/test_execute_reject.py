@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.random_programs.mutate import sample_mutants
 
+from benchmarks.random_programs.mutate import sample_mutants
 from pipeloom import ConfigError, StructureError, build_schedule
 from pipeloom.judge.execute import execute, provoke
 from pipeloom.program import Access, Barrier, Program, Step, Work

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.errors import ConfigError, InternalError, ScheduleError
+from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.simulate import (
     Instruction,
     Kind,
@@ -17,7 +17,6 @@ from pipeloom.judge.simulate import (
     simulate_stream,
 )
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
-from pipeloom.judge.simulate.calibration_report import replace_generated
 from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx942 import GFX942
@@ -174,8 +173,3 @@ def test_bad_values_are_refused(call: Callable[[], Any], message: str) -> None:
     assert message in str(caught.value)
     assert caught.value.hint, "every refusal says what would be legal"
     assert isinstance(caught.value, ScheduleError)
-
-
-def test_a_page_without_markers_is_our_fault() -> None:
-    with pytest.raises(InternalError, match="lacks its generated-part markers"):
-        replace_generated("no markers", "text")

@@ -22,8 +22,8 @@ from pipeloom.cli.usage import UsageError
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.spec import build_schedule
-from pipeloom.sync import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
     {
@@ -76,6 +76,21 @@ def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> 
         help="with --sync proven or repaired: move the fewest ops where no synchronisation can "
         "save the order",
     )
+
+
+def add_counter_stall(parser: argparse.ArgumentParser) -> None:
+    """``--counter-stall``."""
+    parser.add_argument(
+        "--counter-stall",
+        action="store_true",
+        help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
+        "oldest access is done, which then needs no wait; no vendor says so",
+    )
+
+
+def counter_stall_of(arguments: argparse.Namespace) -> bool | None:
+    """What ``verify`` and ``synchronize`` are to assume; ``None`` leaves it to the chip."""
+    return True if arguments.counter_stall else None
 
 
 def load_compiled(

@@ -13,9 +13,9 @@ from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.simulation import Simulation, add_machine, prepare
 from pipeloom.cli.tile import ELEMENT_BYTES, add_tile
 from pipeloom.errors import SpecError
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
+from pipeloom.reference.verdict import verify
 
 DEFAULT_TILE = "bf16"
 PIPE = 10_000

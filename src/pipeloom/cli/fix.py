@@ -8,21 +8,23 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from pipeloom.cli.common import (
+    add_counter_stall,
     add_json,
     add_source,
     as_options,
+    counter_stall_of,
     load_compiled,
     print_json,
     write_file,
 )
 from pipeloom.cli.tile import add_arch, add_tile, say_untiled, tile_header
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.reference.ops import OpRole, Phase
+from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 from pipeloom.show.headers import tile_text
 from pipeloom.show.labels import Labels
-from pipeloom.sync import synchronize
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(
     {
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the barriers where they are, for a schedule whose barriers also set the pace",
     )
+    add_counter_stall(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
     parser.add_argument(
         "--force", action="store_true", help="derive anew even what is already PROVED"
@@ -74,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
             arch_derives=True,
         )
     )
-    verdict_before = verify(before)
+    stall = counter_stall_of(arguments)
+    verdict_before = verify(before, counter_stall=stall)
     kept = verdict_before.proved and not arguments.force
     after = before if kept else _synchronized(arguments, before)
     if arguments.output:
@@ -86,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "before": {p.name.lower(): asdict(before.counts(p)) for p in Phase},
                 "after": {p.name.lower(): asdict(after.counts(p)) for p in Phase},
                 "verdict_before": verdict_before.status.name,
-                "verdict_after": verify(after).status.name,
+                "verdict_after": verify(after, counter_stall=stall).status.name,
                 "changes": list(_changes(before, after)),
                 "notes": after.notes,
                 "tile": tile_text(before, arguments.tile),
@@ -101,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"wrote {arguments.output}")
         return 0
     print(f"before: {verdict_before.summary()}")
-    print(f"after:  {verify(after).summary()}\n")
+    print(f"after:  {verify(after, counter_stall=stall).summary()}\n")
     for phase in Phase:
         print(_cost_line(phase, before.counts(phase), after.counts(phase)))
     print()
@@ -116,7 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _synchronized(arguments: argparse.Namespace, before: CompiledSchedule) -> CompiledSchedule:
     try:
-        return synchronize(before, reorder=arguments.reorder, keep_barriers=arguments.keep_barriers)
+        return synchronize(
+            before,
+            reorder=arguments.reorder,
+            keep_barriers=arguments.keep_barriers,
+        )
     except OrderError as error:
         raise as_options(error, FIX_HINTS) from error
 

@@ -16,7 +16,7 @@ from pipeloom.cli.common import (
 from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estimate_of, prepare
 from pipeloom.cli.tile import add_tile
 from pipeloom.cli.usage import at_least
-from pipeloom.judge.verify.schedules import verify
+from pipeloom.reference.verdict import verify
 from pipeloom.show.headers import no_loop_text
 
 

@@ -23,7 +23,8 @@ from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify import Status
+from pipeloom.reference.verdict import verify
 from pipeloom.show.headers import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
+    add_counter_stall,
     add_json,
     add_source,
     add_sync,
+    counter_stall_of,
     load_compiled,
     print_json,
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify import Status
+from pipeloom.reference.verdict import verify
 from pipeloom.show.headers import tile_text, unsynchronised_note
 
 
@@ -27,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tile(parser)
     add_arch(parser)
     add_sync(parser)
+    add_counter_stall(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -34,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     compiled = load_compiled(arguments)
-    verdict = verify(compiled)
+    verdict = verify(compiled, counter_stall=counter_stall_of(arguments))
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:

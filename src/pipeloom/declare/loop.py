@@ -333,7 +333,7 @@ def _needed(table: Mapping[str, Node], roots: list[str]) -> set[str]:
 
 def _placed(node: Node, varies: set[str], inside: set[str], carry_of: Mapping[str, str]) -> Node:
     """``node`` in its region; after the loop, an update's value is that of its carry."""
-    if node.name in inside and node.name in varies:
+    if node.kind is NodeKind.CARRY or (node.name in inside and node.name in varies):
         return replace(node, region=Region.LOOP)
     if node.name not in varies and node.kind is not NodeKind.OUTPUT:
         return replace(node, region=Region.BEFORE)

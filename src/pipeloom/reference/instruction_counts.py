@@ -16,10 +16,10 @@ A schedule without a tile shape has no counts: its programs can be judged, but n
 from __future__ import annotations
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import MatrixOp, Target
+from pipeloom.machine.target import LOAD_BYTES, MatrixOp, Target
 from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import LOAD_BYTES, KernelGeometry
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel
 from pipeloom.reference.ops import OpDesc, OpRole

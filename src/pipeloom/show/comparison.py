@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipeloom.judge.simulate.trace import Phase as TracePhase
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.verify.schedules.findings import Verdict
+from pipeloom.judge.verify.findings import Verdict
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import Phase

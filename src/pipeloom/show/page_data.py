@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from pipeloom.errors import ConfigError
@@ -19,11 +20,12 @@ from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.simulate.trace import Phase as TracePhase
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.verify.schedules.findings import Finding, Place, Status, Verdict
+from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.reference.lift import lift
+from pipeloom.reference.lift import SECTIONS, entry_of, lift
 from pipeloom.reference.ops import OpDesc, OpTag, Phase
 from pipeloom.show.headers import limit_text, no_loop_text, sync_text, tile_text
 from pipeloom.show.labels import Labels
@@ -97,7 +99,7 @@ def page_data(
         "edges": [[e.producer, e.consumer, int(e.kind), e.loop_distance] for e in compiled.edges],
         "critical": list(compiled.loop_body.critical_path),
         "timeline": timeline,
-        "verdict": _verdict(verdict, first_entry),
+        "verdict": _verdict(verdict, _Entries(compiled, first_entry)),
         "stalls": [_stall_row(row, first_entry) for row in stalls],
         "utilisation": [] if trace is None else [[u, s] for u, s in _shares(trace).items()],
         "estimate": None if estimate is None else _estimate(estimate),
@@ -247,21 +249,21 @@ def _ops(compiled: CompiledSchedule) -> list[list[Any]]:
     ]
 
 
-def _verdict(verdict: Verdict, first_entry: Mapping[Phase, int]) -> dict[str, Any]:
+def _verdict(verdict: Verdict, entries: _Entries) -> dict[str, Any]:
     shortest = verdict.shortest()
     findings = verdict.findings
     return {
         "status": verdict.status.name,
         "meaning": _MEANING[verdict.status],
         "coverage": verdict.coverage.describe(),
-        "findings": [_finding(f, first_entry) for f in findings],
-        "examples": [_example(f, first_entry) for f in findings],
+        "findings": [_finding(f, entries) for f in findings],
+        "examples": [_example(f, entries) for f in findings],
         "shortest": -1 if shortest is None else findings.index(shortest),
         "dead": [str(item) for item in verdict.dead_work],
     }
 
 
-def _example(finding: Finding, first_entry: Mapping[Phase, int]) -> dict[str, Any] | None:
+def _example(finding: Finding, entries: _Entries) -> dict[str, Any] | None:
     if finding.counterexample is None:
         return None
     steps = finding.counterexample.steps
@@ -269,11 +271,11 @@ def _example(finding: Finding, first_entry: Mapping[Phase, int]) -> dict[str, An
         "title": finding.where,
         "trips": finding.counterexample.trips,
         "waves": sorted({step.wave for step in steps}),
-        "steps": [[s.wave, s.text, _place(s.place, first_entry)] for s in steps],
+        "steps": [[s.wave, s.text, _place(s.place, entries)] for s in steps],
     }
 
 
-def _finding(finding: Finding, first_entry: Mapping[Phase, int]) -> list[Any]:
+def _finding(finding: Finding, entries: _Entries) -> list[Any]:
     """Status, kind, where, why, margin or null, trips, instances, first, second."""
     return [
         finding.status.name,
@@ -283,17 +285,37 @@ def _finding(finding: Finding, first_entry: Mapping[Phase, int]) -> list[Any]:
         finding.margin,
         finding.trips,
         finding.instances,
-        _place(finding.first, first_entry),
-        _place(finding.second, first_entry),
+        _place(finding.first, entries),
+        _place(finding.second, entries),
     ]
 
 
-def _place(place: Place | None, first_entry: Mapping[Phase, int]) -> list[Any] | None:
+class _Entries:
+    """Which entry of the schedule a place of its program is."""
+
+    def __init__(self, compiled: CompiledSchedule, first: Mapping[Phase, int]) -> None:
+        self._compiled = compiled
+        self._first = {SECTIONS[phase]: number for phase, number in first.items()}
+
+    @cached_property
+    def _program(self) -> Program:
+        return lift(self._compiled)
+
+    def number(self, place: Place) -> int:
+        """-1 for what is no entry: the kernel's own barriers, the stores."""
+        if place.section not in self._first or place.slot < 0:
+            return -1
+        groups = self._program.groups
+        group = next(n for n, g in enumerate(groups) if place.wave in g.waves)
+        slot = entry_of(self._program, group, place.section, place.slot)
+        return -1 if slot is None else self._first[place.section] + slot
+
+
+def _place(place: Place | None, entries: _Entries) -> list[Any] | None:
     """Wave, entry or -1, iteration or null, words."""
     if place is None:
         return None
-    entry = first_entry[place.phase] + place.slot if place.slot >= 0 else -1
-    return [place.wave, entry, place.iteration, str(place)]
+    return [place.wave, entries.number(place), place.iteration, str(place)]
 
 
 def _stall_row(row: EntryStall, first_entry: Mapping[Phase, int]) -> list[Any]:

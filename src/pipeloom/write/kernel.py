@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import WAVE_LANES, KernelGeometry
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.ops import Phase
+from pipeloom.reference.verdict import verify
 from pipeloom.write.allocate import Allocation, Resources
 from pipeloom.write.chips import chip_for
 from pipeloom.write.code import Code
@@ -32,6 +34,7 @@ from pipeloom.write.gemm.tile import OUTPUT_BYTES, check_out_dtype
 from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Line
+from pipeloom.write.launch import Launch
 from pipeloom.write.plan import plan_kernel
 from pipeloom.write.problem import Problem, check_problem
 from pipeloom.write.program import emit_program
@@ -58,7 +61,7 @@ class EmittedKernel:
     dtype: str
     out_dtype: str
     geometry: KernelGeometry | None
-    status: Status
+    status: Enum
     text: str
     line_map: Mapping[int, SourceLine]
     """Line number (from 1) -> the instruction on it."""
@@ -69,6 +72,8 @@ class EmittedKernel:
     k_step: int
     k_min: int
     arguments: tuple[Argument, ...]
+    launch: Launch | None = None
+    """Of a program's kernel, which knows its own dimensions."""
 
     def __repr__(self) -> str:
         size = f"{len(self.line_map)} instructions"
@@ -187,7 +192,7 @@ def emit_kernel(
         geometry=shape,
         status=status,
         text=text,
-        line_map=_line_map(lines, numbers),
+        line_map=line_map(lines, numbers),
         lines=lines,
         resources=made.resources,
         allocation=made.allocation,
@@ -210,7 +215,8 @@ def _require_arch(compiled: CompiledSchedule, target: str) -> None:
         )
 
 
-def _line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:
+def line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:
+    """Line of the text -> its instruction."""
     return MappingProxyType(
         {
             number: SourceLine(

@@ -266,16 +266,17 @@ def test_simulate_fits_the_terminal(
         assert part in done.out
 
 
-# ---------------------------------------------------------------- docs/claims.md
+# ---------------------------------------------------------------- evidence/claims.md
 
 
 def test_the_page_of_claims_is_current() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "claims.py")],
+        [sys.executable, "-m", "evidence.claims"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
-    page = (ROOT / "docs" / "claims.md").read_text("utf-8")
-    assert done.stdout == page, "run python benchmarks/claims.py --write"
+    page = (ROOT / "evidence" / "claims.md").read_text("utf-8")
+    assert done.stdout == page, "run python -m evidence.claims --write"

@@ -218,10 +218,10 @@ def test_the_package_runs_as_a_program() -> None:
 
 def test_public_names_are_all_there_whatever_is_imported_first() -> None:
     program = (
-        "import pipeloom.judge.verify.schedules.findings, pipeloom.sync.derive, pipeloom\n"
+        "import pipeloom.judge.verify.findings, pipeloom.reference.resync, pipeloom\n"
         "assert set(pipeloom.__all__) <= set(dir(pipeloom))\n"
         "assert all(callable(getattr(pipeloom, name)) for name in pipeloom.__all__)\n"
-        "assert pipeloom.verify is pipeloom.judge.verify.schedules.verify\n"
+        "assert pipeloom.verify is pipeloom.reference.verdict.verify\n"
         "assert not hasattr(pipeloom, 'nonsense')\n"
     )
     done = _process("-c", program)

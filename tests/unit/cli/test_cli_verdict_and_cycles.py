@@ -25,6 +25,20 @@ def test_verify_exits_3_on_timing_and_shows_the_story(capsys: pytest.CaptureFixt
     assert "shortest counterexample" in out
 
 
+def test_a_stall_at_a_full_counter_is_taken_for_granted_on_request_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.json"
+    source = ["gemm_tile", "--set", "kernel=single_buffer"]
+    code, out, _ = _run(capsys, "fix", *source, "--force", "--counter-stall", "-o", str(path))
+    assert code == 0
+    assert "kernel    waits 6 -> 4" in out
+    assert "epilogue  waits 4 -> 1" in out
+    assert _run(capsys, "verify", str(path), "--counter-stall")[0] == 0
+    assert _run(capsys, "verify", str(path))[0] in (3, 4)
+    assert _run(capsys, "verify", *source)[0] == 0
+
+
 def test_verify_exits_4_on_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.json"
     _run(capsys, "compile", "ping_pong", "--sync", "proven", "-o", str(path))

@@ -11,16 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom import compile_schedule
+from pipeloom import build_schedule, compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import Timing
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.execute import classify
+from pipeloom.judge.execute.run import Executor
+from pipeloom.judge.verify import FindingKind, Status, Verdict
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.reference.ops import OpRole
+from pipeloom.reference.lift import lift
+from pipeloom.reference.ops import OpRole, OpTag, Phase
 from pipeloom.reference.schedules.gemm_tile import BudgetSpec, GemmTileSpec, TileSpec
+from pipeloom.reference.verdict import verify
 from pipeloom.reference.weaken import weakenings
 from pipeloom.write import CHIPS, EmitError, assemble, count_conflicts, emit_kernel
 from pipeloom.write.faults import RegisterLimitError
@@ -283,3 +287,65 @@ def test_what_is_no_staged_tile() -> None:
     broken = replace(modulo(SMALL), config=replace(modulo(SMALL).config, num_partitions=5))
     with pytest.raises(ConfigError, match=r"6 fragment loads, which 5 K tile\(s\) do not share"):
         kernel_for(broken)
+
+
+# ---------------------------------------------------------- more reads in flight than lgkmcnt holds
+
+FULL = 14
+"""The loosest wait on lgkmcnt: 15, all ones, is no wait."""
+
+
+@cache
+def default_tile() -> CompiledSchedule:
+    """``gemm_tile --set kernel=single_buffer``: 20 LDS reads before the MMA of the first."""
+    return build_schedule("gemm_tile", ["kernel=single_buffer"])
+
+
+def test_the_oldest_of_twenty_reads_is_waited_for() -> None:
+    """The five waits that LLVM's own pass would add, were they missing."""
+    compiled = default_tile()
+    full = [
+        phase.name
+        for phase in Phase
+        for entry in compiled.phase(phase)
+        if entry.op.tag == OpTag.WAIT_LGKM and entry.op.wait_value == FULL
+    ]
+    assert full == ["KERNEL"] * 2 + ["EPILOGUE"] * 3
+    assert verify(compiled).proved
+
+
+def without_full_waits(compiled: CompiledSchedule) -> CompiledSchedule:
+    """What a synchroniser could leave out if a full counter stalled."""
+    for phase in Phase:
+        kept = [
+            entry
+            for entry in compiled.phase(phase)
+            if entry.op.tag != OpTag.WAIT_LGKM or entry.op.wait_value != FULL
+        ]
+        compiled = compiled.with_entries(phase, kept)
+    return compiled
+
+
+def test_without_these_waits_it_is_proved_only_if_a_full_counter_stalls() -> None:
+    stalled = without_full_waits(default_tile())
+    assert verify(stalled, counter_stall=True).proved
+    verdict = verify(stalled)
+    assert verdict.status is not Status.PROVED
+    assert FindingKind.REGISTER in {finding.kind for finding in verdict.findings}
+    assert classify(Executor(lift(stalled), counter_stall=True)).correct
+    assert not classify(lift(stalled)).correct
+
+
+def test_the_emulator_reads_poison_without_these_waits() -> None:
+    compiled = default_tile()
+    stalled = without_full_waits(compiled)
+
+    def judge(schedule: CompiledSchedule, kernel: Kernel) -> Verdict:
+        return verify(schedule, kernel, counter_stall=True)
+
+    emitted = emit_kernel(stalled, target="gfx950", judge=judge)
+    ready = Launchable.load(emitted, assemble(emitted))
+    trial = run_gemm(emitted, ready, M=256, N=256, K=256)
+    assert {finding.kind.value for finding in trial.findings} == {"in-flight-read"}
+    sound = load(compiled)
+    assert run_gemm(sound.emitted, sound, M=256, N=256, K=256).ok

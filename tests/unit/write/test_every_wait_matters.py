@@ -1,6 +1,6 @@
 """A sample of weakened kernels: what the verifier calls unsafe, the emulator notices.
 
-All weakenings of the shipped kernels: ``benchmarks/emit_evidence.py mutants``.
+All weakenings of the shipped kernels: ``evidence/emit_evidence.py mutants``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Launchable, run_gemm
-from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify import Status
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import OpTag
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.reference.verdict import verify
 from pipeloom.reference.weaken import weakenings
-from pipeloom.sync import synchronize
 from pipeloom.write import assemble, emit_kernel, single_buffer_geometry
 from pipeloom.write.chips import chip_for
 

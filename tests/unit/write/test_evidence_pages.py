@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
 from collections import defaultdict
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from evidence import evidence_page as pages
+from evidence.emit_cases import Case, Shape
 from pipeloom.cli.main import main
 from pipeloom.drive.trial import Launchable
 from pipeloom.write import assemble
@@ -19,27 +18,11 @@ ROOT = Path(__file__).parents[3]
 HEADER = ("kernel", "tile", "runs", "failed")
 
 
-def benchmark(name: str) -> ModuleType:
-    """A module of benchmarks/, which is no installed package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def pages() -> ModuleType:
-    return benchmark("evidence_page")
-
-
 def rows_under(page: str, header_start: str) -> list[dict[str, str]]:
     """The rows of the tables whose header starts so."""
     found: list[dict[str, str]] = []
     header: list[str] = []
-    for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "evidence" / page).read_text(encoding="utf-8").splitlines():
         if line.startswith(header_start):
             header = line[2:-2].split(" | ")
         elif not line.startswith("| "):
@@ -49,7 +32,7 @@ def rows_under(page: str, header_start: str) -> list[dict[str, str]]:
     return found
 
 
-def test_rows_survive(pages: ModuleType, tmp_path: Path) -> None:
+def test_rows_survive(tmp_path: Path) -> None:
     """Rows of another kernel stay, in the order of the kernels and not of the runs."""
     page = tmp_path / "page.md"
     first = pages.Table(HEADER, 2)
@@ -70,7 +53,7 @@ def test_rows_survive(pages: ModuleType, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.md"]
 
 
-def test_text_cannot_break_a_table(pages: ModuleType) -> None:
+def test_text_cannot_break_a_table() -> None:
     assert pages.cell("a | b\n\nhint:  c") == "a / b hint: c"
 
 
@@ -98,11 +81,11 @@ SHIPPED = [
     ],
 )
 def test_the_evidence_is_about_what_the_command_emits(
-    name: str, target: str, shape: tuple[int, ...], tmp_path: Path
+    name: str, target: str, shape: Shape, tmp_path: Path
 ) -> None:
     written = tmp_path / "k.s"
     main(["emit", name, "--target", target, "--dtype", "bf16", "-o", str(written)])
-    case = benchmark("emit_cases").Case(name, target, "bf16", shape)
+    case = Case(name, target, "bf16", shape)
     assert written.read_text(encoding="utf-8") == case.emit().text
 
 
@@ -133,9 +116,9 @@ def test_three_tiles_of_every_kernel_and_type_were_run() -> None:
     ],
 )
 def test_the_rows_are_of_today_s_machine_code(
-    name: str, target: str, dtype: str, shape: tuple[int, ...]
+    name: str, target: str, dtype: str, shape: Shape
 ) -> None:
-    case = benchmark("emit_cases").Case(name, target, dtype, shape)
+    case = Case(name, target, dtype, shape)
     emitted = case.emit()
     code = Launchable.load(emitted, assemble(emitted)).kernel.code
     rows = rows_under("emitted-matrix.md", "| kernel | target | types | tile, instruction |")
@@ -146,7 +129,7 @@ def test_the_rows_are_of_today_s_machine_code(
         and (row["kernel"], row["target"], row["types"], row["tile, instruction"]) == case.cells
     )
     assert hashlib.sha256(code).hexdigest().startswith(row["code"]), (
-        "the emitter has changed: run python -m benchmarks.emit_evidence matrix and mutants"
+        "the emitter has changed: run python -m evidence.emit_evidence matrix and mutants"
     )
 
 

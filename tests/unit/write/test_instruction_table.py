@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from pipeloom.reference.ops import Phase
 from pipeloom.write import CHIPS, Code, assemble_text
 from pipeloom.write.isa import (
     LDS_DMA,
@@ -21,7 +20,8 @@ from pipeloom.write.isa import (
 )
 
 GFX950_ONLY = re.compile(
-    r"v_mfma_f32_(16x16x32|32x32x16)_(bf16|f16)|f8f6f4|v_cvt_pk_bf16|buffer_load_dwordx4 .* lds"
+    r"permlane|v_mfma_f32_(16x16x32|32x32x16)_(bf16|f16)|f8f6f4|v_cvt_pk_bf16|"
+    r"buffer_load_dwordx4 .* lds"
 )
 
 
@@ -81,7 +81,7 @@ def test_what_an_instruction_reads_and_writes() -> None:
 
 def test_instructions_remember_whom_they_serve() -> None:
     code = Code()
-    entry = Provenance(Phase.KERNEL, 7, "MMA(0, 0)")
+    entry = Provenance("kernel", 7, "MMA(0, 0)")
     with code.serving(entry):
         made = code("s_nop", 0)
     assert made.provenance == entry

@@ -84,7 +84,6 @@ def wait_counts(immediate: int) -> tuple[int, int, int]:
 
 def _wait(immediate: int) -> Run:
     vm, _, lgkm = wait_counts(immediate)
-    # All ones waits for nothing, and no queue grows past those limits.
     return lambda wave: wave.group.wait(wave, vm, lgkm)
 
 

@@ -88,6 +88,7 @@ def run_kernel(
     dynamic_lds: int = 0,
     check_races: bool = True,
     check_wait_states: bool = True,
+    counter_stall: bool = False,
     max_instructions: int = 20_000_000,
 ) -> RunResult:
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
@@ -96,7 +97,9 @@ def run_kernel(
     numbers or bytes for values. The same seed gives the same run. ``check_races=False`` turns off
     the ordering check on LDS, for schedules that are known to lean on timing: what a race does to
     the data is then still computed, but not reported. ``check_wait_states=False`` turns off the
-    judge of wait states, which looks at the code and not at the run.
+    judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
+    the issue of an operation past a counter's limit wait for the oldest one, and counts that as a
+    wait; no vendor promises it, so by default only s_waitcnt retires.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -140,6 +143,7 @@ def run_kernel(
                     seed * 1_000_003 + index,
                     when,
                     max_instructions,
+                    counter_stall,
                 )
                 _start_waves(group, kernel, program, items, segment.base, kernarg)
                 group.run(counts)

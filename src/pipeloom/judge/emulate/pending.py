@@ -20,7 +20,7 @@ from pipeloom.judge.emulate.decode import Instruction
 
 
 class Counter(Enum):
-    """The counter that an operation holds up, with its hardware limit."""
+    """The counter that an operation holds up."""
 
     VM = "vmcnt"
     LGKM = "lgkmcnt"
@@ -28,6 +28,7 @@ class Counter(Enum):
 
 
 COUNTER_LIMIT = {Counter.VM: 63, Counter.LGKM: 15}
+"""The count that waits for nothing, and past which issue may stall (``counter_stall``)."""
 
 
 class Timing(Enum):

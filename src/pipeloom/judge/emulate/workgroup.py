@@ -28,6 +28,8 @@ from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Pendi
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
+_NO_VM, _NO_LGKM = COUNTER_LIMIT[Counter.VM], COUNTER_LIMIT[Counter.LGKM]
+
 
 class EnoughFindingsError(Exception):
     """Unwinds a run that has reached ``max_findings``."""
@@ -68,6 +70,7 @@ class Workgroup:
         seed: int,
         timing: Timing,
         max_instructions: int,
+        counter_stall: bool,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -78,6 +81,7 @@ class Workgroup:
         self.delays = Delays(self.rng, timing)
         self.max_burst = self.rng.choice((2, 8, 32, 256))
         self.max_instructions = max_instructions
+        self.counter_stall = counter_stall
         self.waves: list[Wave] = []
         self.clock = 0
         self.events: list[tuple[int, int, Pending]] = []
@@ -122,8 +126,8 @@ class Workgroup:
         else:
             queue = wave.queue(pending.counter)
             queue.append(pending)
-            if len(queue) > COUNTER_LIMIT[pending.counter]:
-                # The counter is full: hardware stalls the issue until the oldest is done.
+            if self.counter_stall and len(queue) > COUNTER_LIMIT[pending.counter]:
+                # The counter is full: the issue stalls until the oldest is done.
                 self.retire(wave, queue.popleft())
                 wave.refresh_in_flight()
         if pending.registers:
@@ -157,14 +161,19 @@ class Workgroup:
             self.lds.retire(pending.access, wave.barriers)
 
     def wait(self, wave: Wave, vm: int, lgkm: int) -> None:
-        """s_waitcnt: retire all but the newest ``vm`` and ``lgkm`` operations."""
+        """s_waitcnt: retire all but the newest ``vm`` and ``lgkm`` operations.
+
+        A count with all bits set waits for nothing.
+        """
         changed = False
-        while len(wave.vm) > vm:
-            self.retire(wave, wave.vm.popleft())
-            changed = True
-        while len(wave.lgkm) > lgkm:
-            self.retire(wave, wave.lgkm.popleft())
-            changed = True
+        if vm < _NO_VM:
+            while len(wave.vm) > vm:
+                self.retire(wave, wave.vm.popleft())
+                changed = True
+        if lgkm < _NO_LGKM:
+            while len(wave.lgkm) > lgkm:
+                self.retire(wave, wave.lgkm.popleft())
+                changed = True
         if lgkm == 0 and wave.smem:
             for pending in wave.smem:
                 self.retire(wave, pending)

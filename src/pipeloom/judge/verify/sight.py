@@ -10,7 +10,8 @@ directions: any member can be brought about by some choice of latencies, because
 last before R unless another must lie between.
 
 Of a shared write nobody knows which wave wrote a given byte, so it covers only if it does whichever
-wave that was. Registers belong to one wave and are read at issue, so nothing issued later is seen.
+wave that was; but one step slices its box in every trip alike. Registers belong to one wave and are
+read at issue, so nothing issued later is seen.
 """
 
 from __future__ import annotations
@@ -158,12 +159,29 @@ class Sight:
                     continue
                 if alone and any(_covers(late, site, owner) for late in alone):
                     continue
+                if site.shared and any(
+                    _replaces(late, site, owner) and happens_before(late.moment, moment, same)
+                    for late, _ in writes
+                ):
+                    continue
                 (own if same else others).append(owner)
             if own:
                 found.append(Seen(site, tuple(own)))
             if others:
                 found.append(Seen(site, tuple(others)))
         return tuple(found)
+
+
+def _replaces(late: Site, site: Site, owner: int) -> bool:
+    """Whether ``late`` is the same step in a later trip, in which the wave has the same slice."""
+    past, then = site.moment, late.moment
+    return (
+        then.step is past.step
+        and then.group == past.group
+        and past.retire <= then.issue
+        and then is not past
+        and owner in late.boxes
+    )
 
 
 def _covers(late: Owned, site: Site, owner: int) -> bool:

@@ -46,8 +46,9 @@ from pipeloom.reference.ops import OpDesc, Phase
 class Counter(Enum):
     """The hardware counter that tracks an op until it retires; the value is its limit.
 
-    vmcnt has 6 bits and lgkmcnt 4 on gfx9 (LLVM AMDGPU usage, s_waitcnt). A wave that would go
-    past the limit stalls at issue.
+    vmcnt has 6 bits and lgkmcnt 4 on gfx9 (LLVM AMDGPU usage, s_waitcnt). A wait holds a count
+    below the limit; the limit itself, all ones, is no wait. What happens at the issue of more
+    entries is for the chip to say (``machine.target.Counter.stalls_when_full``).
     """
 
     VM = 63
@@ -55,7 +56,7 @@ class Counter(Enum):
 
     @property
     def limit(self) -> int:
-        """The most entries that can be outstanding, and the largest count a wait can hold."""
+        """The largest count that fits the field, which waits for nothing."""
         return self.value
 
     @property

@@ -404,11 +404,21 @@ class TestRuns:
         run = bench.launch("s_trap 2\ns_endpgm", [np.zeros(1, np.uint32)])
         assert kinds(run) == [FindingKind.TRAP]
 
-    def test_full_counter_stalls_instead_of_losing_operations(self, bench: Any) -> None:
+    def test_a_full_counter_retires_nothing(self, bench: Any) -> None:
+        """70 loads and no wait: none of them is known to be complete. All ones is no wait."""
+        loads = "\n".join(f"global_load_dword v{20 + i}, v1, s[4:5]" for i in range(70))
+        data = np.zeros(64, np.uint32)
+        for wait, unknown in (("", 4), ("s_waitcnt vmcnt(63)", 4), ("s_waitcnt vmcnt(62)", 2)):
+            uses = "\n".join(f"v_add_u32 v10, v{v}, v{v}" for v in (20, 27, 28, 89))
+            body = f"{POINTERS}{loads}\n{wait}\n{uses}\ns_endpgm"
+            run = bench.launch(body, [data, data.copy()], timing="early")
+            assert kinds(run) == [FindingKind.IN_FLIGHT_READ] * unknown
+
+    def test_a_full_counter_stalls_where_that_is_assumed(self, bench: Any) -> None:
         """70 loads: the first seven are complete by the time the last has issued."""
         loads = "\n".join(f"global_load_dword v{20 + i}, v1, s[4:5]" for i in range(70))
         body = f"{POINTERS}{loads}\nv_add_u32 v10, v20, v26\nv_add_u32 v10, v27, v27\ns_endpgm"
         data = np.zeros(64, np.uint32)
-        run = bench.launch(body, [data, data.copy()], timing="late")
+        run = bench.launch(body, [data, data.copy()], timing="late", counter_stall=True)
         (finding,) = run.findings
         assert "reads v27" in finding.message

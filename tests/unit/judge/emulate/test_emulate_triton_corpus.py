@@ -1,23 +1,20 @@
 """A sample of the Triton corpus: kernels nobody here wrote, against NumPy, without findings.
 
-The whole corpus: ``python benchmarks/emulate_triton.py``; its results: docs/emulated-triton.md.
+The whole corpus: ``python -m evidence.emulate_triton``; its results: evidence/emulated-triton.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("tinygrad", reason="the tinygrad wheel is not installed")
 pytest.importorskip("triton", reason="the triton wheel is not installed")
-sys.path.insert(0, str(Path(__file__).parents[4]))
 
-from benchmarks.triton_corpus.corpus import all_cases
-from benchmarks.triton_corpus.harness import Case, build, execute
+from evidence.triton_corpus.corpus import all_cases
+from evidence.triton_corpus.harness import Case, build, execute
 
 SAMPLE = {
     "vector add": ["i8, block 1024, 4 warps", "bf16, block 2048, 8 warps, small arrays"],

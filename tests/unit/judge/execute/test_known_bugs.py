@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from benchmarks.random_programs.strict import fully_synchronized
 
+from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, Fault, Outcome, classify
 from pipeloom.program import Barrier, Program, Step, Wait, Work

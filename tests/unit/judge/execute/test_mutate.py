@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from benchmarks.random_programs.mutate import (
     SYNCHRONISATION,
     MutationKind,
@@ -10,7 +11,6 @@ from benchmarks.random_programs.mutate import (
     sample_mutants,
 )
 from benchmarks.random_programs.strict import fully_synchronized, thinned
-
 from pipeloom import build_schedule
 from pipeloom.judge.execute import classify
 from pipeloom.program import Barrier, Program, Wait

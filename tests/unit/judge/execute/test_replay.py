@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from benchmarks.random_programs.strict import fully_synchronized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import Executor, Meeting, Place, provoke, replay
 from pipeloom.judge.execute.walk import Line

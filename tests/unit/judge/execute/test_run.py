@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.random_programs.strict import fully_synchronized
 
+from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
 from pipeloom.judge.execute import ORDERS, TIMINGS, Executor, Fault, execute, wave_last
 from pipeloom.program import OpDef, Program, Work

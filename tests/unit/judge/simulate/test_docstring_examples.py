@@ -7,7 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from pipeloom.judge.simulate import bank_conflicts, calibration, run_stream
+from evidence import calibration
+from pipeloom.judge.simulate import bank_conflicts, run_stream
 from pipeloom.machine import target
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.judge.simulate.calibration import measured_records
+from evidence.calibration import measured_records
 from pipeloom.judge.simulate.instruction import Instruction, Kind
 from pipeloom.judge.simulate.stream import StreamOptions, _resolve_bare_waits, parse_stream
 from pipeloom.machine.gfx942 import GFX942

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import attention, lowered, producer_consumer, row_sum_program
 
 from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
@@ -18,7 +17,8 @@ from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.run import all_deeds, build_run
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
+from tests.unit.judge.verify.programs import attention, lowered, producer_consumer, row_sum_program
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:
@@ -95,6 +95,7 @@ def test_a_cut_stays_where_it_is_as_the_loop_grows(program: Program) -> None:
 
 
 def test_loads_kept_in_flight_for_several_trips(toy: Any) -> None:
-    for line in ("load1 load mma vm0 bar frag lg0 bar", "load load1 load1 mma vm2 bar frag lg0 bar"):
+    lines = "load1 load mma vm0 bar frag lg0 bar", "load load1 load1 mma vm2 bar frag lg0 bar"
+    for line in lines:
         compiled = toy.compiled("load vm0 bar frag lg0 bar", line, "mma")
         assert verify(lift(compiled, toy.Kernel())).proved

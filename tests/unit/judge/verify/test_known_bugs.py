@@ -10,9 +10,9 @@ import pytest
 
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
 from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict
-from pipeloom.reference.verdict import verify_schedule as verify
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
+from pipeloom.reference.verdict import verify
 
 NAMES = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
 Edit = Callable[[list[ScheduleEntry]], None]
@@ -35,7 +35,8 @@ def between(verdict: Verdict, kind: FindingKind, first: Phase, second: Phase) ->
     return [
         f
         for f in verdict.of_kind(kind)
-        if f.first is not None and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
+        if f.first is not None
+        and (f.first.section, f.second.section) == (NAMES[first], NAMES[second])
     ]
 
 

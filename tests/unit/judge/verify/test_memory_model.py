@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from programs import BARRIER, ROW, TILE, copy, program, register, row_sum, straight, wait
 
 from pipeloom.judge.verify.walk import NEVER, Walk, happens_before, walk_group
 from pipeloom.program import Program, Step, Work
+from tests.unit.judge.verify.programs import (
+    BARRIER,
+    ROW,
+    TILE,
+    copy,
+    program,
+    register,
+    row_sum,
+    straight,
+    wait,
+)
 
 
 def walked(

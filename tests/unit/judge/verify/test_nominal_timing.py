@@ -3,48 +3,55 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeloom import OpDesc, OpRole, Phase, build_schedule
-from pipeloom.judge.verify.schedules import verify
-from pipeloom.judge.verify.schedules.model import Timeline, build_timeline
-from pipeloom.judge.verify.schedules.timing import STEADY_AFTER, Window, _GroupClock
-from pipeloom.reference.kernels import Counter, Effect, Step
+from pipeloom import build_schedule
+from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
+from pipeloom.judge.verify.walk import walk_group
+from pipeloom.program import Program, Work
+from pipeloom.reference.lift import lift
+from tests.unit.judge.verify.programs import ROW, TILE, copy, program, register, row_sum, straight
 
-Op = tuple[Counter, int, int]
+LIMITS = {"vm": 63, "lgkm": 15}
+Op = tuple[str, int, int]
 """Counter, entries, latency."""
 
 
-def timeline_of(ops: list[Op]) -> Timeline:
-    steps = tuple(
-        Step(at, OpDesc(0, latency=cycles, role=OpRole.GLOBAL_LOAD), Phase.PROLOGUE, at, None, 0)
-        for at, (_, _, cycles) in enumerate(ops)
-    )
-    return build_timeline(steps, [Effect(counter, entries) for counter, entries, _ in ops])
+def program_of(ops: list[Op]) -> Program:
+    steps = [
+        replace(copy("X", "X", "R", 0, counter, entries), latency=cycles)
+        for counter, entries, cycles in ops
+    ]
+    resources = [register("R", TILE), register("sum", ROW)]
+    return program(row_sum(), resources, [((0,), [straight("all", *steps)])])
 
 
 def played(ops: list[Op]) -> tuple[list[Window], int]:
     """The windows, and the cycle of the last issue."""
-    timeline = timeline_of(ops)
+    base = program_of(ops)
+    walk = walk_group(base, 0, {"T": 0}, None)
     windows: dict[int, Window] = {}
-    end = _GroupClock(timeline, windows, {}).advance()
-    return [windows[id(access)] for access in timeline.accesses], end
+    latencies = {id(m.step): m.step.latency for m in walk.moments if isinstance(m.step, Work)}
+    end = _GroupClock(base, walk, windows, latencies).advance()
+    return [windows[id(moment)] for moment in walk.moments], end
 
 
 def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
     """The same, said the slow way."""
     now = 0
-    flying: dict[Counter, deque[int]] = {counter: deque() for counter in Counter}
-    last = dict.fromkeys(Counter, 0)
+    flying: dict[str, deque[int]] = {counter: deque() for counter in LIMITS}
+    last = dict.fromkeys(LIMITS, 0)
     found = []
     for counter, entries, cycles in ops:
         issues, dones = [], []
         for _ in range(entries):
-            while len(flying[counter]) >= counter.limit:
+            while len(flying[counter]) >= LIMITS[counter]:
                 now = max(now, flying[counter].popleft())
             last[counter] = max(now + cycles, last[counter])
             flying[counter].append(last[counter])
@@ -57,7 +64,7 @@ def entry_by_entry(ops: list[Op]) -> tuple[list[Window], int]:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(Counter), st.integers(1, 700), st.integers(1, 300)),
+        st.tuples(st.sampled_from(list(LIMITS)), st.integers(1, 700), st.integers(1, 300)),
         min_size=1,
         max_size=5,
     )
@@ -66,9 +73,9 @@ def test_laps_skipped_are_laps_played(ops: list[Op]) -> None:
     assert played(ops) == entry_by_entry(ops)
 
 
-@pytest.mark.parametrize("counter", list(Counter))
+@pytest.mark.parametrize("counter", list(LIMITS))
 def test_the_work_of_an_op_does_not_grow_with_its_entries(
-    counter: Counter, monkeypatch: pytest.MonkeyPatch
+    counter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = 0
     enter = _GroupClock._enter
@@ -80,10 +87,10 @@ def test_the_work_of_an_op_does_not_grow_with_its_entries(
 
     monkeypatch.setattr(_GroupClock, "_enter", counted)
     played([(counter, 3_000_000, 20)])
-    assert work <= (STEADY_AFTER + 1) * counter.limit + 1
+    assert work <= (STEADY_AFTER + 1) * LIMITS[counter] + 1
     work = 0
-    verify(build_schedule("ping_pong"))
+    verify(lift(build_schedule("ping_pong")))
     usual, work = work, 0
     huge = build_schedule({"schedule": "ping_pong", "lgkm_a": 3_000_000})
-    verify(huge)
+    verify(lift(huge))
     assert usual < work < 20 * usual

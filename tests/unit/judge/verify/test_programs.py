@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from programs import (
+
+from pipeloom.declare import Loop
+from pipeloom.errors import ScheduleError, StructureError
+from pipeloom.judge.verify import FindingKind, Status, Verdict, verify
+from pipeloom.program import (
+    Access,
+    Affine,
+    Barrier,
+    Program,
+    Step,
+    TripCount,
+    Work,
+)
+from tests.unit.judge.verify.programs import (
     BARRIER,
     ROW,
     TILE,
@@ -25,19 +38,6 @@ from programs import (
     straight,
     wait,
     without,
-)
-
-from pipeloom.declare import Loop
-from pipeloom.errors import ScheduleError, StructureError
-from pipeloom.judge.verify import FindingKind, Status, Verdict, verify
-from pipeloom.program import (
-    Access,
-    Affine,
-    Barrier,
-    Program,
-    Step,
-    TripCount,
-    Work,
 )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import build_schedule
-from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpRole
+from pipeloom.reference.verdict import verify
 
 PAGE = (Path(__file__).parents[4] / "docs" / "verdicts.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from pipeloom import CompiledSchedule, build_schedule, load_spec, verify
 from pipeloom.drive.programs import simulate
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.execute import execute
-from pipeloom.judge.verify.schedules import Status
+from pipeloom.judge.verify import Status
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpRole, Phase

@@ -1,0 +1,130 @@
+"""Would the constants predict a loop they have not seen? Refit them without it, and look.
+
+Most constants are single numbers of a source. For a few the sources give a range, or nothing;
+``UNCERTAIN`` lists those. Each fold leaves the loops of one file (or one loop) out, starts from the
+middle of every range, chooses the values within the ranges that fit the other loops best, and then
+meets the loops it left out. The values this package uses are not put into the fit. Example::
+
+    fold = refit(frozenset({"fa_mfma_only"}), Evaluator())
+    fold.fitted["global_latency"], fold.errors["fa_mfma_only"]
+
+The search is coordinate descent over low, middle and high of each range: coarse on purpose, since
+twelve loops cannot tell finer values apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evidence.calibration import LoopCase, compare, loop_cases, measured_records
+from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.target import Target
+
+# Constants whose sources give a range, or that no source gives: (name, low, high).
+UNCERTAIN: tuple[tuple[str, float, float], ...] = (
+    ("global_latency", 400, 800),
+    ("global_bytes_in_flight", 45056, 49152),
+    ("global_bytes_per_clk", 40, 50),
+    ("vmem_queue_depth", 3, 4),
+    ("barrier_alone_cycles", 37, 65),
+    ("lds_latency", 50, 70),
+    ("lds_queue_delay", 8, 24),
+    ("lds_write_cycles_per_dword", 3, 5),
+    ("branch_cycles", 4, 20),
+)
+ITERATIONS = 5
+_PASSES = 2
+
+Values = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One refit: what was left out, the values chosen without it, the errors made."""
+
+    left_out: tuple[str, ...]
+    fitted: Mapping[str, float]
+    seen_error: float  # mean absolute error over the loops of the fit
+    errors: Mapping[str, float]  # relative error of each loop left out
+
+
+class Evaluator:
+    """Relative error of a loop under given values, each computed once."""
+
+    def __init__(self) -> None:
+        self.cases: dict[str, LoopCase] = {
+            case.id: case for case in loop_cases() if case.basis != "micro"
+        }
+        self._machines: dict[tuple[str, Values], Target] = {}
+        self._errors: dict[tuple[str, Values], float] = {}
+
+    def error(self, loop: str, values: Values) -> float:
+        """Modelled over measured, less one."""
+        key = (loop, values)
+        if key not in self._errors:
+            case = self.cases[loop]
+            self._errors[key] = compare(case, self._machine(case.arch, values), ITERATIONS).error
+        return self._errors[key]
+
+    def mean(self, loops: tuple[str, ...], values: Values) -> float:
+        """Mean absolute error."""
+        return sum(abs(self.error(loop, values)) for loop in loops) / len(loops)
+
+    def evaluated(self) -> tuple[tuple[str, Values], ...]:
+        """What has been computed so far, in order: who looked at which loop."""
+        return tuple(self._errors)
+
+    def _machine(self, arch: str, values: Values) -> Target:
+        key = (arch, values)
+        if key not in self._machines:
+            machine = next(machine for machine in MACHINES if machine.arch == arch)
+            for name, value in values:
+                machine = machine.with_value(name, value, "refit")
+            self._machines[key] = machine
+        return self._machines[key]
+
+
+def refit(left_out: frozenset[str], evaluator: Evaluator) -> Fold:
+    """Choose the uncertain constants without these loops, then meet them."""
+    seen = tuple(loop for loop in evaluator.cases if loop not in left_out)
+    hidden = tuple(loop for loop in evaluator.cases if loop in left_out)
+    values = {name: _middle(low, high) for name, low, high in UNCERTAIN}
+    best = evaluator.mean(seen, tuple(values.items()))
+    for _ in range(_PASSES):
+        before = dict(values)
+        for name, low, high in UNCERTAIN:
+            for candidate in (low, _middle(low, high), high):
+                trial = {**values, name: candidate}
+                error = evaluator.mean(seen, tuple(trial.items()))
+                if error < best - 1e-9:
+                    best, values = error, trial
+        if values == before:
+            break
+    chosen = tuple(values.items())
+    return Fold(hidden, values, best, {loop: evaluator.error(loop, chosen) for loop in hidden})
+
+
+def folds_by_source(evaluator: Evaluator) -> tuple[Fold, ...]:
+    """One refit for each file that measured loops come from, in file order."""
+    by_source: dict[str, list[str]] = {}
+    for record in measured_records():
+        if record["id"] in evaluator.cases:
+            by_source.setdefault(record["source"], []).append(record["id"])
+    return tuple(refit(frozenset(loops), evaluator) for loops in by_source.values())
+
+
+def folds_by_loop(evaluator: Evaluator) -> tuple[Fold, ...]:
+    """One refit for each measured loop, in file order."""
+    return tuple(refit(frozenset({loop}), evaluator) for loop in evaluator.cases)
+
+
+def mean_left_out(folds: tuple[Fold, ...]) -> float:
+    """Mean absolute error over every loop, each met by the fit that had not seen it."""
+    errors = [abs(error) for fold in folds for error in fold.errors.values()]
+    return sum(errors) / len(errors)
+
+
+def _middle(low: float, high: float) -> float:
+    """Of a range; whole numbers stay whole."""
+    return (low + high) // 2

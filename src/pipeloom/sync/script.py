@@ -1,0 +1,180 @@
+"""A program without its synchronisation: what each wave executes, and the gaps between.
+
+Groups whose steps differ only in the boxes they touch, in waits, and in barriers of their own
+(those with a label, like a stagger) follow one *script*: what is derived stands at the same place
+in all of them. A script is a list of rows, one per section; a row is a list of items: work, and
+barriers that stay. Gap g of a row stands before its item g, the last one at its end. Into a gap
+``assemble`` puts
+
+    fences | waits that must be over before the barrier | barriers | waits of the next op | fences
+
+Rows of different scripts correspond: scripts are padded with empty straight rows until loops stand
+opposite loops, and every loop has a straight row on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pipeloom.program import (
+    Barrier,
+    Group,
+    Program,
+    Section,
+    Step,
+    Wait,
+    Work,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """Work, as each group of the script does it; ``slot`` is its place in the given section."""
+
+    by_group: Mapping[int, Work]
+    slot: int
+
+    @property
+    def work(self) -> Work:
+        """The first group's."""
+        return next(iter(self.by_group.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A barrier that stays, in those groups that have it."""
+
+    barrier: Barrier
+    groups: frozenset[int]
+    slot: int | None = None
+
+
+Item = Doing | Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The fences of one gap, before and after the place of its synchronisation."""
+
+    before: tuple[Step, ...] = ()
+    after: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A section: its items, and the fences of the gaps before each and at the end."""
+
+    section: Section
+    items: tuple[Item, ...]
+    fences: tuple[Around, ...]
+
+    @property
+    def loops(self) -> bool:
+        """Whether it is a loop."""
+        return self.section.trips is not None
+
+    def name(self, gap: int) -> str:
+        """``[7] load A``: the item behind a gap, by its place in the section that was given."""
+        item = self.items[gap]
+        what = item.work.label if isinstance(item, Doing) else item.barrier.label or "barrier"
+        return what if item.slot is None else f"[{item.slot}] {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What the given groups execute, but for synchronisation."""
+
+    groups: tuple[int, ...]
+    rows: tuple[Row, ...]
+
+
+Place = tuple[int, int, int]
+"""Script, row, gap."""
+
+
+@dataclass(slots=True)
+class Sync:
+    """Waits and barriers by gap number; waits at ``2 * gap`` stand before the barriers of a gap, at
+    ``2 * gap + 1`` behind them."""
+
+    barriers: dict[int, int] = field(default_factory=dict)
+    waits: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def set_barriers(self, gap: int, count: int) -> None:
+        """Have ``count`` barriers in a gap."""
+        if count:
+            self.barriers[gap] = count
+        else:
+            self.barriers.pop(gap, None)
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """All scripts of a program; gaps are numbered through."""
+
+    program: Program
+    scripts: tuple[Script, ...]
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The place of every gap, by number."""
+        return tuple(
+            (s, r, p)
+            for s, script in enumerate(self.scripts)
+            for r, row in enumerate(script.rows)
+            for p in range(len(row.items) + 1)
+        )
+
+    @cached_property
+    def gap(self) -> Mapping[Place, int]:
+        """The number of the gap at a place."""
+        return {place: number for number, place in enumerate(self.places)}
+
+    @cached_property
+    def script_of(self) -> tuple[int, ...]:
+        """The script of each group."""
+        found = {g: s for s, script in enumerate(self.scripts) for g in script.groups}
+        return tuple(found[g] for g in sorted(found))
+
+    def gaps(self, script: int, row: int) -> range:
+        """The numbers of the gaps of a row; the last is its end."""
+        first = self.gap[script, row, 0]
+        return range(first, first + len(self.scripts[script].rows[row].items) + 1)
+
+    def assemble(self, sync: Sync) -> tuple[Group, ...]:
+        """The program's groups with this synchronisation."""
+        return tuple(
+            replace(
+                group,
+                sections=tuple(
+                    replace(row.section, steps=steps)
+                    for r, row in enumerate(self.scripts[s].rows)
+                    if (steps := tuple(self._steps(sync, s, r, number))) or row.section.name
+                ),
+            )
+            for number, (group, s) in enumerate(
+                zip(self.program.groups, self.script_of, strict=True)
+            )
+        )
+
+    def _steps(self, sync: Sync, s: int, r: int, group: int) -> Iterator[Step]:
+        row = self.scripts[s].rows[r]
+        for gap, fences, item in zip(self.gaps(s, r), row.fences, (*row.items, None), strict=True):
+            yield from fences.before
+            yield from self._waits(sync, 2 * gap)
+            for _ in range(sync.barriers.get(gap, 0)):
+                yield Barrier()
+            yield from self._waits(sync, 2 * gap + 1)
+            yield from fences.after
+            if isinstance(item, Doing):
+                yield item.by_group[group]
+            elif item is not None and group in item.groups:
+                yield item.barrier
+
+    def _waits(self, sync: Sync, slot: int) -> Iterator[Wait]:
+        found = sync.waits.get(slot, {})
+        for counter in self.program.target.counters:
+            if counter.name in found:
+                yield Wait(counter.name, found[counter.name])

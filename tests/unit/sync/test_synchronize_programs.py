@@ -1,0 +1,245 @@
+"""Waits and barriers of programs: sound by another checker, with nothing to spare."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipeloom.errors import OrderError
+from pipeloom.judge.verify import verify
+from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
+from pipeloom.sync import REPAIRED, synchronize
+from pipeloom.sync.order import precedences
+from pipeloom.sync.strip import stripped
+from pipeloom.sync.study import Study
+
+
+def words(program: Program, group: int = 0) -> dict[str, str]:
+    def word(step: object) -> str:
+        if isinstance(step, Wait):
+            return f"{step.counter.removesuffix('cnt')}{step.count}"
+        return "bar" if isinstance(step, Barrier) else getattr(step, "label", "?")
+
+    return {s.name: ", ".join(map(word, s.steps)) for s in program.groups[group].sections}
+
+
+def with_steps(program: Program, changed: dict[tuple[int, int], list[Step]]) -> Program:
+    """With the steps of some sections (group, section) replaced."""
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(section, steps=tuple(changed.get((g, s), section.steps)))
+                for s, section in enumerate(group.sections)
+            ),
+        )
+        for g, group in enumerate(program.groups)
+    )
+    return replace(program, groups=groups)
+
+
+def weakened(program: Program) -> Iterator[tuple[str, Program]]:
+    """Every program with one wait looser by an entry, or one barrier less in every group."""
+    meetings: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
+    for g, group in enumerate(program.groups):
+        for s, section in enumerate(group.sections):
+            stage = sum(x.trips is not None for x in group.sections[: s + 1])
+            stage = 2 * stage - (section.trips is not None)
+            for at, step in enumerate(section.steps):
+                if isinstance(step, Wait):
+                    steps = list(section.steps)
+                    steps[at] = replace(step, count=step.count + 1)
+                    yield f"{section.name}[{at}] {step}", with_steps(program, {(g, s): steps})
+                elif isinstance(step, Barrier):
+                    number = sum(isinstance(x, Barrier) for x in section.steps[:at])
+                    meetings.setdefault((stage, number), {})[g, s] = at
+    for meeting, places in meetings.items():
+        changed = {}
+        for (g, s), at in places.items():
+            steps = list(program.groups[g].sections[s].steps)
+            changed[g, s] = steps[:at] + steps[at + 1 :]
+        yield f"barrier {meeting}", with_steps(program, changed)
+
+
+def bare(program: Program) -> list[list[Work]]:
+    return [[s for _, _, s in g.steps() if isinstance(s, Work)] for g in program.groups]
+
+
+CASES = {
+    "gemm 1": ("gemm", (1,)),
+    "gemm 2": ("gemm", (2,)),
+    "gemm 3": ("gemm", (3,)),
+    "gemm 2, one wave": ("gemm", (2, 1)),
+    "specialised 1": ("specialised", (1,)),
+    "specialised 2": ("specialised", (2,)),
+    "specialised 3": ("specialised", (3, 4, 2)),
+    "row sum": ("row_sum", ()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sound_and_nothing_to_spare(programs: Any, name: str) -> None:
+    builder, arguments = CASES[name]
+    program: Program = getattr(programs, builder)(*arguments)
+    assert programs.troubles(program)
+    fixed = synchronize(program)
+    assert verify(fixed).proved
+    assert not programs.troubles(fixed)
+    assert bare(fixed) == bare(program)
+    assert fixed.provenance.synchronised is SyncMethod.PROVEN
+    candidates = list(weakened(fixed))
+    assert candidates
+    for what, weaker in candidates:
+        assert programs.troubles(weaker), what
+        assert not verify(weaker).proved, what
+    assert synchronize(fixed) == fixed
+    kept = synchronize(fixed, method=REPAIRED)
+    assert kept.groups == fixed.groups
+
+
+def test_single_buffer_by_hand(programs: Any) -> None:
+    """One barrier publishes the loads, one protects the reads."""
+    loop = words(synchronize(programs.gemm(1)))["loop"]
+    assert loop == "bar, load A, load B, vm0, bar, read A, read B, lgkm0, mma"
+
+
+def test_no_barrier_for_registers(programs: Any) -> None:
+    assert words(synchronize(programs.row_sum()))["loop"] == "load X, vm3, add, load X, vm3, add"
+
+
+def test_one_wave_needs_no_barrier(programs: Any) -> None:
+    fixed = synchronize(programs.gemm(2, 1))
+    assert not [s for _, _, s in fixed.groups[0].steps() if isinstance(s, Barrier)]
+
+
+def test_producer_and_consumer_meet_equally_often(programs: Any) -> None:
+    """While the consumer multiplies one iteration, the producer loads the next."""
+    fixed = synchronize(programs.specialised(2))
+    assert words(fixed, 0) == {
+        "fill": "load A, load B, vm0, bar",
+        "loads": "load A, load B, vm0, bar, load A, load B, vm0, bar",
+    }
+    assert list(words(fixed, 1).values()) == [
+        "bar",
+        "read A, read B, lgkm0, mma, bar, read A, read B, lgkm0, mma, bar",
+        "read A, read B, lgkm0, mma, store C",
+    ]
+
+
+def test_sections_are_added_where_a_group_has_none(programs: Any) -> None:
+    fixed = synchronize(programs.specialised(2))
+    assert [s.trips for s in fixed.groups[1].sections] == [None, "T", None]
+
+
+def test_barriers_follow_a_proposal_that_waits_can_make_sound(programs: Any) -> None:
+    program = programs.gemm(1)
+    fixed = synchronize(program, barrier_gaps={"loop": (0, 2)})
+    assert words(fixed)["loop"] == "bar, load A, load B, vm0, bar, read A, read B, lgkm0, mma"
+    assert synchronize(program, barrier_gaps={"loop": (1,)}) == synchronize(program)
+
+
+def test_entries_of_a_step_that_may_be_skipped_are_not_counted_on(programs: Any) -> None:
+    program: Program = programs.row_sum()
+    steps = list(program.groups[0].sections[1].steps)
+    assert isinstance(steps[0], Work)
+    steps[0] = replace(steps[0], when="S")
+    fixed = synchronize(with_steps(program, {(0, 1): steps}), prove=False)
+    assert words(fixed)["loop"] == "load X, vm0, add, load X, add"
+
+
+def test_a_count_fits_its_counter(programs: Any) -> None:
+    """A wait for 63 is none, so what 63 younger entries follow is waited for with 62."""
+    program: Program = programs.row_sum()
+
+    def sized(section: int, *entries: int) -> list[Step]:
+        sizes = iter(entries)
+        return [
+            replace(s, entries=next(sizes)) if isinstance(s, Work) and s.counter else s
+            for s in program.groups[0].sections[section].steps
+        ]
+
+    changed = with_steps(program, {(0, 0): sized(0, 70), (0, 1): sized(1, 80, 21)})
+    fixed = synchronize(changed)
+    assert words(fixed)["loop"] == "load X, vm62, add, load X, vm21, add"
+
+
+def test_an_order_that_nothing_can_save(programs: Any) -> None:
+    """The next generation is loaded before the old one is read; with ``reorder`` the load waits."""
+    program: Program = programs.gemm(2)
+    steps = list(program.groups[0].sections[1].steps)
+    early = steps.pop(5)
+    steps.insert(2, early)
+    mixed = with_steps(program, {(0, 1): steps})
+    with pytest.raises(OrderError, match="no synchronisation can save this order") as caught:
+        synchronize(mixed)
+    assert "loads the next generation before the last read of the old one" in caught.value.message
+    assert "[2] load A moves after [3] read A. reorder=True" in (caught.value.hint or "")
+    fixed = synchronize(mixed, reorder=True)
+    assert verify(fixed).proved
+    assert [(move.label, move.by) for move in fixed.provenance.moved] == [("[2] load A", 1)]
+
+
+def test_groups_that_wait_for_each_other_in_a_circle(programs: Any) -> None:
+    """One copy, loaded in order, but read in the other order."""
+    program: Program = programs.specialised(2)
+    one = programs.specialised(1)
+    sections = tuple(
+        with_one_copy(section) for group in program.groups for section in group.sections
+    )
+    producer, consumer = (
+        replace(group, sections=part)
+        for group, part in zip(program.groups, (sections[:2], sections[2:]), strict=True)
+    )
+    hopeless = replace(program, groups=(producer, consumer), resources=one.resources)
+    assert verify(synchronize(hopeless)).proved
+    steps = list(consumer.sections[0].steps)
+    hopeless = with_steps(hopeless, {(1, 0): steps[3:] + steps[:3]})
+    with pytest.raises(OrderError, match="no barriers can order"):
+        synchronize(hopeless)
+
+
+def with_one_copy(section: Any) -> Any:
+    def single(step: Step) -> Step:
+        if not isinstance(step, Work):
+            return step
+        reads, writes = (
+            tuple(replace(access, copy=0) for access in part) for part in (step.reads, step.writes)
+        )
+        return replace(step, reads=reads, writes=writes)
+
+    return replace(section, steps=tuple(map(single, section.steps)))
+
+
+def test_waits_alone_cannot_replace_a_barrier(programs: Any) -> None:
+    with pytest.raises(OrderError, match="waits alone cannot save this order"):
+        synchronize(programs.gemm(2), method=REPAIRED)
+
+
+def test_labelled_barriers_are_kept(programs: Any) -> None:
+    program: Program = programs.gemm(1)
+    own = Barrier(label="own")
+    steps = [own, *program.groups[0].sections[2].steps]
+    fixed = synchronize(with_steps(program, {(0, 2): steps}))
+    assert own in fixed.groups[0].sections[2].steps
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_random_legal_orders(programs: Any, copies: int) -> None:
+    rng = random.Random(f"orders {copies}")
+    program: Program = programs.gemm(copies)
+    for _ in range(8):
+        study = Study.of(stripped(program, keep_barriers=False))
+        pairs = precedences(study.scripts, study.flows)[0, 1]
+        left = list(range(len(program.groups[0].sections[1].steps)))
+        order: list[int] = []
+        while left:
+            ready = [n for n in left if not any(v == n and u in left for u, v in pairs)]
+            order.append(rng.choice(ready))
+            left.remove(order[-1])
+        steps = [program.groups[0].sections[1].steps[n] for n in order]
+        fixed = synchronize(with_steps(program, {(0, 1): steps}))  # raises unless proved
+        assert not programs.troubles(fixed)

@@ -1,0 +1,172 @@
+"""What cannot be written is refused by name, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeloom.drive.program_trial import run_program
+from pipeloom.judge.verify import Status, verify
+from pipeloom.program import Access, Affine, Layout, OpDef, Program, Space, TripCount, Work
+from pipeloom.write import EmitError, GateError, assemble, emit_program
+from pipeloom.write.lower.templates import templates_of
+from tests.unit.write.programs import derived, row_sum, tile, with_resource, with_step
+
+
+def accept(program: Program) -> Any:
+    """A judge that proves everything: refusals here are the writer's own."""
+    return SimpleNamespace(status=Status.PROVED, findings=())
+
+
+def refused(program: Program, match: str) -> None:
+    with pytest.raises(EmitError, match=match):
+        emit_program(program, judge=accept)
+
+
+def without_waits(program: Program) -> Program:
+    groups = tuple(
+        replace(
+            g,
+            sections=tuple(
+                replace(s, steps=tuple(x for x in s.steps if x.TAG != "wait")) for s in g.sections
+            ),
+        )
+        for g in program.groups
+    )
+    return replace(program, groups=groups)
+
+
+def test_what_is_not_proved() -> None:
+    racing = without_waits(row_sum())
+    assert verify(racing).status is not Status.PROVED
+    with pytest.raises(GateError, match="so it is not emitted"):
+        emit_program(racing)
+
+
+def test_a_layout_that_nobody_knows() -> None:
+    refused(with_resource(row_sum(), "rows", layout=Layout("rings")), "layout 'rings'")
+    refused(with_resource(row_sum(), "rows", layout=None), "have no layout")
+    refused(with_resource(row_sum(), "rows", layout=Layout("operand")), "lacks its number 'side'")
+
+
+def test_tiles_that_lanes_do_not_share() -> None:
+    refused(with_resource(row_sum(), "rows", type=tile("f32", b=1, k=1, c=192)), "do not share")
+
+
+def test_elements_that_memory_cannot_hold() -> None:
+    program = row_sum()
+    nodes = tuple(
+        replace(n, type=tile("fp4", **n.type.sizes)) if n.name == "X" else n
+        for n in program.meaning.nodes
+    )
+    meaning = replace(program.meaning, nodes=nodes)
+    refused(replace(program, meaning=meaning), r"X is fp4\(.*cannot load")
+
+
+def test_fewer_instructions_than_counted() -> None:
+    refused(with_step(row_sum(), "load X -> 0", entries=2), "takes 1 vmcnt entries .* counts 2")
+    unseen = with_step(row_sum(), "load X -> 0", counter=None, entries=0)
+    refused(unseen, "takes 1 vmcnt entries .* counts 0")
+
+
+def test_operands_in_other_lanes() -> None:
+    refused(
+        with_resource(row_sum(), "sum", layout=Layout("lanes", (("vector", 2),))),
+        "do not hold all of what it sums",
+    )
+
+
+def test_conditional_work() -> None:
+    refused(with_step(row_sum(), "add 0", when="X"), "runs only where 'X' holds")
+
+
+def test_computing_on_memory() -> None:
+    refused(with_step(row_sum(), "add 0", reads=(Access("X"),)), "in global memory")
+
+
+def test_trip_counts_that_the_size_does_not_give() -> None:
+    program = row_sum()
+    refused(replace(program, trips=(TripCount("T"), TripCount("U"))), "has trip counts T, U")
+    refused(replace(program, iterations=Affine(2)), "has trip counts T")
+
+
+def test_waves_with_registers_of_their_own() -> None:
+    program = derived("gemm", "gfx950")
+    step = next(s for _, _, s in program.groups[0].steps() if getattr(s, "accumulates", ()))
+    assert isinstance(step, Work)
+    first, second = (((0, 16), (0, 32)),), (((0, 16), (32, 64)),)
+    place = replace(step.reads[0], boxes=2 * first + 2 * second)
+    reads = (place, step.reads[1])
+    refused(with_step(program, step.label, reads=reads), "touch different registers")
+
+
+def test_products_that_no_instruction_does() -> None:
+    program = derived("gemm", "gfx950")
+    operands = [r for r in program.resources if r.layout and r.layout.kind == "operand"]
+    for resource in operands:
+        program = with_resource(
+            program, resource.name, layout=Layout("operand", (("side", 16), ("depth", 64)))
+        )
+    refused(program, "has no 16x16x64 matrix instruction for bf16")
+
+
+def test_scratch_memory_that_does_not_fit() -> None:
+    program = derived("gemm", "gfx950")
+    lds = next(r for r in program.resources if r.space is Space.LDS)
+    with pytest.raises(EmitError, match="bytes of LDS, but gfx950 has 163840"):
+        emit_program(with_resource(program, lds.name, copies=40), judge=accept)
+
+
+@pytest.mark.parametrize(
+    ("lowering", "match"),
+    [
+        ((), "op 'acme.odd' has no lowering"),
+        (("s_mov_b32 {d}, {0}",), "is no vector instruction"),
+        (("v_mov_b32 {d}, {1}",), "takes {1} of 1 operand"),
+        (("v_mov_b32 {d}, -{0}",), "has operand '-{0}'"),
+        (("v_add_f32 {d}, {0}",), "does not fit v_add_f32"),
+    ],
+)
+def test_lowerings_that_cannot_be_read(lowering: tuple[str, ...], match: str) -> None:
+    with pytest.raises(EmitError, match=re.escape(match)):
+        templates_of(OpDef("acme.odd", 1, lambda a: a, lowering=lowering))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "match"),
+    [
+        ({"b": 1, "k": 3, "c": 256}, r"along 'k' is 3.*2 \+ 2 \* T iterations of 1"),
+        ({"b": 1, "k": 0, "c": 256}, "along 'k' is 0"),
+        ({"b": 1, "k": 4}, "along 'c' is None"),
+    ],
+)
+def test_sizes_that_the_kernel_cannot_compute(sizes: dict[str, int], match: str) -> None:
+    launch = emit_program(row_sum()).launch
+    assert launch is not None
+    with pytest.raises(EmitError, match=match):
+        launch.check(sizes)
+
+
+def test_leading_dimensions() -> None:
+    emitted = emit_program(derived("gemm", "gfx950"))
+    launch = emitted.launch
+    assert launch is not None
+    sizes = {"m": 64, "n": 64, "k": emitted.k_min}
+    with pytest.raises(EmitError, match="ld_A is 3, shorter than a row"):
+        launch.check(sizes, {"A": 3})
+    with pytest.raises(EmitError, match="rows are not 16-byte aligned"):
+        launch.check(sizes, {"B": emitted.k_min + 1})
+    with pytest.raises(EmitError, match="2 GiB or more"):
+        launch.check(sizes, {"A": 1 << 26})
+
+
+def test_a_run_that_goes_wrong_says_so() -> None:
+    """Without its waits the kernel multiplies what is not there yet."""
+    emitted = emit_program(without_waits(row_sum()), judge=accept)
+    trial = run_program(emitted, assemble(emitted), sizes={"b": 1, "k": 6, "c": 256})
+    assert not trial.ok
+    assert "WRONG" in trial.summary()
