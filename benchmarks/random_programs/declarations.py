@@ -100,7 +100,7 @@ class _Draw:
         elif kind == "neg":
             made = -x
         elif kind == "where":
-            made = where(x > y, x, 3.0)
+            made = where(x > y, x, -x)  # either way it shows which x
         else:
             made = x.to("bf16")
         self.pool.append(made)

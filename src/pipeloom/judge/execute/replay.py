@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from pipeloom.errors import ConfigError
@@ -92,11 +91,19 @@ def replay(
     """
     executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
     at = _trips(executor.program, finding) if trips is None else trips
-    suspect = outcome = None
     counts = trip_counts(executor.program, at)
-    more = {name: count + MORE for name, count in counts.items()}
-    places = _places(finding)
-    for attempt in chain(_attempts(executor, counts, places), _attempts(executor, more, places)):
+    shown = _shown(executor, counts, _places(finding), explain)
+    if shown.clean:
+        more = {name: count + MORE for name, count in counts.items()}
+        found = _shown(executor, more, _places(finding), explain)
+        shown = shown if found.clean else found
+    return shown
+
+
+def _shown(executor: Executor, trips: Trips, places: tuple[Place, ...], explain: bool) -> Outcome:
+    """The first attempt that is wrong, else the first that is suspect, else any."""
+    outcome = suspect = None
+    for attempt in _attempts(executor, trips, places):
         outcome = attempt(False)
         if not outcome.correct:
             return attempt(True) if explain else outcome
