@@ -85,7 +85,8 @@ def test_a_vm_wait_without_the_barrier_that_publishes_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
 def test_an_epilogue_mma_before_its_lgkm_drain(name: str) -> None:
     def swap(entries: list[ScheduleEntry]) -> None:
-        wait = find(entries, OpTag.WAIT_LGKM)
+        first = next(i for i, e in enumerate(entries) if e.op.role is OpRole.COMPUTE)
+        wait = find(entries, OpTag.WAIT_LGKM, first if name == "four_wave" else 0)
         mma = next(i for i, e in enumerate(entries) if i > wait and e.op.role is OpRole.COMPUTE)
         entries.insert(mma, entries.pop(wait))
 
@@ -100,7 +101,8 @@ def test_a_wait_left_stale_after_ops_were_reordered() -> None:
     """The wait allows what was issued after the load that it is for; now that is one load less."""
 
     def postpone(entries: list[ScheduleEntry]) -> None:
-        wait = find(entries, OpTag.WAIT_VM)
+        load = next(i for i, e in enumerate(entries) if e.op.role is OpRole.GLOBAL_LOAD)
+        wait = find(entries, OpTag.WAIT_VM, load)
         loads = [i for i in range(wait) if entries[i].op.role is OpRole.GLOBAL_LOAD]
         # an earlier load now goes after the wait that used to count it
         entries.insert(wait, entries.pop(loads[-1]))
@@ -146,15 +148,15 @@ def test_dead_rotation_fragments_of_the_four_wave_epilogue() -> None:
 def test_a_missing_wait_for_the_first_fragments_is_a_race() -> None:
     """Bootstrap fragments state no latency; they take as long as those of the loop."""
     compiled = synchronize(build_schedule("four_wave"), reorder=True)
-    wait = find(list(compiled.prologue), OpTag.WAIT_LGKM)
-    assert compiled.prologue[wait].op.wait_value == 0
-    fragments = [e.op for e in compiled.prologue[:wait] if e.op.role is OpRole.FRAGMENT_LOAD]
+    wait = find(list(compiled.kernel), OpTag.WAIT_LGKM)
+    assert compiled.kernel[wait].op.wait_value == 0
+    fragments = [e.op for e in compiled.prologue if e.op.role is OpRole.FRAGMENT_LOAD]
     assert {op.latency for op in fragments} == {0}
 
     def drop(entries: list[ScheduleEntry]) -> None:
         del entries[wait]
 
-    verdict = verify(edited(compiled, Phase.PROLOGUE, drop))
+    verdict = verify(edited(compiled, Phase.KERNEL, drop))
     found = between(verdict, FindingKind.REGISTER, Phase.PROLOGUE, Phase.KERNEL)
     assert found
     assert any(f.status is Status.RACE for f in found)
