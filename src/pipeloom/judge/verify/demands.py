@@ -11,6 +11,7 @@ earlier, so a wrong value would have to come in somewhere, and is found there.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,7 +100,7 @@ class Prover:
         self._wants = run.wants
         self.sight = Sight(run)
         self.outcome = Outcome()
-        self._stack: list[Demand] = []
+        self._open: deque[Demand] = deque()
         self._known: set[tuple[object, ...]] = set()
         self._user: tuple[Moment, int] | None = None  # for whose sake the next demand is made
         self._supplied: set[tuple[object, ...]] = set()
@@ -111,8 +112,8 @@ class Prover:
             for wave in site.boxes:
                 self._store(site, wave)
         self._check_stored()
-        while self._stack:
-            self._meet(self._stack.pop())
+        while self._open:
+            self._meet(self._open.popleft())
         return self.outcome
 
     # --- stores -----------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Prover:
             touch.space, touch.key, cell, how, want, moment, wave, user, user_wave, assumed
         )
         if touch.space is not None:
-            self._stack.append(demand)
+            self._open.append(demand)
         elif not self._is_memory(touch, moment, cell, how, want):
             self.outcome.wrong.append(Wrong(demand, cell, ()))
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import build_schedule
-from pipeloom.reference.kernels import kernel_for
-from pipeloom.reference.ops import OpRole
 from pipeloom.reference.verdict import verify
 
 PAGE = (Path(__file__).parents[4] / "docs" / "verdicts.md").read_text(encoding="utf-8")
@@ -30,19 +28,3 @@ def test_the_sample_finding_is_what_the_snippet_prints() -> None:
     summary, finding = printed
     assert summary == verify(build_schedule("four_wave")).summary()
     assert sample == finding + "\n"
-
-
-def test_a_fragment_of_sub_1_reads_half_0_in_the_ping_pong_only() -> None:
-    """What the page says about sub and half."""
-    assert "name\n`fragment A(stage 0, sub 1)`" in PAGE
-    read: dict[str, set[int]] = {}
-    for name in ("ping_pong", "four_wave"):
-        compiled = build_schedule(name)
-        kernel = kernel_for(compiled)
-        read[name] = {
-            look.region.half
-            for step in kernel.walk(compiled, 0, 1)
-            if step.op.role is OpRole.FRAGMENT_LOAD and step.op.subtile == 1
-            for look in kernel.effect(step, 0).lds_reads
-        }
-    assert read == {"ping_pong": {0}, "four_wave": {1}}
