@@ -80,8 +80,9 @@ class _Draw:
         x = self.take("m", "k")
         others = [t for t in self.pool if t.name != x.name and set(t.type.dims) <= {"m", "k"}]
         with_other = others and rng.random() < 0.7
-        y: Tensor | float = self.use(rng.choice(others)) if with_other else 2.0
         kind = rng.choice(("add", "sub", "max", "min", "mul", "neg", "where", "bf16"))
+        number = {"max": -20.0, "min": 20.0}.get(kind, 2.0)  # never flattens everything
+        y: Tensor | float = self.use(rng.choice(others)) if with_other else number
         if kind == "mul" and self.products:
             kind = "add"
         self.products += kind == "mul"
