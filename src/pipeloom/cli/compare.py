@@ -83,9 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 field="k_tiles",
             )
         verdict = verify(simulation.compiled)
-        rows.append(
-            compare(text, simulation.compiled, trace, verdict, elements=simulation.elements)
-        )
+        rows.append(compare(text, simulation.program, trace, verdict, tile=simulation.tile))
     if arguments.json:
         print_json([row.to_dict() for row in rows])
         return 0

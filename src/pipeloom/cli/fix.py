@@ -20,8 +20,7 @@ from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.show.headers import tile_text
-from pipeloom.show.labels import Labels
+from pipeloom.reference.words import Labels, tile_text
 from pipeloom.sync import synchronize
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(

@@ -24,7 +24,7 @@ from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status, verify
-from pipeloom.show.headers import unsynchronised_note
+from pipeloom.reference.words import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -130,12 +130,8 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
             note = unsynchronised_note(simulation.compiled)
             if note and status is Status.RACE:
                 console.print(note)
-    tiles = total = 0
-    if simulation is not None:
-        tiles = simulation.kernel.tiles_per_iteration
-        total = simulation.kernel.tiles(trace.iterations)
-    width = min(console.width, 120)
-    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles, k_tiles=total))
+    program = None if simulation is None else simulation.program
+    console.print(render_trace(trace, program, width=min(console.width, 120)))
     if estimate is not None:
         console.print(render_estimate(estimate))
     return 0

@@ -13,7 +13,7 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.judge.verify import Status, verify
-from pipeloom.show.headers import tile_text, unsynchronised_note
+from pipeloom.reference.words import tile_text, unsynchronised_note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

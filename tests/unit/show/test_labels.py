@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pipeloom.show.labels import STYLES, Labels
 
 from pipeloom import KOffsetKind, OpDesc, OpRole, build_schedule
-from pipeloom.show.labels import STYLES, Labels
 
 LABELS = Labels(build_schedule("ping_pong"))
 

@@ -6,10 +6,10 @@ import io
 import re
 
 import pytest
+from pipeloom.show.labels import Labels
 from rich.console import Console, RenderableType
 
 from pipeloom import CompiledSchedule, Phase, build_schedule
-from pipeloom.show.labels import Labels
 from pipeloom.show.terminal import graph_dot, render_graph, render_schedule
 
 

@@ -3,11 +3,12 @@
 
 /** @type {Array<[string, string[]]>} */
 const GRAPH_ROWS = [
-  ["global load", ["global_load"]],
-  ["LDS store", ["shared_store"]],
-  ["fragment load", ["fragment_load"]],
-  ["MMA", ["compute", "valu_compute"]],
-  ["other", ["sync", "barrier", "fence", "none"]],
+  ["global load", ["load"]],
+  ["LDS write", ["lds_write"]],
+  ["LDS read", ["lds_read"]],
+  ["matrix", ["matrix"]],
+  ["vector", ["vector"]],
+  ["other", ["move", "store"]],
 ];
 
 const NODE_HEIGHT = 30;
@@ -40,8 +41,8 @@ function makeGraph(host, onSelect) {
   /** Where each op is, and how wide all are. @param {number} width */
   function layout(width) {
     const step = (width - 130) / (page.ops.length + 1);
-    const places = page.ops.map((op) => ({
-      x: 100 + (op[O.place] + 1) * step,
+    const places = page.ops.map((op, i) => ({
+      x: 100 + (i + 1) * step,
       y: middle(rows.findIndex(([, roles]) => roles.includes(op[O.role]))),
     }));
     return { places, half: clamp(step - 3, 36, 76) / 2 };
@@ -57,10 +58,7 @@ function makeGraph(host, onSelect) {
           (e[D.consumer] === chosen && e[D.producer] === i) ||
           (e[D.producer] === chosen && e[D.consumer] === i),
       );
-    const lines = op[O.label]
-      .replace(/^(load|frag|mma|store|valu) /, "")
-      .replace(" k", "\nk")
-      .split("\n");
+    const lines = [shortened(op[O.label]), op[O.offset]].filter(Boolean);
     const outlined = i === chosen ? " chosen" : page.critical.includes(i) ? " critical" : "";
     const shape = svg(
       "g",
@@ -72,11 +70,11 @@ function makeGraph(host, onSelect) {
     );
     shape.style.color = roleColour(op[O.role]);
     shape.addEventListener("click", () => {
-      const entry = page.entries.findIndex((e) => e[E.op] === i && e[E.phase] === 1);
+      const entry = entryOf(i, -1);
       onSelect({ entry, op: i, segment: -1 });
     });
     return hovered(shape, () =>
-      tipText(op[O.label], [
+      tipText(opName(i), [
         ["latency", op[O.latency]],
         ["earliest start", op[O.asap]],
         ["slack", op[O.slack]],
@@ -115,7 +113,7 @@ function makeGraph(host, onSelect) {
         transform: `translate(${b.x} ${b.y}) rotate(${angle})`,
       }),
     );
-    const name = (/** @type {number} */ op) => page.ops[op][O.label];
+    const name = (/** @type {number} */ op) => opName(op);
     const when = carried ? `, from ${e[D.distance]} iteration${e[D.distance] > 1 ? "s" : ""} before` : "";
     const text = `${name(e[D.consumer])} must follow ${name(e[D.producer])} (${DEP_KINDS[e[D.kind]]}${when})`;
     return hovered(group, () => el("div", "", text));
