@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeloom import Phase, build_schedule
 from pipeloom.drive.programs import simulate
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiler import Sync
 
 CASES: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeloom import build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.sync import synchronize
 
 RUNS = 10

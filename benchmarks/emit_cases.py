@@ -12,7 +12,7 @@ from functools import cache
 
 from pipeloom import compile_schedule
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import KernelGeometry

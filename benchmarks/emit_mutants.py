@@ -19,10 +19,10 @@ from benchmarks.emit_cases import Case
 
 from pipeloom.drive.trial import Launchable, run_gemm
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify import Status, verify
-from pipeloom.judge.verify.findings import FindingKind, Place
-from pipeloom.judge.verify.obligations import Hazard, check_run
-from pipeloom.judge.verify.run import build_run
+from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.judge.verify.schedules.findings import FindingKind, Place
+from pipeloom.judge.verify.schedules.obligations import Hazard, check_run
+from pipeloom.judge.verify.schedules.run import build_run
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.weaken import weakenings

@@ -37,7 +37,7 @@ from pipeloom.judge.execute import (
     sample_mutants,
     thinned,
 )
-from pipeloom.judge.verify import Finding, Status, Verdict, verify
+from pipeloom.judge.verify.schedules import Finding, Status, Verdict, verify
 from pipeloom.reference.compiler import compile_schedule
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import KOffsetKind, OpRole, Phase, ResourceKind

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
-from pipeloom.judge.verify import Status, Verdict, verify
-from pipeloom.sync import synchronize
+from pipeloom.judge.verify.schedules import Status, Verdict, verify
+from pipeloom.reference.resync import synchronize
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# What the verifier says about the canonical golden schedules

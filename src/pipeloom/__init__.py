@@ -25,13 +25,16 @@ _HOMES = {
         "SpecError",
         "StructureError",
     ),
+    "pipeloom.declare": ("Loop",),
+    "pipeloom.drive.pipeline": ("pipeline",),
     "pipeloom.drive.programs": ("as_program", "simulate"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("execute",),
     "pipeloom.judge.simulate": ("simulate_stream",),
-    "pipeloom.judge.verify": ("Verdict", "verify"),
+    "pipeloom.judge.verify.schedules": ("Verdict", "verify"),
     "pipeloom.lift": ("simulate_emitted",),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
+    "pipeloom.order.roles": ("Consumer", "Producer"),
     "pipeloom.reference.block_program": ("build_kernel_program",),
     "pipeloom.reference.blocks": ("MMABlockSpec", "PipelineProgram", "emit_minimal_barrier_block"),
     "pipeloom.reference.compiled": ("Certificate", "CompiledSchedule", "ScheduleEntry"),
@@ -104,7 +107,7 @@ _HOMES = {
     "pipeloom.reference.structure": ("verify_schedule",),
     "pipeloom.reference.tile": ("GemmTile",),
     "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
-    "pipeloom.sync": ("synchronize",),
+    "pipeloom.reference.resync": ("synchronize",),
     "pipeloom.write": ("assemble", "emit_kernel"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -122,6 +125,8 @@ if TYPE_CHECKING:
         SpecError as SpecError,
         StructureError as StructureError,
     )
+    from pipeloom.declare import Loop as Loop
+    from pipeloom.drive.pipeline import pipeline as pipeline
     from pipeloom.drive.programs import as_program as as_program, simulate as simulate
     from pipeloom.judge.emulate import (
         load_code_object as load_code_object,
@@ -129,9 +134,10 @@ if TYPE_CHECKING:
     )
     from pipeloom.judge.execute import execute as execute
     from pipeloom.judge.simulate import simulate_stream as simulate_stream
-    from pipeloom.judge.verify import Verdict as Verdict, verify as verify
+    from pipeloom.judge.verify.schedules import Verdict as Verdict, verify as verify
     from pipeloom.lift import simulate_emitted as simulate_emitted
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
+    from pipeloom.order.roles import Consumer as Consumer, Producer as Producer
     from pipeloom.reference.block_program import build_kernel_program as build_kernel_program
     from pipeloom.reference.blocks import (
         MMABlockSpec as MMABlockSpec,
@@ -245,7 +251,7 @@ if TYPE_CHECKING:
         derive_drain_mask as derive_drain_mask,
         derive_waits_from_blocks as derive_waits_from_blocks,
     )
-    from pipeloom.sync import synchronize as synchronize
+    from pipeloom.reference.resync import synchronize as synchronize
     from pipeloom.write import assemble as assemble, emit_kernel as emit_kernel
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeloom import build_schedule, verify
 from pipeloom.judge.execute import ORDERS, execute, operands
-from pipeloom.judge.verify import Status
+from pipeloom.judge.verify.schedules import Status
 from pipeloom.reference.kernels import kernel_for
 
 COMMON = settings(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.ops import OpRole, OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

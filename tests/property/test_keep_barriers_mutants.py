@@ -14,9 +14,9 @@ from functools import cache
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, OrderError, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.ops import OpRole, OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 DRAIN = (OpDesc.wait_vm(0), OpDesc.wait_lgkm(0))
 

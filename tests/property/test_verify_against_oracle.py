@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.verify import Replay, Status, verify
+from pipeloom.judge.verify.schedules import Replay, Status, verify
 from pipeloom.reference.kernels import (
     Accumulator,
     Counter,
@@ -31,7 +31,7 @@ from pipeloom.reference.kernels import (
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 Value = tuple[int | None, ...]

@@ -10,15 +10,15 @@ import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.errors import InternalError
-from pipeloom.judge.verify import Status
+from pipeloom.judge.verify.schedules import Status
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.four_wave import FourWaveSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
 from pipeloom.write import (
     AssemblyError,
     EmitError,

@@ -22,8 +22,8 @@ from pipeloom.cli.usage import UsageError
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.spec import build_schedule
-from pipeloom.sync import synchronize
 
 OPTION_HINTS: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.simulation import Simulation, add_machine, prepare
 from pipeloom.cli.tile import ELEMENT_BYTES, add_tile
 from pipeloom.errors import SpecError
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 

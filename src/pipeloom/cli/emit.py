@@ -23,7 +23,7 @@ from pipeloom.cli.common import (
 from pipeloom.cli.source_file import find_source, is_compiled
 from pipeloom.cli.tile import DERIVES_DEPTH, ELEMENT_BYTES, require_tile, tile_for
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync

@@ -17,11 +17,11 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.tile import add_arch, add_tile, say_untiled, tile_header
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
 from pipeloom.reference.ops import OpRole, Phase
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.words import Labels, tile_text
-from pipeloom.sync import synchronize
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(
     {

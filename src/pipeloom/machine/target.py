@@ -25,6 +25,11 @@ from pipeloom.errors import ConfigError
 
 T = TypeVar("T", int, float)
 
+WAVE_LANES = 64
+"""Lanes of a wave on CDNA (CDNA3 and CDNA4 ISA)."""
+LOAD_BYTES = 16
+"""The widest access of one lane: ``buffer_load_dwordx4``, ``ds_read_b128``."""
+
 
 class FactKind(Enum):
     """How the source of a number knows it."""

@@ -7,7 +7,7 @@ in another order agrees to rounding, and exactly where sums are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -54,12 +54,14 @@ def evaluate_block(
     trips: int,
     scalars: Mapping[str, float] | None = None,
     ops: Vocabulary = VOCABULARY,
+    look: Callable[[Region, Mapping[str, Array]], None] | None = None,
 ) -> dict[str, list[Array]]:
     """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT).
 
-    An output of the LOOP has one array per iteration, one AFTER it a single one.
+    An output of the LOOP has one array per iteration, one AFTER it a single one. ``look`` is shown
+    all values, region by region, in the loop once per iteration.
     """
-    run = _Run(meaning, tiles, scalars or {}, ops)
+    run = _Run(meaning, tiles, scalars or {}, ops, look)
     run.region(Region.BEFORE, 0)
     for iteration in range(trips):
         run.region(Region.LOOP, iteration)
@@ -76,7 +78,9 @@ class _Run:
         tiles: Mapping[str, Sequence[Array]],
         scalars: Mapping[str, float],
         ops: Vocabulary,
+        look: Callable[[Region, Mapping[str, Array]], None] | None,
     ) -> None:
+        self._look = look
         self._meaning = meaning
         self._tiles = tiles
         self._scalars = scalars
@@ -95,6 +99,8 @@ class _Run:
                 self.values[node.name] = self._value(node, iteration)
                 if node.kind is NodeKind.OUTPUT:
                     self.stored[node.name].append(self.values[node.name])
+        if self._look is not None:
+            self._look(region, self.values)
         if region is Region.LOOP:
             carries = [n for n in self._meaning.nodes if n.kind is NodeKind.CARRY]
             moved = {node.name: self.values[node.uses[0]] for node in carries}

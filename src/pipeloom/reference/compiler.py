@@ -40,8 +40,8 @@ from pipeloom.reference.phases import (
     derive_warp_stagger_index,
 )
 from pipeloom.reference.pipelining import PipelinedLoop, derive_pipeline
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.strategies import Ordering, OrderLimits, Strategy, strategy_for
-from pipeloom.sync import synchronize
 
 T = TypeVar("T")
 

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_bool, check_int
 from pipeloom.errors import ConfigError
-
-WAVE_LANES = 64
-LOAD_BYTES = 16
-"""One LDS-DMA or ds_read_b128 instruction moves 16 bytes per lane."""
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 
 PING_PONG_GRID = (2, 4)
 FOUR_WAVE_GRID = (2, 2)

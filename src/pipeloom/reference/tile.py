@@ -24,7 +24,8 @@ from types import MappingProxyType
 
 from pipeloom.checks import check_instance, check_int
 from pipeloom.errors import ConfigError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 
 ACCUMULATOR_BYTES = 4
 """Accumulators are f32 whatever the inputs."""

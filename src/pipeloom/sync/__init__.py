@@ -1,5 +1,5 @@
-"""Synchronisation derived from dependences: the loosest waits, the fewest barriers, a proof."""
+"""Synchronisation derived from data flow: the loosest waits, the fewest barriers, a proof."""
 
-from pipeloom.sync.derive import synchronize
+from pipeloom.sync.derive import PROVEN, REPAIRED, synchronize
 
-__all__ = ["synchronize"]
+__all__ = ["PROVEN", "REPAIRED", "synchronize"]

@@ -1,222 +1,171 @@
-"""Waits for barriers that stay.
+"""Whether waits suffice for barriers that stay, and the least that must change if not.
 
-In the ping-pong the barriers do two things: they order accesses, and they make the two wave groups
-take turns at memory and MMA. ``synchronize`` on its own derives the fewest barriers and loses the
-turns. Here the barriers are given, and each demand (X in wave v is over before Y in wave w) is met
-by a wait in v directly before the last barrier of v that Y comes after:
+In a ping-pong the barriers do two things: they order accesses, and they make the wave groups take
+turns at memory and matrix unit. Here they are given, and each demand (X in wave v is over before Y
+in wave w) is met by a wait in v directly before the last barrier of v that Y comes after:
 
     v    X   ...   wait   barrier n                   the wait as late, and as loose, as possible
     w                     barrier n   ...   Y
 
 That needs a barrier between the two. Where there is none, X is issued too late or Y too early, and
-no wait can help: that is an ``OrderError``. With ``reorder`` the fewest loads move (``resettle``),
-and where prologue or epilogue, which run once, lack a barrier, they get one, also if else a wait
-of the loop would have to be tightened for the epilogue's sake. The loop's barriers never change.
+no wait can help. Then the fewest loads move (``resettle``), and rows that run once get the barriers
+they lack, also if else a wait of a loop would have to be tightened for their sake. The barriers of
+loops never change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from pipeloom.errors import OrderError
-from pipeloom.judge.verify.findings import describe_data_op
-from pipeloom.judge.verify.model import Access
-from pipeloom.judge.verify.run import Run
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.ops import Phase
-from pipeloom.sync.dependences import Demands, demands
-from pipeloom.sync.frame import Frame, assemble_frame
-from pipeloom.sync.place import epilogue_burdens, place_waits
-from pipeloom.sync.resettle import Places
-from pipeloom.sync.samples import sample_runs
-from pipeloom.sync.skeleton import Gap, Synchronisation
-from pipeloom.sync.stations import Stations, stations
-from pipeloom.sync.waits import Bench, GroupWalk, RunDemands
+from pipeloom.program import Barrier, Move
+from pipeloom.sync.flow import describe
+from pipeloom.sync.replay import row_pair
+from pipeloom.sync.resettle import Places, moved
+from pipeloom.sync.script import Around, Kept, Place, Row, Script, Scripts, Sync
+from pipeloom.sync.study import Change, Study
+
+WITHOUT = "Let the barriers be derived too (method=PROVEN)"
 
 
-def derive_waits(
-    model: Kernel, compiled: CompiledSchedule, reorder: bool
-) -> tuple[CompiledSchedule, list[str]]:
-    """``compiled`` with its barriers and new waits, and notes on what was done."""
-    study = _Study.of(model, Frame.of(compiled))
-    notes: list[str] = []
-    trouble = study.trouble()
-    if reorder or trouble is not None:
-        study, changes = _mend(model, study, trouble)
-        told = "; ".join(changes)
-        if trouble is not None and not reorder:
-            raise _unsavable(trouble, f"nearest legal order: {told}. reorder=True applies it")
-        notes.extend([f"reordered: {told}"] if changes else [])
-    sync = place_waits(study.bench(model))
-    notes.append("waits derived from dependences, barriers kept")
-    return assemble_frame(study.frame, sync).compiled, notes
+def mended(study: Study, reorder: bool) -> tuple[Study, list[Change]]:
+    """The study itself if waits can save it; else, or with ``reorder``, the nearest that they can.
 
-
-WITHOUT = "Let the barriers be derived too (keep_barriers=False, sync='proven')"
-
-
-@dataclass(frozen=True, slots=True)
-class _Study:
-    """A frame and what its runs demand."""
-
-    frame: Frame
-    runs: list[Run]
-    stations: list[list[Stations]]
-    demanded: list[Demands]
-
-    @classmethod
-    def of(cls, model: Kernel, frame: Frame) -> _Study:
-        bare = assemble_frame(frame, Synchronisation())
-        runs = sample_runs(model, bare.compiled)
-        walks = [[stations(frame, bare, t.steps) for t in run.timelines] for run in runs]
-        return cls(frame, runs, walks, [demands(run) for run in runs])
-
-    def trouble(self, about: Gap | None = None) -> str | None:
-        """Two ops that no wait can order, and why; ``None`` if all is well.
-
-        With ``about``, one of them is the op at that stop.
-        """
-        for run, walks, found in self._tables():
-            for conflict in found.conflicts:
-                pair = {self._place(run, walks, a) for a in (conflict.early, conflict.late)}
-                if about is not None and about not in pair:
-                    continue
-                early = self._words(run, walks, conflict.early)
-                late = self._words(run, walks, conflict.late)
-                return f"{early} comes before {late}: {conflict.what}"
-        for run, walks, found in self._tables():
-            for ordering in found.orderings:
-                places = (
-                    walks[ordering.first_group].places[ordering.first],
-                    walks[ordering.second_group].places[ordering.second],
-                )
-                if ordering.apart > 0 and (about is None or about in places):
-                    first = run.timelines[ordering.first_group].accesses[ordering.first]
-                    second = run.timelines[ordering.second_group].accesses[ordering.second]
-                    return (
-                        f"{self._words(run, walks, first)} of a wave of group "
-                        f"{ordering.first_group} must be over before "
-                        f"{self._words(run, walks, second)} of another, of group "
-                        f"{ordering.second_group}, but no barrier comes between the two"
-                    )
-        return None
-
-    def missing_barrier(self, model: Kernel) -> Gap | None:
-        """Where prologue or epilogue lack a barrier: the first such place, as late as possible."""
-        lacking: set[Gap] = set()
-        for _, walks, found in self._tables():
-            for ordering in found.orderings:
-                if ordering.apart > 0:
-                    first = walks[ordering.first_group].places[ordering.first]
-                    second = walks[ordering.second_group].places[ordering.second]
-                    if second[0] is not Phase.KERNEL:
-                        lacking.add(second)
-                    elif first[0] is Phase.PROLOGUE:
-                        lacking.add((Phase.PROLOGUE, self.frame.end(Phase.PROLOGUE)))
-        return min(lacking or epilogue_burdens(self.bench(model)), default=None)
-
-    def _tables(self) -> Iterator[tuple[Run, list[Stations], Demands]]:
-        yield from zip(self.runs, self.stations, self.demanded, strict=True)
-
-    def _words(self, run: Run, walks: list[Stations], access: Access) -> str:
-        """An op by its place in the schedule that was given, and in words."""
-        phase, stop = self._place(run, walks, access)
-        entry = self.frame.stops[phase][stop].entry
-        assert entry is not None
-        return f"{phase.name.lower()}[{entry.time_slot}] {describe_data_op(access.step)}"
-
-    @staticmethod
-    def _place(run: Run, walks: list[Stations], access: Access) -> Gap:
-        group, number = next(
-            (group, number)
-            for group, timeline in enumerate(run.timelines)
-            for number, other in enumerate(timeline.accesses)
-            if other is access
-        )
-        return walks[group].places[number]
-
-    def bench(self, model: Kernel) -> Bench:
-        """The replay of these runs' counters, for finding waits."""
-        table = []
-        for run, walks, found in self._tables():
-            groups = zip(run.timelines, walks, model.groups, strict=True)
-            table.append(
-                RunDemands(
-                    run.trips,
-                    tuple(
-                        GroupWalk(
-                            [a.step for a in timeline.accesses],
-                            [model.effect(a.step, members[0]) for a in timeline.accesses],
-                            walk.places,
-                            walk.passages,
-                        )
-                        for timeline, walk, members in groups
-                    ),
-                    found.orderings,
-                )
-            )
-        return Bench(table, self.frame.end(Phase.PROLOGUE))
-
-
-def _mend(model: Kernel, study: _Study, trouble: str | None) -> tuple[_Study, list[str]]:
-    """The nearest schedule whose barriers can order everything, and what was changed."""
-    changes: list[str] = []
+    Raises ``OrderError`` if that needs changes and ``reorder`` is off, or nothing helps.
+    """
+    trouble = _trouble(study)
+    if trouble is None and not reorder:
+        return study, []
+    changes: list[Change] = []
     if trouble is not None:
         moves = _moves(study, trouble)
-        changes = [_describe_move(study.frame, load, to) for load, to in moves.items()]
-        study = _Study.of(model, study.frame.with_moves(moves))
-    while (gap := study.missing_barrier(model)) is not None:
-        changes.append(f"{gap[0].name.lower()}: a barrier is added {_before(study.frame, gap)}")
-        study = _Study.of(model, study.frame.with_barrier(gap))
-    still = study.trouble()
+        changes = [_move(study.scripts, load, to) for load, to in moves.items()]
+        study = Study.of(_with_moves(study.scripts, moves))
+    while (gap := _missing_barrier(study)) is not None:
+        changes.append(Change(_added(study.scripts, gap)))
+        study = Study.of(_with_barrier(study.scripts, gap))
+    told = "; ".join(change.words for change in changes)
+    still = _trouble(study)
     if still is not None:
-        raise _unsavable(still, f"even with {'; '.join(changes) or 'its loads moved'}. {WITHOUT}")
+        raise _unsavable(still, f"even with {told or 'its loads moved'}. {WITHOUT}")
+    if trouble is not None and not reorder:
+        raise _unsavable(trouble, f"nearest legal order: {told}. reorder=True applies it")
     return study, changes
 
 
-def _moves(study: _Study, trouble: str) -> dict[Gap, int]:
+def _trouble(study: Study, about: Place | None = None) -> str | None:
+    """Two events that no wait can order, and why; with ``about``, one of them stands there."""
+    conflict = study.conflict(about)
+    if conflict is not None:
+        return conflict
+    for ordering, first, second in study.unseparated():
+        if about is None or about in {study.scripts.places[e.gap] for e in (first, second)}:
+            return (
+                f"{describe(study.scripts, first)} of a wave of group {ordering.first[0]} must be "
+                f"over before {describe(study.scripts, second)} of another, of group "
+                f"{ordering.second[0]}, but no barrier comes between the two"
+            )
+    return None
+
+
+def _moves(study: Study, trouble: str) -> dict[Place, int]:
     """Where the loads that cannot stay should go."""
-    tables = list(zip(study.runs, study.stations, strict=True))
-    everywhere = Places(study.frame, tables)
-    moves: dict[Gap, int] = {}
+    everywhere = Places(study)
+    moves: dict[Place, int] = {}
     for load in everywhere.misplaced():
         to = everywhere.settle(load)
         if to is None:
-            in_loop = Places(study.frame, tables, loop_only=True)
+            in_loop = Places(study, loop_only=True)
             if load not in in_loop.misplaced():
                 continue
             to = in_loop.settle(load)
         if to is None:
-            where = f"no place in the {load[0].name.lower()} suits {_tell(study.frame, load)}"
-            raise _unsavable(study.trouble(load) or trouble, f"{where}. {WITHOUT}")
+            row = study.scripts.scripts[load[0]].rows[load[1]]
+            where = f"no place in the {row.section.name} suits {row.name(load[2])}"
+            raise _unsavable(_trouble(study, load) or trouble, f"{where}. {WITHOUT}")
         moves[load] = to
     return moves
 
 
-def _describe_move(frame: Frame, load: Gap, to: int) -> str:
-    phase = load[0]
-    before = next((n for n in reversed(range(to)) if frame.stops[phase][n].entry is not None), None)
-    where = "to the front" if before is None else f"after {_tell(frame, (phase, before))}"
-    return f"{phase.name.lower()}: {_tell(frame, load)} moves {where}"
+def _move(scripts: Scripts, load: Place, to: int) -> Change:
+    row = scripts.scripts[load[0]].rows[load[1]]
+    where = f"after {row.name(to - 1)}" if to else "to the front"
+    label = row.name(load[2])
+    by = to - load[2] - (to > load[2])
+    return Change(f"{row.section.name}: {label} moves {where}", Move(label, by))
 
 
-def _before(frame: Frame, gap: Gap) -> str:
-    stop = frame.stops[gap[0]][gap[1]]
-    return "at the end" if stop.entry is None else f"before {_tell(frame, gap)}"
+def _added(scripts: Scripts, gap: Place) -> str:
+    row = scripts.scripts[gap[0]].rows[gap[1]]
+    where = f"before {row.name(gap[2])}" if gap[2] < len(row.items) else "at the end"
+    return f"{row.section.name}: a barrier is added {where}"
 
 
-def _tell(frame: Frame, gap: Gap) -> str:
-    entry = frame.stops[gap[0]][gap[1]].entry
-    assert entry is not None
-    return f"[{entry.time_slot}] {describe_op(entry.op)}"
+def _missing_barrier(study: Study) -> Place | None:
+    """Where rows that run once lack a barrier: the first such place, as late as possible."""
+    scripts = study.scripts
+    if len(scripts.scripts) > 1:
+        return None
+    rows = scripts.scripts[0].rows
+    lacking: set[Place] = set()
+    for _, first, second in study.unseparated():
+        if not rows[second.row].loops:
+            lacking.add(scripts.places[second.gap])
+        elif first.row < second.row:
+            before = second.row - 1
+            lacking.add((0, before, len(rows[before].items)))
+    return min(lacking or _burdens(study), default=None)
 
 
-def _unsavable(trouble: str, offer: str) -> OrderError:
+def _burdens(study: Study) -> set[Place]:
+    """Work for whose sake a wait of a loop before it must be tighter than the loop needs."""
+    scripts, bench = study.scripts, study.bench
+    loops = {r for r, row in enumerate(scripts.scripts[0].rows) if row.loops}
+    sync = Sync()
+    bench.tighten(sync, {(r, r) for r in loops})
+    found: set[Place] = set()
+    for flow, miss in bench.unmet(sync):
+        first, second = row_pair(flow, miss.ordering)
+        if miss.slot is None or first not in loops or second in loops:
+            continue
+        if scripts.places[miss.slot // 2][1] == first:
+            h, y = miss.ordering.second
+            found.add(scripts.places[flow.run.walks[h].events[y].gap])
+    return found
+
+
+def _with_moves(scripts: Scripts, moves: dict[Place, int]) -> Scripts:
+    def row(s: int, r: int, old: Row) -> Row:
+        here = {p: to for (t, u, p), to in moves.items() if (t, u) == (s, r)}
+        return moved(old, here) if here else old
+
+    return _with_rows(scripts, row)
+
+
+def _with_barrier(scripts: Scripts, gap: Place) -> Scripts:
+    """One more barrier, directly before an item, whose fences stay with it."""
+
+    def row(s: int, r: int, old: Row) -> Row:
+        if (s, r) != gap[:2]:
+            return old
+        at = gap[2]
+        everyone = frozenset(scripts.scripts[s].groups)
+        items = (*old.items[:at], Kept(Barrier(), everyone), *old.items[at:])
+        return Row(old.section, items, (*old.fences[:at], Around(), *old.fences[at:]))
+
+    return _with_rows(scripts, row)
+
+
+def _with_rows(scripts: Scripts, change: object) -> Scripts:
+    assert callable(change)
+    changed = tuple(
+        Script(script.groups, tuple(change(s, r, row) for r, row in enumerate(script.rows)))
+        for s, script in enumerate(scripts.scripts)
+    )
+    return replace(scripts, scripts=changed)
+
+
+def _unsavable(trouble: str, hint: str) -> OrderError:
     return OrderError(
-        f"waits alone cannot save this order with its barriers: {trouble}",
-        hint=offer,
-        field="order",
+        f"waits alone cannot save this order with its barriers: {trouble}", hint=hint, field="order"
     )

@@ -1,216 +1,274 @@
-"""Barriers and waits for a skeleton: loop first, then epilogue, then prologue, then cleaning up."""
+"""Barriers and waits for scripts: loops first, then what stands around them, then cleaning up.
+
+Loops come first and alone: what runs once takes whatever it needs in addition, and never makes a
+loop wait more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from pipeloom.errors import InternalError
-from pipeloom.reference.kernels.interface import Counter
-from pipeloom.reference.ops import Phase
-from pipeloom.sync.barriers import Distance, line_barriers, loop_barriers
-from pipeloom.sync.skeleton import Gap, Skeleton, Slot, Synchronisation
-from pipeloom.sync.waits import Bench, RunDemands
+from pipeloom.errors import InternalError, OrderError
+from pipeloom.program import NodeKind, Work
+from pipeloom.sync.flow import Flow, Ordering, describe
+from pipeloom.sync.levels import Counts, Distance, line_barriers, loop_barriers
+from pipeloom.sync.replay import Bench, Replay
+from pipeloom.sync.script import Doing, Scripts, Sync
+from pipeloom.sync.walk import Event
 
 
-def place_synchronisation(
-    skeleton: Skeleton, bench: Bench, loop_barriers: Sequence[int] | None = None
-) -> Synchronisation:
+def place_synchronisation(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
     """A synchronisation that meets every demand, and of which nothing can be spared.
 
-    The loop's barriers are those proposed by ``loop_barriers`` if that can be made sound.
+    ``barrier_gaps`` proposes where the barriers of loops stand (by section, the numbers of the work
+    that they precede), and is followed if waits can make it sound.
     """
-    sync = _placed(skeleton, bench, loop_barriers)
-    if loop_barriers is not None and not bench.holds(sync):
-        sync = _placed(skeleton, bench, None)
-    if not bench.holds(sync):
-        raise InternalError("the derived barriers and waits do not meet the demands")
+    sync = _placed(bench, barrier_gaps) if barrier_gaps else None
+    if sync is None or not bench.holds(sync):
+        sync = _placed(bench, {})
+    _check(bench, sync)
     _drop_barriers(bench, sync)
-    _loosen_waits(bench, sync)
+    loosen_waits(bench, sync)
     return sync
 
 
-def place_waits(bench: Bench) -> Synchronisation:
+def place_waits(bench: Bench) -> Sync:
     """The loosest waits for barriers that stand already; nothing of them can be spared."""
-    sync = Synchronisation()
-    for first in (Phase.KERNEL, Phase.EPILOGUE, Phase.PROLOGUE):
-        for second in Phase:
-            bench.tighten(sync, first, second)
-    if not bench.holds(sync):
-        raise InternalError("the derived waits do not meet the demands")
-    _loosen_waits(bench, sync)
+    sync = Sync()
+    rows = range(len(bench.scripts.scripts[0].rows))
+    loops = [r for r in rows if bench.scripts.scripts[0].rows[r].loops]
+    bench.tighten(sync, {(r, r) for r in loops})
+    for first in (*loops, *reversed(rows)):
+        for second in rows:
+            bench.tighten(sync, {(first, second)})
+    _check(bench, sync)
+    loosen_waits(bench, sync)
     return sync
 
 
-def epilogue_burdens(bench: Bench) -> set[Gap]:
-    """The epilogue's ops for whose sake a wait of the loop must be tighter than the loop needs."""
-    sync = Synchronisation()
-    bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
-    return {
-        run.walks[0].places[ordering.second]
-        for run in bench.runs
-        for ordering, slot in bench.late(run, sync, Phase.KERNEL, Phase.EPILOGUE)
-        if slot[0] is Phase.KERNEL
-    }
+def _check(bench: Bench, sync: Sync) -> None:
+    for flow, missed in bench.unmet(sync):
+        pair = [
+            flow.run.walks[g].events[n] for g, n in (missed.ordering.first, missed.ordering.second)
+        ]
+        if missed.slot is None:
+            raise _hopeless(bench.scripts, *pair)
+        raise InternalError(f"the derived waits and barriers do not meet {missed.ordering}")
 
 
-def _placed(
-    skeleton: Skeleton, bench: Bench, loop_barriers: Sequence[int] | None
-) -> Synchronisation:
-    sync = Synchronisation()
-    if loop_barriers is None:
-        _place_in_loop(skeleton, bench, sync)
-    else:
-        for gap in loop_barriers:
-            sync.barriers[Phase.KERNEL, gap] = 1
-        bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
-    _place_in_epilogue(skeleton, bench, sync)
-    _place_in_prologue(skeleton, bench, sync)
+def _placed(bench: Bench, barrier_gaps: Mapping[str, Sequence[int]]) -> Sync:
+    sync = Sync()
+    rows = bench.scripts.scripts[0].rows
+    loops = [r for r, row in enumerate(rows) if row.loops]
+    for row in loops:
+        proposed = _proposal(bench.scripts, row, barrier_gaps)
+        _put(sync, _in_loop(bench, row) if proposed is None else proposed)
+        bench.tighten(sync, {(row, row)})
+    for row in range(len(rows)):
+        if row in loops:
+            continue
+        _put(sync, _in_line(bench, sync, row))
+        earlier = {(first, row) for first in range(row + 1)}
+        ahead = {(first, row + 1) for first in range(row + 1)} if row + 1 in loops else set()
+        bench.tighten(sync, earlier)
+        bench.tighten(sync, ahead)
     return sync
 
 
-def _place_in_loop(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
-    size = skeleton.gaps(Phase.KERNEL)
-    demanded: dict[Distance, None] = {}
-    loads: dict[tuple[int, int, int, int], None] = {}
-    entries = _kernel_entries(bench.runs[-1], size)
-    for run in bench.runs:
-        walk = run.walks[0]
-        for ordering in run.between(Phase.KERNEL, Phase.KERNEL):
-            x, y = walk.places[ordering.first][1], walk.places[ordering.second][1]
-            first, second = walk.steps[ordering.first], walk.steps[ordering.second]
-            assert first.iteration is not None
-            assert second.iteration is not None
-            later = second.iteration - first.iteration
-            if ordering.apart > 0:
-                demanded.setdefault(Distance(x, y, later, ordering.apart))
-                if walk.effects[ordering.first].counter is Counter.VM:
-                    loads.setdefault((x, y, later, ordering.apart))
-    if not size:
-        return
-    score = _looseness(size, list(loads), entries)
-    for gap, count in enumerate(loop_barriers(size, sorted(demanded), score)):
-        _put(sync.barriers, (Phase.KERNEL, gap), count)
-    bench.tighten(sync, Phase.KERNEL, Phase.KERNEL)
+def _proposal(
+    scripts: Scripts, row: int, barrier_gaps: Mapping[str, Sequence[int]]
+) -> Counts | None:
+    found: Counts = {}
+    for s, script in enumerate(scripts.scripts):
+        name = script.rows[row].section.name
+        numbers = barrier_gaps.get(f"{name}@{script.groups[0]}", barrier_gaps.get(name))
+        if numbers is None:
+            return None
+        gaps = scripts.gaps(s, row)
+        for number in numbers:
+            if number < len(gaps):
+                found[gaps[number]] = found.get(gaps[number], 0) + 1
+    return found
 
 
-def _kernel_entries(run: RunDemands, size: int) -> list[int]:
-    """vm entries of each data op of the loop."""
-    entries = [0] * size
-    walk = run.walks[0]
-    for place, effect in zip(walk.places, walk.effects, strict=True):
-        if place[0] is Phase.KERNEL and effect.counter is Counter.VM:
-            entries[place[1]] = effect.entries
-    return entries
+def _put(sync: Sync, counts: Counts) -> None:
+    for gap, count in counts.items():
+        sync.set_barriers(gap, count)
 
 
-def _looseness(
-    size: int, loads: list[tuple[int, int, int, int]], entries: list[int]
-) -> Callable[[list[int]], int]:
-    """Score barriers by the vm entries that waits for the loop's loads may leave in flight."""
+def _crossings(
+    bench: Bench, sync: Sync
+) -> Iterator[tuple[Flow, list[Replay], Ordering, Event, Event]]:
+    """Every demand between waves, with its events, under ``sync``."""
+    for flow in bench.flows:
+        replays = bench.replays(flow, sync)
+        for ordering in flow.orderings:
+            if not ordering.same_wave:
+                first = replays[ordering.first[0]].walk.events[ordering.first[1]]
+                second = replays[ordering.second[0]].walk.events[ordering.second[1]]
+                yield flow, replays, ordering, first, second
 
-    def score(counts: list[int]) -> int:
-        total = 0
-        for x, y, later, apart in loads:
-            left = apart
-            at = later * size + y
-            while at > x:
-                left -= counts[at % size]
-                if left <= 0:
-                    break
-                at -= 1
-            total += sum(entries[n % size] for n in range(x + 1, at))
+
+def _issued(replays: list[Replay], ordering: Ordering) -> tuple[int, int]:
+    """The epochs in which both are issued."""
+    (g, x), (h, y) = ordering.first, ordering.second
+    return replays[g].issue_epoch[x], replays[h].issue_epoch[y]
+
+
+def _in_loop(bench: Bench, row: int) -> Counts:
+    scripts = bench.scripts
+    demanded: dict[Distance, tuple[Event, Event]] = {}
+    loads: dict[Distance, None] = {}
+    for _, replays, ordering, first, second in _crossings(bench, Sync()):
+        if first.row == row == second.row:
+            x, y = _issued(replays, ordering)
+            found = Distance(first.gap, second.gap, second.trip - first.trip, x + 1 - y)
+            if found.apart > 0 or len(scripts.scripts) > 1:
+                demanded.setdefault(found, (first, second))
+                if _from_memory(scripts, first):
+                    loads.setdefault(found)
+    gaps = [scripts.gaps(s, row) for s in range(len(scripts.scripts))]
+    counts = loop_barriers(gaps, sorted(demanded), _quality(scripts, gaps, list(loads)))
+    if counts is None:
+        worst = min(demanded, key=lambda d: (d.later, d))
+        raise _hopeless(scripts, *demanded[worst])
+    return counts
+
+
+def _from_memory(scripts: Scripts, event: Event) -> bool:
+    meaning = scripts.program.meaning
+    return event.work.counter is not None and any(
+        a.resource in meaning and meaning[a.resource].kind in (NodeKind.STREAM, NodeKind.RESIDENT)
+        for a in event.work.reads
+    )
+
+
+def _quality(
+    scripts: Scripts, rows: Sequence[range], loads: Sequence[Distance]
+) -> Callable[[Counts], tuple[int, int]]:
+    """Score barriers by what happens while the loop's loads are in flight.
+
+    In one script: the entries that waits for them may leave in flight. Between scripts: the least
+    number of steps that the reader executes meanwhile, then the sum.
+    """
+    home = {gap: gaps for gaps in rows for gap in gaps}
+
+    def work(gap: int) -> Work | None:
+        s, r, p = scripts.places[gap]
+        items = scripts.scripts[s].rows[r].items
+        item = items[p] if p < len(items) else None
+        return item.work if isinstance(item, Doing) else None
+
+    def meanwhile(counts: Counts, load: Distance) -> int:
+        """Steps from the load to the barrier that publishes it: its counter's, or the reader's."""
+        mine, theirs = home[load.first], home[load.second]
+        per_trip = sum(counts.get(gap, 0) for gap in theirs)
+        due = load.later * per_trip - (load.apart - 1)
+        due += sum(counts.get(gap, 0) for gap in theirs if gap <= load.second)
+        issued = sum(counts.get(gap, 0) for gap in mine if gap <= load.first)
+        total, loading = 0, work(load.first)
+        if mine is theirs:
+            at, passed = load.first, issued
+        else:
+            at, passed = theirs[-1], 0
+            while passed > issued:
+                passed -= per_trip
+        while passed < due:
+            at = at + 1 if at + 1 in (mine if mine is theirs else theirs) else theirs[0]
+            passed += counts.get(at, 0)
+            found = work(at)
+            if found is None or not issued <= passed < due:
+                continue
+            if mine is not theirs:
+                total += 1
+            elif loading is not None and found.counter == loading.counter:
+                total += found.entries
         return total
+
+    def score(counts: Counts) -> tuple[int, int]:
+        found = [meanwhile(counts, load) for load in loads]
+        alone = len(rows) == 1
+        return 0 if alone else min(found, default=0), sum(found)
 
     return score
 
 
-def _place_in_epilogue(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
-    """What the loop's own waits have not retired is waited for, and published, in here."""
-    size = skeleton.gaps(Phase.EPILOGUE)
-    floors = [0] * size
-    rows: dict[tuple[int, int, int], None] = {}
-    for run in bench.runs:
-        replays = bench.replay(run, sync)
-        places = run.walks[0].places
-        start = next((n for n, place in enumerate(places) if place[0] is Phase.EPILOGUE), None)
-        if start is None:
+def _in_line(bench: Bench, sync: Sync, row: int) -> Counts:
+    """Barriers of a row that runs once: for itself, for what comes before, for the next loop.
+
+    What loops before it have not retired by themselves is waited for, and published, in here.
+    """
+    scripts = bench.scripts
+    gaps = [scripts.gaps(s, row) for s in range(len(scripts.scripts))]
+    loop_next = row + 1 < len(scripts.scripts[0].rows) and scripts.scripts[0].rows[row + 1].loops
+    floors: dict[tuple[int, int], None] = {}
+    demanded: dict[Distance, tuple[Event, Event]] = {}
+    for _, replays, ordering, first, second in _crossings(bench, sync):
+        if first.row > row or second.row < row:
             continue
-        base = [replay.accesses[start].issue_epoch for replay in replays]
-        for ordering in run.between(Phase.EPILOGUE, Phase.EPILOGUE):
-            if ordering.apart > 0:
-                x, y = places[ordering.first][1], places[ordering.second][1]
-                rows.setdefault((x, y, ordering.apart))
-        for ordering in run.between(Phase.KERNEL, Phase.EPILOGUE):
-            if ordering.same_wave:
-                continue
-            access = replays[ordering.first_group].accesses[ordering.first]
-            done = min(access.retire_epoch, base[ordering.first_group])
-            y = places[ordering.second][1]
-            floors[y] = max(floors[y], done + 1 - base[ordering.second_group])
-    for gap, count in enumerate(line_barriers(size, floors, sorted(rows))):
-        _put(sync.barriers, (Phase.EPILOGUE, gap), count)
-    bench.tighten(sync, Phase.KERNEL, Phase.EPILOGUE)
-    bench.tighten(sync, Phase.EPILOGUE, Phase.EPILOGUE)
+        if second.row != row and not (loop_next and second.row == row + 1):
+            continue
+        (g, x), (h, _) = ordering.first, ordering.second
+        issued, reached = _issued(replays, ordering)
+        at = second.gap if second.row == row else gaps[scripts.script_of[h]][-1]
+        if first.row == row:
+            if second.row == row or replays[g].retire_epoch[x] >= reached:
+                found = Distance(first.gap, at, 0, issued + 1 - reached)
+                demanded.setdefault(found, (first, second))
+        else:
+            done = min(replays[g].retire_epoch[x], _entered(scripts, replays[g], row))
+            floors.setdefault((at, done + 1 - reached))
+    counts = line_barriers(gaps, floors, demanded)
+    if counts is None:
+        raise _hopeless(scripts, *next(iter(demanded.values())))
+    return counts
 
 
-def _place_in_prologue(skeleton: Skeleton, bench: Bench, sync: Synchronisation) -> None:
-    """Everything the later phases do not wait for anyway is waited for at the end at the latest."""
-    size = skeleton.gaps(Phase.PROLOGUE)
-    rows: dict[tuple[int, int, int], None] = {}
-    for run in bench.runs:
-        replays = bench.replay(run, sync)
-        places = run.walks[0].places
-        for second in Phase:
-            for ordering in run.between(Phase.PROLOGUE, second):
-                x, y = places[ordering.first][1], places[ordering.second][1]
-                if ordering.same_wave:
-                    continue
-                if second is Phase.PROLOGUE:
-                    rows.setdefault((x, y, ordering.apart))
-                    continue
-                access = replays[ordering.first_group].accesses[ordering.first]
-                then = replays[ordering.second_group].accesses[ordering.second]
-                if access.retire_epoch >= then.issue_epoch:
-                    rows.setdefault((x, size - 1, access.issue_epoch + 1 - then.issue_epoch))
-    for gap, count in enumerate(line_barriers(size, [0] * size, sorted(rows))):
-        _put(sync.barriers, (Phase.PROLOGUE, gap), count)
-    for second in Phase:
-        bench.tighten(sync, Phase.PROLOGUE, second)
+def _entered(scripts: Scripts, replay: Replay, row: int) -> int:
+    """The epoch in which a group enters a row."""
+    return sum(scripts.places[slot // 2][1] < row for slot, _ in replay.barriers)
 
 
-def _put(barriers: dict[Gap, int], gap: Gap, count: int) -> None:
-    if count:
-        barriers[gap] = count
-    else:
-        barriers.pop(gap, None)
+def _hopeless(scripts: Scripts, first: Event, second: Event) -> OrderError:
+    return OrderError(
+        f"no barriers can order {describe(scripts, first)} before {describe(scripts, second)}",
+        hint="the groups wait for each other in a circle: let one run further ahead, or give the "
+        "resource more copies",
+        field="order",
+    )
 
 
-def _drop_barriers(bench: Bench, sync: Synchronisation) -> None:
-    """Remove barriers that nothing needs, the last first."""
-    for gap in sorted(sync.barriers, reverse=True):
-        while sync.barriers.get(gap):
-            count = sync.barriers[gap]
-            _put(sync.barriers, gap, count - 1)
+def _drop_barriers(bench: Bench, sync: Sync) -> None:
+    """Remove barriers that nothing needs, the last first; in all scripts together."""
+    scripts = bench.scripts
+    for row in reversed(range(len(scripts.scripts[0].rows))):
+        standing = [
+            [gap for gap in scripts.gaps(s, row) for _ in range(sync.barriers.get(gap, 0))]
+            for s in range(len(scripts.scripts))
+        ]
+        for number in reversed(range(len(standing[0]))):
+            chosen = [gaps[number] for gaps in standing]
+            for gap in chosen:
+                sync.set_barriers(gap, sync.barriers[gap] - 1)
             if not bench.holds(sync):
-                sync.barriers[gap] = count
-                break
+                for gap in chosen:
+                    sync.set_barriers(gap, sync.barriers.get(gap, 0) + 1)
 
 
-def _loosen_waits(bench: Bench, sync: Synchronisation) -> None:
+def loosen_waits(bench: Bench, sync: Sync) -> None:
     """Give every wait the largest count that holds; drop those that any count satisfies."""
     for slot in sorted(sync.waits):
         for counter in list(sync.waits[slot]):
-            _loosen(bench, sync, slot, counter)
+            _loosen(bench, sync, sync.waits[slot], counter)
         if not sync.waits[slot]:
             del sync.waits[slot]
 
 
-def _loosen(bench: Bench, sync: Synchronisation, slot: Slot, counter: Counter) -> None:
-    waits = sync.waits[slot]
+def _loosen(bench: Bench, sync: Sync, waits: dict[str, int], counter: str) -> None:
     sound = waits.pop(counter)
     if bench.holds(sync):
         return
-    broken = counter.limit
+    broken = bench.limit(counter)
     while sound + 1 < broken:
         waits[counter] = (sound + broken) // 2
         if bench.holds(sync):

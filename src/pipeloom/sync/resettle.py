@@ -1,153 +1,175 @@
 """Where a load may stand between barriers that stay.
 
-A load ends the life of one generation of its region and begins that of the next: it must be issued
+A load ends the life of one generation of its bytes and begins that of the next: it must be issued
 after the last read of the old one is over, everywhere, and be over before the first read of its
 own. With fixed barriers that is a question of epochs alone (waits can always be added):
 
     X in wave v can be over before Y in wave w   iff   epoch of X in v  <  epoch of Y in w
 
-Fragments and MMAs stay, so each load has a set of legal places of its own, and the fewest moves are
-the loads that do not stand in theirs. Each moves to the earliest legal place of its phase. A load
-from a section (a stretch between two barriers) without MMAs goes to another such section, behind
-its fragments: that keeps the turns of memory and MMA.
+All other work stays, so each load has a set of legal places of its own, and the fewest moves are
+the loads that do not stand in theirs. Each moves to the earliest legal place of its row. A load
+from a stretch between two barriers that computes nothing goes to another such stretch, behind its
+reads: that keeps the turns of memory and matrix unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
-from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
-from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.sync.dependences import meant_tile
-from pipeloom.sync.frame import Frame, Stop
-from pipeloom.sync.skeleton import Gap
-from pipeloom.sync.stations import Stations
+from pipeloom.sync.flow import Flow
+from pipeloom.sync.script import Around, Doing, Item, Kept, Place, Row
+from pipeloom.sync.study import Study
+from pipeloom.sync.walk import Event, Walk
 
-Spot = tuple[int, int]
-"""A stop on a walk: the number of the pass through a phase, and of the stop in it."""
+FAR = 1 << 40
 
 
 @dataclass(slots=True)
 class _Bounds:
-    """What one load, on one pass, must come after and before: spots and epochs."""
+    """What one load, in one pass, must come after and before: positions and epochs of its walk."""
 
-    after_spot: Spot = (-1, 0)
-    before_spot: Spot = (1 << 30, 0)
+    start: int
+    epochs: list[int]
+    after: int = -1
+    before: int = FAR
     after_epoch: int = -1
-    before_epoch: int = 1 << 30
+    before_epoch: int = FAR
 
-    def come_before(self, spot: Spot | None, epoch: int | None) -> None:
-        """Be over before a read at ``spot`` of the same wave, in ``epoch`` of another."""
-        if spot is not None:
-            self.before_spot = min(self.before_spot, spot)
-        if epoch is not None:
-            self.before_epoch = min(self.before_epoch, epoch)
-
-    def come_after(self, spot: Spot | None, epoch: int | None) -> None:
-        """Be issued after such a read."""
-        if spot is not None:
-            self.after_spot = max(self.after_spot, spot)
-        if epoch is not None:
-            self.after_epoch = max(self.after_epoch, epoch)
-
-    def admits(self, spot: Spot, epoch: int) -> bool:
-        """Whether the load may be put before the stop at ``spot``."""
+    def admits(self, place: int) -> bool:
+        """Whether the load may stand before item ``place`` of its row."""
+        at = self.start + place
         return (
-            self.after_spot < spot <= self.before_spot
-            and self.after_epoch < epoch < self.before_epoch
+            self.after < at <= self.before
+            and self.after_epoch < self.epochs[at] < self.before_epoch
         )
 
 
 class Places:
-    """The legal places of every load, from the runs that matter.
+    """The legal places of every load into LDS, from the runs that matter.
 
-    With ``loop_only`` barriers count only where both ops are in the loop: prologue and epilogue can
+    With ``loop_only`` barriers count only where both events are in one loop: rows that run once can
     be given more.
     """
 
-    def __init__(
-        self, frame: Frame, tables: list[tuple[Run, list[Stations]]], loop_only: bool = False
-    ) -> None:
-        self._frame = frame
-        self._bounds: dict[Gap, list[tuple[Stations, int, _Bounds]]] = {}
-        for run, stations in tables:
-            for (group, number), bounds in sorted(_bounds(run, stations, loop_only).items()):
-                walk = stations[group]
-                phase, stop = walk.places[number]
-                lap = walk.spots[number][0]
-                self._bounds.setdefault((phase, stop), []).append((walk, lap, bounds))
+    def __init__(self, study: Study, loop_only: bool = False) -> None:
+        self._study = study
+        self._bounds: dict[Place, list[_Bounds]] = {}
+        for found in study.flows:
+            for place, bounds in _bounds(study, found, loop_only):
+                self._bounds.setdefault(place, []).append(bounds)
 
-    def misplaced(self) -> list[Gap]:
+    def misplaced(self) -> list[Place]:
         """The loads that stand where no wait can make them right."""
-        return [load for load in sorted(self._bounds) if not self._admits(load, load[1])]
+        return [load for load in sorted(self._bounds) if not self._admits(load, load[2])]
 
-    def settle(self, load: Gap) -> int | None:
-        """The stop of its phase that ``load`` should be put before; ``None`` if none is legal."""
-        phase, stop = load
-        row = self._frame.stops[phase]
-        legal = [place for place in range(len(row)) if self._admits(load, place)]
-        sections = list(_sections(row))
-        home = next(section for section in sections if stop in section)
-        if not _multiplies(row, home):
-            for section in sections:
-                inside = [place for place in legal if place in section]
-                if inside and not _multiplies(row, section):
-                    behind = 1 + max((n for n in section if _reads(row[n])), default=-1)
+    def settle(self, load: Place) -> int | None:
+        """The place of its row that ``load`` should be put at; ``None`` if none is legal."""
+        s, r, here = load
+        row = self._study.scripts.scripts[s].rows[r]
+        legal = [place for place in range(len(row.items) + 1) if self._admits(load, place)]
+        stretches = list(_stretches(row))
+        home = next(stretch for stretch in stretches if here in stretch)
+        if not _computes(row, home):
+            for stretch in stretches:
+                inside = [place for place in legal if place in stretch]
+                if inside and not _computes(row, stretch):
+                    behind = 1 + max((p for p in stretch if _reads(row, p)), default=-1)
                     return next((place for place in inside if place >= behind), inside[0])
         return legal[0] if legal else None
 
-    def _admits(self, load: Gap, place: int) -> bool:
-        return all(
-            bounds.admits((lap, place), walk.epochs[lap][place])
-            for walk, lap, bounds in self._bounds[load]
-        )
+    def _admits(self, load: Place, place: int) -> bool:
+        return all(bounds.admits(place) for bounds in self._bounds[load])
 
 
-def _sections(row: tuple[Stop, ...]) -> Iterator[range]:
-    """The places between barriers; a place before a barrier belongs to what the barrier ends."""
+def _stretches(row: Row) -> Iterator[range]:
+    """The places between barriers; one before a barrier belongs to what the barrier ends."""
     first = 0
-    for number, stop in enumerate(row):
-        if stop.is_barrier:
+    for number, item in enumerate(row.items):
+        if isinstance(item, Kept):
             yield range(first, number + 1)
             first = number + 1
-    yield range(first, len(row))
+    yield range(first, len(row.items) + 1)
 
 
-def _multiplies(row: tuple[Stop, ...], section: range) -> bool:
-    return any(row[number].role is OpRole.COMPUTE for number in section)
+def _item(row: Row, place: int) -> Item | None:
+    return row.items[place] if place < len(row.items) else None
 
 
-def _reads(stop: Stop) -> bool:
-    return stop.role is OpRole.FRAGMENT_LOAD
+def _computes(row: Row, stretch: range) -> bool:
+    return any(is_compute(_item(row, place)) for place in stretch)
 
 
-def _bounds(run: Run, stations: list[Stations], loop_only: bool) -> dict[tuple[int, int], _Bounds]:
-    """By group and number in its walk: what each load into LDS must come after and before."""
-    number = {id(a): n for t in run.timelines for n, a in enumerate(t.accesses)}
-    found: dict[tuple[int, int], _Bounds] = {}
-    for kind, read, owner, write in _rivals(run):
-        bounds = found.setdefault((owner.group, number[id(write.access)]), _Bounds())
-        spot = stations[kind.group].spots[number[id(read.access)]] if owner is kind else None
-        phases = {read.access.step.phase, write.access.step.phase}
-        epoch: int | None = read.access.issue_epoch
-        if (owner is kind and len(kind.waves) == 1) or (loop_only and phases != {Phase.KERNEL}):
+def is_compute(item: Item | None) -> bool:
+    """Whether it computes, rather than moves."""
+    return isinstance(item, Doing) and not item.work.is_copy
+
+
+def _reads(row: Row, place: int) -> bool:
+    item = _item(row, place)
+    return isinstance(item, Doing) and item.work.is_copy and not is_load(item.work.writes)
+
+
+def is_load(writes: object) -> bool:
+    """Whether these writes are those of a load that all waves share."""
+    return isinstance(writes, tuple) and any(access.shared for access in writes)
+
+
+def _bounds(study: Study, found: Flow, loop_only: bool) -> Iterator[tuple[Place, _Bounds]]:
+    """By place: what each load into LDS must come after and before, pass by pass."""
+    scripts = study.scripts
+    epochs = [[0, *accumulate(kept for _, _, kept in w.course)] for w in found.run.walks]
+    position = [_positions(walk) for walk in found.run.walks]
+    table: dict[tuple[int, int], _Bounds] = {}
+    for rivals in found.rivals:
+        (g, x), (h, y) = rivals.read, rivals.write
+        read, write = found.run.walks[g].events[x], found.run.walks[h].events[y]
+        if not is_load(write.work.writes):
+            continue
+        start = position[h][y] - scripts.places[write.gap][2]
+        bounds = table.setdefault(rivals.write, _Bounds(start, epochs[h]))
+        at = position[g][x] if rivals.same_wave else None
+        epoch = epochs[g][position[g][x]] if rivals.cross_wave else None
+        if loop_only and not _in_one_loop(study, read, write):
             epoch = None
-        if write.tile is None or write.tile <= meant_tile(read):
-            bounds.come_before(spot, epoch)
+        if rivals.newer:
+            bounds.after = max(bounds.after, -1 if at is None else at)
+            bounds.after_epoch = max(bounds.after_epoch, -1 if epoch is None else epoch)
         else:
-            bounds.come_after(spot, epoch)
-    return found
+            bounds.before = min(bounds.before, FAR if at is None else at)
+            bounds.before_epoch = min(bounds.before_epoch, FAR if epoch is None else epoch)
+    for (h, y), bounds in sorted(table.items(), key=lambda pair: pair[0]):
+        yield scripts.places[found.run.walks[h].events[y].gap], bounds
 
 
-def _rivals(run: Run) -> Iterator[tuple[WaveClass, Read, WaveClass, Write]]:
-    """Every live read of LDS and every load of the same region, by any kind of wave."""
-    for kind in run.classes:
-        for read in kind.reads:
-            if read.is_dead:
-                continue
-            for owner in run.classes:
-                for region in read.regions:
-                    for write in owner.writes.get(region, ()):
-                        if write.access.step.op.role is OpRole.GLOBAL_LOAD:
-                            yield kind, read, owner, write
+def _positions(walk: Walk) -> list[int]:
+    return [at for at, (_, number, _) in enumerate(walk.course) if number >= 0]
+
+
+def _in_one_loop(study: Study, read: Event, write: Event) -> bool:
+    return read.row == write.row and study.scripts.scripts[0].rows[read.row].loops
+
+
+def moved(row: Row, moves: Mapping[int, int]) -> Row:
+    """Work put before other items of its row; the fences around it stay behind."""
+    arriving: dict[int, list[Item]] = {}
+    for number in sorted(moves):
+        arriving.setdefault(moves[number], []).append(row.items[number])
+    items: list[Item] = []
+    fences: list[Around] = []
+    left: tuple[object, ...] = ()
+    for number, (around, item) in enumerate(zip(row.fences, (*row.items, None), strict=True)):
+        around = Around((*left, *around.before), around.after)  # type: ignore[arg-type]
+        for place, arrival in enumerate(arriving.get(number, ())):
+            opening = Around()
+            if place == 0 and not is_compute(item):
+                # fences of compute are its own; others open the stretch
+                opening, around = Around((*around.before, *around.after)), Around()
+            items.append(arrival)
+            fences.append(opening)
+        left = (*around.before, *around.after) if number in moves else ()
+        if number not in moves:
+            fences.append(around)
+            items.extend([] if item is None else [item])
+    return Row(row.section, tuple(items), tuple(fences))

@@ -18,6 +18,7 @@ from pipeloom.write.gemm.single_buffer import single_buffer_costs, single_buffer
 from pipeloom.write.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.kernel import EmittedKernel, SourceLine, emit_kernel
+from pipeloom.write.launch import Launch
 from pipeloom.write.layout import (
     TileLayout,
     count_conflicts,
@@ -25,6 +26,7 @@ from pipeloom.write.layout import (
     layout_conflicts,
     layout_for,
 )
+from pipeloom.write.lower.emit import emit_program
 from pipeloom.write.plan import Plan, PlannedStep, plan_kernel
 from pipeloom.write.record import LAUNCH_FORMAT, launch_record
 
@@ -45,6 +47,7 @@ __all__ = [
     "GateError",
     "HazardError",
     "HazardFinding",
+    "Launch",
     "LoopRegisters",
     "Plan",
     "PlannedStep",
@@ -61,6 +64,7 @@ __all__ = [
     "dealt_rows",
     "default_geometry",
     "emit_kernel",
+    "emit_program",
     "insert_wait_states",
     "launch_record",
     "layout_conflicts",

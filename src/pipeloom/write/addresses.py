@@ -18,6 +18,13 @@ from pipeloom.write.isa import Operand, Register
 BASE_HIGH = 0xFFFF
 """Bits of a descriptor's word 1 that belong to its base; the rest is the stride, 0 here."""
 
+RAW_BUFFER = 0x00027000
+"""Descriptor word 3 of an untyped buffer on gfx9 (LLVM AMDGPU; data format 32)."""
+OUT_OF_RANGE = 0x80000000
+"""An offset past any descriptor: what a block addresses spans less than 2 GiB."""
+LDS_WINDOW = 1 << 16
+"""How far the offset of a ds instruction reaches."""
+
 
 def advance_base(
     code: Code, buffer: Register, rows: Operand, stride: Operand, scratch: Register

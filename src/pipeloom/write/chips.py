@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.target import Target
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
 from pipeloom.write.faults import EmitError
 
 SIMDS = 4

@@ -1,7 +1,7 @@
 """A growing list of instructions, and the schedule entry that each one serves.
 
 code = Code()
-with code.serving(Provenance(Phase.KERNEL, 7, "MMA(0, 0)")):
+with code.serving(Provenance("kernel", 7, "MMA(0, 0)")):
     code("v_mfma_f32_16x16x32_bf16", agpr(0, 4), vgpr(0, 4), vgpr(8, 4), agpr(0, 4))
 """
 
@@ -16,6 +16,7 @@ from pipeloom.write.isa import (
     Instruction,
     Label,
     Line,
+    Opcode,
     Operand,
     Provenance,
     instruction,
@@ -31,7 +32,7 @@ class Code:
         self._provenance: Provenance | None = None
 
     def __call__(
-        self, opcode: str, *operands: Operand, modifiers: Iterable[str] = (), **fields: int
+        self, opcode: str | Opcode, *operands: Operand, modifiers: Iterable[str] = (), **fields: int
     ) -> Instruction:
         """Append one instruction."""
         made = instruction(

@@ -10,8 +10,8 @@ fences none; the loop is a counter and a branch; steps of one group are branched
         def finish(self, code): ...          # store the result
 
 ``entry`` may add scalar arithmetic, but no wait, no barrier and no memory access beyond the op
-itself: the proof is about exactly the instructions of the entries. ``examples/own_kernel.py`` is a
-whole one.
+itself: the proof is about exactly the instructions of the entries. A whole one is
+``tests/unit/write/entry_kernel.py``.
 """
 
 from __future__ import annotations

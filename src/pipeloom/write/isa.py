@@ -21,7 +21,6 @@ from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.ops import Phase
 
 
 class Bank(Enum):
@@ -147,6 +146,7 @@ def _table() -> dict[str, Opcode]:
     bitwise = "s_and_b32 s_or_b32 s_xor_b32 s_lshl_b32 s_lshr_b32 s_bfe_u32 s_min_u32 s_max_u32"
     add(salu, bitwise, "=sm1", "si1", "si1", writes=(SCC,))
     add(salu, "s_mul_i32 s_mul_hi_u32", "=s1", "si1", "si1")
+    add(salu, "s_cselect_b32", "=s1", "si1", "si1", reads=(SCC,))
     compares = "s_cmp_eq_u32 s_cmp_lg_u32 s_cmp_lt_u32 s_cmp_ge_u32 s_cmp_lt_i32 s_cmp_ge_i32"
     add(salu, compares, "si1", "si1", writes=(SCC,))
 
@@ -165,23 +165,27 @@ def _table() -> dict[str, Opcode]:
     add(valu, "v_mov_b32", "=v1", "svi1")
     binary = (
         "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
-        "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32"
+        "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24"
     )
     add(valu, binary, "=v1", "svi1", "svi1")
     ternary = (
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
     )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
-    add(valu, "v_cvt_f16_f32", "=v1", "svi1")
+    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
+    # Both are read as well; the hazard pass looks at what permlanes read and write together.
+    add(valu, "v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")
     add(valu, "v_accvgpr_read_b32", "=v1", "a1")
     add(valu, "v_accvgpr_write_b32", "=a1", "vi1")
 
     for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
         add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
         add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
+    add(Unit.LDS, "ds_swizzle_b32", "=v1", "v1")
+    add(Unit.LDS, "ds_bpermute_b32", "=v1", "v1", "v1")
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
@@ -222,15 +226,15 @@ MFMA_SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The schedule entry that an instruction serves; ``slot`` is -1 for the kernel's own."""
+    """The step that an instruction serves; ``slot`` is -1 for the kernel's own."""
 
-    phase: Phase
+    section: str
     slot: int
     what: str
 
     def __str__(self) -> str:
-        place = self.phase.name.lower()
-        return f"{place}[{self.slot}] {self.what}" if self.slot >= 0 else f"{place} {self.what}"
+        place = f"{self.section}[{self.slot}]" if self.slot >= 0 else self.section
+        return f"{place} {self.what}"
 
 
 @dataclass(frozen=True, slots=True)

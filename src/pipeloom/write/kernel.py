@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import WAVE_LANES, KernelGeometry
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.ops import Phase
 from pipeloom.write.allocate import Allocation, Resources
@@ -32,6 +33,7 @@ from pipeloom.write.gemm.tile import OUTPUT_BYTES, check_out_dtype
 from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Line
+from pipeloom.write.launch import Launch
 from pipeloom.write.plan import plan_kernel
 from pipeloom.write.problem import Problem, check_problem
 from pipeloom.write.program import emit_program
@@ -69,6 +71,8 @@ class EmittedKernel:
     k_step: int
     k_min: int
     arguments: tuple[Argument, ...]
+    launch: Launch | None = None
+    """Of a program's kernel, which knows its own dimensions."""
 
     def __repr__(self) -> str:
         size = f"{len(self.line_map)} instructions"
@@ -187,7 +191,7 @@ def emit_kernel(
         geometry=shape,
         status=status,
         text=text,
-        line_map=_line_map(lines, numbers),
+        line_map=line_map(lines, numbers),
         lines=lines,
         resources=made.resources,
         allocation=made.allocation,
@@ -210,7 +214,8 @@ def _require_arch(compiled: CompiledSchedule, target: str) -> None:
         )
 
 
-def _line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:
+def line_map(lines: tuple[Line, ...], numbers: list[int]) -> Mapping[int, SourceLine]:
+    """Line of the text -> its instruction."""
     return MappingProxyType(
         {
             number: SourceLine(

@@ -31,11 +31,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.write.chips import BANK_BYTES, Chip
 from pipeloom.write.faults import EmitError
+
+Rows = TypeVar("Rows", int, NDArray[Any])
+"""A row, or an array of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,8 @@ class Swizzle:
     mask: int
     gray: bool = False
 
-    def of_row(self, row: int) -> int:
-        """What a row's chunk numbers are xor-ed with."""
+    def of_row(self, row: Rows) -> Rows:
+        """What a row's chunk numbers are xor-ed with; of many rows at once, if it is an array."""
         q = row >> self.row_shift
         return (q ^ (q << 1 if self.gray else 0)) & self.mask
 
@@ -72,19 +78,23 @@ class RowOrder:
         if self.run % self.group:
             raise InternalError(f"{self}: a run is no whole number of groups")
 
-    def place(self, row: int) -> int:
+    def place(self, row: Rows) -> Rows:
         """Where in LDS a row lies, counted in rows."""
         piece, within = divmod(row, self.run * self.ways)
         number, at = divmod(within, self.run)
         turn, rest = divmod(at, self.group)
-        return piece * self.run * self.ways + (turn * self.ways + number) * self.group + rest
+        start = piece * self.run * self.ways
+        found: Rows = start + (turn * self.ways + number) * self.group + rest
+        return found
 
-    def row_at(self, place: int) -> int:
+    def row_at(self, place: Rows) -> Rows:
         """The row that lies at a place."""
         piece, within = divmod(place, self.run * self.ways)
         turn, rest = divmod(within, self.group)
         turn, number = divmod(turn, self.ways)
-        return piece * self.run * self.ways + number * self.run + turn * self.group + rest
+        start = piece * self.run * self.ways
+        found: Rows = start + number * self.run + turn * self.group + rest
+        return found
 
 
 IN_ORDER = RowOrder()

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.reference.geometry import LOAD_BYTES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.write.faults import EmitError
 
 _SIGNED = 1 << 31

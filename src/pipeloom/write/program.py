@@ -77,7 +77,9 @@ def _emit_steps(
 def _describe_messages(steps: Sequence[PlannedStep]) -> str:
     first, last = steps[0], steps[-1]
     if len(steps) == 1:
-        return str(Provenance(first.phase, first.slot, describe_op(first.op) + _origin(first)))
+        return str(
+            Provenance(first.phase.name.lower(), first.slot, describe_op(first.op) + _origin(first))
+        )
     names = ", ".join(dict.fromkeys(describe_op(step.op) for step in steps))
     return (
         f"{first.phase.name.lower()}[{first.slot}] to [{last.slot}]: {names}: messages to a "
@@ -88,7 +90,9 @@ def _describe_messages(steps: Sequence[PlannedStep]) -> str:
 def _emit_step(
     emitter: EntryEmitter, plan: Plan, step: PlannedStep, code: Code, labels: _Labels
 ) -> None:
-    provenance = Provenance(step.phase, step.slot, describe_op(step.op) + _origin(step))
+    provenance = Provenance(
+        step.phase.name.lower(), step.slot, describe_op(step.op) + _origin(step)
+    )
     code.comment(str(provenance))
     with code.serving(provenance):
         if step.groups is None:

@@ -51,4 +51,10 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
     if shape is not None:
         record["tile"] = {"BM": shape.BM, "BN": shape.BN, "BK": shape.BK}
         record["grid"] = [f"ceil(N / {shape.BN})", f"ceil(M / {shape.BM})", "1"]
+    elif emitted.launch is not None:
+        record["tile"] = dict(emitted.launch.tiles)
+        record["over"] = emitted.launch.meaning.over
+        record["grid"] = emitted.launch.grid_formula
+        record["multiples"] = dict(emitted.launch.multiples)
+        record["pitch_bytes"] = dict(emitted.launch.pitches)
     return record

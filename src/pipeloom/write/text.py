@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.reference.geometry import WAVE_LANES
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.allocate import Resources
 from pipeloom.write.entry import Argument
 from pipeloom.write.isa import CACHE_LINE, S_NOP, Instruction, Line
@@ -29,6 +29,7 @@ def kernel_text(
     resources: Resources,
     arguments: Sequence[Argument],
     title: str,
+    grid_dims: int = 2,
 ) -> tuple[str, list[int]]:
     """(text, line number of each of ``lines``)."""
     out = [
@@ -52,7 +53,7 @@ def kernel_text(
         f".fill {PREFETCHED_LINES * CACHE_LINE // 4}, 4, {S_NOP:#x}",
         "",
     ]
-    out += _descriptor(name, resources, _argument_bytes(arguments))
+    out += _descriptor(name, resources, _argument_bytes(arguments), grid_dims)
     out += _metadata(name, target, resources, arguments)
     return "\n".join(out) + "\n", numbers
 
@@ -62,7 +63,7 @@ def _argument_bytes(arguments: Sequence[Argument]) -> int:
     return -(-end // 8) * 8
 
 
-def _descriptor(name: str, resources: Resources, argument_bytes: int) -> list[str]:
+def _descriptor(name: str, resources: Resources, argument_bytes: int, grid_dims: int) -> list[str]:
     fields = {
         "group_segment_fixed_size": resources.lds_bytes,
         "kernarg_size": argument_bytes,
@@ -70,6 +71,7 @@ def _descriptor(name: str, resources: Resources, argument_bytes: int) -> list[st
         "user_sgpr_count": 2,
         "system_sgpr_workgroup_id_x": 1,
         "system_sgpr_workgroup_id_y": 1,
+        **({"system_sgpr_workgroup_id_z": 1} if grid_dims > 2 else {}),
         "system_vgpr_workitem_id": 0,
         "next_free_vgpr": resources.accum_offset + resources.agprs,
         "next_free_sgpr": resources.sgprs,

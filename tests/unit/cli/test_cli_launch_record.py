@@ -14,8 +14,8 @@ from pipeloom.cli.main import main
 from pipeloom.drive.trial import run_gemm
 from pipeloom.judge.emulate import LaunchError, load_code_object
 from pipeloom.reference.mi355x import mi355x_single_buffer_target
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
-from pipeloom.sync import synchronize
 from pipeloom.write import (
     assemble,
     chip_for,

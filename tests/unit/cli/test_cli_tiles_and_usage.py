@@ -218,7 +218,7 @@ def test_the_package_runs_as_a_program() -> None:
 
 def test_public_names_are_all_there_whatever_is_imported_first() -> None:
     program = (
-        "import pipeloom.judge.verify.findings, pipeloom.sync.derive, pipeloom\n"
+        "import pipeloom.judge.verify.schedules.findings, pipeloom.reference.resync, pipeloom\n"
         "assert set(pipeloom.__all__) <= set(dir(pipeloom))\n"
         "assert all(callable(getattr(pipeloom, name)) for name in pipeloom.__all__)\n"
         "assert pipeloom.verify is pipeloom.judge.verify.verify\n"

@@ -10,12 +10,12 @@ import pytest
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Launchable
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.four_wave import FourWaveSpec
 from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
 from pipeloom.write import EmittedKernel, assemble, emit_kernel, single_buffer_geometry
 from pipeloom.write.chips import chip_for
 

@@ -15,7 +15,7 @@ from pipeloom import compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.judge.emulate import Timing, decode_kernel
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Counter, Kernel, kernel_for
 from pipeloom.reference.ops import OpRole, OpTag

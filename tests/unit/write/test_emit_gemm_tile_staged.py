@@ -16,7 +16,7 @@ from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import Timing
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.ops import OpRole

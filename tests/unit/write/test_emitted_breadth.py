@@ -18,12 +18,12 @@ from pipeloom.judge.emulate import run_kernel
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.mi355x import mi355x_single_buffer_target
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.four_wave import FourWaveSpec
 from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
 from pipeloom.write import (
     EmitError,
     assemble,

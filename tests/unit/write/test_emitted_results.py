@@ -13,9 +13,9 @@ from pipeloom import ScheduleConfig, SchedulingStrategy, compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.judge.emulate import Timing
 from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.sync import synchronize
 from pipeloom.write import CHIPS, assemble, count_conflicts, emit_kernel
 
 Built = Callable[..., Launchable]

@@ -21,7 +21,7 @@ from pipeloom.lift.walk import Executed
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, EmittedKernel, emit_kernel
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Opcode, Unit, instruction, sgpr, vgpr
@@ -157,7 +157,7 @@ def test_k_tiles_that_the_kernel_cannot_sum_are_refused(built: Callable[..., Lau
 
 
 def _row_sum() -> EmittedKernel:
-    path = Path(__file__).parents[3] / "examples" / "own_kernel.py"
+    path = Path(__file__).with_name("entry_kernel.py")
     spec = importlib.util.spec_from_file_location("own_kernel_for_stream", path)
     assert spec is not None
     assert spec.loader is not None

@@ -12,14 +12,14 @@ import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Launchable, run_gemm
-from pipeloom.judge.verify import Status, verify
+from pipeloom.judge.verify.schedules import Status, verify
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import OpTag
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
 from pipeloom.reference.weaken import weakenings
-from pipeloom.sync import synchronize
 from pipeloom.write import assemble, emit_kernel, single_buffer_geometry
 from pipeloom.write.chips import chip_for
 

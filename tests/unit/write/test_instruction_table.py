@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from pipeloom.reference.ops import Phase
 from pipeloom.write import CHIPS, Code, assemble_text
 from pipeloom.write.isa import (
     LDS_DMA,
@@ -81,7 +80,7 @@ def test_what_an_instruction_reads_and_writes() -> None:
 
 def test_instructions_remember_whom_they_serve() -> None:
     code = Code()
-    entry = Provenance(Phase.KERNEL, 7, "MMA(0, 0)")
+    entry = Provenance("kernel", 7, "MMA(0, 0)")
     with code.serving(entry):
         made = code("s_nop", 0)
     assert made.provenance == entry

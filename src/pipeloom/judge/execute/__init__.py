@@ -1,87 +1,61 @@
-"""An executor that can be wrong: runs a schedule as the memory model allows, not as one hopes.
+"""An executor that can be wrong: runs a program as the memory model allows, not as one hopes.
 
-    from pipeloom import build_schedule
-    from pipeloom.judge.execute import execute, operands
+    from pipeloom.judge.execute import execute
 
-    compiled = build_schedule("four_wave")
-    a, b = operands(compiled, trips=1)
-    execution = execute(compiled, a, b, trips=1)
-    print(execution.describe())
+    outcome = execute(program, trips=1)
+    print(outcome.describe())
 
-``program`` unrolls a schedule, ``timing`` and ``order`` choose what the model leaves open,
-``machine`` runs it on ``tokens`` (tile numbers) or ``arrays`` (numbers), ``replay`` steers it,
-``mutate`` and ``classify`` ask of thousands of broken schedules whether they are ever wrong.
+``truth`` makes inputs and says what should come out, ``actions`` what each step does with numbers,
+``walk`` unrolls a program, ``timing`` and ``order`` choose what the model leaves open, ``machine``
+runs it on a ``memory``, ``watch`` says who read the wrong thing, ``replay`` steers it, and
+``classify`` asks whether a program is ever wrong.
 """
 
-from pipeloom.judge.execute.classify import Classification, Failure, Setting, classify, settings
-from pipeloom.judge.execute.mutate import Mutant, MutationKind, mutants, sample_mutants
+from pipeloom.judge.execute.classify import (
+    Classification,
+    Failure,
+    Setting,
+    classify,
+    sample_trips,
+    settings,
+)
 from pipeloom.judge.execute.order import ORDERS, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import (
-    POISON,
-    POISON_VALUE,
-    Access,
-    Execution,
-    FlightState,
-    PairReport,
-    PoisonedRead,
+    Fault,
+    Meeting,
+    Outcome,
+    Place,
     Standing,
-    Status,
-    Symptom,
-    SymptomKind,
+    Suspect,
     TraceEvent,
+    Wrong,
 )
-from pipeloom.judge.execute.replay import (
-    Hold,
-    Land,
-    Replayer,
-    RunThrough,
-    RunTo,
-    provoke,
-    replay,
-)
-from pipeloom.judge.execute.run import Executor, dry_run, execute, operands
-from pipeloom.judge.execute.strict import fully_synchronized, thinned
-from pipeloom.judge.execute.timing import TIMINGS, Moment, Timing
+from pipeloom.judge.execute.replay import provoke, replay
+from pipeloom.judge.execute.run import Executor, execute
+from pipeloom.judge.execute.timing import TIMINGS, Timing
 
 __all__ = [
     "ORDERS",
-    "POISON",
-    "POISON_VALUE",
     "TIMINGS",
-    "Access",
     "Classification",
-    "Execution",
     "Executor",
     "Failure",
-    "FlightState",
-    "Hold",
-    "Land",
-    "Moment",
-    "Mutant",
-    "MutationKind",
-    "PairReport",
-    "PoisonedRead",
-    "Replayer",
-    "RunThrough",
-    "RunTo",
+    "Fault",
+    "Meeting",
+    "Outcome",
+    "Place",
     "Setting",
     "Standing",
-    "Status",
-    "Symptom",
-    "SymptomKind",
+    "Suspect",
     "Timing",
     "TraceEvent",
+    "Wrong",
     "adversarial_orders",
     "classify",
-    "dry_run",
     "execute",
-    "fully_synchronized",
-    "mutants",
-    "operands",
     "provoke",
     "replay",
-    "sample_mutants",
+    "sample_trips",
     "settings",
-    "thinned",
     "wave_last",
 ]

@@ -1,36 +1,37 @@
-"""Is a schedule ever wrong? Ask it under the timings and orders that leave no hiding place.
+"""Is a program ever wrong? Ask it under the timings and orders that leave no hiding place.
 
-``classify`` runs a schedule at several trip counts, with timing ``worst`` and each wave in turn
-last (``order`` tells why that suffices for a given trip count), then at random for good measure.
-It stops at the first wrong execution and says how to see it again:
+``classify`` runs a program at several trip counts, with policy ``worst`` and each wave in turn last
+(``order`` tells why that suffices for given trip counts), then at random for good measure. It stops
+at the first wrong execution and says how to see it again:
 
-    classify(compiled).correct               False
-    classify(compiled).failure.how           Setting(trips=1, timing='worst', order=(...), seed=0)
+    classify(program).correct               False
+    classify(program).failure.how           Setting(trips={'T': 1}, policy='worst', ...)
 
 Trip counts are sampled here; a proof for all of them is the verifier's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.execute.order import Order, adversarial_orders
-from pipeloom.judge.execute.outcome import Execution
+from pipeloom.judge.execute.outcome import Outcome
 from pipeloom.judge.execute.run import Executor
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel
+from pipeloom.program import VOCABULARY, Program, Vocabulary
 
 TRIP_COUNTS = 4
-"""How many trip counts are tried, from the kernel's least."""
+"""How many trip counts are tried, from the least."""
+SEEDS = 3
+"""How many inputs (three sets each) the adversarial runs take turns with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The arguments of one run."""
 
-    trips: int
-    timing: str
+    trips: Mapping[str, int]
+    policy: str
     order: Order
     seed: int
 
@@ -40,7 +41,7 @@ class Failure:
     """A wrong execution, and how to repeat it."""
 
     how: Setting
-    execution: Execution
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +57,50 @@ class Classification:
         return self.failure is None
 
 
-def settings(waves: int, trips: Sequence[int], random_runs: int = 1) -> Iterator[Setting]:
+def sample_trips(program: Program, counts: int = TRIP_COUNTS) -> tuple[dict[str, int], ...]:
+    """All trip counts the same above their least, ``counts`` of them; then each alone at its least.
+
+    One that others exceed can show what equal ones hide.
+    """
+    least = program.min_trips
+    even = [{name: low + n for name, low in least.items()} for n in range(counts if least else 1)]
+    alone = [
+        {**even[-1], name: low} for name, low in least.items() if len(least) > 1 and counts > 1
+    ]
+    return tuple(even + alone)
+
+
+def settings(
+    waves: int, trips: Sequence[Mapping[str, int]], random_runs: int = 1
+) -> Iterator[Setting]:
     """The settings that ``classify`` tries: the adversarial ones, then ``random_runs`` per trip."""
     for count in trips:
-        for order in adversarial_orders(waves):
-            yield Setting(count, "worst", order, 0)
+        for seed, order in enumerate(adversarial_orders(waves)):
+            yield Setting(count, "worst", order, seed % SEEDS)
     for seed in range(random_runs):
         for count in trips:
-            yield Setting(count, "random", "random", seed)
+            yield Setting(count, "random", "random", SEEDS + seed)
 
 
 def classify(
-    compiled: CompiledSchedule,
-    kernel: Kernel | None = None,
+    program: Program | Executor,
     *,
-    trips: Sequence[int] | None = None,
+    trips: Sequence[Mapping[str, int]] | None = None,
     random_runs: int = 1,
+    ops: Vocabulary = VOCABULARY,
 ) -> Classification:
-    """Run ``compiled`` under every one of ``settings`` until it is wrong.
+    """Run ``program`` under every one of ``settings`` until it is wrong.
 
-    Without ``trips``: the four smallest trip counts that the kernel takes.
+    Without ``trips``: ``sample_trips``.
     """
-    executor = Executor(compiled, kernel)
-    least = executor.kernel.min_trips
-    counts = range(least, least + TRIP_COUNTS) if trips is None else trips
+    executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
+    counts = sample_trips(executor.program) if trips is None else trips
     runs = 0
-    for setting in settings(executor.kernel.waves, counts, random_runs):
+    for setting in settings(executor.program.waves, counts, random_runs):
         runs += 1
-        execution = executor.run(
-            trips=setting.trips, timing=setting.timing, order=setting.order, seed=setting.seed
+        outcome = executor.run(
+            trips=setting.trips, policy=setting.policy, order=setting.order, seed=setting.seed
         )
-        if not execution.correct:
-            return Classification(runs, Failure(setting, execution))
+        if not outcome.correct:
+            return Classification(runs, Failure(setting, outcome))
     return Classification(runs, None)

@@ -1,16 +1,15 @@
-"""When an op retires: the one thing a wave knows about its own memory traffic.
+"""When an access retires: the one thing a wave knows about its own memory traffic.
 
-A wave has two counters. Each counted op adds its entries at issue; entries leave in issue order.
-``wait(n)`` holds the wave until at most n entries are outstanding, and an issue past the limit
-stalls until there is room. Both follow from the order of issue alone, so for each wave it is fixed
-in advance which step retires which op, whatever the latencies:
+Each counted step adds its entries to a counter at issue; entries leave in issue order. ``wait(n)``
+holds the wave until at most n entries are outstanding. That follows from the order of issue alone,
+so for each wave it is fixed in advance which step retires which, whatever the latencies:
 
     load, 4 entries       outstanding 4
     load, 4 entries       outstanding 8
-    wait_vm(4)            retires the first load
-    wait_vm(3)            retires nothing: one entry of the second load has left, three have not
+    wait(4)               retires the first load
+    wait(3)               retires nothing: one entry of the second load has left, three have not
 
-Latency decides only *when* between its issue and its retirement an op touches memory.
+Latency decides only *when* between its issue and its retirement a step touches memory.
 """
 
 from __future__ import annotations
@@ -21,37 +20,41 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class OutstandingOps(Generic[T]):
-    """The ops that one counter of one wave tracks, oldest first."""
+class Outstanding(Generic[T]):
+    """What one counter of one wave tracks, oldest first.
 
-    __slots__ = ("_issued", "_left", "_limit", "_queue")
+    A wait of ``limit`` or more is none. With ``stalls``, an issue past the limit waits for room.
+    """
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_issued", "_left", "_limit", "_queue", "_stalls")
+
+    def __init__(self, limit: int, *, stalls: bool = False) -> None:
         self._limit = limit
+        self._stalls = stalls
         self._issued = 0
         self._left = 0
         self._queue: deque[tuple[int, T]] = deque()
 
-    def issue(self, op: T, entries: int) -> tuple[list[T], list[T]]:
-        """Track ``op``; gives what back-pressure retires before its first entry, and before its
-        last.
+    def issue(self, step: T, entries: int) -> tuple[list[T], list[T]]:
+        """Track ``step``; gives what a full counter retires before its first entry, and its last.
 
-        An op that is a single instruction issues only after the stall; one of several has its
-        first instruction out before a later one stalls. An op larger than the limit can retire
-        itself in part, never as a whole.
+        A step of one instruction issues only after the stall; one of several has its first out
+        before a later one stalls. One larger than the limit retires itself in part, never as a
+        whole.
         """
-        before = self._retire_to(self._issued + 1 - self._limit)
+        before = self._retire_to(self._issued + 1 - self._limit) if self._stalls else []
         self._issued += entries
-        self._queue.append((self._issued, op))
-        return before, self._retire_to(self._issued - self._limit)
+        self._queue.append((self._issued, step))
+        after = self._retire_to(self._issued - self._limit) if self._stalls else []
+        return before, after
 
     def wait(self, count: int) -> list[T]:
-        """What ``wait(count)`` retires. A count above the limit holds for nothing."""
-        return self._retire_to(self._issued - count)
+        """What ``wait(count)`` retires."""
+        return [] if count >= self._limit else self._retire_to(self._issued - count)
 
     def left(self) -> list[T]:
-        """What no step has retired so far, oldest first."""
-        return [op for _, op in self._queue]
+        """What nothing has retired so far, oldest first."""
+        return [step for _, step in self._queue]
 
     def _retire_to(self, entry: int) -> list[T]:
         retired: list[T] = []

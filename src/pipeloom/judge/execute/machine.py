@@ -1,7 +1,7 @@
 """The workgroup: waves that run as far as barriers let them, in whatever order one asks for.
 
-A wave never waits for anything but barriers: its own memory ops land when its timeline says. So
-the state is small: how far each wave is, and how many barriers have been released. Barrier n
+A wave never waits for anything but barriers: its own memory accesses happen when its timeline says.
+So the state is small: how far each wave is, and how many barriers have been released. Barrier n
 releases when every wave has arrived at its n-th, and until then no wave gets past it:
 
     machine.run(4, 100)      wave 4 runs to event 100, or to its barrier if that comes first
@@ -12,38 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Protocol
 
-from pipeloom.judge.execute.outcome import Access, Standing, Status, TraceEvent
-from pipeloom.judge.execute.program import Op, Program
-from pipeloom.judge.execute.timing import Timeline
+from pipeloom.judge.execute.memory import Memory
+from pipeloom.judge.execute.outcome import Standing, TraceEvent
+from pipeloom.judge.execute.timing import Timeline, What
+from pipeloom.judge.execute.walk import WaveWalk
 
 MAX_BURST = 6
 """How many events a wave runs at most before a random order switches to another."""
+WORDS = {What.ISSUE: "issues", What.READ: "reads", What.WRITE: "writes"}
 
 
-class Memory(Protocol):
-    """What the events act on."""
-
-    def issue(self, op: Op) -> None:
-        """The op issues."""
-
-    def land(self, op: Op) -> None:
-        """The op touches memory."""
-
-
-class Target:
+class Machine:
     """Runs the timelines of all waves on a memory."""
 
     def __init__(
         self,
-        program: Program,
+        walks: Sequence[WaveWalk],
         timelines: Sequence[Timeline],
         memory: Memory,
         *,
         trace: bool = False,
     ) -> None:
-        self._program = program
+        self._walks = walks
         self._timelines = timelines
         self._memory = memory
         self._trace: list[TraceEvent] | None = [] if trace else None
@@ -70,68 +61,55 @@ class Target:
     def _do(self, wave: int, stop: int) -> None:
         start = self.position[wave]
         self.position[wave] = stop
-        issue, land = self._memory.issue, self._memory.land
+        memory = self._memory
         events = self._timelines[wave].events[start:stop]
         if self._trace is not None:
-            self._trace += [
-                TraceEvent(Access(wave, op.step), "lands" if lands else "issues")
-                for lands, op in events
-            ]
-        for lands, op in events:
-            if lands:
-                land(op)
+            self._trace += [TraceEvent(line.place, WORDS[what]) for what, line in events]
+        for what, line in events:
+            if what is What.ISSUE:
+                memory.issue(line)
+            elif what is What.WRITE:
+                memory.write(line)
             else:
-                issue(op)
+                memory.read(line)
 
     def release(self) -> bool:
         """Release the next barrier if every wave stands at it."""
-        number, position = self._released, self.position
+        number = self._released
         if number >= self._barriers:
             return False
         for wave, timeline in enumerate(self._timelines):
-            if position[wave] < timeline.ends[number]:
+            if self.position[wave] < timeline.ends[number]:
                 return False
         self._released += 1
         if self._trace is not None:
-            for wave, program in enumerate(self._program.waves):
-                at = Access(wave, program.barrier_steps[number])
-                self._trace.append(TraceEvent(at, "leaves the barrier"))
+            self._trace += [
+                TraceEvent(walk.lines[walk.barriers[number]].place, "leaves the barrier")
+                for walk in self._walks
+            ]
         return True
 
-    def advance(self, wave: int, until: int, holds: dict[int, int] | None = None) -> bool:
-        """Bring ``wave`` to event ``until``; the others run only as far as its barriers need.
-
-        ``holds`` maps waves to events that they may not reach. Returns whether it got there.
-        """
-        held = holds or {}
-        if until > held.get(wave, until):
-            return False
+    def advance(self, wave: int, until: int) -> bool:
+        """Bring ``wave`` to event ``until``; the others run only as far as its barriers need."""
         self.run(wave, until)
         while self.position[wave] < until:
             for other in range(len(self.position)):
-                arrival = self.limit(other)
-                if arrival > held.get(other, arrival):
-                    return False
-                self.run(other, arrival)
+                self.run(other, self.limit(other))
             if not self.release():
                 return False
             self.run(wave, until)
         return True
 
-    def finish(self, order: Sequence[int]) -> Status:
-        """Run to the end: in each segment the waves in ``order``."""
-        position, ends = self.position, [timeline.ends for timeline in self._timelines]
+    def finish(self, order: Sequence[int]) -> bool:
+        """Run to the end: in each segment the waves in ``order``. False if they hang."""
         while True:
-            number = self._released
             for wave in order:
-                stop = ends[wave][min(number, len(ends[wave]) - 1)]
-                if position[wave] < stop:
-                    self._do(wave, stop)
+                self.run(wave, self.limit(wave))
             if not self.release():
-                return self._status()
+                return self._ended()
 
-    def finish_at_random(self, rng: Random) -> Status:
-        """Run to the end, switching between waves at random points."""
+    def finish_at_random(self, rng: Random) -> bool:
+        """Run to the end, switching between waves at random points. False if they hang."""
         waves = range(len(self.position))
         while True:
             ready = [wave for wave in waves if self.position[wave] < self.limit(wave)]
@@ -144,21 +122,17 @@ class Target:
                 if self.position[wave] >= self.limit(wave):
                     ready.remove(wave)
             if not self.release():
-                return self._status()
+                return self._ended()
 
     def standing(self) -> tuple[Standing, ...]:
         """Where each wave stands."""
-        return tuple(self._stand(wave) for wave in range(len(self.position)))
+        found = []
+        for wave, walk in enumerate(self._walks):
+            passed = min(self._released, len(walk.barriers))
+            waits = passed < len(walk.barriers)
+            at = walk.lines[walk.barriers[passed]].place if waits else None
+            found.append(Standing(wave, at, passed))
+        return tuple(found)
 
-    def _stand(self, wave: int) -> Standing:
-        barriers = self._program.waves[wave].barrier_steps
-        passed = min(self._released, len(barriers))
-        step = barriers[passed] if passed < len(barriers) else None
-        return Standing(wave, step, passed)
-
-    def _status(self) -> Status:
-        ended = all(
-            self._released >= len(timeline.ends) - 1 and position == timeline.ends[-1]
-            for timeline, position in zip(self._timelines, self.position, strict=True)
-        )
-        return Status.FINISHED if ended else Status.DEADLOCK
+    def _ended(self) -> bool:
+        return all(self._released >= len(walk.barriers) for walk in self._walks)

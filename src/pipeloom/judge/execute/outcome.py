@@ -1,123 +1,109 @@
-"""What an execution shows: the result, and each thing that went wrong on the way.
+"""What an execution shows: the outputs, and each thing that went wrong on the way.
 
-An ``Execution`` is *correct* if every wave reached its end and every accumulator summed each K
-tile exactly once, from defined data. Otherwise it says what a person would look for:
+An ``Outcome`` is *correct* if every wave reached its end and every element of every output was
+stored, only with its right value. Otherwise it says what a person would look for:
 
-    deadlock          where each wave stands
-    poisoned reads    fragment loads that found a slice of LDS in flight, or never loaded
-    symptoms          MMAs that took poison, different tiles of A and B, or a tile twice;
-                      accumulators that lack a tile
-    c, poisoned       with arrays: C with ``POISON_VALUE`` in each undefined element, and which
+    hang          where each wave stands
+    wrong         stores of a wrong or undefined number, elements that nobody stored
+    suspects      reads that found nothing, something in flight, or another value than they should
 
-A poisoned read that no MMA takes (a dead fragment) harms nothing: it is listed, not counted as
-wrong.
+A suspect whose value reaches no output harms nothing: it is listed, not counted as wrong.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-POISON = -1
-"""The tile number that stands for undefined data."""
-POISON_VALUE = -(2**63)
-"""What an undefined element of C shows."""
-
-Value = int | tuple[int, ...]
-"""The K tile that some data belongs to; a tuple where the waves' slices disagree."""
+from numpy.typing import NDArray
 
 
-class Access(NamedTuple):
-    """A step of a wave: the index is that of ``kernel.walk``."""
+class Place(NamedTuple):
+    """A step as one wave executes it.
+
+    ``slot`` counts the steps of the section; ``trip`` is None in a section that runs once.
+    """
 
     wave: int
-    step: int
+    section: str
+    slot: int
+    trip: int | None = None
 
     def __str__(self) -> str:
-        return f"wave {self.wave} step {self.step}"
+        at = "" if self.trip is None else f", trip {self.trip}"
+        return f"wave {self.wave}, {self.section}[{self.slot}]{at}"
 
 
-class Status(Enum):
-    """How a run ended."""
+class Fault(Enum):
+    """What is wrong with a read, or with a store."""
 
-    FINISHED = "every wave reached its end"
-    DEADLOCK = "waves wait at a barrier that others never reach"
-
-
-class SymptomKind(Enum):
-    """What is wrong with a multiplication, or with a sum."""
-
-    POISON = "took undefined data"
-    MIXED = "took different K tiles"
-    REPEATED = "took a K tile a second time"
-    MISSING = "lacks K tiles"
+    UNWRITTEN = "read what nothing has written"
+    IN_FLIGHT = "read what was in flight"
+    UNDEFINED = "read a number made of undefined ones"
+    OTHER = "read another value than the one it names"
+    WRONG = "stored a wrong number"
+    POISON = "stored an undefined number"
+    OUTSIDE = "stored outside the output"
+    MISSING = "never stored"
 
 
 @dataclass(frozen=True, slots=True)
-class PoisonedRead:
-    """A fragment load that found undefined LDS; ``causes`` are the loads in flight around it.
+class Suspect:
+    """A step that read what it should not have; ``causes`` are the accesses in flight there."""
 
-    No cause means that nothing was ever loaded there. ``consumed`` tells whether some MMA took it.
-    """
-
-    at: Access
-    region: str
-    causes: tuple[Access, ...]
-    consumed: bool = False
+    fault: Fault
+    at: Place
+    label: str
+    resource: str
+    causes: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
-        why = "nothing was loaded there"
-        if self.causes:
-            why = f"the load of {', '.join(map(str, self.causes))} was in flight"
-        dead = "" if self.consumed else " (no MMA takes it)"
-        return f"{self.at} read {self.region}: {why}{dead}"
+        why = f" ({'; '.join(map(str, self.causes))})" if self.causes else ""
+        return f"{self.at}: {self.label}: {self.fault.value}, in {self.resource}{why}"
 
 
 @dataclass(frozen=True, slots=True)
-class Symptom:
-    """One wrong multiplication, or (``MISSING``) one incomplete sum.
+class Wrong:
+    """Elements of an output that are not what they should be: ``elements`` of them.
 
-    ``tiles`` is what each operand register held, or the tiles that are missing; ``sources`` are
-    the steps that filled those registers.
+    ``at`` is the store, or None for those that nobody stored. ``found`` and ``expected`` are those
+    of the first element.
     """
 
-    kind: SymptomKind
-    at: Access
-    accumulator: str
-    tiles: tuple[Value, ...]
-    sources: tuple[Access, ...] = ()
+    fault: Fault
+    output: str
+    elements: int
+    at: Place | None = None
+    found: float | None = None
+    expected: float | None = None
 
     def __str__(self) -> str:
-        tiles = ", ".join(_tile(value) for value in self.tiles)
-        if self.kind is SymptomKind.MISSING:
-            return f"wave {self.at.wave} {self.accumulator} {self.kind.value}: {tiles}"
-        origin = f", filled at step {', '.join(str(s.step) for s in self.sources)}"
-        return (
-            f"{self.at} mma {self.accumulator} {self.kind.value}: {tiles}"
-            f"{origin if self.sources else ''}"
-        )
+        where = f"{self.elements} element(s) of {self.output}"
+        if self.at is None:
+            return f"{where} {self.fault.value}"
+        numbers = ""
+        if self.fault is Fault.WRONG:
+            numbers = f": {self.found:g} in place of {self.expected:g}"
+        return f"{self.at} {self.fault.value} in {where}{numbers}"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a wave stood at a deadlock: at its n-th barrier (from 1), or at its end."""
+    """Where a wave stood at a hang: at a barrier, or at its end."""
 
     wave: int
-    step: int | None
+    at: Place | None
     barriers_passed: int
 
     def __str__(self) -> str:
-        if self.step is None:
+        if self.at is None:
             return f"wave {self.wave} has ended after {self.barriers_passed} barriers"
-        return f"wave {self.wave} waits at step {self.step}, its barrier {self.barriers_passed + 1}"
+        return f"{self.at}: waits, at its barrier {self.barriers_passed + 1}"
 
 
-class FlightState(Enum):
+class Meeting(Enum):
     """How far the first access of a pair was when the second issued."""
 
     NOT_ISSUED = "not issued"
@@ -125,73 +111,55 @@ class FlightState(Enum):
     RETIRED = "retired"
     UNREACHED = "the second access is never reached"
 
-
-@dataclass(frozen=True, slots=True)
-class PairReport:
-    """What ``provoke`` achieved for two accesses.
-
-    ``state`` is that of ``first`` when ``second`` issued, with ``first``'s wave as far behind as
-    barriers allow: ``RETIRED`` means that the pair is ordered and cannot be provoked. ``witnessed``
-    means that some wrong result names the pair itself.
-    """
-
-    first: Access
-    second: Access
-    state: FlightState
-    witnessed: bool
-
     @property
     def unordered(self) -> bool:
-        """Whether ``second`` issued before ``first`` had retired."""
-        return self.state in (FlightState.NOT_ISSUED, FlightState.IN_FLIGHT)
+        """Whether nothing keeps the second from coming first."""
+        return self in (Meeting.NOT_ISSUED, Meeting.IN_FLIGHT)
 
 
 class TraceEvent(NamedTuple):
     """One event in the order in which the whole workgroup executed them."""
 
-    at: Access
+    at: Place
     what: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Execution:
-    """The outcome of one run; see the module's text."""
+class Outcome:
+    """The outcome of one run; see the module's text.
 
-    status: Status
-    symptoms: tuple[Symptom, ...]
-    poisoned_reads: tuple[PoisonedRead, ...]
-    standing: tuple[Standing, ...]
+    ``outputs`` are what the first set of inputs gave: NaN where undefined or never stored; one
+    more axis in front, the iteration, for an output of the loop.
+    """
+
+    trips: Mapping[str, int]
+    hang: tuple[Standing, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
     trace: tuple[TraceEvent, ...] = ()
-    c: NDArray[np.int64] | None = None
-    poisoned: NDArray[np.bool_] | None = None
-    pair: PairReport | None = None
-    unreached: str = ""
+    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    meeting: Meeting | None = None
 
     @property
     def correct(self) -> bool:
-        """Whether every sum is complete and every value it took was defined."""
-        return self.status is Status.FINISHED and not self.symptoms
+        """Whether it ended, with every output right and complete."""
+        return not self.hang and not self.wrong
 
     @property
-    def has_poison(self) -> bool:
-        """Whether some MMA took undefined data."""
-        return any(symptom.kind is SymptomKind.POISON for symptom in self.symptoms)
+    def clean(self) -> bool:
+        """Whether, besides, no step read anything but what it says it reads."""
+        return self.correct and not self.suspects
 
     def describe(self, limit: int = 5) -> str:
         """The outcome in words, at most ``limit`` lines of each sort."""
-        if self.correct:
-            return "correct: every accumulator summed each K tile once, from defined data"
-        lines: list[str] = []
-        if self.status is Status.DEADLOCK:
-            lines += ["deadlock:", *(f"  {standing}" for standing in self.standing)]
-        reads = [read for read in self.poisoned_reads if read.consumed]
-        for title, items in (("poisoned reads", reads), ("wrong sums", self.symptoms)):
+        lines = ["correct: every output has its value"] if self.correct else []
+        for title, items in (
+            ("hang", self.hang),
+            ("wrong", self.wrong),
+            ("suspect reads", self.suspects),
+        ):
             if items:
-                lines += [f"{title}: {len(items)}", *(f"  {item}" for item in items[:limit])]
+                more = f", of which {limit}" if len(items) > limit else ""
+                lines.append(f"{title}: {len(items)}{more}")
+                lines += [f"  {item}" for item in items[: limit if title != "hang" else None]]
         return "\n".join(lines)
-
-
-def _tile(value: Value) -> str:
-    if isinstance(value, tuple):
-        return "slices of " + "/".join(_tile(v) for v in value)
-    return "poison" if value == POISON else f"tile {value}"

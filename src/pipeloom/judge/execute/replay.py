@@ -1,291 +1,174 @@
-"""Steer a run: bring the waves into one chosen state, then let them finish.
+"""Steer a run: bring two accesses together in the wrong order, then let the waves finish.
 
 A verifier says: "nothing orders X of wave v before Y of wave w". Whoever doubts it wants to see
-that happen. ``provoke`` does it from the two accesses alone:
+that happen. ``provoke`` does it from the two places alone:
 
-    execution = provoke(compiled, trips=1, first=(1, 13), second=(0, 24))
-    execution.pair.state        FlightState.IN_FLIGHT: X had not retired when Y issued
-    execution.correct           False: a wrong sum, or poison
-    print(execution.describe())
+    outcome = provoke(program, trips=1, first=(1, "loop", 13, 0), second=(0, "loop", 24, 0))
+    outcome.meeting             Meeting.IN_FLIGHT: X had not retired when Y issued
+    outcome.correct             False: a wrong or undefined number
+    print(outcome.describe())
 
 It runs w through the issue of Y while every other wave goes only as far as w's barriers force it
 to, so v is as far behind as the model allows; if X has retired even so, the pair is ordered. Then
-w pauses and v runs through X, so that the two are in flight together, and the rest follows.
+v runs through X, so that the two are in flight together, and the rest follows, v last.
 
-``replay`` takes the same steps as a script of your own:
-
-    replay(compiled, [Hold(0, 24), RunThrough(1, 40), Land(0, 12, Moment.LATE)], trips=1)
-
-Steps are counted as in ``kernel.walk(compiled, wave, trips)``.
+``replay`` takes a finding of the verifier, or any value with ``first``, ``second`` and ``counts``
+or ``trips``. It tries the pair both ways round, then every hostile order at those trip counts, and
+returns the first outcome that is wrong; else one in which a step read what it should not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.judge.execute.order import Order, wave_last
-from pipeloom.judge.execute.outcome import Access, Execution, FlightState, PairReport, SymptomKind
-from pipeloom.judge.execute.program import Op
+from pipeloom.judge.execute.order import Order, adversarial_orders, wave_last
+from pipeloom.judge.execute.outcome import Meeting, Outcome, Place
 from pipeloom.judge.execute.run import Executor, Session
-from pipeloom.judge.execute.timing import Moment, timing_named
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel
+from pipeloom.judge.execute.timing import Timeline, What
+from pipeloom.judge.execute.walk import Line, Trips
+from pipeloom.program import VOCABULARY, Program, Vocabulary
 
-if TYPE_CHECKING:
-    from pipeloom.judge.execute.run import Operands
-
-
-@dataclass(frozen=True, slots=True)
-class RunTo:
-    """Run ``wave`` until it is about to execute ``step``; others only as its barriers need."""
-
-    wave: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunThrough:
-    """Run ``wave`` until it has executed ``step``; others only as its barriers need.
-
-    A load or fragment load has then been issued; it has landed only if it lands at issue.
-    """
-
-    wave: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Keep ``wave`` from executing ``step`` and all after it, until the script has ended."""
-
-    wave: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Land:
-    """Let the op of ``wave`` at ``step`` touch memory at this moment, whatever the timing says."""
-
-    wave: int
-    step: int
-    moment: Moment
-
-
-Directive = RunTo | RunThrough | Hold | Land
-
-
-def replay(
-    compiled: CompiledSchedule,
-    script: Sequence[Directive],
-    *,
-    trips: int,
-    kernel: Kernel | None = None,
-    timing: str = "late",
-    order: Order = "forward",
-    seed: int = 0,
-    undefined: str = "poison",
-    operands: Operands | None = None,
-) -> Execution:
-    """Follow ``script``, then run to the end in ``order``; the execution has its trace.
-
-    ``unreached`` of the result is empty, or says which directive barriers or a hold made
-    impossible; the script ends there. ``Land`` directives hold for the whole run, wherever they
-    stand in the script.
-    """
-    return Replayer(compiled, kernel).replay(
-        script,
-        trips=trips,
-        timing=timing,
-        order=order,
-        seed=seed,
-        undefined=undefined,
-        operands=operands,
-    )
+SEEDS = 3
+"""How many sets of inputs a replay tries: three at a time."""
+POLICIES = ("late", "stale", "overrun", "early")
 
 
 def provoke(
-    compiled: CompiledSchedule,
+    program: Program | Executor,
     *,
-    trips: int,
-    first: tuple[int, int],
-    second: tuple[int, int],
-    kernel: Kernel | None = None,
-    operands: Operands | None = None,
-) -> Execution:
+    trips: Trips | int,
+    first: Iterable[Any],
+    second: Iterable[Any],
+    policy: str = "worst",
+    seed: int = 0,
+    ops: Vocabulary = VOCABULARY,
+    explain: bool = True,
+    trace: bool = True,
+) -> Outcome:
     """Let ``second`` happen before ``first`` has retired, if waits and barriers let it.
 
-    Both are (wave, step). ``first`` is what ought to come first: the load that a fragment load
-    needs, the read of old data that a load overwrites, the fragment load that an MMA takes.
-    The execution has its trace, and ``pair`` tells what was achieved.
+    Both are places: (wave, section, slot, trip). ``first`` is what ought to come first: the
+    load that a read needs, the read of old data that a load overwrites.
     """
-    return Replayer(compiled, kernel).provoke(
-        trips=trips, first=first, second=second, operands=operands
+    executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
+    x, y = (
+        _line(executor, trips, "provoke." + name, place)
+        for name, place in (("first", first), ("second", second))
+    )
+    session = Session(executor, trips, policy, seed=seed, explain=explain, trace=trace)
+    lines, machine = session.lines, session.machine
+    v, w = x.place.wave, y.place.wave
+    x_issued, y_issued = (_after_issue(lines[line.place.wave], line) for line in (x, y))
+    reached = machine.advance(w, y_issued)
+    position = machine.position[v]
+    meeting = Meeting.NOT_ISSUED if reached else Meeting.UNREACHED
+    if reached and x_issued <= position:
+        retired = lines[v].written.get(x.number, x_issued - 1) < position
+        meeting = Meeting.RETIRED if retired else Meeting.IN_FLIGHT
+    if v != w:
+        machine.run(v, x_issued)
+    return replace(session.finish(wave_last(len(lines), v), seed), meeting=meeting)
+
+
+def replay(
+    program: Program | Executor,
+    finding: Any,
+    *,
+    ops: Vocabulary = VOCABULARY,
+    trips: Trips | int | None = None,
+) -> Outcome:
+    """See what a finding says happen: the first outcome that is wrong, or at least suspect."""
+    executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
+    at = _trips(executor.program, finding) if trips is None else trips
+    suspect = outcome = None
+    for attempt in _attempts(executor, at, _places(finding)):
+        outcome = attempt(False)
+        if not outcome.correct:
+            return attempt(True)
+        if suspect is None and not (outcome := attempt(True)).clean:
+            suspect = outcome
+    assert outcome is not None
+    return suspect or outcome
+
+
+def _attempts(
+    executor: Executor, trips: Trips | int, places: tuple[Place, ...]
+) -> Iterator[Callable[[bool], Outcome]]:
+    """Runs to try, each with or without an explanation: the pair itself, then hostile orders."""
+    lines = [line for p in places for line in _found(executor, trips, p)[:1] if line.action]
+    if len(lines) > 1:
+        x, y = lines[0].place, lines[1].place
+        for seed in range(SEEDS):
+            for first, second in ((x, y), (y, x)):
+                yield partial(_provoke, executor, trips, first, second, seed)
+    for seed in range(SEEDS):
+        for order in adversarial_orders(executor.program.waves):
+            yield partial(_run, executor, trips, "worst", order, seed)
+    for policy in POLICIES:
+        for way in ("forward", "reverse"):
+            yield partial(_run, executor, trips, policy, way, 0)
+
+
+def _provoke(
+    executor: Executor, trips: Trips | int, first: Place, second: Place, seed: int, why: bool
+) -> Outcome:
+    return provoke(
+        executor, trips=trips, first=first, second=second, seed=seed, explain=why, trace=why
     )
 
 
-class Replayer:
-    """``replay`` and ``provoke`` for many counterexamples of one schedule."""
-
-    def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
-        self._executor = Executor(compiled, kernel)
-
-    def replay(
-        self,
-        script: Sequence[Directive],
-        *,
-        trips: int,
-        timing: str = "late",
-        order: Order = "forward",
-        seed: int = 0,
-        undefined: str = "poison",
-        operands: Operands | None = None,
-    ) -> Execution:
-        """As the function of that name."""
-        lands: dict[tuple[int, int], Moment] = {}
-        for directive in script:
-            _check_directive(directive)
-            op = _op_at(self._executor, trips, Access(directive.wave, directive.step))
-            if isinstance(directive, Land):
-                _check_land(directive, op, timing)
-                lands[directive.wave, directive.step] = directive.moment
-        session = Session(
-            self._executor,
-            trips,
-            timing,
-            seed=seed,
-            undefined=undefined,
-            operands=operands,
-            trace=True,
-            overrides=lands,
-        )
-        unreached = _follow(session, script)
-        return replace(session.finish(order, seed), unreached=unreached)
-
-    def provoke(
-        self,
-        *,
-        trips: int,
-        first: tuple[int, int],
-        second: tuple[int, int],
-        operands: Operands | None = None,
-    ) -> Execution:
-        """As the function of that name."""
-        x, y = _access("first", first), _access("second", second)
-        early, late = (_op_at(self._executor, trips, access) for access in (x, y))
-        if early is None or late is None:
-            at = x if early is None else y
-            raise ConfigError(
-                f"{at} is a wait, a barrier or a fence: it touches no memory",
-                hint="name two data ops",
-                field="provoke.first" if early is None else "provoke.second",
-            )
-        session = Session(self._executor, trips, "worst", operands=operands, trace=True)
-        machine, lines = session.machine, session.lines
-        x_issued, y_issued = (
-            _after_issue(lines[op.wave].events, lines[op.wave].starts[op.step], op)
-            for op in (early, late)
-        )
-        reached = machine.advance(y.wave, y_issued)
-        position = machine.position[x.wave]
-        state = FlightState.NOT_ISSUED if reached else FlightState.UNREACHED
-        if reached and x_issued <= position:
-            retired = lines[x.wave].lands.get(early.uid, x_issued - 1) < position
-            state = FlightState.RETIRED if retired else FlightState.IN_FLIGHT
-        if x.wave != y.wave:
-            machine.run(x.wave, x_issued)
-        execution = session.finish(wave_last(len(lines), x.wave))
-        unreached = "" if reached else f"{y} cannot be reached: the waves deadlock before it"
-        pair = PairReport(x, y, state, _is_witnessed(execution, x, y))
-        if not pair.unordered:
-            pair = replace(pair, witnessed=False)
-        return replace(execution, pair=pair, unreached=unreached)
+def _run(
+    executor: Executor, trips: Trips | int, policy: str, order: Order, seed: int, why: bool
+) -> Outcome:
+    return executor.run(trips=trips, policy=policy, order=order, seed=seed, explain=why, trace=why)
 
 
-def _check_directive(directive: object) -> None:
-    if not isinstance(directive, Directive):
+def _trips(program: Program, finding: Any) -> dict[str, int]:
+    counts = dict(getattr(finding, "counts", ()))
+    found = getattr(finding, "trips", 0)
+    return counts or (dict(found) if isinstance(found, Mapping) else _all(program, found))
+
+
+def _all(program: Program, trips: int) -> dict[str, int]:
+    return {name: max(least, trips) for name, least in program.min_trips.items()}
+
+
+def _places(finding: Any) -> tuple[Place, ...]:
+    found = [getattr(finding, name, None) for name in ("first", "second")]
+    return tuple(Place(p.wave, p.section, p.slot, p.iteration) for p in found if p is not None)
+
+
+def _found(executor: Executor, trips: Trips | int, place: Place) -> list[Line]:
+    """The lines at a place: one, or one per trip where it names none."""
+    walks = executor.walks(trips)
+    lines = walks[place.wave].lines if 0 <= place.wave < len(walks) else ()
+    return [
+        line
+        for line in lines
+        if (line.place.section, line.place.slot) == (place.section, place.slot)
+        and place.trip in (None, line.place.trip)
+    ]
+
+
+def _line(executor: Executor, trips: Trips | int, what: str, place: Iterable[Any]) -> Line:
+    """The data step at a place; a trip of None means the first."""
+    wanted = Place(*place)
+    found = _found(executor, trips, wanted)
+    if not found or found[0].action is None:
+        has = "is a wait, a barrier or a fence" if found else f"is not executed at trips {trips}"
         raise ConfigError(
-            f"{directive!r} is not a directive",
-            hint="use RunTo, RunThrough, Hold or Land",
-            field="replay.script",
+            f"{wanted} {has}", hint="name two data steps that the waves execute", field=what
         )
+    return found[0]
 
 
-def _access(name: str, pair: object) -> Access:
-    if isinstance(pair, tuple) and len(pair) == 2:
-        return Access(*pair)
-    raise ConfigError(
-        f"provoke.{name} is {pair!r}, but must be a pair (wave, step)",
-        hint="a finding's place has both: (place.wave, place.step)",
-        field=f"provoke.{name}",
-    )
-
-
-def _op_at(executor: Executor, trips: int, access: Access) -> Op | None:
-    program = executor.program(trips)
-    check_int("replay", "wave", access.wave, 0, len(program.waves) - 1)
-    lines = program.waves[access.wave].lines
-    check_int("replay", "step", access.step, 0, len(lines) - 1)
-    return lines[access.step].issue
-
-
-def _check_land(directive: Land, op: Op | None, timing: str) -> None:
-    if timing_named(timing).whole_flight:
-        raise ConfigError(
-            f"timing {timing!r} looks at every moment of each flight at once",
-            hint="use Land with timing early, late, stale, overrun or random",
-            field="replay.timing",
-        )
-    if op is None or not op.counted:
-        at = Access(directive.wave, directive.step)
-        raise ConfigError(
-            f"{at} is never in flight, so it has no moment to choose",
-            hint="name a load or a fragment load",
-            field="replay.script",
-        )
-
-
-def _after_issue(events: Sequence[tuple[bool, Op]], start: int, op: Op) -> int:
-    """The number of events up to and with the issue of ``op``, which begins at ``start``."""
-    at = start
-    while events[at][0] or events[at][1].uid != op.uid:
+def _after_issue(timeline: Timeline, line: Line) -> int:
+    """The number of events up to and with the issue of ``line``."""
+    at = timeline.starts[line.number]
+    while timeline.events[at] != (What.ISSUE, line):
         at += 1
     return at + 1
-
-
-def _follow(session: Session, script: Sequence[Directive]) -> str:
-    """Do what the script says; returns the directive that was impossible, in words."""
-    holds: dict[int, int] = {}
-    for directive in script:
-        if isinstance(directive, Land):
-            continue
-        line = session.lines[directive.wave]
-        at = line.starts[directive.step]
-        if isinstance(directive, Hold):
-            holds[directive.wave] = min(at, holds.get(directive.wave, at))
-            if session.machine.position[directive.wave] > at:
-                return f"{directive} comes too late: the wave is past that step"
-            continue
-        if isinstance(directive, RunThrough):
-            following = directive.step + 1
-            at = line.starts[following] if following < len(line.starts) else len(line.events)
-        if not session.machine.advance(directive.wave, at, holds):
-            return f"{directive} is impossible: a barrier before it needs a wave that cannot come"
-    return ""
-
-
-def _is_witnessed(execution: Execution, first: Access, second: Access) -> bool:
-    """Whether a wrong result names the pair: a poisoned read of one during the other's flight, a
-    multiplication that did not wait for its operand, or one of another tile that a read fetched."""
-    pair = {first, second}
-    if any(read.consumed and pair <= {read.at, *read.causes} for read in execution.poisoned_reads):
-        return True
-    return any(
-        first in symptom.sources
-        if symptom.at == second
-        else symptom.kind is not SymptomKind.POISON and bool(pair & set(symptom.sources))
-        for symptom in execution.symptoms
-    )

@@ -1,94 +1,87 @@
-"""Run a schedule: with numbers (``execute``) or with tile numbers only (``dry_run``).
+"""Run a program: one workgroup, hostile timing, real numbers.
 
-    compiled = build_schedule("ping_pong")
-    a, b = operands(compiled, trips=2)
-    execution = execute(compiled, a, b, trips=2, timing="late", order="reverse")
-    execution.correct, execution.c          # True and exactly a @ b.T, or the race made visible
-    print(execution.describe())
+    outcome = execute(program, trips=2, policy="late", order="reverse")
+    outcome.correct, outcome.outputs        # every output as the meaning says, or what went wrong
+    print(outcome.describe())
 
-A schedule that waits and barriers order fully gives A @ B.T for every timing, order and seed.
-To run one schedule many times, keep an ``Executor``: it unrolls each trip count once.
+A program that waits and barriers order fully gives its meaning for every policy, order and seed.
+To run one program many times, keep an ``Executor``: it unrolls each trip count once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from pipeloom.checks import check_instance, check_int
-from pipeloom.errors import ConfigError
-from pipeloom.judge.execute.arrays import ArrayMemory, PairedMemory, small_operands
-from pipeloom.judge.execute.machine import Memory, Target
+from pipeloom.judge.execute.actions import Storage
+from pipeloom.judge.execute.machine import Machine
+from pipeloom.judge.execute.memory import Memory, WorstMemory
 from pipeloom.judge.execute.order import Order, permutation
-from pipeloom.judge.execute.outcome import Execution, Status
-from pipeloom.judge.execute.program import Program, prepare
-from pipeloom.judge.execute.timing import Moment, Timeline, Timing, timelines, timing_named
-from pipeloom.judge.execute.tokens import TokenMemory
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.judge.execute.outcome import Outcome
+from pipeloom.judge.execute.timing import Timeline, timelines, timing_named
+from pipeloom.judge.execute.truth import truth_for
+from pipeloom.judge.execute.walk import Trips, WaveWalk, trip_counts, walk
+from pipeloom.judge.execute.watch import Watch
+from pipeloom.program import VOCABULARY, Program, Region, Vocabulary
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.integer[Any]]
-    Operands = tuple[Integers, Integers]
-
-UNDEFINED = ("poison", "memory")
+Key = tuple[tuple[str, int], ...]
 
 
 class Executor:
-    """One schedule, ready to run at any trip count."""
+    """One program, ready to run at any trip count."""
 
-    def __init__(self, compiled: CompiledSchedule, kernel: Kernel | None = None) -> None:
-        check_instance("execute", "compiled", compiled, CompiledSchedule)
-        self.compiled = compiled
-        if kernel is not None:
-            check_instance("execute", "kernel", kernel, Kernel)
-        self.kernel = kernel_for(compiled) if kernel is None else kernel
-        self._programs: dict[int, Program] = {}
-        self._timelines: dict[tuple[int, str], tuple[Timeline, ...]] = {}
+    def __init__(
+        self, program: Program, *, ops: Vocabulary = VOCABULARY, counter_stall: bool = False
+    ) -> None:
+        check_instance("execute", "program", program, Program)
+        self.program = program
+        self.ops = ops
+        self.storage = Storage(program, ops)
+        self._counter_stall = counter_stall
+        self._walks: dict[Key, tuple[WaveWalk, ...]] = {}
+        self._timelines: dict[tuple[Key, str], tuple[Timeline, ...]] = {}
 
-    def program(self, trips: int) -> Program:
-        """The schedule unrolled for ``trips``."""
-        check_int("execute", "trips", trips, self.kernel.min_trips)
-        if trips not in self._programs:
-            self._programs[trips] = prepare(self.compiled, self.kernel, trips)
-        return self._programs[trips]
+    def walks(self, trips: Trips | int) -> tuple[WaveWalk, ...]:
+        """What each wave does at these trip counts."""
+        counts = trip_counts(self.program, trips)
+        key = tuple(sorted(counts.items()))
+        if key not in self._walks:
+            self._walks[key] = walk(
+                self.program, self.storage, counts, counter_stall=self._counter_stall
+            )
+        return self._walks[key]
+
+    def timelines(self, trips: Trips | int, policy: str, seed: int = 0) -> tuple[Timeline, ...]:
+        """The events of every wave; kept for reuse where no seed matters."""
+        timing = timing_named(policy)
+        walks = self.walks(trips)
+        if timing.name == "random":
+            return timelines(walks, timing, seed)
+        key = (tuple(sorted(trip_counts(self.program, trips).items())), policy)
+        if key not in self._timelines:
+            self._timelines[key] = timelines(walks, timing)
+        return self._timelines[key]
 
     def run(
         self,
         *,
-        trips: int,
-        timing: str = "worst",
+        trips: Trips | int,
+        policy: str = "worst",
         order: Order = "forward",
         seed: int = 0,
-        undefined: str = "poison",
-        operands: Operands | None = None,
+        arrays: Mapping[str, Any] | None = None,
+        explain: bool = False,
         trace: bool = False,
-    ) -> Execution:
-        """One run. Without ``operands`` it moves tile numbers only, and there is no C."""
+    ) -> Outcome:
+        """One run; arguments as of ``execute``."""
         session = Session(
-            self, trips, timing, seed=seed, undefined=undefined, operands=operands, trace=trace
+            self, trips, policy, seed=seed, arrays=arrays, explain=explain, trace=trace
         )
         return session.finish(order, seed)
-
-    def timelines(
-        self,
-        trips: int,
-        timing: Timing,
-        seed: int = 0,
-        overrides: Mapping[tuple[int, int], Moment] | None = None,
-    ) -> tuple[Timeline, ...]:
-        """The events of every wave; kept for reuse where no seed or override matters."""
-        program = self.program(trips)
-        if timing.is_random or overrides:
-            return timelines(program, timing, seed, overrides)
-        key = (trips, timing.name)
-        if key not in self._timelines:
-            self._timelines[key] = timelines(program, timing)
-        return self._timelines[key]
 
 
 class Session:
@@ -97,123 +90,77 @@ class Session:
     def __init__(
         self,
         executor: Executor,
-        trips: int,
-        timing: str,
+        trips: Trips | int,
+        policy: str,
         *,
         seed: int = 0,
-        undefined: str = "poison",
-        operands: Operands | None = None,
+        arrays: Mapping[str, Any] | None = None,
+        explain: bool = False,
         trace: bool = False,
-        overrides: Mapping[tuple[int, int], Moment] | None = None,
     ) -> None:
-        chosen = timing_named(timing)
-        poison = _is_poison(undefined, chosen)
         check_int("execute", "seed", seed, 0)
-        self.program = executor.program(trips)
-        self.lines = executor.timelines(trips, chosen, seed, overrides)
-        whole = chosen.whole_flight
-        self._tokens = TokenMemory(self.program, poison=poison, whole_flight=whole)
-        self._arrays: ArrayMemory | None = None
-        memory: Memory = self._tokens
-        if operands is not None:
-            a, b = operands
-            self._arrays = ArrayMemory(self.program, a, b, poison=poison, whole_flight=whole)
-            memory = PairedMemory(self._tokens, self._arrays)
-        self.machine = Target(self.program, self.lines, memory, trace=trace)
+        program = executor.program
+        self.trips = trip_counts(program, trips)
+        self.lines = executor.timelines(trips, policy, seed)
+        walks = executor.walks(trips)
+        iterations = max(0, program.iterations.at(self.trips))
+        self._truth = truth_for(program.meaning, iterations, seed, executor.ops, arrays)
+        self._watch = Watch(self._truth, executor.storage.size) if explain else None
+        kind = WorstMemory if timing_named(policy).whole_flight else Memory
+        self.memory = kind(executor.storage, self._truth, np.random.default_rng(seed), self._watch)
+        self.machine = Machine(walks, self.lines, self.memory, trace=trace)
 
-    def finish(self, order: Order = "forward", seed: int = 0) -> Execution:
+    def finish(self, order: Order = "forward", seed: int = 0) -> Outcome:
         """Run to the end and collect the outcome."""
         chosen = permutation(order, len(self.lines))
         if chosen is None:
-            status = self.machine.finish_at_random(Random(seed))
+            ended = self.machine.finish_at_random(Random(seed))
         else:
-            status = self.machine.finish(chosen)
-        c = poisoned = None
-        if self._arrays is not None and status is Status.FINISHED:
-            c, poisoned = self._arrays.result()
-        return Execution(
-            status,
-            self._tokens.symptoms() if status is Status.FINISHED else (),
-            self._tokens.poisoned_reads(),
-            self.machine.standing() if status is Status.DEADLOCK else (),
-            self.machine.trace,
-            c,
-            poisoned,
+            ended = self.machine.finish(chosen)
+        outputs = {}
+        for node in self._truth.meaning.outputs:
+            count = self._truth.outputs_of(node)
+            stored = self.memory.outputs[node.name].reshape(count, *node.type.shape)
+            outputs[node.name] = stored if node.region is Region.LOOP else stored[0]
+        return Outcome(
+            trips=self.trips,
+            hang=() if ended else self.machine.standing(),
+            wrong=self.memory.wrong() if ended else (),
+            suspects=self._watch.suspects if self._watch is not None else (),
+            trace=self.machine.trace,
+            outputs=outputs,
         )
 
 
 def execute(
-    compiled: CompiledSchedule,
-    a: Integers,
-    b: Integers,
+    program: Program,
     *,
-    trips: int,
-    kernel: Kernel | None = None,
-    timing: str = "worst",
+    trips: Trips | int,
+    policy: str = "worst",
     order: Order = "forward",
     seed: int = 0,
-    undefined: str = "poison",
+    ops: Vocabulary = VOCABULARY,
+    arrays: Mapping[str, Any] | None = None,
+    counter_stall: bool = False,
+    explain: bool = True,
     trace: bool = False,
-) -> Execution:
-    """Run ``compiled`` on A [M, K] and B [N, K], and return C = A @ B.T as the schedule makes it.
+) -> Outcome:
+    """Run one workgroup of ``program`` and compare what it stores with its meaning.
 
-    ``trips`` is the loop's trip count; K must be ``kernel.tiles(trips)`` equal tiles. ``timing``
-    is one of ``TIMINGS``, ``order`` one of ``ORDERS`` or a permutation of the waves, ``seed``
-    drives what is random in either. ``undefined`` says what a place shows from the issue of its
-    write to the landing: ``poison``, or its old content (``memory``), which gives the plausible
-    wrong numbers that a GPU would give. Raises ``ConfigError`` for arguments that do not fit; a
-    schedule that races or deadlocks is an outcome, not an exception.
+    ``trips`` are the trip counts by name, or one number for all. ``policy`` is one of ``TIMINGS``:
+    when memory is touched; ``order`` is one of ``ORDERS`` or a permutation of the waves; ``seed``
+    drives the inputs and what is random in either. ``arrays`` gives inputs of your own: for each
+    input its tiles in the order of iterations, for a scalar its number. ``counter_stall`` assumes
+    that a full counter stalls issue. ``explain`` lists every read of a wrong thing; without it a
+    run is twice as fast. A program that races or hangs is an outcome, not an exception; one whose
+    steps do not fit together raises ``StructureError``.
     """
-    return Executor(compiled, kernel).run(
+    return Executor(program, ops=ops, counter_stall=counter_stall).run(
         trips=trips,
-        timing=timing,
+        policy=policy,
         order=order,
         seed=seed,
-        undefined=undefined,
-        operands=(a, b),
+        arrays=arrays,
+        explain=explain,
         trace=trace,
     )
-
-
-def dry_run(
-    compiled: CompiledSchedule,
-    *,
-    trips: int,
-    kernel: Kernel | None = None,
-    timing: str = "worst",
-    order: Order = "forward",
-    seed: int = 0,
-    undefined: str = "poison",
-    trace: bool = False,
-) -> Execution:
-    """As ``execute``, on tile numbers instead of data: says whether C would be right, and why not.
-
-    It is correct exactly when ``execute`` gives A @ B.T, and much faster.
-    """
-    return Executor(compiled, kernel).run(
-        trips=trips, timing=timing, order=order, seed=seed, undefined=undefined, trace=trace
-    )
-
-
-def operands(
-    compiled: CompiledSchedule, *, trips: int, kernel: Kernel | None = None, seed: int = 0
-) -> Operands:
-    """The smallest A and B that ``execute`` takes at ``trips``, in random small integers."""
-    check_int("execute", "seed", seed, 0)
-    return small_operands(Executor(compiled, kernel).program(trips), seed)
-
-
-def _is_poison(undefined: object, timing: Timing) -> bool:
-    if undefined not in UNDEFINED:
-        raise ConfigError(
-            f"undefined is {undefined!r}, but must be 'poison' or 'memory'",
-            hint="'poison' shows every undefined read, 'memory' the old content",
-            field="execute.undefined",
-        )
-    if timing.whole_flight and undefined == "memory":
-        raise ConfigError(
-            f"timing {timing.name!r} looks at every moment at once, so it cannot show memory",
-            hint="use undefined='memory' with timing late, early, stale, overrun or random",
-            field="execute.undefined",
-        )
-    return undefined == "poison"

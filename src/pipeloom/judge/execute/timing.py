@@ -1,39 +1,39 @@
-"""When, between its issue and its retirement, a memory op touches memory.
+"""When, between its issue and its retirement, an access touches memory.
 
-The memory model leaves that open: a load may land the moment it is issued or as late as the wait
-that retires it, and a fragment load may read LDS at any moment in between. A ``Timing`` decides:
+The memory model leaves that open: a counted step reads memory, and later writes, at any moment
+from its issue to the wait that retires it. A ``Timing`` decides:
 
-    name      loads land      fragment loads read and fill
-    early     at issue        at issue
-    late      when retired    when retired
-    stale     when retired    at issue         a read that did not wait finds the old tile
-    overrun   at issue        when retired     a late read finds the next tile
-    random    at a random point each; with the same seed the same
-    worst     at every point at once: what could differ at any of them is poison
+    name      what writes LDS       what reads LDS
+    early     all at issue          all at issue
+    late      all when retired      all when retired
+    stale     all when retired      reads at issue, writes its registers when retired
+    overrun   all at issue          all when retired
+    random    each at a random point; with the same seed the same
+    worst     at every point at once: what could differ at any of them is undefined
 
-``worst`` needs no luck with latencies: what is read is defined only if no load of the same region
+``worst`` needs no luck with latencies: what is read is defined only if nothing that would change it
 was in flight at any point of the read's own flight. Only the order in which the waves run is left
-to choose.
+to choose. The others give real numbers, as a GPU would: old content until the write.
 
-Two loads of one wave to the same slice may land in either order while both are in flight: that is
-what the model's wording allows, though loads are known to return in order on today's chips. A
-register takes the value of the fragment load that was issued last.
+Two accesses of one wave in flight to the same place may land in either order: that is what the
+model's wording allows, though loads are known to return in order on today's chips.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 from random import Random
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
-from pipeloom.judge.execute.program import Op, Program, WaveProgram
+from pipeloom.judge.execute.actions import Side
+from pipeloom.judge.execute.walk import Line, WaveWalk
 
 
 class Moment(Enum):
-    """A point of an op's flight."""
+    """A point of an access's flight."""
 
     EARLY = "at issue"
     LATE = "when retired"
@@ -42,17 +42,13 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Moments for ops that write LDS or staging, and for ops that read LDS."""
+    """Moments for steps that write LDS (or read global memory), and for those that read LDS."""
 
     name: str
-    loads: Moment
-    reads: Moment
+    writers: Moment
+    readers: Moment
+    results: Moment | None = None
     whole_flight: bool = False
-
-    @property
-    def is_random(self) -> bool:
-        """Whether two seeds can differ."""
-        return Moment.RANDOM in (self.loads, self.reads)
 
 
 TIMINGS: dict[str, Timing] = {
@@ -61,7 +57,7 @@ TIMINGS: dict[str, Timing] = {
         Timing("worst", Moment.LATE, Moment.LATE, whole_flight=True),
         Timing("late", Moment.LATE, Moment.LATE),
         Timing("early", Moment.EARLY, Moment.EARLY),
-        Timing("stale", Moment.LATE, Moment.EARLY),
+        Timing("stale", Moment.LATE, Moment.EARLY, Moment.LATE),
         Timing("overrun", Moment.EARLY, Moment.LATE),
         Timing("random", Moment.RANDOM, Moment.RANDOM),
     )
@@ -78,11 +74,15 @@ def timing_named(name: object) -> Timing:
     )
 
 
-EXTREMES = 1 / 3
-"""How often a random moment is the first possible, and how often the last."""
+class What(IntEnum):
+    """Events of a step: it issues; it reads memory; it writes."""
 
-Event = tuple[bool, Op]
-"""(lands, op): the op issues, or it lands."""
+    ISSUE = 0
+    READ = 1
+    WRITE = 2
+
+
+Event = tuple[What, Line]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,97 +90,102 @@ class Timeline:
     """The events of one wave, in its own order.
 
     ``ends[n]`` is how many events come before its n-th barrier (the last: before its end).
-    ``starts[step]`` is how many come before that step, ``lands[op.uid]`` before that landing.
+    ``starts[line]`` is how many come before that line; ``written[line]`` before its write.
     """
 
     events: tuple[Event, ...]
     ends: tuple[int, ...]
     starts: tuple[int, ...]
-    lands: dict[int, int] = field(default_factory=dict)
+    written: Mapping[int, int]
 
 
-Overrides = Mapping[tuple[int, int], Moment]
-"""(wave, step) -> the moment of that op."""
-
-
-def timelines(
-    program: Program, timing: Timing, seed: int = 0, overrides: Overrides | None = None
-) -> tuple[Timeline, ...]:
+def timelines(walks: Sequence[WaveWalk], timing: Timing, seed: int = 0) -> tuple[Timeline, ...]:
     """The events of every wave under ``timing``."""
     rng = Random(seed)
-    chosen = overrides or {}
-    return tuple(_timeline(wave, timing, rng, chosen) for wave in program.waves)
+    return tuple(_timeline(wave, timing, rng) for wave in walks)
 
 
-def _timeline(wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrides) -> Timeline:
-    at_issue, at_line = _choose_moments(wave, timing, rng, overrides)
+def _timeline(wave: WaveWalk, timing: Timing, rng: Random) -> Timeline:
     events: list[Event] = []
     starts: list[int] = []
     ends: list[int] = []
-    lands: dict[int, int] = {}
-    in_flight: dict[int, list[Op]] = {}
+    written: dict[int, int] = {}
+    reads, writes = _chosen(wave, timing, rng)
+    have_read: set[int] = set()
 
-    def land(op: Op) -> None:
-        """Let ``op`` land, after what was issued before it to the same registers."""
-        if op.uid in lands:
-            return
-        for register in op.fills:
-            queue = in_flight.get(register, [])
-            while queue and queue[0].step < op.step:
-                overdue = queue.pop(0)
-                if overdue.uid not in lands:
-                    lands[overdue.uid] = len(events)
-                    events.append((True, overdue))
-        lands[op.uid] = len(events)
-        events.append((True, op))
+    def read(line: Line) -> None:
+        if line.number not in have_read:
+            have_read.add(line.number)
+            if not timing.whole_flight:
+                events.append((What.READ, line))
 
-    for at, line in enumerate(wave.lines):
+    def write(line: Line) -> None:
+        if line.number not in written:
+            read(line)
+            written[line.number] = len(events)
+            events.append((What.WRITE, line))
+
+    for line in wave.lines:
         starts.append(len(events))
-        if at in at_line:
-            for op in at_line[at]:
-                land(op)
-        for op in line.before:
-            land(op)
-        issued = line.issue
-        if issued is not None:
-            events.append((False, issued))
-            if issued.uid in at_issue:
-                land(issued)
-            elif issued.accumulator is None:
-                for register in issued.fills:
-                    in_flight.setdefault(register, []).append(issued)
-            for op in line.after:
-                land(op)
-        elif line.is_barrier:
+        for other in reads.get(line.number, ()):
+            read(other)
+        for other in writes.get(line.number, ()):
+            write(other)
+        for other in line.before:
+            write(other)
+        if line.is_barrier:
             ends.append(len(events))
-    for op in wave.never_retired:
-        land(op)
+        elif line.action is not None:
+            events.append((What.ISSUE, line))
+            if line.counted:
+                for other in reads.get(~line.number, ()):
+                    read(other)
+                for other in writes.get(~line.number, ()):
+                    write(other)
+                for other in line.after:
+                    write(other)
+    for line in wave.left:
+        write(line)
     ends.append(len(events))
-    return Timeline(tuple(events), tuple(ends), tuple(starts), lands)
+    return Timeline(tuple(events), tuple(ends), tuple(starts), written)
 
 
-def _choose_moments(
-    wave: WaveProgram, timing: Timing, rng: Random, overrides: Overrides
-) -> tuple[set[int], dict[int, list[Op]]]:
-    """Ops (by uid) that land at issue, and ops that land before a given line. The rest are late."""
-    draw = rng.random
-    at_issue: set[int] = set()
-    at_line: dict[int, list[Op]] = {}
-    for at, line in enumerate(wave.lines):
-        op = line.issue
-        if op is None or op.accumulator is not None:
+def _chosen(
+    wave: WaveWalk, timing: Timing, rng: Random
+) -> tuple[dict[int, list[Line]], dict[int, list[Line]]]:
+    """Reads and writes that happen before a given line (``~line``: at its issue).
+
+    What is not listed happens when the step retires.
+    """
+    reads: dict[int, list[Line]] = {}
+    writes: dict[int, list[Line]] = {}
+    for line in wave.lines:
+        if not line.counted or line.action is None:
             continue
-        moment = timing.reads if op.reads else timing.loads
-        if overrides:
-            moment = overrides.get((op.wave, op.step), moment)
-        if not op.counted or moment is Moment.EARLY:
-            at_issue.add(op.uid)
-        elif moment is Moment.RANDOM:
-            last = wave.retired_by[op.uid]
-            side = draw()
-            choice = at + int(draw() * (last - at + 1))
-            if side < EXTREMES or choice == at:
-                at_issue.add(op.uid)
-            elif side < 1 - EXTREMES and choice < last:
-                at_line.setdefault(choice, []).append(op)
-    return at_issue, at_line
+        reader = line.action.reads_lds and line.action.write.side is not Side.LDS
+        read_at = timing.readers if reader else timing.writers
+        write_at = (timing.results or read_at) if reader else read_at
+        first = _point(line, read_at, rng, line.number)
+        if first is None:
+            continue
+        reads.setdefault(first, []).append(line)
+        second = _point(line, write_at, rng, max(first, line.number))
+        if second is not None:
+            writes.setdefault(second, []).append(line)
+    return reads, writes
+
+
+def _point(line: Line, moment: Moment, rng: Random, earliest: int) -> int | None:
+    if moment is Moment.LATE:
+        return None
+    if moment is Moment.EARLY:
+        return ~line.number if earliest == line.number else earliest
+    side = rng.random()
+    point = rng.randint(earliest, line.last)
+    if side < EXTREMES or point == line.number:
+        return ~line.number if earliest == line.number else earliest
+    return None if side > 1 - EXTREMES or point >= line.last else point
+
+
+EXTREMES = 1 / 3
+"""How often a random moment is the first possible, and how often the last."""

@@ -1,4 +1,4 @@
-"""Verdicts on compiled schedules: proved for every trip count, or a counterexample."""
+"""Verdicts on programs: proved for every trip count, or a counterexample."""
 
 from pipeloom.judge.verify.findings import (
     Counterexample,

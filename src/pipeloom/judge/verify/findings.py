@@ -1,6 +1,6 @@
 """What a verdict consists of: findings, each with a counterexample a person can follow.
 
-    verdict = verify(compiled)
+    verdict = verify(program)
     print(verdict.summary())
     for finding in verdict.findings:
         print(finding.describe())
@@ -16,9 +16,7 @@ from typing import Any
 
 from pipeloom.notebook import fragment
 from pipeloom.plain import to_plain
-from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels.interface import Step
-from pipeloom.reference.ops import OpRole, Phase
+from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
 
 
 class Status(Enum):
@@ -27,9 +25,9 @@ class Status(Enum):
     PROVED = "proved"
     """Ordered by waits and barriers alone, for every trip count."""
     TIMING = "timing"
-    """Nothing orders the two accesses, but under the cost model's latencies they do not meet."""
+    """Nothing orders the two accesses, but under the nominal latencies they do not meet."""
     RACE = "race"
-    """The two accesses can meet under the cost model's latencies, or the result is always wrong."""
+    """The two accesses can meet under the nominal latencies, or the result is always wrong."""
 
     @property
     def exit_code(self) -> int:
@@ -46,64 +44,61 @@ class FindingKind(Enum):
     """Which obligation fails."""
 
     RAW = "raw"
-    """A fragment load may read before a load of its generation has landed."""
+    """A step may read LDS before what it needs has been written there."""
     WAR = "war"
-    """A load may land before an earlier access of its region is over: an old read, or a write."""
+    """A write of LDS may land before an earlier access is over: an old read, or a write."""
     REGISTER = "register"
-    """An op reads registers whose load is in flight, that nothing has loaded, or that two loads
-    on different counters fill in an unknown order."""
+    """A step reads registers whose load is in flight, that nothing has loaded yet, or that two
+    loads fill in an unknown order."""
+    UNWRITTEN = "unwritten"
+    """A step reads a place that no step ever writes."""
     ACCOUNTING = "accounting"
-    """An accumulator does not sum every K tile exactly once, A and B of the same tile."""
+    """A step always works on another value than it should, or a sum lacks a part or has it twice."""
+    STORE = "store"
+    """Part of an output is not stored, or an iteration is stored that the output does not have."""
     BARRIER = "barrier"
     """Waves execute different numbers of barriers: the workgroup hangs."""
     ENCODING = "encoding"
     """A wait count that the instruction cannot hold, and that therefore waits for nothing."""
 
 
-def describe_data_op(step: Step) -> str:
-    """An op as a kernel author says it: ``load A(stage 1, sub 0) of K tile 3``."""
-    op = step.op
-    if op.is_framework:
-        return f"{describe_op(op)} ({step.origin})" if step.origin else describe_op(op)
-    operand = _OPERANDS.get((op.role, op.tag), {0: " A", 1: " B"}.get(op.channel, ""))
-    if op.role is OpRole.COMPUTE:
-        return f"MMA({op.stage}, {op.subtile})"
-    verb = _VERBS.get(op.role, f"op {op.tag}")
-    tile = "" if step.tile is None else f" of K tile {step.tile}"
-    return f"{verb}{operand}(stage {op.stage}, sub {op.subtile}){tile}"
-
-
-_VERBS = {
-    OpRole.GLOBAL_LOAD: "load",
-    OpRole.SHARED_STORE: "store",
-    OpRole.FRAGMENT_LOAD: "fragment",
-}
-_OPERANDS = {(OpRole.GLOBAL_LOAD, 0): " A", (OpRole.GLOBAL_LOAD, 1): " B"}
+def describe_step(step: Step, iteration: int | None = None) -> str:
+    """A step as a kernel author says it: ``load A of iteration 3``, ``wait vmcnt(4)``."""
+    match step:
+        case Work():
+            served = "" if iteration is None else f" of iteration {iteration}"
+            return f"{step.label or step.node}{served}"
+        case Wait():
+            return f"wait {step.counter}({step.count})"
+        case Barrier():
+            return f"barrier ({step.label})" if step.label else "barrier"
+        case Priority():
+            return f"priority {step.level}"
+        case Fence():
+            return step.label or "fence"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An entry as one wave executes it. ``step`` is its number in the wave's walk."""
+    """A step as one wave executes it. ``step`` is its number in the wave's walk.
+
+    ``iteration`` is the trip of its section, None in a section that runs once.
+    """
 
     wave: int
-    phase: Phase
+    section: str
     slot: int
     iteration: int | None
     step: int
     op: str
 
-    @classmethod
-    def of(cls, step: Step, wave: int) -> Place:
-        """The place of ``step`` in the walk of ``wave``."""
-        return cls(wave, step.phase, step.slot, step.iteration, step.index, describe_data_op(step))
-
     @property
     def entry(self) -> str:
-        """``kernel[12]``: the entry, whatever wave and iteration."""
-        return f"{self.phase.name.lower()}[{self.slot}]"
+        """``loop[12]``: the step, whatever wave and trip."""
+        return f"{self.section}[{self.slot}]"
 
     def __str__(self) -> str:
-        trip = "" if self.iteration is None else f", iteration {self.iteration}"
+        trip = "" if self.iteration is None else f", trip {self.iteration}"
         return f"wave {self.wave}, {self.entry}{trip}: {self.op}"
 
 
@@ -121,9 +116,9 @@ class Replay:
     """How to bring a counterexample about in an executor with free latencies.
 
     Run with ``trips``. Whenever several waves can go on, take the one that comes first in
-    ``wave_order``. Loads land when they are issued ("early") or when their wave retires them
-    ("late"), and likewise fragment loads take their data; ``exceptions`` lists accesses, as
-    (wave, step), that do the opposite.
+    ``wave_order``. Steps with a counter write when they are issued ("early") or when their wave
+    retires them ("late"), and likewise read LDS; ``exceptions`` lists those, as (wave, step), that
+    do the opposite.
     """
 
     trips: int
@@ -147,10 +142,10 @@ class Finding:
     """One violated obligation.
 
     ``first`` should have been over before ``second`` began; ``why`` says what fails to order them.
-    ``margin`` (TIMING only) is by how many cycles the cost model's latencies keep them apart.
-    ``instances`` counts the wave pairs, iterations and trip counts that show the same two entries.
-    An ENCODING finding has status PROVED: it is harmful only through the hazards that it causes,
-    which are findings of their own.
+    ``margin`` (TIMING only) is by how many cycles the nominal latencies keep them apart. ``trips``
+    are all trips of the run that shows it, ``counts`` those of each loop. ``instances`` counts the
+    waves, iterations and trip counts that show the same two steps. An ENCODING finding has status
+    PROVED: it is harmful only through the hazards that it causes, which are findings of their own.
     """
 
     kind: FindingKind
@@ -163,11 +158,15 @@ class Finding:
     trips: int
     instances: int
     counterexample: Counterexample | None
+    counts: tuple[tuple[str, int], ...] = ()
 
     def describe(self) -> str:
         """The finding as text of a few lines."""
         margin = f", margin {self.margin} cycles" if self.margin is not None else ""
-        head = f"{self.status.name} {self.kind.value}: {self.where}{margin} (trips {self.trips})"
+        trips = str(self.trips)
+        if len(self.counts) > 1:
+            trips = ", ".join(f"{name} {count}" for name, count in self.counts)
+        head = f"{self.status.name} {self.kind.value}: {self.where}{margin} (trips {trips})"
         lines = [head]
         if self.first is not None:
             lines.append(f"  first   {self.first}")
@@ -178,9 +177,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DeadWork:
-    """An entry whose result nothing reads. ``always`` is False where only some trips waste it."""
+    """A step whose result no output depends on. ``always`` is False where some trips need it."""
 
-    phase: Phase
+    section: str
     slot: int
     op: str
     reason: str
@@ -188,36 +187,39 @@ class DeadWork:
 
     def __str__(self) -> str:
         when = "always" if self.always else "in some iterations"
-        return f"{self.phase.name.lower()}[{self.slot}] {self.op}: {self.reason} ({when})"
+        return f"{self.section}[{self.slot}] {self.op}: {self.reason} ({when})"
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Which trip counts the verdict speaks about, and why.
 
-    If ``repeats_from`` is set, the state of the machine at loop head ``repeats_from + period``
-    equals that at ``repeats_from`` up to a shift of K, so longer runs add nothing to the trip
-    counts in ``checked``: the same pairs of entries, and no others, are hazards at every trip
-    count. Otherwise only those in ``checked`` were examined, which happens only for schedules that
-    are wrong.
+    If ``repeats_from`` is set, what the outputs demand of trip ``repeats_from`` and of the next
+    ``period`` is the same up to a shift of the iteration, so a longer run has the proof of a run
+    of ``checked`` with those trips repeated. Otherwise only the trip counts in ``checked`` were
+    examined, which happens only for programs that are wrong. With several loops, ``checked`` are
+    the trips of each, in all combinations; ``loops`` names them.
 
-    Cycles are not part of that state. Margins, and with them which hazards are TIMING and which
-    RACE, come from the nominal runs of the trip counts in ``checked`` alone.
+    Cycles are no part of that. Margins, and with them which hazards are TIMING and which RACE, come
+    from the nominal runs of the trip counts in ``checked`` alone.
     """
 
     checked: tuple[int, ...]
     repeats_from: int | None
     period: int | None
+    loops: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """The argument in one sentence."""
         low, high = self.checked[0], self.checked[-1]
+        each = f" of each of {len(self.loops)} loops" if len(self.loops) > 1 else ""
+        if not self.loops:
+            return "no loop: one run is all there is"
         if self.repeats_from is None or self.period is None:
-            return f"the state does not repeat; trip counts {low} to {high} examined"
-        plural = "" if self.repeats_from == 1 else "s"
+            return f"trip counts {low} to {high}{each} examined, no more"
         return (
-            f"state repeats after {self.repeats_from} iteration{plural} with period {self.period}; "
-            f"hazards of trip counts {low} to {high - 1} checked one by one, {high}+ by induction"
+            f"trips repeat from trip {self.repeats_from} with period {self.period}; "
+            f"hazards of trip counts {low} to {high}{each} checked one by one, more by induction"
         )
 
     def describe_margins(self) -> str:
@@ -227,7 +229,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer for one schedule. Findings come worst first."""
+    """The answer for one program. Findings come worst first."""
 
     status: Status
     schedule: str
@@ -251,7 +253,7 @@ class Verdict:
 
     @property
     def proved(self) -> bool:
-        """Whether the schedule is right for every trip count, latency and wave order."""
+        """Whether the program is right for every trip count, latency and wave order."""
         return self.status is Status.PROVED
 
     def of_kind(self, kind: FindingKind) -> tuple[Finding, ...]:

@@ -1,178 +1,237 @@
-"""Every trip count from a few: the state of the machine repeats up to a shift of K.
+"""Every trip count from a few: a proof in which trips repeat can be stretched.
 
-Cut all waves at the same barrier, the first one of loop iteration i. Whatever retired before it in
-any wave happens before whatever is issued after it in any wave, so the past can act on the future
-only through
+The proof of a run is local: each demand rests on the writes that a read can see, and these lie a few
+trips before or after it. Take a loop that runs T trips and a cut behind its trip c. If the demands
+on the trips around the cut are the same, up to a shift of the iteration, then put in a trip after c:
+the demands on trips up to c stay as they are, those behind it move by one trip, and again every
+demand rests on demands that are met. So the run of T + 1 trips has a proof, and the same cut.
 
-    where each wave group stands in its program,
-    what is in flight on each counter, and what those accesses may have seen so far,
-    what each slice of LDS may hold, each register holds and each accumulator has summed.
+What has to hold (``repeats``), with ``back`` and ``ahead`` how many trips across the cut a demand
+reaches, and ``apart`` a distance in trips from which on all accesses are ordered by themselves:
 
-That is the state. It is written relative to the iteration and to its K tile. If the states at cuts
-i and j > i are equal, the rest of a run with T trips from cut j is, shifted, the rest of a run with
-T - (j - i) trips from cut i: the same hazards between the same entries. So it is enough to check
-the trip counts up to the first run that contains cut j.
+    the demands on trips c - back + 1 .. c + ahead equal those one period earlier
+    behind the cut, only values that are the same in every trip come from before the loop,
+    and before it nothing comes from after the loop
+    the cut is ``back + apart`` trips from the loop's start and ``ahead + apart`` from its end,
+    so that what a read sees there does not depend on how many trips there are
 
-A loop without any barrier is cut at its head instead: then no access of the loop is ordered across
-waves, and whatever another wave could see of it is a hazard within the first two trips.
+More trips can only make an access retire earlier (each wait finds at least as many younger entries),
+and more order only shrinks what a read can see. All groups must loop alike: one section per trip
+count, the same barriers per trip, the same advance, later sections following on.
 """
 
 from __future__ import annotations
 
-from collections import Counter as Tally
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 
-from pipeloom.judge.verify.obligations import Outcome
-from pipeloom.judge.verify.run import Read, Run, WaveClass, Write
-from pipeloom.judge.verify.visibility import visible_writes
-from pipeloom.reference.kernels.interface import Region, Register, Step
-from pipeloom.reference.ops import Phase
+from pipeloom.judge.verify.demands import Edge, Outcome
+from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.walk import NEVER, Moment
+from pipeloom.judge.verify.wants import Want
+from pipeloom.program import Barrier, Program, Section, Space, Work
 
-FORGET_AFTER = 8
-"""Iterations after which a miscounted tile is only remembered as a miscount."""
+MAX_PERIOD = 4
 
 
-def cut_positions(run: Run, iteration: int) -> list[int] | None:
-    """Where each group stands at the cut of ``iteration``; ``None`` if one is past its loop."""
-    leader = run.timelines[0]
-    head = next((s.index for s in leader.steps if s.iteration == iteration), None)
-    if head is None:
+@dataclass(frozen=True, slots=True)
+class LoopShape:
+    """Where each group has the loop of one trip count, and by how much a trip advances."""
+
+    name: str
+    sections: tuple[int, ...]
+    advance: int
+
+
+def loop_shape(program: Program, name: str) -> LoopShape | None:
+    """The loop of a trip count, if all groups loop alike."""
+    places, advances, barriers = [], set(), set()
+    for group in program.groups:
+        found = [i for i, s in enumerate(group.sections) if s.trips == name]
+        if len(found) != 1:
+            return None
+        section = group.sections[found[0]]
+        places.append(found[0])
+        barriers.add(sum(isinstance(step, Barrier) for step in section.steps))
+        if _serves(section):
+            advances.add(section.advance)
+    if len(advances) > 1 or len(barriers) > 1:
         return None
-    number = next((n for n, at in enumerate(leader.barriers) if at >= 2 * head), None)
-    if number is None or leader.steps[leader.barriers[number] // 2].iteration != iteration:
-        heads = [
-            next((2 * s.index for s in t.steps if s.iteration == iteration), None)
-            for t in run.timelines
-        ]
-        return None if None in heads else [at for at in heads if at is not None]
-    cut = []
-    for timeline in run.timelines:
-        if number >= len(timeline.barriers):
-            return None
-        at = timeline.barriers[number]
-        if timeline.steps[at // 2].phase is Phase.EPILOGUE:
-            return None
-        cut.append(at)
-    return cut
+    advance = advances.pop() if advances else dict(program.iterations.factors).get(name, 0)
+    if dict(program.iterations.factors).get(name, 0) != advance:
+        return None
+    for group, at in zip(program.groups, places, strict=True):
+        for i, section in enumerate(group.sections):
+            moves = dict(section.first.factors).get(name, 0)
+            if _serves(section) and moves != (advance if i > at else 0):
+                return None
+    return LoopShape(name, tuple(places), advance)
 
 
-def state_at(run: Run, outcome: Outcome, iteration: int, cut: list[int]) -> Hashable:
-    """The state of all waves at a cut, relative to ``iteration``."""
-    frame = _Frame(run, outcome, iteration, cut)
-    return tuple(frame.group(g) for g in range(len(cut))) + tuple(
-        frame.wave(kind) for kind in run.classes
-    )
+def _serves(section: Section) -> bool:
+    return any(isinstance(s, Work) and s.iteration is not None for s in section.steps)
 
 
-class _Frame:
-    """Renames iterations and K tiles relative to one cut."""
+def repeats(run: Run, outcome: Outcome, shape: LoopShape) -> tuple[int, int] | None:
+    """A cut and a period with which the run's proof can be stretched."""
+    trips = run.trips[shape.name]
+    if trips < 3:
+        return None
+    loop = _Loop(run, shape, trips)
+    apart = loop.apart()
+    if apart is None:
+        return None
+    for edge in outcome.edges:
+        loop.add(edge)
+    for period in range(1, MAX_PERIOD + 1):
+        for cut in range(period, trips - 1):
+            if loop.can_stretch(cut, period, apart):
+                return cut, period
+    return None
 
-    def __init__(self, run: Run, outcome: Outcome, iteration: int, cut: list[int]) -> None:
+
+class _Loop:
+    """One loop of a run: what is demanded in each trip, and who reaches how far."""
+
+    def __init__(self, run: Run, shape: LoopShape, trips: int) -> None:
         self._run = run
-        self._outcome = outcome
-        self._iteration = iteration
-        self._shift = iteration * run.kernel.tiles_per_iteration
-        self._cut = cut
-        self._live = {
-            region
-            for kind in run.classes
-            for read in kind.reads
-            if not read.is_dead
-            for region in read.regions
-        }
+        self._shape = shape
+        self._trips = trips
+        self._demands: list[set[Hashable]] = [set() for _ in range(trips)]
+        self._reaches: set[tuple[int, int]] = set()
+        self._fixed: set[tuple[int, int]] = set()
+        self._spread = self._output_spread()
 
-    def group(self, group: int) -> Hashable:
-        """Program point and counters in flight."""
-        timeline, at = self._run.timelines[group], self._cut[group]
-        flying = [a for a in timeline.accesses if a.issue < at <= a.retire]
-        left = timeline.outstanding[at // 2]
-        return self._name(timeline.steps[at // 2]), tuple(self._name(a.step) for a in flying), left
+    def _at(self, moment: Moment) -> int:
+        """The trip; -1 before the loop, the number of trips after it."""
+        section = self._shape.sections[moment.group]
+        if moment.section == section:
+            assert moment.trip is not None
+            return moment.trip
+        return -1 if moment.section < section else self._trips
 
-    def wave(self, kind: WaveClass) -> Hashable:
-        """Memory, registers and sums of one kind of wave."""
-        at = self._cut[kind.group]
-        slices = [
-            (r, self._slice(w, at)) for r, w in sorted(kind.writes.items()) if r in self._live
-        ]
-        held: dict[Register, Read] = {}
-        flying = []
-        for read in kind.reads:
-            if read.access.issue < at:
-                for register in read.registers:
-                    held[register] = read
-                if read.access.retire >= at and not read.is_dead:
-                    flying.append(self._read(kind, read))
-        registers = [(r, self._read(kind, read)) for r, read in sorted(held.items())]
-        return tuple(slices), tuple(flying), tuple(registers), self._sums(kind, at)
-
-    def _name(self, step: Step) -> Hashable:
-        if step.iteration is None:
-            return int(step.phase), step.slot, step.origin
-        return int(step.phase), step.slot, step.iteration - self._iteration
-
-    def _tile(self, tile: int | None) -> int | None:
-        return None if tile is None else tile - self._shift
-
-    def _slice(self, writes: list[Write], at: int) -> Hashable:
-        """The writes that a later read may still see, and which of them cover which."""
-        past = [w for w in writes if w.access.issue < at]
-        done = [w for w in past if w.access.retire < at]
-        open_ = [w for w in past if not any(_covers(d, w) for d in done)]
-        return tuple(
-            (
-                self._name(w.access.step),
-                self._tile(w.tile),
-                w.access.retire < at,
-                tuple(_covers(other, w) for other in open_),
+    def add(self, edge: Edge) -> None:
+        """Note a demand and what it rests on."""
+        demand, cell, seen = edge
+        moment, want = demand.moment, demand.want
+        at = self._at(moment)
+        fixed = want.is_fixed
+        sources: list[Hashable] = []
+        for site, waves in seen:
+            there = -1 if site is None else self._at(site.moment)
+            (self._fixed if fixed else self._reaches).add((at, there))
+            sources.append((self._name(site, there, at), waves))
+        if 0 <= at < self._trips:
+            assumed = demand.assumed
+            if assumed is not None:
+                assumed = (assumed[0], assumed[1] - moment.base, *assumed[2:])
+            self._demands[at].add(
+                (
+                    moment.group,
+                    moment.slot,
+                    demand.wave,
+                    demand.key,
+                    cell,
+                    demand.how,
+                    _relative(want, moment.base),
+                    assumed,
+                    tuple(sources),
+                )
             )
-            for w in open_
+
+    def _name(self, site: Site | None, there: int, at: int) -> Hashable:
+        if site is None:
+            return None
+        moment = site.moment
+        trip = there - at if 0 <= there < self._trips else moment.trip
+        return moment.group, moment.section, moment.slot, site.which, trip
+
+    def can_stretch(self, cut: int, period: int, apart: int) -> bool:
+        """Whether ``period`` more trips behind ``cut`` leave the proof as it is."""
+        back, ahead = self._spread, self._spread
+        for at, there in self._reaches:
+            if (at > cut and there < 0) or (at <= cut and there >= self._trips):
+                return False
+            if at > cut >= there:
+                back = max(back, cut - there + 1)
+            elif at <= cut < there:
+                ahead = max(ahead, there - cut)
+        for at, there in self._fixed:
+            if at <= cut and there >= self._trips:
+                return False
+            if at > cut >= there >= 0:
+                back = max(back, cut - there + 1)
+            elif at <= cut < there:
+                ahead = max(ahead, there - cut)
+        if cut < back + apart or self._trips - 1 - cut < ahead + apart:
+            return False
+        first = cut - max(back, 1) + 1
+        return first >= period and all(
+            self._demands[t] == self._demands[t - period] for t in range(first, cut + ahead + 1)
         )
 
-    def _read(self, kind: WaveClass, read: Read) -> Hashable:
-        seen: set[int | None] = {read.tile} if not read.regions else set()
-        for region in read.regions:
-            for owner in self._run.classes:
-                past = self._past_writes(owner, region)
-                for same_wave in (True, False):
-                    if same_wave and owner is not kind:
-                        continue
-                    if not same_wave and owner is kind and len(kind.waves) == 1:
-                        continue
-                    visible = visible_writes(read, past, same_wave)
-                    seen |= {None if w is None else w.tile for w in visible}
-        tiles = sorted((self._tile(t) is not None, self._tile(t) or 0) for t in seen)
-        return (
-            self._name(read.access.step),
-            tuple(tiles),
-            read.access.retire >= self._cut[kind.group],
-            tuple((register, self._name(older.access.step)) for register, older in read.rivals),
-        )
+    def _output_spread(self) -> int:
+        """Over how many trips the stores of one iteration are spread."""
+        steps = [
+            step.iteration
+            for group, at in zip(self._run.program.groups, self._shape.sections, strict=True)
+            for step in group.sections[at].steps
+            if isinstance(step, Work)
+            and step.iteration is not None
+            and any(w.resource in self._run.program.meaning for w in step.writes)
+        ]
+        if not steps or not self._shape.advance:
+            return 0
+        return -(-(max(steps) - min(steps)) // abs(self._shape.advance))
 
-    def _past_writes(self, owner: WaveClass, region: Region) -> list[Write]:
-        at = self._cut[owner.group]
-        return [w for w in owner.writes.get(region, ()) if w.access.issue < at]
+    def apart(self) -> int | None:
+        """From which distance in trips on accesses of one place are ordered in any case."""
+        span = self._trips + 2
+        first, last = [NEVER] * span, [-1] * span  # epochs of LDS, over all waves
+        unordered = set[int]()
+        for walk in self._run.walks:
+            begin, end = [NEVER] * span, [-1] * span  # positions in the wave
+            for moment in walk.moments:
+                if not isinstance(moment.step, Work):
+                    continue
+                at = self._at(moment) + 1
+                begin[at] = min(begin[at], moment.issue)
+                if self._writes_storage(moment) or self._touches_lds(moment):
+                    end[at] = max(end[at], moment.retire)
+                if self._touches_lds(moment):
+                    first[at] = min(first[at], moment.issue_epoch)
+                    last[at] = max(last[at], moment.retire_epoch)
+            unordered |= _unordered(begin, end, strict=False)
+        if self._run.program.waves > 1:
+            unordered |= _unordered(first, last, strict=True)
+        apart = max(unordered, default=0) + 1
+        return apart if apart <= self._trips else None
 
-    def _sums(self, kind: WaveClass, at: int) -> Hashable:
-        """Per accumulator: MMAs so far, and the tiles summed too often or not at all."""
-        counts: dict[Hashable, int] = {}
-        odd: dict[Hashable, Tally[int]] = {}
-        for use in kind.uses:
-            if use.accumulator is None or use.access.issue >= at:
-                continue
-            counts[use.accumulator] = use.ordinal + 1
-            tally = odd.setdefault(use.accumulator, Tally())
-            for _, read in use.operands:
-                tile = use.ordinal if read is None else self._outcome.settled.get(id(read))
-                tally[use.ordinal] -= 1
-                tally[use.ordinal if tile is None else tile] += 1
-        oldest = -FORGET_AFTER * self._run.kernel.tiles_per_iteration
-        rows = []
-        for accumulator in sorted(counts, key=str):
-            wrong = {t - self._shift: n for t, n in odd[accumulator].items() if n}
-            recent = tuple(sorted((t, n) for t, n in wrong.items() if t >= oldest))
-            rows.append((str(accumulator), counts[accumulator] - self._shift, recent))
-        return tuple(rows)
+    def _touches_lds(self, moment: Moment) -> bool:
+        return any(space is Space.LDS for space in self._spaces(moment, reads=True))
+
+    def _writes_storage(self, moment: Moment) -> bool:
+        return any(space is not None for space in self._spaces(moment, reads=False))
+
+    def _spaces(self, moment: Moment, reads: bool) -> Iterable[Space | None]:
+        deed = next(iter(self._run.deeds[moment.group, id(moment.step)].values()))
+        yield from (touch.space for touch, _ in deed.targets)
+        if reads:
+            yield from (touch.space for _, touch, _, _ in deed.reads)
 
 
-def _covers(later: Write, earlier: Write) -> bool:
-    return later is not earlier and earlier.access.retire <= later.access.issue
+def _unordered(first: list[int], last: list[int], *, strict: bool) -> set[int]:
+    """Distances at which what ends ``last`` in one trip meets what begins ``first`` in another."""
+    found = set()
+    for one, end in enumerate(last):
+        for other in range(one + 1, len(first)):
+            if end >= first[other] if strict else end > first[other]:
+                found.add(other - one)
+    return found
+
+
+def _relative(want: Want, base: int) -> Want:
+    if want.is_fixed:
+        return want
+    rest = tuple((i - base, boxes) for i, boxes in want.rest)
+    return want._replace(iteration=want.iteration - base, rest=rest)

@@ -1,22 +1,24 @@
-"""``verify``: a verdict on a compiled schedule, for every trip count.
+"""``verify``: a verdict on a program, for every trip count.
 
-    verdict = verify(compile_schedule(DeclarativeSchedule()))
+    verdict = verify(program)
     print(verdict.summary())
-    # PROVED: ping_pong; state repeats after 1 iteration with period 1; ...
+    # PROVED: gemm; trips repeat from trip 3 with period 1; ...
 
-Runs trip count after trip count, checking all obligations on each, until the state at the loop's
-cut repeats (see ``induction``); then longer runs add nothing, provided that the kernel's walk is a
-loop at all (``kernels.shape``).
+Runs trip count after trip count, following every output back to the inputs on each, until the
+proof of every loop can be stretched (see ``induction``); then longer runs add nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import ScheduleError
-from pipeloom.judge.verify.counterexample import HazardStory
+from pipeloom.judge.verify.blame import Blame, Hazard
+from pipeloom.judge.verify.counterexample import Story, place_of
+from pipeloom.judge.verify.demands import Outcome, Prover
 from pipeloom.judge.verify.findings import (
     Coverage,
     DeadWork,
@@ -25,84 +27,133 @@ from pipeloom.judge.verify.findings import (
     Place,
     Status,
     Verdict,
-    describe_data_op,
+    describe_step,
 )
-from pipeloom.judge.verify.induction import cut_positions, state_at
-from pipeloom.judge.verify.model import WAITS, Access
-from pipeloom.judge.verify.obligations import Hazard, Outcome, check_run
-from pipeloom.judge.verify.run import Run, build_run
-from pipeloom.judge.verify.timing import NominalTiming, latencies_by_tag
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels import Kernel, Step, kernel_for
-from pipeloom.reference.kernels.shape import check_loop
-from pipeloom.reference.ops import Phase
+from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
+from pipeloom.judge.verify.induction import loop_shape, repeats
+from pipeloom.judge.verify.run import Deeds, Run, all_deeds, build_run
+from pipeloom.judge.verify.timing import NominalTiming
+from pipeloom.judge.verify.walk import Moment
+from pipeloom.program import Program, Wait, Work
 
-MAX_TRIPS = 80
-"""Trip counts examined at most beyond the least one."""
+MAX_TRIPS = 40
+"""Trips of a loop examined at most beyond the least number."""
 
-ENOUGH_TRIPS = 3
-"""A schedule known to be wrong is left after so many trip counts that show nothing new."""
+MAX_RUNS = 600
+"""Combinations of trip counts examined at most."""
+
+ENOUGH_TRIPS = 5
+"""A program known to be wrong is left after so many trip counts that show nothing new."""
 
 
-def verify(compiled: CompiledSchedule, kernel: Kernel | None = None) -> Verdict:
-    """Prove ``compiled`` right for every trip count, or say what goes wrong and how.
+def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
+    """Prove ``program`` right for every trip count, or say what goes wrong and how.
 
-    ``kernel`` is the model of the kernel that runs the schedule, by default the shipped one of
-    that name.
+    ``counter_stall`` says whether the issue of a step waits while its counter is full; by default
+    what the target's vendor states of each counter.
     """
-    check_instance("verify", "compiled", compiled, CompiledSchedule)
-    if kernel is not None:
-        check_instance("verify", "kernel", kernel, Kernel)
-    model = kernel_for(compiled) if kernel is None else kernel
-    ledger = _Ledger(latencies_by_tag(compiled))
-    states: list[Hashable] = []
-    repeat: tuple[int, int] | None = None
-    trips = model.min_trips
-    while True:
-        run = build_run(model, compiled, trips)
-        if any(not t.accesses for t in run.timelines):
-            raise ScheduleError(
-                f"schedule {compiled.schedule!r} has no data ops: there is nothing to verify",
-                hint="verify a schedule that loads and multiplies",
-            )
-        hang = _check_barriers(run)
-        if hang is not None:
-            ledger.add_finding(hang)
-            break
-        outcome = check_run(run)
-        ledger.add_run(run, outcome)
-        repeat = _extend_states(run, outcome, states)
-        if repeat is not None or trips >= model.min_trips + MAX_TRIPS:
-            break
-        if ledger.runs_without_news > ENOUGH_TRIPS:
-            break
-        trips += 1
-    check_loop(model, compiled, trips)
-    coverage = Coverage(
-        tuple(range(model.min_trips, trips + 1)),
-        None if repeat is None else repeat[0],
-        None if repeat is None else repeat[1] - repeat[0],
-    )
-    findings = (*ledger.findings(), *_check_encoding(compiled))
-    status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
-    if repeat is None and status is Status.PROVED:
+    check_instance("verify", "program", program, Program)
+    check_barriers_known(program)
+    deeds = all_deeds(program)
+    if not deeds:
         raise ScheduleError(
-            f"cannot decide schedule {compiled.schedule!r}: no hazard in {trips} trips, but the "
-            "state of the loop does not repeat",
-            hint="the kernel model must repeat its loop with only K advancing",
+            f"program {program.name!r} has no work: there is nothing to verify",
+            hint="verify a program that loads and computes",
         )
-    return Verdict(status, compiled.schedule, model.name, findings, ledger.dead_work(), coverage)
+    hang = hanging_trips(program)
+    if hang is not None:
+        run = build_run(program, deeds, hang, counter_stall)
+        low = sum(hang.values())
+        coverage = Coverage((low,), None, None, tuple(hang))
+        finding = _hang(run)
+        return Verdict(Status.RACE, program.name, program.meaning.name, (finding,), (), coverage)
+    search = _Search(program, deeds, counter_stall)
+    coverage = search.explore()
+    findings = (*search.ledger.findings(), *_check_encoding(program))
+    status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
+    if program.trips and coverage.repeats_from is None and status is Status.PROVED:
+        raise ScheduleError(
+            f"cannot decide program {program.name!r}: nothing is wrong with up to "
+            f"{coverage.checked[-1]} trips, but its loops do not repeat",
+            hint="a loop must do the same in every trip, in step in all groups, each trip count "
+            "having one section per group and later sections following on",
+        )
+    return Verdict(
+        status,
+        program.name,
+        program.meaning.name,
+        findings,
+        search.ledger.dead_work(),
+        coverage,
+    )
 
 
-def _extend_states(run: Run, outcome: Outcome, states: list[Hashable]) -> tuple[int, int] | None:
-    """Record the cuts that this run reaches; the first pair of equal states, if any."""
-    while (cut := cut_positions(run, len(states))) is not None:
-        state = state_at(run, outcome, len(states), cut)
-        if state in states:
-            return states.index(state), len(states)
-        states.append(state)
-    return None
+class _Search:
+    """Runs trip counts until those examined stand for all."""
+
+    def __init__(self, program: Program, deeds: Deeds, counter_stall: bool | None) -> None:
+        self._program = program
+        self._deeds = deeds
+        self._counter_stall = counter_stall
+        self._names = [count.name for count in program.trips]
+        self._shapes = [loop_shape(program, name) for name in self._names]
+        self._cuts: dict[tuple[int, ...], list[tuple[int, int] | None]] = {}
+        self.ledger = Ledger()
+
+    def explore(self) -> Coverage:
+        """Raise the number of trips of each loop until its proof can be stretched there.
+
+        With several loops, in all combinations: a longer run then is a shorter one with trips put
+        in, loop after loop, because trips put into one loop leave the cuts of the others alone.
+        """
+        least = [count.least for count in self._program.trips]
+        top = list(least)
+        settled = False
+        while True:
+            for counts in product(*(range(a, b + 1) for a, b in zip(least, top, strict=True))):
+                if counts not in self._cuts:
+                    self._cuts[counts] = self._examine(counts)
+            open_ = [j for j in range(len(top)) if not self._is_settled(j, top)]
+            if not open_:
+                settled = True
+                break
+            if self.ledger.runs_without_news > ENOUGH_TRIPS or (None in self._shapes and (
+                sum(top) - sum(least) > ENOUGH_TRIPS * len(top)
+            )):
+                break
+            grow = min(open_, key=lambda j: top[j] - least[j])
+            top[grow] += 1
+            if top[grow] - least[grow] > MAX_TRIPS or len(self._cuts) > MAX_RUNS:
+                top[grow] -= 1
+                break
+        high = max(top, default=0)
+        low = min(least, default=0)
+        checked = tuple(range(low, high + 1))
+        if not settled or not self._names:
+            return Coverage(checked, None, None, tuple(self._names))
+        cuts = [cut for cut in self._cuts[tuple(top)] if cut is not None]
+        return Coverage(
+            checked, min(c for c, _ in cuts), max(p for _, p in cuts), tuple(self._names)
+        )
+
+    def _is_settled(self, loop: int, top: list[int]) -> bool:
+        found = [
+            (counts[loop], cuts[loop])
+            for counts, cuts in self._cuts.items()
+            if all(count <= high for count, high in zip(counts, top, strict=True))
+        ]
+        period = max((cut[1] for at, cut in found if at == top[loop] and cut), default=1)
+        return all(
+            cut is not None and cut[1] in (1, period) for at, cut in found if at > top[loop] - period
+        )
+
+    def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
+        trips = dict(zip(self._names, counts, strict=True))
+        run = build_run(self._program, self._deeds, trips, self._counter_stall)
+        prover = Prover(run)
+        outcome = prover.prove()
+        self.ledger.add_run(run, outcome, Blame(run, prover))
+        return [None if s is None else repeats(run, outcome, s) for s in self._shapes]
 
 
 @dataclass(slots=True)
@@ -116,29 +167,24 @@ class _Case:
     instances: int = 1
 
 
-class _Ledger:
-    """Collects hazards over trip counts, one case per kind and pair of entries."""
+class Ledger:
+    """Collects hazards over trip counts, one case per kind and pair of steps."""
 
-    def __init__(self, latencies: Mapping[int, int]) -> None:
-        self._latencies = latencies
+    def __init__(self) -> None:
         self._cases: dict[Hashable, _Case] = {}
-        self._extra: list[Finding] = []
-        self._work: dict[tuple[Phase, int], tuple[str, str, int, int]] = {}
+        self._work: dict[tuple[int, int, int], tuple[str, str, bool, int, int]] = {}
         self.runs_without_news = 0
         """Trip counts since the last new or worse hazard; 0 while none is known."""
 
-    def add_finding(self, finding: Finding) -> None:
-        """Record a finding that is complete as it is."""
-        self._extra.append(finding)
-
-    def add_run(self, run: Run, outcome: Outcome) -> None:
+    def add_run(self, run: Run, outcome: Outcome, blame: Blame) -> None:
         """Record what one trip count shows."""
         self._add_work(run, outcome)
-        if not outcome.hazards:
+        if not outcome.wrong and not outcome.missing:
+            self.runs_without_news += bool(self._cases)
             return
-        timing = NominalTiming(run, self._latencies)
+        timing = NominalTiming(run)
         self.runs_without_news += 1
-        for hazard in outcome.hazards:
+        for hazard in blame.hazards():
             status, margin = _classify(hazard, timing)
             key = (hazard.kind, _entry(hazard.first), _entry(hazard.second), hazard.is_output)
             case = self._cases.get(key)
@@ -153,42 +199,49 @@ class _Ledger:
 
     def findings(self) -> list[Finding]:
         """One finding per case, worst first, then in program order."""
-        found = [_finding(case) for case in self._cases.values()] + self._extra
-        return sorted(found, key=_order)
+        order = sorted(self._cases.values(), key=_order)
+        return [_finding(case) for case in order]
 
     def _add_work(self, run: Run, outcome: Outcome) -> None:
-        for kind in run.classes:
-            for read in kind.reads:
-                what = "no op reads its registers"
-                self._count(read.access.step, read.is_dead, what)
-            stored = [w for writes in kind.writes.values() for w in writes]
-            for write in stored:
-                wasted = id(write.access) not in outcome.used_writes
-                self._count(write.access.step, wasted, "no live fragment reads its data")
-
-    def _count(self, step: Step, wasted: bool, reason: str) -> None:
-        key = (step.phase, step.slot)
-        op = describe_data_op(step).split(" of K tile")[0]
-        _, _, dead, total = self._work.get(key, (op, reason, 0, 0))
-        self._work[key] = (op, reason, dead + wasted, total + 1)
+        for number, walk in enumerate(run.walks):
+            for moment in walk.moments:
+                if not isinstance(moment.step, Work):
+                    continue
+                used = sum((number, moment.index, w) in outcome.used for w in walk.group.waves)
+                key = number, moment.section, moment.slot
+                name = walk.section(moment).name
+                op = describe_step(moment.step)
+                _, _, _, dead, total = self._work.get(key, (name, op, False, 0, 0))
+                waste = len(walk.group.waves) - used
+                if used and any(access.shared for access in moment.step.writes):
+                    waste = 0
+                self._work[key] = (
+                    name,
+                    op,
+                    moment.step.is_copy,
+                    dead + waste,
+                    total + len(walk.group.waves),
+                )
 
     def dead_work(self) -> tuple[DeadWork, ...]:
-        """Entries whose result is wasted, in program order."""
-        return tuple(
-            DeadWork(phase, slot, op, reason, dead == total)
-            for (phase, slot), (op, reason, dead, total) in sorted(self._work.items())
-            if dead
-        )
+        """Steps whose result is wasted, in program order; once where groups share them."""
+        found: dict[tuple[str, int], DeadWork] = {}
+        for (_, _, slot), (name, op, _, dead, total) in sorted(self._work.items()):
+            if dead:
+                reason = "no output depends on it"
+                found.setdefault((name, slot), DeadWork(name, slot, op, reason, dead == total))
+        return tuple(found.values())
 
 
-def _entry(access: Access | None) -> Hashable:
-    return None if access is None else (access.step.phase, access.step.slot)
+def _entry(moment: Moment | None) -> Hashable:
+    return None if moment is None else (moment.section, moment.slot)
 
 
 def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None]:
-    """RACE if the cost model's latencies let the two accesses meet, else TIMING and the margin."""
+    """RACE if the nominal latencies let the two accesses meet, else TIMING and the margin."""
     first, second = hazard.first, hazard.second
-    if first is None or hazard.kind is FindingKind.ACCOUNTING or not timing.is_known:
+    ordered = hazard.kind in (FindingKind.RAW, FindingKind.WAR, FindingKind.REGISTER)
+    if first is None or not ordered:
         return Status.RACE, None
     if hazard.is_output:
         margin = timing.write_after_write(first, second)
@@ -200,7 +253,7 @@ def _classify(hazard: Hazard, timing: NominalTiming) -> tuple[Status, int | None
 
 
 def _finding(case: _Case) -> Finding:
-    story = HazardStory(case.run, case.hazard)
+    story = Story(case.run, case.hazard)
     return Finding(
         case.hazard.kind,
         case.status,
@@ -209,68 +262,74 @@ def _finding(case: _Case) -> Finding:
         case.hazard.where,
         story.why(),
         case.margin,
-        case.run.trips,
+        case.run.total,
         case.instances,
         story.counterexample(),
+        tuple(case.run.trips.items()),
     )
 
 
-def _order(finding: Finding) -> tuple[int, ...]:
+def _order(case: _Case) -> tuple[int, ...]:
     kinds = list(FindingKind)
-    first = finding.first or finding.second
+    second = case.hazard.second
+    first = case.hazard.first or second
     return (
-        -finding.status.rank,
-        kinds.index(finding.kind),
-        int(finding.second.phase),
-        finding.second.slot,
-        int(first.phase),
+        -case.status.rank,
+        kinds.index(case.hazard.kind),
+        second.section,
+        second.slot,
+        first.section,
         first.slot,
     )
 
 
-def _check_barriers(run: Run) -> Finding | None:
-    """Every wave executes the same number of barriers: the only way a wave can wait forever."""
-    counts = [len(timeline.barriers) for timeline in run.timelines]
-    if min(counts) == max(counts):
-        return None
+def _hang(run: Run) -> Finding:
+    """Some waves wait at a barrier that others never reach."""
+    program = run.program
+    counts = [barrier_count(group).at(run.trips) for group in program.groups]
     most = counts.index(max(counts))
-    timeline = run.timelines[most]
-    step = timeline.steps[timeline.barriers[min(counts)] // 2]
-    wave = run.kernel.groups[most][0]
-    few = run.kernel.groups[counts.index(min(counts))]
+    walk = run.walks[most]
+    moment = walk.moments[walk.barriers[min(counts)]]
+    few = program.groups[counts.index(min(counts))].waves
+    wave = walk.group.waves[0]
     why = (
         f"waves {few[0]} to {few[-1]} execute {min(counts)} barriers, wave {wave} executes "
         f"{max(counts)}: it waits forever"
     )
+    hazard = Hazard(FindingKind.BARRIER, None, few[0], moment, wave, "the workgroup")
     return Finding(
         FindingKind.BARRIER,
         Status.RACE,
         None,
-        Place.of(step, wave),
+        place_of(run, moment, wave),
         "the workgroup",
         why,
         None,
-        run.trips,
+        run.total,
         1,
-        None,
+        Story(run, hazard).counterexample(),
+        tuple(run.trips.items()),
     )
 
 
-def _check_encoding(compiled: CompiledSchedule) -> Iterable[Finding]:
+def _check_encoding(program: Program) -> Iterator[Finding]:
     """Waits whose count the instruction cannot hold."""
-    for phase in Phase:
-        for slot, entry in enumerate(compiled.phase(phase)):
-            counter = WAITS.get(entry.op.tag)
-            if counter is None or entry.op.wait_value <= counter.limit:
+    told: set[tuple[str, int]] = set()
+    for group in program.groups:
+        for section, slot, step in group.steps():
+            if not isinstance(step, Wait) or (section.name, slot) in told:
                 continue
+            limit = program.target.counter(step.counter).limit.value
+            if step.count <= limit:
+                continue
+            told.add((section.name, slot))
             yield Finding(
                 FindingKind.ENCODING,
                 Status.PROVED,
                 None,
-                Place(0, phase, slot, None, -1, describe_op(entry.op)),
-                counter.label,
-                f"{counter.label} holds at most {counter.limit}: a wait for "
-                f"{entry.op.wait_value} is no wait",
+                Place(group.waves[0], section.name, slot, None, -1, describe_step(step)),
+                step.counter,
+                f"{step.counter} holds at most {limit}: a wait for {step.count} is no wait",
                 None,
                 0,
                 1,

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from pipeloom.machine.target import MatrixOp, Target
+from pipeloom.machine.target import WAVE_LANES, MatrixOp, Target
 from pipeloom.order.modulo import Reservation, Unit
-from pipeloom.reference.geometry import WAVE_LANES
 from pipeloom.reference.pipelining.loop import OpCycles
 from pipeloom.reference.tile import GemmTile
 

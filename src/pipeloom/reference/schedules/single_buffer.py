@@ -19,11 +19,12 @@ from functools import partial
 
 from pipeloom.checks import check_instance, check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.costs import annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
-from pipeloom.reference.geometry import GFX950_LDS_BYTES, LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.reference.geometry import GFX950_LDS_BYTES, KernelGeometry
 from pipeloom.reference.hints import AMDScheduleHints, append_amd_hints
 from pipeloom.reference.mi355x import SingleBufferTag, mi355x_single_buffer_target
 from pipeloom.reference.ops import OpDesc, PipelineBody

@@ -16,9 +16,8 @@ from __future__ import annotations
 from math import ceil
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.modulo import Budget, Reservation, Unit
-from pipeloom.reference.geometry import LOAD_BYTES
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.mi355x import SingleBufferTag
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import LOAD_BYTES
+from pipeloom.write.addresses import LDS_WINDOW
 from pipeloom.write.allocate import SETUP, STORE, Allocation, Resources, Value, allocate
 from pipeloom.write.code import Code
 from pipeloom.write.entry import EntryEmitter, LoopRegisters
@@ -81,7 +82,7 @@ class GemmEmitter(EntryEmitter):
         raise NotImplementedError
 
     def _windows(self, operand: OperandShape) -> int:
-        return -(-self.tile.operand_bytes(operand) // setup.LDS_WINDOW)
+        return -(-self.tile.operand_bytes(operand) // LDS_WINDOW)
 
     def _allocate(self) -> Allocation:
         tile = self.tile
@@ -193,7 +194,7 @@ class GemmEmitter(EntryEmitter):
         start = tile.fragment_start(operand, stage, fragment)
         for subtile in range(tile.subtiles(operand)):
             offset = start + operand.order.place(subtile * tile.matrix.side) * tile.row_bytes
-            window, offset = divmod(offset, setup.LDS_WINDOW)
+            window, offset = divmod(offset, LDS_WINDOW)
             for number, read in enumerate(reads):
                 code(
                     "ds_read_b128",

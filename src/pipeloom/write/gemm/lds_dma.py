@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels.interface import Part
 from pipeloom.write.chips import Chip, MatrixShape
 from pipeloom.write.code import Code

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.reference.geometry import LOAD_BYTES
-from pipeloom.write.addresses import advance_base
+from pipeloom.machine.target import LOAD_BYTES
+from pipeloom.write.addresses import LDS_WINDOW, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.gemm import scalars as s
 from pipeloom.write.gemm.tile import GemmTile, OperandShape, bit_weights
 from pipeloom.write.isa import Register
 from pipeloom.write.layout import RowOrder, Swizzle
-
-RAW_BUFFER = 0x00027000
-"""Descriptor word 3 of an untyped buffer on gfx9 (LLVM AMDGPU; data format 32)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +242,6 @@ def _lane_base(code: Code, scratch: SetupScratch, row_bytes: int, order: RowOrde
         code("v_lshlrev_b32", scratch.base, group + ways + size, scratch.base)
         code("v_and_b32", scratch.place, order.group - 1, scratch.row)
         code("v_lshl_add_u32", scratch.base, scratch.place, size, scratch.base)
-
-
-LDS_WINDOW = 1 << 16
-"""How far the offset of a ds instruction reaches."""
 
 
 def row_swizzle(

@@ -10,7 +10,8 @@ instructions emitted may be more, which only makes waits stricter (see ``lower_b
 from __future__ import annotations
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.kernels import Counter, SingleBufferKernel
 from pipeloom.write.chips import Chip
 from pipeloom.write.entry import EmitRequest

@@ -14,9 +14,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.ops import OpRole
+from pipeloom.write.addresses import LDS_WINDOW
 from pipeloom.write.allocate import SETUP, Value
 from pipeloom.write.chips import Chip
 from pipeloom.write.code import Code
@@ -24,7 +26,6 @@ from pipeloom.write.entry import EmitRequest
 from pipeloom.write.faults import EmitError
 from pipeloom.write.gemm import scalars as s
 from pipeloom.write.gemm.emitter import WORDS, GemmEmitter
-from pipeloom.write.gemm.setup import LDS_WINDOW
 from pipeloom.write.gemm.tile import GemmTile, OperandShape, matrix_shape, tile_layout
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.layout import dealt_rows

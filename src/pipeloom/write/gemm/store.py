@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pipeloom.write.addresses import OUT_OF_RANGE
 from pipeloom.write.code import Code
+from pipeloom.write.convert import ConvertScratch, packed_words, prepare
 from pipeloom.write.gemm import scalars as s
 from pipeloom.write.gemm.tile import GemmTile
 from pipeloom.write.isa import VCC, Bank, Register
 
-OUT_OF_RANGE = 0x80000000
 RINGS = 2
 NAN, OUTSIDE = 2, 3
 WORK = 4
@@ -55,10 +56,7 @@ def store_tile(
     row_starts, column_starts = subtile_starts(tile)
     code.comment("store C; nothing may be in flight to registers or LDS that are reused")
     code.wait(vm=0, lgkm=0)
-    if tile.out_dtype == "bf16" and not tile.chip.has_cvt_pk_bf16:
-        code("s_mov_b32", s.ROUND, 0x7FFF)
-        code("v_mov_b32", scratch.work.part(NAN), 0x7FFF0000)
-        code("s_mov_b32", s.PACK, 0x07060302)
+    prepare(code, tile.chip, tile.out_dtype, _conversion(scratch.work))
     code("v_mov_b32", scratch.work.part(OUTSIDE), OUT_OF_RANGE)
     row = scratch.work.part(0)
     code("v_and_b32", row, side - 1, thread)
@@ -171,26 +169,9 @@ def _converted(
         for i in range(GROUP):
             code("v_accvgpr_read_b32", data.part(i), quad.part(i))
         quad = data
-    words = data.part(0, 2)
-    for i in range(2):
-        low, high = quad.part(2 * i), quad.part(2 * i + 1)
-        if tile.out_dtype == "fp16":
-            code("v_cvt_f16_f32", work.part(0), low)
-            code("v_cvt_f16_f32", work.part(1), high)
-            code("v_pack_b32_f16", words.part(i), work.part(0), work.part(1))
-        elif tile.chip.has_cvt_pk_bf16:
-            code("v_cvt_pk_bf16_f32", words.part(i), low, high)
-        else:
-            for source, rounded in ((low, work.part(0)), (high, work.part(1))):
-                _round_to_bf16(code, source, rounded, work.part(NAN))
-            # Upper halves of both: bytes 2, 3 of the second operand, then of the first.
-            code("v_perm_b32", words.part(i), work.part(1), work.part(0), s.PACK)
-    return words
+    sources = [quad.part(i) for i in range(GROUP)]
+    return packed_words(code, tile.chip, tile.out_dtype, sources, data, _conversion(work))
 
 
-def _round_to_bf16(code: Code, source: Register, result: Register, nan: Register) -> None:
-    """Round to nearest even into the upper half; a NaN stays one."""
-    code("v_cmp_u_f32", VCC, source, source)
-    code("v_bfe_u32", result, source, 16, 1)
-    code("v_add3_u32", result, source, result, s.ROUND)
-    code("v_cndmask_b32", result, result, nan, VCC)
+def _conversion(work: Register) -> ConvertScratch:
+    return ConvertScratch(work.part(0, 2), work.part(NAN), s.ROUND, s.PACK)

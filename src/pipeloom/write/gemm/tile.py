@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipeloom.errors import InternalError
-from pipeloom.reference.geometry import LOAD_BYTES, WAVE_LANES, KernelGeometry
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.write.chips import Chip, MatrixShape
 from pipeloom.write.faults import EmitError
 from pipeloom.write.layout import IN_ORDER, RowOrder, TileLayout, layout_for

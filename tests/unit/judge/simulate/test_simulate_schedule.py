@@ -13,7 +13,7 @@ from pipeloom.judge.simulate import Kind
 from pipeloom.judge.simulate.lower import trips_for, wave_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 BF16 = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
 FP8 = {"BK": 128, "MMA_K": 128, "elem_bytes": 1}

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, build_schedule
-from pipeloom.judge.verify import verify
-from pipeloom.judge.verify.induction import cut_positions, state_at
-from pipeloom.judge.verify.model import Access
-from pipeloom.judge.verify.obligations import check_run
-from pipeloom.judge.verify.run import build_run
+from pipeloom.judge.verify.schedules import verify
+from pipeloom.judge.verify.schedules.induction import cut_positions, state_at
+from pipeloom.judge.verify.schedules.model import Access
+from pipeloom.judge.verify.schedules.obligations import check_run
+from pipeloom.judge.verify.schedules.run import build_run
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

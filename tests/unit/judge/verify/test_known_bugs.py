@@ -9,9 +9,9 @@ from functools import lru_cache
 import pytest
 
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
-from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict, verify
+from pipeloom.judge.verify.schedules import Finding, FindingKind, Status, Verdict, verify
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 Edit = Callable[[list[ScheduleEntry]], None]
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from pipeloom.judge.verify.model import NEVER, Access, Timeline, build_timeline, happens_before
+from pipeloom.judge.verify.schedules.model import (
+    NEVER,
+    Access,
+    Timeline,
+    build_timeline,
+    happens_before,
+)
 from pipeloom.reference.kernels import Counter
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeloom import OpDesc, OpRole, Phase, build_schedule
-from pipeloom.judge.verify import verify
-from pipeloom.judge.verify.model import Timeline, build_timeline
-from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
+from pipeloom.judge.verify.schedules import verify
+from pipeloom.judge.verify.schedules.model import Timeline, build_timeline
+from pipeloom.judge.verify.schedules.timing import STEADY_AFTER, Window, _GroupClock
 from pipeloom.reference.kernels import Counter, Effect, Step
 
 Op = tuple[Counter, int, int]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipeloom import ConfigError, ScheduleError
-from pipeloom.judge.verify import FindingKind, Status, verify
+from pipeloom.judge.verify.schedules import FindingKind, Status, verify
 from pipeloom.reference.kernels import kernel_for
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 GOOD: dict[str, str] = {
     "prologue": "load vm0 bar frag lg0 bar",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpRole
 

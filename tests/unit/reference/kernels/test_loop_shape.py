@@ -9,7 +9,7 @@ from functools import lru_cache
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, Phase, build_schedule
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.schedules import verify
 from pipeloom.reference.kernels import (
     KERNELS,
     Effect,
@@ -20,7 +20,7 @@ from pipeloom.reference.kernels import (
 )
 from pipeloom.reference.kernels.shape import MORE_TRIPS, check_loop
 from pipeloom.reference.ops import OpTag
-from pipeloom.sync import synchronize
+from pipeloom.reference.resync import synchronize
 
 Edit = Callable[[list[Step], int, int], list[Step]]
 """(steps of a walk, wave, trips) -> other steps."""

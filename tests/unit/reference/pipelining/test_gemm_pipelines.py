@@ -11,7 +11,7 @@ from pipeloom import CompiledSchedule, build_schedule, load_spec, verify
 from pipeloom.drive.programs import simulate
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.execute import execute, operands
-from pipeloom.judge.verify import Status
+from pipeloom.judge.verify.schedules import Status
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.ops import OpRole, Phase
 from pipeloom.reference.pipelining import derive_pipeline

@@ -1,0 +1,179 @@
+"""Verifier against executor over random kernels, right and broken: the whole table.
+
+    python -m benchmarks.random_kernels                    3,000 cases
+    python -m benchmarks.random_kernels --cases 200 --seed 7
+
+Each case is a random declaration, lowered at random, synchronised more or less tightly, and mostly
+broken by one slip. The executor runs it at trip counts 0 to 5 in hostile orders and at random, and
+the verifier judges it:
+
+    wrong         some execution gives a wrong or undefined number, or hangs
+    missed        wrong, and the verdict is PROVED
+    false alarm   not PROVED, and some finding cannot be made to happen
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter as Tally
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from benchmarks.random_programs import Case, cases
+
+from pipeloom.judge.execute import Executor, Failure, Setting, adversarial_orders, replay
+from pipeloom.judge.verify import Finding, FindingKind, Status, verify
+
+HEADS = ("cases", "wrong", "PROVED", "not proved", "findings", "missed", "false alarms")
+BAR = 40
+RACES = (FindingKind.RAW, FindingKind.WAR)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One case, seen by both."""
+
+    case: Case
+    failure: Failure | None
+    proved: bool
+    findings: int
+    failed: tuple[Any, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def missed(self) -> bool:
+        """Wrong, and PROVED all the same."""
+        return self.failure is not None and self.proved
+
+    @property
+    def false_alarm(self) -> bool:
+        """Not PROVED, and some finding has nothing to show for it."""
+        return not self.proved and (bool(self.failed) or not self.findings)
+
+    @property
+    def row(self) -> dict[str, int]:
+        """What it adds to each column."""
+        return {
+            "cases": 1,
+            "wrong": int(self.failure is not None),
+            "PROVED": int(self.proved),
+            "not proved": int(not self.proved),
+            "findings": self.findings,
+            "missed": int(self.missed),
+            "false alarms": int(self.false_alarm),
+        }
+
+
+def settings(executor: Executor) -> Iterator[Setting]:
+    """Every order at trips 0 to 3, each with other inputs; then more trips, policies and seeds."""
+    program = executor.program
+    orders = adversarial_orders(program.waves)
+    names = list(program.min_trips)
+    for trips in range(4):
+        for seed, order in enumerate(orders):
+            yield Setting(dict.fromkeys(names, trips), "worst", order, seed % 3)
+    if len(names) > 1:
+        yield Setting({name: 2 * (name == names[0]) for name in names}, "worst", orders[0], 0)
+        yield Setting({name: 2 * (name != names[0]) for name in names}, "worst", orders[-1], 1)
+    for number, policy in enumerate(("random", "random", "stale", "overrun", "early", "late")):
+        yield Setting(dict.fromkeys(names, number), policy, "random", 3 + number % 2)
+
+
+def first_failure(executor: Executor) -> Failure | None:
+    """The first execution that is wrong."""
+    for how in settings(executor):
+        outcome = executor.run(trips=how.trips, policy=how.policy, order=how.order, seed=how.seed)
+        if not outcome.correct:
+            return Failure(how, outcome)
+    return None
+
+
+def judge(case: Case) -> Judgement:
+    """Execute, verify, replay every finding."""
+    executor = Executor(case.program)
+    start = perf_counter()
+    failure = first_failure(executor)
+    executed = perf_counter()
+    verdict = verify(case.program)
+    verified = perf_counter()
+    proved = verdict.status is Status.PROVED
+    failed = []
+    for finding in verdict.findings:
+        if finding.status is not Status.PROVED and not shown(executor, finding):
+            failed.append(finding)
+    seconds = {
+        "execute": executed - start,
+        "verify": verified - executed,
+        "replay": perf_counter() - verified,
+    }
+    return Judgement(case, failure, proved, len(verdict.findings), tuple(failed), seconds)
+
+
+def shown(executor: Executor, finding: Finding) -> bool:
+    """Whether a finding can be made to happen; a race must be of its own two accesses."""
+    outcome = replay(executor, finding)
+    if finding.kind in RACES and finding.first is not None:
+        return outcome.meeting is not None and outcome.meeting.unordered and not outcome.clean
+    return not outcome.clean
+
+
+def print_table(judgements: list[Judgement]) -> None:
+    """One row per sort of case."""
+    rows: dict[str, Tally[str]] = {}
+    for judgement in judgements:
+        for name in (judgement.case.kind, "total"):
+            rows.setdefault(name, Tally()).update(judgement.row)
+    print(f"{'':20}" + "".join(f"{head:>14}" for head in HEADS))
+    for name in sorted(rows, key=lambda name: (name == "total", name)):
+        print(f"{name:20}" + "".join(f"{rows[name][head]:>14}" for head in HEADS))
+
+
+def describe(judgement: Judgement) -> str:
+    """A disagreement, with what it takes to see it again."""
+    case, failure = judgement.case, judgement.failure
+    what = "MISSED" if judgement.missed else "FALSE ALARM"
+    lines = [f"{what}: seed {case.seed}: {case.name}"]
+    if judgement.missed and failure is not None:
+        lines += [str(failure.how), failure.outcome.describe(3)]
+    lines += [finding.describe() for finding in judgement.failed[:3]]
+    return "\n    ".join(lines)
+
+
+def progress(done: int, total: int, start: float) -> None:
+    """A bar on standard error."""
+    if sys.stderr.isatty() or done == total:
+        full = BAR * done // max(1, total)
+        seconds = perf_counter() - start
+        print(
+            f"\r[{'#' * full}{'.' * (BAR - full)}] {done}/{total} {seconds:.0f} s",
+            end="\n" if done == total else "",
+            file=sys.stderr,
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judge the cases and print the table; 1 if the two disagree anywhere."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--cases", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    start = perf_counter()
+    judgements: list[Judgement] = []
+    for case in cases(options.seed, options.cases):
+        judgement = judge(case)
+        judgements.append(judgement)
+        if judgement.missed or judgement.false_alarm:
+            print("\n" + describe(judgement))
+        progress(len(judgements), options.cases, start)
+    print_table(judgements)
+    for what in ("execute", "verify", "replay"):
+        print(f"{what}: {sum(j.seconds[what] for j in judgements):.0f} s")
+    print(f"{perf_counter() - start:.0f} s in all")
+    return int(any(j.missed or j.false_alarm for j in judgements))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

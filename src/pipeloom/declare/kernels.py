@@ -1,0 +1,49 @@
+"""Kernels shipped as declarations: what they compute, and nothing about waves or time."""
+
+from __future__ import annotations
+
+from pipeloom.declare.loop import Loop
+from pipeloom.declare.tensor import exp2, maximum
+from pipeloom.machine.dtypes import BF16, F32, DType
+
+
+def gemm(m: int = 256, n: int = 256, k: int = 64, dtype: DType | str = BF16) -> Loop:
+    """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS."""
+    loop = Loop("gemm", over="k")
+    a = loop.stream("A", dtype, m=m, k=k)
+    b = loop.stream("B", dtype, n=n, k=k)
+    c = loop.carry("C", F32, start=0, m=m, n=n)
+    c += a.staged() @ b.staged()
+    loop.store("out", c.to(BF16))
+    return loop
+
+
+def row_sum(columns: int = 256, rows: int = 1) -> Loop:
+    """out[b, n] = sum over k of X[b, k, n], ``rows`` of X at a time."""
+    loop = Loop("row_sum", over="k")
+    x = loop.stream("X", F32, b=1, k=rows, n=columns)
+    total = loop.carry("total", F32, start=0, b=1, n=columns)
+    total += x.sum("k")
+    loop.store("out", total)
+    return loop
+
+
+def attention(queries: int = 128, keys: int = 64, depth: int = 64) -> Loop:
+    """out = softmax2(Q K^T * scale) V for one block of queries, online over the keys."""
+    loop = Loop("attention", over="keys")
+    q = loop.resident("Q", BF16, q=queries, d=depth)
+    k = loop.stream("K", BF16, keys=keys, d=depth)
+    v = loop.stream("V", BF16, v=depth, keys=keys)
+    scale = loop.scalar("scale")
+    top = loop.carry("m", F32, start=float("-inf"), q=queries)
+    weight = loop.carry("l", F32, start=0, q=queries)
+    out = loop.carry("O", F32, start=0, q=queries, v=depth)
+    scores = (q @ k.staged()).named("S") * scale
+    new = top.becomes(maximum(top, scores.max("keys")))
+    p = exp2(scores - new).named("P")
+    shrink = exp2(top - new).named("alpha")
+    weight = weight.becomes(weight * shrink + p.sum("keys"))
+    out = out.becomes(out * shrink)
+    out += p.to(BF16) @ v.staged()
+    loop.store("out", (out / weight).to(BF16))
+    return loop

@@ -1,0 +1,197 @@
+"""Try the kernel of any program: run it in the emulator and compare with what it means in NumPy.
+
+    emitted = emit_program(program, judge=verify)
+    trial = run_program(emitted, assemble(emitted), sizes={"m": 250, "n": 250, "k": 512}, seed=3)
+    trial.ok, trial.summary()
+
+Inputs are made up from the seed: small integers, so that sums are exact, or normal numbers. Rows of
+outputs have spare elements that the kernel must leave alone; rows of inputs may have some, full of
+NaN, that it must not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.drive.trial import Data, Launchable
+from pipeloom.errors import InternalError
+from pipeloom.judge.emulate import Finding, LaunchError, Timing, run_kernel
+from pipeloom.machine.dtypes import DType
+from pipeloom.program import VOCABULARY, Vocabulary, evaluate
+from pipeloom.program.meaning import Node
+from pipeloom.write import CodeObject, EmittedKernel
+
+Array = npt.NDArray[Any]
+
+SPARE = 4
+UNTOUCHED = 0x5A
+RELATIVE = 2.0**-20
+"""Of sums of normal numbers in f32, in another order; outputs add half a unit of their type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTrial:
+    """One run. ``wrong`` counts elements by output, ``worst`` is relative to what is allowed."""
+
+    sizes: Mapping[str, int]
+    seed: int
+    findings: tuple[Finding, ...]
+    wrong: Mapping[str, int]
+    worst: float
+    spoilt: int
+    executed: int
+
+    @property
+    def ok(self) -> bool:
+        """No finding, every element right, nothing written outside the outputs."""
+        return not self.findings and not any(self.wrong.values()) and not self.spoilt
+
+    def summary(self) -> str:
+        """One line."""
+        what = " ".join(f"{d}={n}" for d, n in self.sizes.items()) + f" seed {self.seed}"
+        if self.ok:
+            return f"{what}: correct ({self.executed} instructions)"
+        parts = []
+        if self.findings:
+            parts.append(f"{len(self.findings)} finding(s), first: {self.findings[0]}")
+        parts += [
+            f"{count} elements of {name} wrong" for name, count in self.wrong.items() if count
+        ]
+        if self.spoilt:
+            parts.append(f"{self.spoilt} bytes written outside the outputs")
+        return f"{what}: WRONG: " + "; ".join(parts)
+
+
+def run_program(
+    emitted: EmittedKernel,
+    code: CodeObject | Launchable,
+    *,
+    sizes: Mapping[str, int],
+    seed: int = 0,
+    data: Data = Data.INTEGERS,
+    timing: Timing = Timing.RANDOM,
+    scalars: Mapping[str, float] | None = None,
+    spare: Mapping[str, int] | None = None,
+    ops: Vocabulary = VOCABULARY,
+    check_races: bool = True,
+) -> ProgramTrial:
+    """Run the kernel once. ``seed`` decides the data, the timing and the order of waves.
+
+    ``spare`` are further elements of the rows of an array, by its name.
+    """
+    launch = emitted.launch
+    if launch is None:
+        raise InternalError(f"kernel {emitted.name} was not emitted from a program")
+    if seed < 0:
+        raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
+    meaning = launch.meaning
+    nodes = (*meaning.inputs, *meaning.outputs)
+    extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
+    pitches = {
+        n.name: launch.pitch(n.name, sizes) + (extra.get(n.name, 0) if len(n.type.dims) > 1 else 0)
+        for n in nodes
+    }
+    launch.check(sizes, pitches)
+    ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
+    values = {
+        node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
+        for at, node in enumerate(meaning.inputs)
+    }
+    given = {name: float(value) for name, value in (scalars or {}).items()}
+    buffers = {
+        n.name: _encoded(n.type.dtype, values[n.name], pitches[n.name]) for n in meaning.inputs
+    }
+    buffers |= {n.name: _blank(n, sizes, pitches[n.name]) for n in meaning.outputs}
+    result = run_kernel(
+        ready.kernel,
+        grid=launch.grid(sizes),
+        block=emitted.block,
+        args=[_argument(a.name, buffers, sizes, pitches, given) for a in emitted.arguments],
+        seed=seed,
+        timing=timing,
+        line_map=ready.line_map,
+        check_races=check_races,
+    )
+    expected = evaluate(meaning, values, given, ops)
+    wrong, worst, spoilt = {}, 0.0, 0
+    for node in meaning.outputs:
+        row = sizes[node.type.dims[-1]]
+        stored = buffers[node.name]
+        got = _decoded(node.type.dtype, stored[..., :row])
+        wrong[node.name], error = _compare(node.type.dtype, got, expected[node.name], data)
+        worst = max(worst, error)
+        left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
+        spoilt += int((left != UNTOUCHED).sum())
+    return ProgramTrial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed)
+
+
+def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:
+    """An input's values, as its type holds them."""
+    rng = np.random.default_rng(seed)
+    shape = [sizes[dim] for dim in node.type.dims]
+    if data is Data.INTEGERS:
+        values = rng.integers(-3, 4, shape).astype(np.float32)
+    else:
+        values = rng.standard_normal(shape).astype(np.float32)
+    return node.type.dtype.round(values)
+
+
+def _argument(
+    name: str,
+    buffers: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    pitches: Mapping[str, int],
+    scalars: Mapping[str, float],
+) -> Array | int | np.float32:
+    if name in buffers:
+        return buffers[name]
+    if name in sizes:
+        return sizes[name]
+    if name.startswith("ld_") and name[3:] in pitches:
+        return pitches[name[3:]]
+    return np.float32(scalars[name])
+
+
+def _storage(dtype: DType) -> type[np.generic]:
+    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    return kinds[dtype.bits]
+
+
+def _encoded(dtype: DType, values: Array, pitch: int) -> Array:
+    """Bit patterns, in rows of ``pitch`` elements, all ones where there is none."""
+    kind = _storage(dtype)
+    codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
+    if pitch == values.shape[-1]:
+        return np.ascontiguousarray(codes)
+    nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
+    wide = np.full((*values.shape[:-1], pitch), nan, kind)
+    wide[..., : values.shape[-1]] = codes
+    return wide
+
+
+def _blank(node: Node, sizes: Mapping[str, int], pitch: int) -> Array:
+    kind = np.dtype(_storage(node.type.dtype))
+    shape = [sizes[dim] for dim in node.type.dims[:-1]]
+    return np.full((*shape, pitch * kind.itemsize), UNTOUCHED, np.uint8).view(kind)
+
+
+def _decoded(dtype: DType, stored: Array) -> Array:
+    return stored if dtype.bits == 32 else dtype.decode(stored.astype(np.uint16))
+
+
+def _compare(dtype: DType, got: Array, expected: Array, data: Data) -> tuple[int, float]:
+    """(elements that are wrong, largest error relative to the bound)."""
+    if data is Data.INTEGERS:
+        different = got.astype(np.float32) != expected.astype(np.float32)
+        return int(different.sum()), float(different.any())
+    size = np.abs(expected).astype(np.float64)
+    bound = size * 2.0**-(dtype.mantissa) + max(float(size.max(initial=0.0)), 1.0) * RELATIVE
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got.astype(np.float64) - expected) / bound
+    error = np.where(np.isnan(error), np.inf, error)
+    return int((error > 1).sum()), float(error.max(initial=0.0))

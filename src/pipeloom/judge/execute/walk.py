@@ -1,0 +1,142 @@
+"""A program unrolled for given trip counts: what each wave does, line by line.
+
+Which line retires which access is fixed here, because counters go by the order of issue alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipeloom.checks import check_int
+from pipeloom.errors import ConfigError
+from pipeloom.judge.execute.actions import Action, Storage
+from pipeloom.judge.execute.counters import Outstanding
+from pipeloom.judge.execute.outcome import Place
+from pipeloom.program import Barrier, Group, Program, Wait, Work
+
+Trips = Mapping[str, int]
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One step of one wave, once.
+
+    ``event`` names the step of the group, the same in all of its waves: there are ``members`` of
+    them, this is the ``local``-th.
+    ``before`` and ``after`` are the accesses that have retired when it issues, or when it has.
+    ``last`` is the line at which it has retired itself: one past the end if never.
+    """
+
+    number: int
+    place: Place
+    action: Action | None
+    is_barrier: bool
+    counted: bool
+    event: tuple[int, int]
+    members: int
+    local: int
+    iteration: int
+    before: list[Line] = field(default_factory=list)
+    after: list[Line] = field(default_factory=list)
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaveWalk:
+    """All lines of a wave; ``left`` is what nothing retires."""
+
+    lines: tuple[Line, ...]
+    left: tuple[Line, ...]
+    barriers: tuple[int, ...]
+
+
+def trip_counts(program: Program, trips: Trips | int) -> dict[str, int]:
+    """``trips`` by name; a single number goes for all."""
+    names = {count.name: count.least for count in program.trips}
+    given = dict.fromkeys(names, trips) if isinstance(trips, int) else dict(trips)
+    if given.keys() != names.keys():
+        raise ConfigError(
+            f"trips names {', '.join(given) or 'nothing'}, but {program.name} counts "
+            f"{', '.join(names) or 'no trips'}",
+            hint="give a number for each, or a single number for all",
+            field="execute.trips",
+        )
+    for name, value in given.items():
+        check_int("execute", f"trips.{name}", value, names[name])
+    return given
+
+
+def walk(
+    program: Program, storage: Storage, trips: Trips, *, counter_stall: bool = False
+) -> tuple[WaveWalk, ...]:
+    """What every wave does, in the order of the waves."""
+    walks: dict[int, WaveWalk] = {}
+    for number, group in enumerate(program.groups):
+        for local, wave in enumerate(group.waves):
+            walks[wave] = _wave(program, storage, trips, number, group, local, counter_stall)
+    return tuple(walks[wave] for wave in sorted(walks))
+
+
+def _wave(
+    program: Program,
+    storage: Storage,
+    trips: Trips,
+    number: int,
+    group: Group,
+    local: int,
+    counter_stall: bool,
+) -> WaveWalk:
+    wave = group.waves[local]
+    lines: list[Line] = []
+    counters = {
+        c.name: Outstanding[Line](c.limit.value, stalls=counter_stall)
+        for c in program.target.counters
+    }
+    for section in group.sections:
+        first = section.first.at(trips)
+        for trip in range(1 if section.trips is None else trips[section.trips]):
+            base = first + trip * section.advance
+            for slot, step in enumerate(section.steps):
+                iteration = 0
+                if isinstance(step, Work) and step.iteration is not None:
+                    iteration = base + step.iteration
+                at = Place(wave, section.name, slot, None if section.trips is None else trip)
+                line = Line(
+                    number=len(lines),
+                    place=at,
+                    action=storage.action(step, wave, local) if isinstance(step, Work) else None,
+                    is_barrier=isinstance(step, Barrier),
+                    counted=isinstance(step, Work) and step.counter is not None,
+                    event=(number, len(lines)),
+                    members=len(group.waves),
+                    local=local,
+                    iteration=iteration,
+                )
+                line.last = line.number
+                if isinstance(step, Wait):
+                    line.before = counters[step.counter].wait(step.count)
+                elif isinstance(step, Barrier):
+                    _check_barrier(program, step)
+                elif isinstance(step, Work) and step.counter is not None:
+                    line.before, line.after = counters[step.counter].issue(line, step.entries)
+                for done in line.before:
+                    done.last = line.number
+                for done in line.after:
+                    done.last = line.number + 1
+                lines.append(line)
+    left = [line for c in counters.values() for line in c.left()]
+    left.sort(key=lambda line: line.number)
+    for line in left:
+        line.last = len(lines)
+    barriers = tuple(line.number for line in lines if line.is_barrier)
+    return WaveWalk(tuple(lines), tuple(left), barriers)
+
+
+def _check_barrier(program: Program, step: Barrier) -> None:
+    if program.target.barrier(step.name).phases or step.arrive_only:
+        raise ConfigError(
+            f"{program.name} meets at barrier {step.name!r} with phases, which cannot be executed",
+            hint="the executor knows barriers of the whole workgroup",
+            field="Barrier.name",
+        )

@@ -1,0 +1,105 @@
+"""Whoever reads the wrong thing: every operand compared with the value that its step names.
+
+Costs as much as the run itself, so a run is watched only when somebody wants to know why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeloom.judge.execute.actions import Action, Side
+from pipeloom.judge.execute.outcome import Fault, Suspect
+from pipeloom.judge.execute.truth import Truth, is_exact
+from pipeloom.program.tiles import project
+
+if TYPE_CHECKING:
+    from pipeloom.judge.execute.walk import Line
+
+SLACK = 1e-3
+"""What numbers of inexact meanings may differ by, relative to their size."""
+
+
+class Watch:
+    """Collects suspects."""
+
+    def __init__(self, truth: Truth, size: int) -> None:
+        self._truth = truth
+        self._slack = 0.0 if is_exact(truth.meaning) else SLACK
+        self._suspects: dict[tuple[object, int], Suspect] = {}
+        self._touched: NDArray[np.bool_] = np.zeros(size, bool)
+        self._flying: dict[Line, None] = {}
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """In the order in which they were met."""
+        return tuple(self._suspects.values())
+
+    def issued(self, line: Line) -> None:
+        """``line`` issues."""
+        assert line.action is not None
+        write = line.action.write
+        if write.side in (Side.LDS, Side.REGISTERS):
+            self._touched[write.index] = True
+            if line.counted:
+                self._flying[line] = None
+
+    def wrote(self, line: Line) -> None:
+        """A counted ``line`` has written."""
+        self._flying.pop(line, None)
+
+    def read(self, line: Line, number: int, value: NDArray[Any]) -> None:
+        """``line`` reads ``value`` ([elements, set]) as its operand of that number."""
+        action = line.action
+        assert action is not None
+        place = action.reads[number]
+        if place.side is Side.INPUT and action.work.is_copy:
+            return
+        undefined = np.isnan(value).any(axis=-1)
+        if undefined.any():
+            fault, causes = Fault.UNDEFINED, []
+            if place.side is not Side.INPUT:
+                touched = place.index[undefined]
+                causes = [
+                    other.place
+                    for other in self._flying
+                    if other is not line
+                    and other.action is not None
+                    and other.action.write.side is place.side
+                    and np.isin(touched, other.action.write.index).any()
+                ]
+                if causes:
+                    fault = Fault.IN_FLIGHT
+                elif not self._touched[touched].all():
+                    fault = Fault.UNWRITTEN
+        else:
+            wanted = self._wanted(line, action, number)
+            if wanted is not None and wanted.shape == value.shape:
+                scale = self._slack * np.maximum(np.abs(wanted), 1e-3)
+                if bool((~(np.abs(value - wanted) > scale)).all()):
+                    return
+            fault, causes = Fault.OTHER, []
+        self._suspects.setdefault(
+            (line, number),
+            Suspect(fault, line.place, action.work.label, place.name, tuple(causes)),
+        )
+
+    def _wanted(self, line: Line, action: Action, number: int) -> NDArray[Any] | None:
+        """The operand's value, the part that the step works on, flat; None if it has none."""
+        meaning = self._truth.meaning
+        name = action.operands[number]
+        work, node = action.work, action.node
+        loop = work.iteration is not None
+        value = self._truth.value(name, line.iteration if loop else None)
+        if value is None:
+            return None
+        domain = meaning.domain(node) if action.op is not None else node.type
+        box = work.part(line.local) or domain.whole
+        dims = meaning[name].type.dims
+        part = value[tuple(slice(a, b) for a, b in project(box, domain.dims, dims))]
+        count = len(node.uses) if action.op is not None else 1
+        onto = list(domain.dims if number < count else node.type.dims)
+        order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
+        return part.transpose([*order, len(dims)]).reshape(-1, value.shape[-1])

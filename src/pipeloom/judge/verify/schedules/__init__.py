@@ -1,0 +1,29 @@
+"""Verdicts on compiled schedules: proved for every trip count, or a counterexample."""
+
+from pipeloom.judge.verify.schedules.findings import (
+    Counterexample,
+    CounterexampleStep,
+    Coverage,
+    DeadWork,
+    Finding,
+    FindingKind,
+    Place,
+    Replay,
+    Status,
+    Verdict,
+)
+from pipeloom.judge.verify.schedules.prove import verify
+
+__all__ = [
+    "Counterexample",
+    "CounterexampleStep",
+    "Coverage",
+    "DeadWork",
+    "Finding",
+    "FindingKind",
+    "Place",
+    "Replay",
+    "Status",
+    "Verdict",
+    "verify",
+]

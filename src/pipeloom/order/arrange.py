@@ -1,0 +1,148 @@
+"""A declaration to an ordered program, without waits and barriers: ``arrange``.
+
+arranged = arrange(loop, GFX950, 4)
+arranged.program           # an order with copies; nothing in it waits
+arranged.barrier_gaps      # where the loop's barriers would cost nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipeloom.checks import check_int
+from pipeloom.declare.loop import Loop
+from pipeloom.errors import ConfigError
+from pipeloom.machine.target import Target
+from pipeloom.order.crossings import barrier_gaps
+from pipeloom.order.lower import lower
+from pipeloom.order.phases import TRIPS, expand, make_phases
+from pipeloom.order.problem import LoopProblem, loop_problem
+from pipeloom.order.roles import Consumer, Role
+from pipeloom.order.strategy import Exact, Strategy, Timetable, strategy_name
+from pipeloom.order.tasks import Lowered
+from pipeloom.program.program import Program, TripCount
+from pipeloom.program.provenance import OrderedBy, Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """An ordered program; ``barrier_gaps`` proposes barriers: by section, what they precede."""
+
+    program: Program
+    barrier_gaps: Mapping[str, tuple[int, ...]]
+
+
+def arrange(
+    loop: Loop,
+    target: Target,
+    waves: int | Mapping[str, int] | None = None,
+    *,
+    groups: Sequence[Role] | None = None,
+    depth: int | None = None,
+    stages: int | None = None,
+    quadrants: int | None = None,
+    k_tiles: int | None = None,
+    global_latency: int | None = None,
+    strategy: Strategy | None = None,
+) -> Arranged:
+    """One iteration of ``loop``, pipelined: an order with copies, but nothing that waits.
+
+    ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
+    of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
+    iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
+    runs stages - 1, and then multiples of its unrolling more.
+    """
+    for name, value in (("depth", depth), ("stages", stages), ("k_tiles", k_tiles)):
+        if value is not None:
+            check_int("pipeline", name, value, 1)
+    lowered = lower(
+        loop.meaning,
+        target,
+        loop.ops,
+        loop.staged,
+        _computing(waves, groups),
+        groups,
+        quadrants,
+    )
+    solve = strategy or Exact()
+    problem = loop_problem(lowered, depth=depth, stages=stages, global_latency=global_latency)
+    timetable = solve(problem.problem)
+    expansion = expand(problem, timetable)
+    if k_tiles is not None and k_tiles < expansion.stages - 1:
+        # Too few iterations to fill it: the best order of fewer stages, of which one is none.
+        budget = replace(problem.problem.budget, stages=k_tiles + 1)
+        problem = replace(problem, problem=replace(problem.problem, budget=budget))
+        timetable = solve(problem.problem)
+        expansion = expand(problem, timetable)
+    rest = 0 if k_tiles is None else (k_tiles - expansion.stages + 1) % expansion.unroll
+    phases = make_phases(lowered, problem, expansion, rest)
+    program = Program(
+        name=loop.name,
+        meaning=lowered.meaning,
+        target=target,
+        resources=phases.resources,
+        groups=phases.groups,
+        trips=(TripCount(TRIPS),),
+        iterations=phases.iterations,
+        provenance=Provenance(
+            source=f"loop {loop.name}",
+            ordered=OrderedBy(
+                strategy_name(solve),
+                timetable.ii * problem.quantum,
+                None if timetable.lower_bound is None else timetable.lower_bound * problem.quantum,
+                timetable.proved,
+                phases.stages,
+            ),
+        ),
+    )
+    notes = _notes(lowered, problem, timetable, program)
+    return Arranged(
+        replace(program, provenance=replace(program.provenance, notes=notes)),
+        barrier_gaps(lowered, problem, timetable, expansion),
+    )
+
+
+def _computing(
+    waves: int | Mapping[str, int] | None, groups: Sequence[Role] | None
+) -> int | Mapping[str, int]:
+    """How many waves compute."""
+    if groups is None:
+        if waves is None:
+            raise ConfigError(
+                "pipeline needs a number of waves",
+                hint="pass waves=4, waves={'m': 2, 'n': 2}, or groups=(Producer(1), Consumer(4))",
+                field="waves",
+            )
+        return waves
+    consumers = sum(role.waves for role in groups if isinstance(role, Consumer))
+    if waves is None:
+        return consumers
+    total = waves
+    if not isinstance(waves, int):
+        total = 1
+        for count in waves.values():
+            total *= count
+    if total != consumers:
+        raise ConfigError(
+            f"waves say that {total} compute, groups that {consumers} do",
+            hint="leave waves out: with groups, the consumers compute",
+            field="waves",
+        )
+    return waves
+
+
+def _notes(
+    lowered: Lowered, problem: LoopProblem, timetable: Timetable, program: Program
+) -> tuple[str, ...]:
+    ordered = program.provenance.ordered
+    assert ordered is not None
+    copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
+    grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
+    return (
+        f"{ordered.cycles} cycles per iteration, in steps of {problem.quantum}"
+        + (f": {timetable.why}" if timetable.why else ""),
+        f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
+        f"{program.iterations} iterations",
+        f"waves: {grid or 'one'}",
+    )

@@ -1,0 +1,214 @@
+"""Which layout every register tile has: decided by matrix instructions, followed by all others.
+
+Matrix results lie as the unit writes them, and what is computed from them element by element lies
+the same way; factors and row reductions lie as a projection. Values that are loaded, and carries,
+lie as their users want. What nobody decides is dealt to lanes row-major.
+
+A product of a matrix result (attention's P) takes it as it lies, if lanes go by the dimension that
+is not summed; then K comes in the order of that result, and the other operand is loaded to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipeloom.errors import ConfigError
+from pipeloom.order.matrix import Product
+from pipeloom.order.shares import Shares
+from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project
+from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.resources import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """``values``: by node, as element-wise ops find it. ``operands``: by product and operand."""
+
+    values: Mapping[str, Layout]
+    operands: Mapping[tuple[str, str], Layout]
+
+
+def is_number(node: Node) -> bool:
+    """A kernel argument or an immediate: read by name, never kept."""
+    return node.kind in (NodeKind.SCALAR, NodeKind.CONSTANT)
+
+
+def is_loaded(node: Node) -> bool:
+    """Whether it comes from global memory, in whatever layout its reader wants."""
+    return node.kind in (NodeKind.STREAM, NodeKind.RESIDENT)
+
+
+def choose_layouts(meaning: Meaning, shares: Shares, products: Mapping[str, Product]) -> Layouts:
+    """The layout of every register tile; raises where two users cannot agree."""
+    chooser = _Chooser(meaning, shares, products)
+    chooser.settle()
+    return Layouts(chooser.known, chooser.operands())
+
+
+@dataclass
+class _Chooser:
+    meaning: Meaning
+    shares: Shares
+    products: Mapping[str, Product]
+    known: dict[str, Layout] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """Decide by propagation; what stays open is dealt to lanes, one value at a time."""
+        by_lane, in_run = self._computed_operands()
+        for product in self.products.values():
+            node = self.meaning[product.node]
+            first, last = node.type.dims
+            flip = last in by_lane or first in in_run
+            if (last in by_lane or first in in_run) and (first in by_lane or last in in_run):
+                raise ConfigError(
+                    f"{self.meaning.name}.{node.name}: lanes would have to go by {first!r} and by "
+                    f"{last!r}, for different products that use the result",
+                    hint="stage one of the two products' operands through memory",
+                    field=node.name,
+                )
+            self.known[node.name] = accumulator(product.side, flip=flip)
+        while True:
+            while self._pass():
+                pass
+            open_ = [n for n in self.meaning.nodes if self._wants_layout(n)]
+            if not open_:
+                break
+            node = max(open_, key=lambda n: (is_loaded(n), len(n.type.dims)))
+            shape = self.shares.shape(node.type.dims)
+            self.known[node.name] = lanes(shape, node.type.dtype) if shape else UNIFORM
+        for node in self.meaning.nodes:
+            if node.kind is NodeKind.OP and node.name not in self.products:
+                self._check(node)
+
+    def operands(self) -> dict[tuple[str, str], Layout]:
+        found: dict[tuple[str, str], Layout] = {}
+        for product in self.products.values():
+            node = self.meaning[product.node]
+            computed = [n for n in node.uses if not is_loaded(self.meaning[n])]
+            for name in node.uses:
+                dims = self.meaning[name].type.dims
+                if name not in computed:
+                    found[node.name, name] = operand(
+                        product.op, dims, product.depth, permuted=bool(computed)
+                    )
+                    continue
+                layout = self.known[name]
+                wanted = accumulator(product.side, flip=dims[0] == product.depth)
+                if layout != wanted:
+                    raise ConfigError(
+                        f"{self.meaning.name}.{node.name}: operand {name!r} lies as {layout.kind} "
+                        f"{dict(layout.numbers)}, but a product takes only a matrix result of side "
+                        f"{product.side} as it lies",
+                        hint="compute it from a matrix product of the same type, or load it",
+                        field=node.name,
+                    )
+                found[node.name, name] = layout
+        return found
+
+    # --- propagation ------------------------------------------------------------------------------
+
+    def _computed_operands(self) -> tuple[set[str], set[str]]:
+        by_lane: set[str] = set()
+        in_run: set[str] = set()
+        for product in self.products.values():
+            for name in self.meaning[product.node].uses:
+                if not is_loaded(self.meaning[name]):
+                    in_run.add(product.depth)
+                    by_lane |= set(self.meaning[name].type.dims) - {product.depth}
+        return by_lane, in_run
+
+    def _wants_layout(self, node: Node) -> bool:
+        if node.name in self.known or is_number(node) or node.kind is NodeKind.OUTPUT:
+            return False
+        if not is_loaded(node):
+            return True
+        return any(
+            node.name in user.operands and user.name not in self.products
+            for user in self.meaning.nodes
+        )
+
+    def _pass(self) -> bool:
+        before = len(self.known)
+        for node in self.meaning.nodes:
+            if node.kind is NodeKind.CARRY:
+                self._same(node.name, node.uses[0])
+            elif node.kind is NodeKind.OP:
+                if node.init is not None:
+                    self._same(node.name, node.init)
+                if node.name not in self.products:
+                    self._spread(node)
+        return len(self.known) > before
+
+    def _same(self, a: str, b: str) -> None:
+        """Two values in one place."""
+        for one, other in ((a, b), (b, a)):
+            undecided = other not in self.known and not is_number(self.meaning[other])
+            if one in self.known and undecided:
+                found = self._project(self.known[one], one, other)
+                if found is not None:
+                    self.known[other] = found
+
+    def _dims(self, node: Node) -> tuple[str, ...]:
+        """The dimensions of its work, in the order in which they lie: a reduction's operand's."""
+        if set(node.type.dims) != set(self.meaning.domain(node).dims):
+            return self.meaning[node.uses[0]].type.dims
+        return node.type.dims
+
+    def _spread(self, node: Node) -> None:
+        dims = self._dims(node)
+        full = self._full(node)
+        if full is None:
+            return
+        sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
+        others = [n for n in (node.otherwise, node.when) if n is not None]
+        for name in (node.name, *node.uses, *others):
+            item = self.meaning[name]
+            if name not in self.known and not is_number(item):
+                found = project(full, dims, sizes, item.type.dims)
+                if found is not None:
+                    self.known[name] = found
+
+    def _full(self, node: Node) -> Layout | None:
+        """How the whole domain lies, from an operand (or the result) that has all of it."""
+        dims = self._dims(node)
+        for name in (*node.uses, node.name):
+            item = self.meaning[name]
+            if name in self.known and set(item.type.dims) == set(dims):
+                return self._as_dims(self.known[name], item.type.dims, dims)
+        for name in node.uses:
+            layout = self.known.get(name)
+            if layout is not None and layout.kind == "accumulator" and len(dims) == 2:
+                numbers = dict(layout.numbers)
+                by_lane = (self.meaning[name].type.dims[0] == dims[0]) == (numbers["only"] == 0)
+                return accumulator(numbers["side"], flip=not by_lane)
+        return None
+
+    def _as_dims(
+        self, layout: Layout, have: tuple[str, ...], want: tuple[str, ...]
+    ) -> Layout | None:
+        sizes = dict(zip(have, self.shares.shape(have), strict=True))
+        return project(layout, have, sizes, want)
+
+    def _project(self, layout: Layout, have: str, want: str) -> Layout | None:
+        return self._as_dims(layout, self.meaning[have].type.dims, self.meaning[want].type.dims)
+
+    def _check(self, node: Node) -> None:
+        """All operands lie as the domain does, or the op would have to move them."""
+        dims = self._dims(node)
+        full = self._full(node)
+        sizes = dict(zip(dims, self.shares.shape(dims), strict=True))
+        for name in (*node.uses, node.name):
+            item = self.meaning[name]
+            if is_number(item) or not item.type.dims:
+                continue
+            wanted = None if full is None else project(full, dims, sizes, item.type.dims)
+            if wanted is None or self.known.get(name) != wanted:
+                raise ConfigError(
+                    f"{self.meaning.name}.{node.name}: {name!r} ({item.type}) does not lie where "
+                    f"{node.op} over {', '.join(dims)} needs it",
+                    hint="keep the dimensions of all operands in one order, reduce the last "
+                    "dimension, or make what is inside a reduced one a multiple of "
+                    "64 lanes x 16 bytes",
+                    field=node.name,
+                )

@@ -1,0 +1,141 @@
+"""Start times as sections: before, prologue, loop, epilogue, after.
+
+With s stages and a loop unrolled u times (so that every rotating place has the same copy in every
+trip), N = s - 1 + rest + u * T iterations: s - 1 are under way when the loop starts, and ``rest``
+more stand at the head of the epilogue. All groups have the same sections, even where one has
+nothing to do there, so that barriers can be placed in pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeloom.order.modulo import Expansion, Step, expand_modulo
+from pipeloom.order.problem import LoopProblem
+from pipeloom.order.roles import WaveGroup
+from pipeloom.order.strategy import Timetable
+from pipeloom.order.tasks import Lowered, Task, Touch
+from pipeloom.program.meaning import NodeKind, Region
+from pipeloom.program.program import Affine, Group, Section
+from pipeloom.program.resources import Resource
+from pipeloom.program.steps import Access, Work
+
+TRIPS, LOOP = "T", "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The sections of every group, the storage with its copies, and how many iterations run."""
+
+    groups: tuple[Group, ...]
+    resources: tuple[Resource, ...]
+    iterations: Affine
+    stages: int
+    unroll: int
+
+
+def expand(loop: LoopProblem, timetable: Timetable) -> Expansion:
+    """The rows of a timetable; raises ``OrderError`` if it breaks the problem."""
+    return expand_modulo(loop.problem, timetable.ii, timetable.starts)
+
+
+def make_phases(lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest: int = 0) -> Phases:
+    """The sections for N of one residue: ``rest`` iterations beyond the least, 0 to unroll - 1."""
+    copies = dict(zip(loop.channels, expansion.channel_copies, strict=True))
+    base = expansion.stages - 1 + rest
+    write = _Writer(lowered, loop.tasks, copies, base)
+    sections = [write.sections(group, expansion, rest) for group in lowered.groups]
+    used = {s.name for found in sections for s in found if s.steps or s.trips}
+    return Phases(
+        groups=tuple(
+            Group(group.waves, tuple(s for s in found if s.name in used))
+            for group, found in zip(lowered.groups, sections, strict=True)
+        ),
+        resources=tuple(
+            Resource(
+                name=p.name,
+                space=p.space,
+                type=p.type,
+                copies=copies.get(p.name, 1),
+                start=p.start,
+                layout=p.layout,
+            )
+            for p in lowered.places
+        ),
+        iterations=Affine(base, ((TRIPS, expansion.unroll),)),
+        stages=expansion.stages,
+        unroll=expansion.unroll,
+    )
+
+
+@dataclass
+class _Writer:
+    lowered: Lowered
+    tasks: tuple[Task, ...]
+    copies: Mapping[str, int]
+    base: int
+
+    def sections(self, group: WaveGroup, expansion: Expansion, rest: int) -> list[Section]:
+        """Those of one group of waves; some may be empty."""
+        ends = Affine(0, ((TRIPS, expansion.unroll),))
+        return [
+            Section(name="before", steps=self._outside(group, Region.BEFORE)),
+            Section(name="prologue", steps=self._rows(group, expansion.prologue)),
+            Section(
+                name=LOOP,
+                steps=self._rows(group, expansion.kernel),
+                trips=TRIPS,
+                advance=expansion.unroll,
+            ),
+            Section(
+                name="epilogue", steps=self._rows(group, expansion.epilogues[rest]), first=ends
+            ),
+            Section(name="after", steps=self._outside(group, Region.AFTER)),
+        ]
+
+    def _rows(self, group: WaveGroup, steps: tuple[Step, ...]) -> tuple[Work, ...]:
+        mine = ((self.tasks[step.op], step.iteration) for step in steps)
+        return tuple(self._work(task, i) for task, i in mine if task.group == group.name)
+
+    def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
+        """Piece by piece, so that what is stored frees its registers early."""
+        mine = [t for t in self.lowered.of(region) if t.group == group.name]
+        mine.sort(
+            key=lambda t: tuple(dict(t.piece).get(c.dim, 0) for c in self.lowered.shares.cuts)
+        )
+        return tuple(self._work(task, None) for task in mine)
+
+    def _work(self, task: Task, iteration: int | None) -> Work:
+        return Work(
+            node=task.node,
+            label=task.label,
+            iteration=iteration,
+            reads=tuple(self._access(t, iteration) for t in task.reads),
+            writes=tuple(self._access(t, iteration) for t in task.writes),
+            accumulates=tuple(self._access(t, iteration) for t in task.accumulates),
+            parts=task.parts,
+            is_copy=task.is_copy,
+            counter=task.counter,
+            entries=task.entries,
+            issues=task.issues,
+            when=task.when,
+        )
+
+    def _access(self, touch: Touch, iteration: int | None) -> Access:
+        """After the loop, a carry is where iteration N would find it."""
+        copies = self.copies.get(touch.place, 1)
+        at = self.base if iteration is None else iteration
+        node = self.lowered.meaning[touch.value]
+        per_iteration = node.region is Region.LOOP and node.kind not in (
+            NodeKind.SCALAR,
+            NodeKind.CONSTANT,
+        )
+        meant = iteration is not None and per_iteration
+        return Access(
+            touch.place,
+            touch.boxes,
+            copy=(at + touch.ahead) % copies,
+            generation=at - touch.distance if meant else None,
+            shared=touch.shared,
+        )

@@ -1,0 +1,224 @@
+"""The tasks of one iteration as a modulo scheduling problem.
+
+    found values          a flow edge from every task that leaves the value there, at its distance;
+                          through LDS, plus the barrier's cycles
+    rotating place        a channel: taken by its first writer, returned by its last reader; LDS by
+                          its bytes, registers by a common limit on copies
+    place handed on       one copy for all iterations: each reader before the next writer
+
+Times are in steps of a matrix instruction, rounded up, so a schedule of the problem is one of the
+loop, and an II that a unit's exact busy time forces is the least for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.errors import ConfigError
+from pipeloom.machine.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
+from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader, Reservation
+from pipeloom.order.prices import Price, Prices, registers_kept
+from pipeloom.order.tasks import Lowered, Place, Task
+from pipeloom.program.meaning import Region
+from pipeloom.program.resources import Space
+from pipeloom.program.steps import Unit
+
+USUAL_LOADS = 16
+"""Loads per iteration whose addresses ``RESERVED_VGPRS`` has room for."""
+SMALL = 8
+"""Registers per lane up to which a tile may have more copies than others."""
+FEW_COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProblem:
+    """The problem, whose op i is ``tasks[i]``, and the cycles of one step of its time.
+
+    ``channels`` names the rotating places in the order of the problem's channels.
+    """
+
+    problem: ModuloProblem
+    tasks: tuple[Task, ...]
+    quantum: int
+    channels: tuple[str, ...]
+
+
+def loop_problem(
+    lowered: Lowered,
+    *,
+    depth: int | None = None,
+    stages: int | None = None,
+    global_latency: int | None = None,
+) -> LoopProblem:
+    """What an order of the tasks must respect; ``depth`` limits the copies of every place."""
+    tasks = lowered.of(Region.LOOP)
+    prices = Prices(lowered, global_latency)
+    build = _Builder(lowered, tasks, [prices.of(t) for t in tasks], prices)
+    rotating = [p for p in lowered.places if p.rotates and build.writers(p)]
+    most = _copies(lowered, rotating)
+    if depth is not None:
+        most = {p.name: min(most.get(p.name, depth), _at_least(p, depth)) for p in rotating}
+    problem = ModuloProblem(
+        name=lowered.meaning.name,
+        units=prices.units,
+        ops=tuple(build.op(i) for i in range(len(tasks))),
+        edges=tuple(dict.fromkeys([*build.flow(), *build.in_place()])),
+        channels=tuple(build.channel(p, most.get(p.name)) for p in rotating),
+        budget=Budget(None, _lds_left(lowered), stages),
+        time_unit="step",
+    )
+    return LoopProblem(problem, tasks, prices.quantum, tuple(p.name for p in rotating))
+
+
+class _Builder:
+    """Edges and channels from what tasks find and leave."""
+
+    def __init__(
+        self, lowered: Lowered, tasks: tuple[Task, ...], costs: list[Price], prices: Prices
+    ) -> None:
+        self._lowered = lowered
+        self._tasks = tasks
+        self._costs = costs
+        self._quantum = prices.quantum
+        self._publish = prices.publish
+
+    def op(self, number: int) -> Op:
+        task, price = self._tasks[number], self._costs[number]
+        loads = any(i.unit in (Unit.LOAD, Unit.LOAD_LDS) for i in task.issues)
+        uses = tuple(self._in_steps(use) for use in price.uses)
+        return Op(task.label, self._steps(price.latency), uses, loads)
+
+    def writers(self, place: Place, value: str | None = None) -> list[int]:
+        return [
+            i
+            for i, task in enumerate(self._tasks)
+            if any(t.place == place.name and value in (None, t.value) for t in task.left)
+        ]
+
+    def flow(self) -> list[Edge]:
+        found: list[Edge] = []
+        for reader, task in enumerate(self._tasks):
+            for touch in task.found:
+                place = self._lowered.place(touch.place)
+                if place is None:
+                    continue
+                crossing = self._publish if place.space is Space.LDS else 0
+                found += [
+                    Edge(
+                        writer,
+                        reader,
+                        self._steps(self._costs[writer].latency + crossing),
+                        touch.distance,
+                    )
+                    for writer in self.writers(place, touch.value)
+                ]
+        return found
+
+    def in_place(self) -> list[Edge]:
+        """Readers of what the next member of the place will overwrite, before that one."""
+        found: list[Edge] = []
+        for reader, task in enumerate(self._tasks):
+            for touch in task.found:
+                place = self._lowered.place(touch.place)
+                if place is None or touch.value not in place.members:
+                    continue
+                at = place.members.index(touch.value) + 1
+                if at < len(place.members):
+                    after, distance = place.members[at], -touch.distance
+                elif place.carried and not place.rotates:
+                    after, distance = place.members[0], 1 - touch.distance
+                else:
+                    continue
+                hold = self._steps(self._costs[reader].hold)
+                found += [
+                    Edge(reader, writer, hold, distance)
+                    for writer in self.writers(place, after)
+                    if writer != reader
+                ]
+        return found
+
+    def channel(self, place: Place, most: int | None) -> Channel:
+        in_lds = place.space is Space.LDS
+        extra = self._publish if in_lds else 0
+        readers = tuple(
+            dict.fromkeys(
+                Reader(i, touch.distance, self._steps(self._costs[i].hold + extra))
+                for i, task in enumerate(self._tasks)
+                for touch in task.found
+                if touch.place == place.name
+            )
+        )
+        writers = tuple(self.writers(place))
+        if not readers:  # only what comes after the loop reads it: it must last until it is written
+            readers = tuple(Reader(i) for i in writers)
+        size = place.type.dtype.bytes(place.type.elements) if in_lds else 0
+        return Channel(place.name, size, writers, readers, most)
+
+    def _steps(self, cycles: int) -> int:
+        return -(-cycles // self._quantum)
+
+    def _in_steps(self, use: Reservation) -> Reservation:
+        first = use.offset // self._quantum
+        return Reservation(use.unit, self._steps(use.offset + use.occupancy) - first, first)
+
+
+def _at_least(place: Place, depth: int) -> int:
+    """A limit that leaves a carry beside its update."""
+    return max(depth, 2) if place.carried else depth
+
+
+def _lds_left(lowered: Lowered) -> int:
+    """LDS bytes for what rotates."""
+    kept = [p for p in lowered.places if p.space is Space.LDS and not p.rotates]
+    total = lowered.target.lds_kib.value * 1024
+    left = total - sum(p.type.dtype.bytes(p.type.elements) for p in kept)
+    if left < 1:
+        raise ConfigError(
+            f"{lowered.meaning.name}: {', '.join(p.name for p in kept)} take all of the "
+            f"{total} bytes of LDS",
+            hint="stage smaller tiles",
+            field="staged",
+        )
+    return left
+
+
+def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
+    """How many copies of each rotating register tile there is room for.
+
+    Rotation without moves needs whole copies, and limits fixed beforehand keep the count
+    independent of the schedule: the same for all tiles, but small ones (row factors) may have a few
+    more, and a carry that somebody needs beside its update has two at least. Matrix results may lie
+    in AGPRs, all else in VGPRs that can be named; each load of an iteration has an address.
+    """
+    target = lowered.target
+    waves = sum(len(group.waves) for group in lowered.groups)
+    share = VGPRS_PER_SIMD_LANE.value // -(-waves // target.simds.value)
+    in_matrix, others = registers_kept(lowered)
+    loads = sum(
+        issue.count
+        for task in lowered.of(Region.LOOP)
+        for issue in task.issues
+        if issue.unit in (Unit.LOAD, Unit.LOAD_LDS) and lowered.group(task.group).computes
+    )
+    reserved = RESERVED_VGPRS.value + max(0, loads - USUAL_LOADS)
+    left = min(share - in_matrix, DIRECT_VGPRS.value) - others - reserved
+    tiles = [p for p in rotating if p.space is not Space.LDS]
+    least = {p.name: 2 if p.carried else 1 for p in tiles}
+    one = sum(p.registers * least[p.name] for p in tiles)
+    if left < one:
+        raise ConfigError(
+            f"{lowered.meaning.name}: a wave has {share} registers per lane; matrix results take "
+            f"{in_matrix}, other kept values {others}, addresses {reserved}, and one iteration "
+            f"needs {one} more",
+            hint="make the tile smaller, or share it among more waves",
+            field="waves",
+        )
+    each = left // one if one else 1
+    most = {name: count * each for name, count in least.items()}
+    left -= one * each
+    for place in sorted(tiles, key=lambda p: p.registers):
+        more = FEW_COPIES - most[place.name]
+        if place.registers <= SMALL and 0 < more * place.registers <= left:
+            most[place.name] += more
+            left -= more * place.registers
+    return {p.name: most[p.name] for p in tiles if p.registers}

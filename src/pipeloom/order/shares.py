@@ -1,0 +1,228 @@
+"""How waves divide the work: every dimension is cut into quadrants, and each of these into waves.
+
+With 2 waves and 2 quadrants along m = 256, wave 1 has
+
+    quadrant 0   m  64:128        wave 0: 0:64
+    quadrant 1   m 192:256        wave 0: 128:192
+
+so that all waves need all of a quadrant's piece of an operand, and a piece can be loaded, awaited
+and freed by itself. A dimension may be divided among waves only if no op reduces it: sums across
+waves would have to go through LDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import isqrt, prod
+
+from pipeloom.checks import check_int
+from pipeloom.errors import ConfigError
+from pipeloom.program.meaning import Meaning, NodeKind
+from pipeloom.program.tiles import Box
+
+Piece = tuple[tuple[str, int], ...]
+"""The quadrant number along each dimension that has several, in the order of ``Shares.cuts``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One dimension: its size, the waves along it, the quadrants of a wave."""
+
+    dim: str
+    size: int
+    waves: int = 1
+    quadrants: int = 1
+
+    @property
+    def share(self) -> int:
+        """Length of one quadrant of one wave."""
+        return self.size // (self.waves * self.quadrants)
+
+    def range(self, quadrant: int, wave: int) -> tuple[int, int]:
+        """The quadrant of the ``wave``-th wave along this dimension."""
+        start = (quadrant * self.waves + wave) * self.share
+        return start, start + self.share
+
+    def whole_quadrant(self, quadrant: int) -> tuple[int, int]:
+        """A quadrant of all waves."""
+        length = self.share * self.waves
+        return quadrant * length, (quadrant + 1) * length
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The cuts of every dimension; waves number the divided ones, the last fastest."""
+
+    cuts: tuple[Cut, ...]
+
+    def __getitem__(self, dim: str) -> Cut:
+        return next(cut for cut in self.cuts if cut.dim == dim)
+
+    @property
+    def waves(self) -> int:
+        """Waves of the group that computes."""
+        return prod(cut.waves for cut in self.cuts)
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """Dimensions of which a wave has a part."""
+        return tuple(cut.dim for cut in self.cuts if cut.waves > 1)
+
+    def coordinates(self, wave: int) -> dict[str, int]:
+        """Where a wave stands along each dimension."""
+        found: dict[str, int] = {}
+        for cut in reversed(self.cuts):
+            wave, found[cut.dim] = divmod(wave, cut.waves)
+        return found
+
+    def pieces(self, dims: Sequence[str]) -> Iterator[Piece]:
+        """The quadrants of a value with these dimensions."""
+        several = [cut for cut in self.cuts if cut.dim in dims and cut.quadrants > 1]
+        for numbers in product(*(range(cut.quadrants) for cut in several)):
+            yield tuple((cut.dim, n) for cut, n in zip(several, numbers, strict=True))
+
+    def shape(self, dims: Sequence[str]) -> tuple[int, ...]:
+        """What one wave has of one piece."""
+        return tuple(self[dim].share for dim in dims)
+
+    def boxes(self, dims: Sequence[str], piece: Piece) -> tuple[Box, ...]:
+        """The part of each wave; a single box where all waves have the same."""
+        at = dict(piece)
+        found = []
+        for wave in range(self.waves):
+            where = self.coordinates(wave)
+            found.append(tuple(self[d].range(at.get(d, 0), where[d]) for d in dims))
+        return (found[0],) if len(set(found)) == 1 else tuple(found)
+
+    def whole(self, dims: Sequence[str], piece: Piece) -> Box:
+        """A piece of all waves together."""
+        at = dict(piece)
+        return tuple(self[d].whole_quadrant(at.get(d, 0)) for d in dims)
+
+
+def part_of(piece: Piece, dims: Sequence[str]) -> Piece:
+    """What of a piece matters to a value that has only ``dims``."""
+    return tuple((dim, n) for dim, n in piece if dim in dims)
+
+
+def piece_name(piece: Piece) -> str:
+    """``01``: the quadrant numbers."""
+    return "".join(str(n) for _, n in piece)
+
+
+def divide(
+    meaning: Meaning,
+    waves: int | Mapping[str, int],
+    granules: Mapping[str, int],
+    quadrants: int | None = None,
+) -> Shares:
+    """The cuts for so many waves, or for the waves given by dimension.
+
+    ``granules`` says of which length a wave's share must be a multiple, by dimension: those of
+    matrix instructions. Two dimensions with granules are cut into 2 x 2 quadrants where shares
+    allow it, unless ``quadrants`` says otherwise.
+    """
+    sizes = {d: s for n in meaning.nodes for d, s in meaning.domain(n).sizes.items()}
+    free = _divisible(meaning)
+    preferred = _without_repetition(meaning, free)
+    if isinstance(waves, int):
+        check_int("pipeline", "waves", waves, 1)
+        along = _grid(meaning, waves, {d: sizes[d] // granules.get(d, 1) for d in preferred})
+    else:
+        along = dict(waves)
+        for dim, count in along.items():
+            check_int("pipeline.waves", dim, count, 1)
+            if count > 1 and (dim not in free or sizes[dim] % (count * granules.get(dim, 1))):
+                raise ConfigError(
+                    f"{meaning.name}: {count} waves along {dim!r} cannot share it: "
+                    + _why_not(meaning, dim, sizes.get(dim), granules.get(dim, 1)),
+                    hint=f"divide {', '.join(free) or 'nothing'} instead",
+                    field="waves",
+                )
+    tiled = [d for d in preferred if d in granules]
+    per_side = _quadrants(tiled, sizes, along, granules, quadrants)
+    return Shares(
+        tuple(
+            Cut(d, size, along.get(d, 1), per_side if d in tiled else 1)
+            for d, size in sizes.items()
+        )
+    )
+
+
+def _divisible(meaning: Meaning) -> list[str]:
+    """Dimensions of the outputs that no op reduces, without those of size 1."""
+    reduced = {
+        d
+        for n in meaning.nodes
+        if n.kind is NodeKind.OP
+        for d in meaning.domain(n).dims
+        if d not in n.type.dims
+    }
+    sizes = {d: s for n in meaning.outputs for d, s in n.type.sizes.items()}
+    return [d for d, size in sizes.items() if d not in reduced and size > 1]
+
+
+def _without_repetition(meaning: Meaning, free: Sequence[str]) -> list[str]:
+    """Those that every matrix product has: waves along another would compute one twice."""
+    results = [set(n.type.dims) for n in meaning.nodes if n.op == "matmul"]
+    common = [d for d in free if all(d in dims for dims in results)]
+    return common or list(free)
+
+
+def _grid(meaning: Meaning, waves: int, units: Mapping[str, int]) -> dict[str, int]:
+    """Waves along each free dimension: near square over the first two, the larger count last.
+
+    ``units`` are how many granules each dimension has.
+    """
+    if waves == 1:
+        return {}
+    first = isqrt(waves)
+    pairs = sorted(
+        ((a, waves // a) for a in range(1, waves + 1) if waves % a == 0),
+        key=lambda pair: (abs(pair[0] - first), pair[0] > pair[1]),
+    )
+    dims = list(units)[-2:]
+    for pair in pairs:
+        counts = dict(zip(dims, pair[-len(dims) :] if dims else (), strict=True))
+        fits = all(units[d] % n == 0 for d, n in counts.items())
+        if prod(counts.values()) == waves and fits:
+            return counts
+    what = ", ".join(f"{d} ({n} parts)" for d, n in units.items())
+    raise ConfigError(
+        f"{meaning.name}: {waves} waves cannot share the work: "
+        + (f"they do not divide {what}" if dims else "every dimension is reduced or has size 1"),
+        hint="use another number of waves, 1 always works; only dimensions of an output that no "
+        "op reduces can be divided",
+        field="waves",
+    )
+
+
+def _why_not(meaning: Meaning, dim: str, size: int | None, granule: int) -> str:
+    if size is None:
+        return f"no value of {meaning.name} has that dimension"
+    if dim not in _divisible(meaning):
+        return "it is reduced, or not part of the output"
+    return f"it has {size}, and shares are multiples of {granule}"
+
+
+def _quadrants(
+    tiled: Sequence[str],
+    sizes: Mapping[str, int],
+    along: Mapping[str, int],
+    granules: Mapping[str, int],
+    asked: int | None,
+) -> int:
+    count = asked if asked is not None else (2 if len(tiled) == 2 else 1)
+    check_int("pipeline", "quadrants", count, 1)
+    uneven = [d for d in tiled if sizes[d] % (along.get(d, 1) * granules[d] * count)]
+    if uneven and asked is not None:
+        dim = uneven[0]
+        raise ConfigError(
+            f"{count} quadrants do not divide {dim} = {sizes[dim]} of {along.get(dim, 1)} wave(s) "
+            f"into multiples of {granules[dim]}",
+            hint="leave quadrants out, or make the tile larger",
+            field="quadrants",
+        )
+    return 1 if uneven else count

@@ -1,0 +1,151 @@
+"""How register tiles lie over lanes: schemes, what of a scheme remains of a part, and their counts.
+
+The schemes are those of docs/program.md. Here they are *projected*: where an op drops a dimension
+(a row maximum) or lacks one (a row factor), its tile lies where the full tile's rows lie, so that
+no step has to move anything between lanes but a reduction itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, prod
+
+from pipeloom.machine.dtypes import DType
+from pipeloom.machine.target import MatrixOp
+from pipeloom.order.matrix import ACCESS_BYTES, LANES, REGISTER_BYTES, lane_bytes
+from pipeloom.program.resources import Layout
+
+RUN = 4
+"""Consecutive elements of a lane in a matrix result."""
+
+UNIFORM = Layout("uniform")
+
+
+def accumulator(side: int, *, flip: bool = False) -> Layout:
+    """A matrix result; ``flip``: lanes go by its last dimension."""
+    return Layout("accumulator", (("side", side), ("flip", 1)) if flip else (("side", side),))
+
+
+def operand(op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = False) -> Layout:
+    """An input of a matrix instruction whose K is ``depth``.
+
+    ``permuted``: K in the order in which a matrix result has it, because the other input is one.
+    """
+    numbers = [("side", op.m), ("depth", op.k)]
+    if dims[-1] != depth:
+        numbers.append(("axis", dims.index(depth)))
+    if permuted:
+        numbers.append(("permuted", 1))
+    return Layout("operand", tuple(numbers))
+
+
+def lanes(shape: Sequence[int], dtype: DType) -> Layout:
+    """Row-major over lanes, as many elements at a time as the tile and 16 bytes allow."""
+    total = prod(shape)
+    vector = max(1, ACCESS_BYTES * 8 // max(dtype.bits, 8))
+    while vector > 1 and (total % (LANES * vector) or shape[-1] % vector):
+        vector //= 2
+    return Layout("lanes", (("vector", vector),))
+
+
+def project(
+    layout: Layout, dims: Sequence[str], sizes: Mapping[str, int], kept: Sequence[str]
+) -> Layout | None:
+    """Where a tile with only the dimensions ``kept`` lies; None if no scheme says it."""
+    if prod(sizes[d] for d in kept) == 1:
+        return UNIFORM
+    numbers = dict(layout.numbers)
+    if layout.kind == "accumulator":
+        if len(dims) == 1:
+            return layout if tuple(kept) == tuple(dims) else None
+        by_lane, in_run = reversed(dims) if numbers.get("flip") else dims
+        if len(kept) == 2:
+            return accumulator(numbers["side"], flip=tuple(kept) != (by_lane, in_run))
+        only = 0 if kept[0] == by_lane else 1
+        return Layout("accumulator", (("side", numbers["side"]), ("only", only)))
+    if layout.kind == "lanes":
+        return _project_lanes(numbers, dims, sizes, kept)
+    return layout if tuple(kept) == tuple(dims) else None
+
+
+def _project_lanes(
+    numbers: Mapping[str, int], dims: Sequence[str], sizes: Mapping[str, int], kept: Sequence[str]
+) -> Layout | None:
+    vector, spread = numbers["vector"], numbers.get("spread", 1)
+    real = [d for d in dims if sizes[d] > 1]
+    stay = [d for d in kept if sizes[d] > 1]
+    if [d for d in real if d in stay] != stay:
+        return None  # another order
+    gone = [d for d in real if d not in stay]
+    if not gone:
+        return Layout("lanes", tuple(numbers.items()))
+    if real[len(stay) :] == gone:  # the last ones
+        spread *= prod(sizes[d] for d in gone)
+        return (
+            Layout("lanes", (("vector", vector), ("spread", spread)))
+            if not (spread % vector)
+            else None
+        )
+    inner = prod(sizes[d] for d in real[real.index(gone[-1]) + 1 :])
+    if spread == 1 and inner % (LANES * vector) == 0:
+        return Layout("lanes", (("vector", vector),))
+    return None
+
+
+def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
+    """Elements of the tile that one lane has, copies in other lanes included."""
+    total = prod(shape)
+    if layout is None or layout.kind == "uniform":
+        return 1
+    numbers = dict(layout.numbers)
+    if layout.kind == "accumulator" and "only" in numbers:
+        blocks = ceil(total / numbers["side"])
+        return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // LANES)
+    if layout.kind == "lanes":
+        spread, vector = numbers.get("spread", 1), numbers["vector"]
+        groups = ceil(total * spread / (LANES * vector))
+        return groups * max(1, vector // spread)
+    return ceil(total / LANES)
+
+
+def registers(layout: Layout | None, shape: Sequence[int], dtype: DType) -> int:
+    """Registers per lane; truth values take one each."""
+    bits = 32 if dtype.is_bool else dtype.bits
+    return ceil(per_lane(layout, shape) * bits / (8 * REGISTER_BYTES))
+
+
+def memory_accesses(
+    layout: Layout | None, shape: Sequence[int], dtype: DType, op: MatrixOp | None = None
+) -> tuple[int, int]:
+    """Memory instructions per wave that fill or drain the tile, and bytes per lane of each."""
+    bits = max(dtype.bits, 8)
+    if layout is None or layout.kind == "uniform":
+        return 1, ceil(bits / 8)
+    numbers = dict(layout.numbers)
+    if layout.kind == "operand":
+        assert op is not None
+        each = lane_bytes(op, dtype)
+        axis = numbers.get("axis", len(shape) - 1)
+        deep = shape[axis] // numbers["depth"]
+        rows = prod(shape) // (shape[axis] * numbers["side"])
+        return rows * ceil(deep * each / ACCESS_BYTES), min(deep * each, ACCESS_BYTES)
+    count = per_lane(layout, shape)
+    run = 1
+    if layout.kind == "lanes" and "spread" not in numbers:
+        run = numbers["vector"]
+    elif layout.kind == "accumulator" and numbers.get("only", 1) == 1 and "flip" not in numbers:
+        run = min(RUN, ACCESS_BYTES * 8 // bits)
+    return ceil(count / run), ceil(run * bits / 8)
+
+
+def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:
+    """Lanes that must combine for one element when a tile is reduced: each step halves them."""
+    numbers, left = dict(layout.numbers), dict(reduced.numbers)
+    if layout.kind == "accumulator":
+        side = numbers["side"]
+        if reduced.kind == "uniform":
+            return LANES
+        return LANES // side if left.get("only", 0) == 0 else side
+    if reduced.kind == "uniform":
+        return LANES
+    return max(1, min(LANES, left.get("spread", 1) // numbers.get("vector", 1)))

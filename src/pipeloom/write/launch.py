@@ -1,0 +1,119 @@
+"""How to launch a kernel of a program: its grid, its arguments, and which sizes it can compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeloom.program import Affine, Meaning
+from pipeloom.program.meaning import NodeKind
+from pipeloom.write.faults import EmitError
+from pipeloom.write.lower.memory import arrays_of, dimensions
+
+_SIGNED = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a launcher must know of a program's kernel.
+
+    ``multiples`` and ``pitches`` are what its wide accesses ask for: sizes in elements, leading
+    dimensions in bytes. ``least`` and ``step`` say which sizes along ``over`` have whole trips.
+    """
+
+    meaning: Meaning
+    tiles: Mapping[str, int]
+    iterations: Affine
+    least: int
+    step: int
+    multiples: Mapping[str, int]
+    pitches: Mapping[str, int]
+
+    @property
+    def grid_formula(self) -> list[str]:
+        """Workgroups along x, y and z in terms of the sizes."""
+        dims = [f"ceil({dim} / {self.tiles[dim]})" for dim in reversed(self.meaning.grid)]
+        return dims + ["1"] * (3 - len(dims))
+
+    def grid(self, sizes: Mapping[str, int]) -> tuple[int, int, int]:
+        """Workgroups along x, y and z: the last dimension of the grid is x."""
+        dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
+        x, y, z = dims + [1] * (3 - len(dims))
+        return x, y, z
+
+    def pitch(self, name: str, sizes: Mapping[str, int]) -> int:
+        """The leading dimension of an array without gaps."""
+        return sizes[self.meaning[name].type.dims[-1]]
+
+    def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
+        """Raise ``EmitError`` for sizes that this kernel cannot compute."""
+        for dim in dimensions(self.meaning):
+            size = sizes.get(dim)
+            if type(size) is not int or not 0 < size < _SIGNED:
+                raise EmitError(
+                    f"the size along {dim!r} is {size!r}",
+                    hint=f"pass a positive number below {_SIGNED}",
+                    field=dim,
+                )
+            if size % self.multiples.get(dim, 1):
+                raise EmitError(
+                    f"the size along {dim!r} is {size}, but loads take {self.multiples[dim]} "
+                    "elements at a time",
+                    hint=f"pad it with zeros to a multiple of {self.multiples[dim]}",
+                    field=dim,
+                )
+        self._check_over(sizes)
+        for name, array in arrays_of(self.meaning).items():
+            if array.has_pitch:
+                pitch = (pitches or {}).get(name, self.pitch(name, sizes))
+                self._check_pitch(name, pitch, sizes)
+
+    def _check_over(self, sizes: Mapping[str, int]) -> None:
+        over = self.meaning.over
+        if over not in sizes:
+            return
+        size = sizes[over]
+        beyond = size - self.least
+        if beyond < 0 or (beyond % self.step if self.step else beyond):
+            raise EmitError(
+                f"the size along {over!r} is {size}, but this kernel computes {self.iterations} "
+                f"iterations of {self.tiles[over]}",
+                hint=f"choose {self.least}" + (f" + n * {self.step}" if self.step else ""),
+                field=over,
+            )
+
+    def _check_pitch(self, name: str, pitch: int, sizes: Mapping[str, int]) -> None:
+        node = self.meaning[name]
+        element = node.type.dtype.bits // 8
+        if pitch < sizes[node.type.dims[-1]]:
+            raise EmitError(
+                f"ld_{name} is {pitch}, shorter than a row of {sizes[node.type.dims[-1]]}",
+                hint="leading dimensions are in elements",
+                field=f"ld_{name}",
+            )
+        if pitch * element % self.pitches.get(name, 1):
+            raise EmitError(
+                f"ld_{name} is {pitch} elements of {element} byte(s): rows are not "
+                f"{self.pitches[name]}-byte aligned",
+                hint="pad rows",
+                field=f"ld_{name}",
+            )
+        span, stride = 0, pitch * element
+        for axis in reversed(range(len(node.type.dims) - 1)):
+            dim = node.type.dims[axis]
+            reach = sizes[dim] if dim == self.meaning.over else min(sizes[dim], self.tiles[dim])
+            span += reach * stride
+            stride *= sizes[dim]
+        over_last = node.type.dims[-1] == self.meaning.over
+        span += sizes[node.type.dims[-1]] * element if over_last else 0
+        if span >= _SIGNED:
+            raise EmitError(
+                f"what a block touches of {name} spans {span} bytes, 2 GiB or more",
+                hint="split the problem",
+                field=f"ld_{name}",
+            )
+
+
+def scalars_of(meaning: Meaning) -> tuple[str, ...]:
+    """The kernel's scalar arguments."""
+    return tuple(n.name for n in meaning.nodes if n.kind is NodeKind.SCALAR)

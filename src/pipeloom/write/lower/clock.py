@@ -1,0 +1,141 @@
+"""Where the kernel stands along the loop's dimension, on the scalar unit.
+
+Nothing is divided: with N = c + f * T iterations of ``tile`` elements, the size along ``over`` less
+``c * tile`` is ``f * tile`` elements per trip, and a loop counts those down. Streams keep the byte
+offset of the section's iteration; a step adds its own, which is known beforehand.
+
+    left   = size - c * tile         once
+    loop:  ...  left -= f * tile;  at A += advance * tile * bytes;  again while 0 < left
+"""
+
+from __future__ import annotations
+
+from pipeloom.program import Affine, Program, Section
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Register
+from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.memory import Array, Memory
+
+
+class Clock:
+    """The scalars of iterations: ``extent`` (elements of all trips), ``left``, ``at`` by stride."""
+
+    def __init__(self, program: Program, memory: Memory, frame: Frame) -> None:
+        self._frame = frame
+        self._memory = memory
+        self.over = program.meaning.over
+        sizes = {
+            a.node.type.sizes[self.over] for a in memory.arrays.values() if self.over in a.dims
+        }
+        self.tile = sizes.pop() if sizes else 1
+        factors = [(n, f) for n, f in program.iterations.factors if f]
+        if len(program.trips) > 1 or len(factors) != len(program.trips):
+            raise EmitError(
+                f"program {program.name!r} has trip counts "
+                f"{', '.join(t.name for t in program.trips)} for {program.iterations} iterations",
+                hint="one trip count can be computed from the size; several cannot",
+                field="trips",
+            )
+        self.factor = factors[0][1] if factors else 0
+        self.constant = program.iterations.constant
+        self._positions: dict[str, str | int] = {}
+        self._base = Affine()
+        frame.scalar("extent")
+        frame.scalar("left")
+        frame.scalar("tile offset")
+
+    @property
+    def step(self) -> int:
+        """Elements along ``over`` of one trip."""
+        return self.factor * self.tile
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def follow(self, array: Array) -> None:
+        """Keep the byte offset of a stream."""
+        stride = array.over_stride
+        key = f"at {stride}"
+        self._positions[key] = stride
+        self._frame.scalar(key)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def start(self, code: Code) -> None:
+        """Before the groups part: how far all trips reach."""
+        frame = self._frame
+        if self.factor and self.over in self._memory.tiles:
+            size = frame[f"size {self.over}"]
+            code("s_sub_u32", frame["extent"], size, self.constant * self.tile)
+
+    def reset(self, code: Code) -> None:
+        """A group begins at iteration 0."""
+        self._base = Affine()
+        for key in self._positions:
+            code("s_mov_b32", self._frame[key], 0)
+
+    def enter(self, code: Code, section: Section) -> None:
+        """Bring every stream to the section's first iteration."""
+        if section.first == self._base:
+            return
+        now, wanted = dict(self._base.factors), dict(section.first.factors)
+        if all(now.get(n, 0) == wanted.get(n, 0) for n in now.keys() | wanted.keys()):
+            moved = section.first.constant - self._base.constant
+            for key, stride in self._positions.items():
+                at = self._frame[key]
+                self._add(code, at, moved * self.tile, stride)
+        else:
+            factor = sum(wanted.values())
+            if factor % self.factor:
+                raise EmitError(
+                    f"section {section.name!r} starts at {section.first}, which would take a "
+                    f"division by {self.factor}",
+                    hint="let sections follow each other's iterations",
+                    field=section.name,
+                )
+            for key, stride in self._positions.items():
+                at = self._frame[key]
+                code("s_mul_i32", at, self._frame["extent"], factor // self.factor)
+                code("s_add_i32", at, at, section.first.constant * self.tile)
+                code("s_mul_i32", at, at, self._memory.operand(stride))
+        self._base = section.first
+
+    def advance(self, code: Code, section: Section) -> None:
+        """The end of a trip."""
+        for key, stride in self._positions.items():
+            self._add(code, self._frame[key], section.advance * self.tile, stride)
+        left = self._frame["left"]
+        code("s_sub_u32", left, left, self.step)
+
+    def leave(self, section: Section) -> None:
+        """Behind a loop, streams stand where its trips brought them."""
+        assert section.trips is not None
+        factors = dict(section.first.factors)
+        factors[section.trips] = factors.get(section.trips, 0) + section.advance
+        kept = tuple(sorted((n, f) for n, f in factors.items() if f))
+        self._base = Affine(section.first.constant, kept)
+
+    def offset(self, code: Code, array: Array, iteration: int) -> Register:
+        """The scalar offset of a stream's tile at ``iteration`` of the section."""
+        stride = array.over_stride
+        at = self._frame[f"at {stride}"]
+        if iteration == 0:
+            return at
+        result = self._frame["tile offset"]
+        elements = iteration * self.tile
+        if isinstance(stride, int):
+            code("s_add_i32", result, at, elements * stride)
+        else:
+            code("s_mul_i32", result, self._frame[stride], elements)
+            code("s_add_i32", result, result, at)
+        return result
+
+    def _add(self, code: Code, at: Register, elements: int, stride: str | int) -> None:
+        if not elements:
+            return
+        if isinstance(stride, int):
+            code("s_add_i32", at, at, elements * stride)
+        else:
+            scratch = self._frame["scratch"]
+            code("s_mul_i32", scratch, self._frame[stride], elements)
+            code("s_add_i32", at, at, scratch)

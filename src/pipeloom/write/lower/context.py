@@ -1,0 +1,122 @@
+"""What every lowering is given: the program, its tiles and memories, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import lcm
+
+from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Vocabulary, Work
+from pipeloom.program.tiles import TileType
+from pipeloom.write.chips import Chip
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Register
+from pipeloom.write.lower.clock import Clock
+from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.lds import LdsTile
+from pipeloom.write.lower.memory import Array, Memory
+from pipeloom.write.lower.tiles import RegisterTile
+
+
+@dataclass
+class Context:
+    """One program being lowered; ``group`` is the group of waves of the step being planned."""
+
+    program: Program
+    ops: Vocabulary
+    chip: Chip
+    frame: Frame
+    memory: Memory
+    clock: Clock
+    tiles: Mapping[str, RegisterTile]
+    lds: Mapping[str, LdsTile]
+    name: str
+    group: Group
+    multiples: dict[str, int] = field(default_factory=dict)
+    """Of which number the size of a dimension must be a multiple."""
+    pitches: dict[str, int] = field(default_factory=dict)
+    """Of how many bytes an array's leading dimension must be a multiple."""
+    _labels: int = 0
+
+    def require_multiple(self, dim: str, count: int) -> None:
+        """What a launch must keep to: no access may reach past the end of a row."""
+        self.multiples[dim] = lcm(self.multiples.get(dim, 1), count)
+
+    def require_pitch(self, array: Array, count: int) -> None:
+        """The same for the alignment of rows, in bytes."""
+        if array.has_pitch:
+            self.pitches[array.name] = lcm(self.pitches.get(array.name, 1), count)
+
+    def label(self, what: str) -> str:
+        """A label of its own."""
+        self._labels += 1
+        return f".L{self.name}_{what}_{self._labels}"
+
+    def memory_node(self, access: Access) -> Node | None:
+        """The input or output that an access names, if it names one."""
+        if access.resource not in self.program.meaning:
+            return None
+        if any(r.name == access.resource for r in self.program.resources):
+            return None
+        node = self.program.meaning[access.resource]
+        return node if node.kind.is_input or node.kind is NodeKind.OUTPUT else None
+
+    def type_of(self, access: Access) -> TileType:
+        """Of what an access touches."""
+        node = self.memory_node(access)
+        return node.type if node else self.program.resource(access.resource).type
+
+    def boxes(self, access: Access, parts: Sequence[Box] = ()) -> list[Box]:
+        """By wave of the group; an access of memory without a box touches the step's part."""
+        whole = self.type_of(access).whole
+        given = access.boxes or (parts if self.memory_node(access) else ())
+        if not given:
+            return [whole] * len(self.group.waves)
+        return list(given) if len(given) > 1 else [given[0]] * len(self.group.waves)
+
+    def register_box(self, access: Access, work: Work) -> Box:
+        """The box of a register tile, which must be the same for all waves: they share code."""
+        boxes = set(self.boxes(access))
+        if len(boxes) > 1:
+            raise EmitError(
+                f"{work.label}: waves of one group touch different registers of {access.resource}",
+                hint="give each wave's part the same place in its registers, or another group",
+                field=access.resource,
+            )
+        return boxes.pop()
+
+    def tile(self, access: Access, work: Work) -> RegisterTile:
+        """The register tile of an access."""
+        found = self.tiles.get(access.resource)
+        if found is None:
+            raise EmitError(
+                f"{work.label} takes {access.resource}, which is not in registers",
+                hint="copy it to registers first",
+                field=access.resource,
+            )
+        return found
+
+    def registers(self, access: Access) -> Register:
+        """The registers of the copy that an access names, once they are placed."""
+        return self.frame[place_name(access.resource, access.copy)]
+
+    def note(self, work: Work) -> None:
+        """Tell the frame which register tiles a step touches."""
+        for access in (*work.reads, *work.accumulates):
+            if access.resource in self.tiles:
+                self.frame.touch(place_name(access.resource, access.copy))
+        for access in (*work.writes, *work.accumulates):
+            if access.resource in self.tiles:
+                resource = self.tiles[access.resource].resource
+                whole = all(box == resource.type.whole for box in self.boxes(access))
+                self.frame.touch(
+                    place_name(access.resource, access.copy),
+                    writes=True,
+                    all_of_it=whole and access in work.writes and work.when is None,
+                    later=work.counter is not None,
+                )
+
+
+def place_name(resource: str, copy: int) -> str:
+    """The frame's name of a copy of a register resource."""
+    return f"{resource} #{copy}"

@@ -1,0 +1,309 @@
+"""Copies between spaces: global memory, LDS and registers.
+
+Which instructions a copy takes follows from the tables of its tiles: elements that follow each
+other in a lane and in memory move together, up to 16 bytes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.program import Access, NodeKind, Space, Work
+from pipeloom.program.tiles import Box
+from pipeloom.write.addresses import LDS_WINDOW
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, Bank, Register
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import Frame, Write
+from pipeloom.write.lower.lds import LdsTile
+from pipeloom.write.lower.linear import Table, lane_number, wave_part, write_number
+from pipeloom.write.lower.memory import Array
+from pipeloom.write.lower.stores import plan_store
+from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile
+from pipeloom.write.lower.vector import float_bits, plan_move
+
+WORD = 4
+WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
+
+
+def plan_copy(context: Context, work: Work) -> Write:
+    """The lowering of a copy, by where it reads and writes."""
+    read, write = work.reads[0], work.writes[0]
+    source, target = context.memory_node(read), context.memory_node(write)
+    if target is not None:
+        return plan_store(context, work)
+    if source is not None and source.kind in (NodeKind.SCALAR, NodeKind.CONSTANT):
+        return _plan_fill(context, work)
+    space = context.program.resource(write.resource).space
+    if source is not None:
+        return _plan_lds_dma(context, work) if space is Space.LDS else _plan_load(context, work)
+    origin = context.program.resource(read.resource).space
+    if origin is Space.LDS and space is Space.LDS:
+        raise EmitError(
+            f"{work.label} copies from LDS to LDS",
+            hint="go through registers",
+            field=work.label,
+        )
+    if Space.LDS in (origin, space):
+        return _plan_lds(context, work)
+    return plan_move(context, work)
+
+
+def _shifted(coordinates: Table, here: Sequence[Box], there: Sequence[Box]) -> Table:
+    """By wave: coordinates of one box as those of the same elements in another."""
+    moves = np.array(
+        [[q[0] - p[0] for p, q in zip(a, b, strict=True)] for a, b in zip(here, there, strict=True)]
+    )
+    return np.asarray(coordinates + moves[:, None, :])
+
+
+def _axes(table: Table) -> list[Table]:
+    """By dimension."""
+    return list(np.moveaxis(table, -1, 0))
+
+
+def _same_shape(work: Work, a: Sequence[Box], b: Sequence[Box]) -> None:
+    for here, there in zip(a, b, strict=True):
+        if [q - p for p, q in here] != [q - p for p, q in there]:
+            raise EmitError(
+                f"{work.label} copies {here} to {there}, which has another shape",
+                hint="a copy moves a box to a box of its shape, dimensions in the same order",
+                field=work.label,
+            )
+
+
+# --- from global memory ---------------------------------------------------------------------------
+
+
+def _scalar_offset(context: Context, code: Code, array: Array, work: Work) -> Register | int:
+    if array.node.kind is not NodeKind.STREAM or work.iteration is None:
+        return 0
+    return context.clock.offset(code, array, work.iteration)
+
+
+def _plan_lds_dma(context: Context, work: Work) -> Write:
+    """Straight into LDS: 64 lanes write a run at m0, so each fetches what belongs there."""
+    read, write = work.reads[0], work.writes[0]
+    members, frame, chip = context.group.waves, context.frame, context.chip
+    array, tile = context.memory.arrays[read.resource], context.lds[write.resource]
+    sources, targets = context.boxes(read, work.parts), context.boxes(write)
+    _same_shape(work, sources, targets)
+    if len(members) > 1 and (not write.shared or len(set(targets)) > 1):
+        raise EmitError(
+            f"{work.label}: waves load into LDS each by itself",
+            hint="make the access shared: all waves of the group load the box together",
+            field=work.label,
+        )
+    rows = tile.rows_of(targets[0])
+    width = chip.lds_dma_bytes if tile.row_bytes % LOAD_BYTES == 0 else WORD
+    start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
+    if total % (len(members) * WAVE_LANES * width):
+        width = WORD  # a small tile, which narrow loads share evenly
+    run = len(members) * WAVE_LANES * width
+    order = tile.layout.order if tile.layout else None
+    piece = order.run * order.ways if order and order.ways > 1 else 1
+    if not rows or total % run or tile.row_bytes % width or rows.start % piece or len(rows) % piece:
+        raise EmitError(
+            f"{work.label} brings {total} bytes of whole rows to LDS, but {len(members)} waves "
+            f"bring {run} at once",
+            hint="load whole rows, as many as the waves of the group bring together",
+            field=work.label,
+        )
+    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
+    context.require_pitch(array, width)
+    if array.dims[-1] != array.over:
+        context.require_multiple(array.dims[-1], width // array.element)
+    lane = np.arange(WAVE_LANES)[None, :]
+    wave = np.arange(len(members))[:, None]
+    offsets = []
+    for number in range(total // run):
+        position = start + number * run + (wave * WAVE_LANES + lane) * width
+        table = _shifted(tile.source(position), targets, sources)
+        offsets.append(context.memory.offset(array, _axes(table), members))
+    places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
+    slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
+    base = tile.base + write.copy * tile.copy_bytes + start
+    load = LDS_DMA_BY_BYTES[width]
+    buffer = f"buffer {array.name}"
+
+    def emit(code: Code) -> None:
+        offset: Register | int = 0
+        for number, name in enumerate(offsets):
+            place = base + number * run
+            if isinstance(slice_start, int):
+                code("s_mov_b32", M0, slice_start + place)
+            else:
+                code("s_add_u32", M0, frame[slice_start], place)
+            if number == 0:
+                offset = _scalar_offset(context, code, array, work)
+            code(load, frame[name], frame[buffer], offset, modifiers=["offen", "lds"])
+
+    return emit
+
+
+def _plan_load(context: Context, work: Work) -> Write:
+    """To registers, up to four at a time."""
+    read, write = work.reads[0], work.writes[0]
+    members, frame = context.group.waves, context.frame
+    array, tile = context.memory.arrays[read.resource], context.tile(write, work)
+    box = context.register_box(write, work)
+    sources, targets = context.boxes(read, work.parts), [box] * len(members)
+    _same_shape(work, sources, targets)
+    _same_type(context, work)
+    context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
+    loads = []
+    for run in tile.runs(tile.slots_in(box, work.label)):
+        words = _words(tile, run, work)
+        table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
+        table = _shifted(table, targets, sources)
+        name = context.memory.offset(array, _axes(table), members)
+        if array.dims[-1] != array.over and not _harmless_past_rows(context, array):
+            context.require_multiple(array.dims[-1], len(run))
+        context.require_pitch(array, WORD)
+        loads.append((run[0] // tile.pack, words, name))
+    buffer = f"buffer {array.name}"
+
+    def emit(code: Code) -> None:
+        offset = _scalar_offset(context, code, array, work)
+        for first, words, name in loads:
+            result = context.registers(write).part(first, words)
+            load = f"buffer_load_{WORDS[words]}"
+            code(load, result, frame[name], frame[buffer], offset, modifiers=["offen"])
+
+    return emit
+
+
+def _harmless_past_rows(context: Context, array: Array) -> bool:
+    """Whether elements past the end of a row may be anything: whole words that nothing sums.
+
+    A load reaches past the last row's end too; a descriptor clips raw buffers word by word (CDNA3
+    ISA, "Buffer addressing").
+    """
+    dim = array.dims[-1]
+    meaning = context.program.meaning
+    summed = any(dim in meaning.domain(n).dims and dim not in n.type.dims for n in meaning.nodes)
+    return array.element == WORD and not summed
+
+
+def _words(tile: RegisterTile, run: Sequence[int], work: Work) -> int:
+    bits = len(run) * tile.bits
+    if bits % WORD_BITS:
+        raise EmitError(
+            f"{work.label} moves {len(run)} element(s) of {tile.resource.type.dtype} per lane, "
+            "less than a register",
+            hint="choose a layout in which neighbours of a lane fill a register",
+            field=tile.resource.name,
+        )
+    return bits // WORD_BITS
+
+
+def _same_type(context: Context, work: Work) -> None:
+    there, here = context.type_of(work.reads[0]).dtype, context.type_of(work.writes[0]).dtype
+    if there != here:
+        raise EmitError(
+            f"{work.label} copies {there} to {here}",
+            hint="a copy moves bits; conversions are ops (convert)",
+            field=work.label,
+        )
+
+
+# --- LDS and registers ----------------------------------------------------------------------------
+
+
+def _plan_lds(context: Context, work: Work) -> Write:
+    """``ds_read`` or ``ds_write``; an address register per pattern of lanes, the rest an offset."""
+    read, write = work.reads[0], work.writes[0]
+    into = write.resource in context.tiles
+    far, near = (read, write) if into else (write, read)
+    tile, lds = context.tile(near, work), context.lds[far.resource]
+    _same_type(context, work)
+    box = context.register_box(near, work)
+    members, frame = context.group.waves, context.frame
+    theirs, ours = context.boxes(far), [box] * len(members)
+    _same_shape(work, theirs, ours)
+    verb = "ds_read" if into else "ds_write"
+    moves = []
+    for run in tile.runs(tile.slots_in(box, work.label)):
+        words = _words(tile, run, work)
+        table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
+        addresses = lds.address(_shifted(table, ours, theirs), far.copy)
+        _check_run(lds, table, run, addresses, tile, work)
+        name, offset = _address(frame, addresses, members, far)
+        moves.append((run[0] // tile.pack, words, name, offset))
+
+    def emit(code: Code) -> None:
+        registers = context.registers(near)
+        for first, words, name, offset in moves:
+            data = registers.part(first, words)
+            operands = (data, frame[name]) if into else (frame[name], data)
+            code(f"{verb}_b{WORD_BITS * words}", *operands, offset=offset)
+
+    return emit
+
+
+def _check_run(
+    lds: LdsTile, table: Table, run: Sequence[int], addresses: Table, tile: RegisterTile, work: Work
+) -> None:
+    size = len(run) * tile.bits // 8
+    if (addresses % min(size, LOAD_BYTES)).any():
+        raise EmitError(
+            f"{work.label} would access {size} bytes of {lds.resource.name} at a time across their "
+            "alignment",
+            hint="align boxes to 16 bytes of a row",
+            field=work.label,
+        )
+
+
+def _address(
+    frame: Frame, addresses: Table, members: Sequence[int], access: Access
+) -> tuple[str, int]:
+    """(prepared register, offset of the instruction) of an LDS access."""
+    # Bits that all lanes have in common; what is left is linear wherever the layout is.
+    common = int(np.bitwise_and.reduce(addresses, axis=None))
+    common &= ~int(np.bitwise_or.reduce(addresses ^ addresses[0, 0], axis=None))
+    window, offset = divmod(common, LDS_WINDOW)
+    number = lane_number(addresses - common, f"the place of a lane in {access.resource}")
+    wave = wave_part(frame, members, number)
+    work = frame.work(0)
+
+    def make(code: Code, result: Register) -> None:
+        write_number(code, frame, result, number, wave, frame[work])
+        if window:
+            code("v_add_u32", result, window * LDS_WINDOW, result)
+
+    return frame.prepared(("lds", number, window), "address", make), offset
+
+
+# --- scalars --------------------------------------------------------------------------------------
+
+
+def _plan_fill(context: Context, work: Work) -> Write:
+    """A kernel argument or a constant, to every register of a tile."""
+    read, write = work.reads[0], work.writes[0]
+    node = context.program.meaning[read.resource]
+    tile = context.tile(write, work)
+    frame = context.frame
+    box = context.register_box(write, work)
+    places = sorted({slot // tile.pack for slot in tile.slots_in(box, work.label)})
+    if tile.pack > 1:
+        raise EmitError(
+            f"{work.label} fills {tile.resource.type.dtype} registers",
+            hint="keep scalars in f32 registers",
+            field=work.label,
+        )
+
+    def emit(code: Code) -> None:
+        if node.kind is NodeKind.SCALAR:
+            value: Register | int = frame[f"argument {node.name}"]
+        else:
+            value = float_bits(float(node.start or 0.0))
+        registers = context.registers(write)
+        for place in places:
+            scalar = registers.bank is Bank.SCALAR
+            code("s_mov_b32" if scalar else "v_mov_b32", registers.part(place), value)
+
+    return emit

@@ -1,0 +1,385 @@
+"""``emit_program``: a program's kernel, written from the program alone.
+
+    emitted = emit_program(Program.from_json(text), judge=verify)
+    code = assemble(emitted)
+
+Every step is planned first, which is also where anything unsupported is refused by name; then
+registers are placed, and every step writes its instructions. What a step is in instructions depends
+on what it does (a copy between two spaces, an op) and on the layouts of its register tiles, never
+on where the program came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+
+from pipeloom.machine.target import WAVE_LANES
+from pipeloom.program import (
+    VOCABULARY,
+    Barrier,
+    Fence,
+    Group,
+    Priority,
+    Program,
+    Resource,
+    Section,
+    Space,
+    Step,
+    Vocabulary,
+    Wait,
+    Work,
+)
+from pipeloom.write.allocate import Resources
+from pipeloom.write.chips import Chip, chip_for
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.gate import VerdictLike, require_proved
+from pipeloom.write.hazard_check import require_no_hazards
+from pipeloom.write.hazards import insert_wait_states
+from pipeloom.write.isa import Bank, Instruction, Provenance, Register, Unit, sgpr
+from pipeloom.write.kernel import EmittedKernel, line_map
+from pipeloom.write.launch import Launch
+from pipeloom.write.lower.clock import Clock
+from pipeloom.write.lower.context import Context, place_name
+from pipeloom.write.lower.copies import plan_copy
+from pipeloom.write.lower.frame import Frame, Write
+from pipeloom.write.lower.lds import lds_tiles
+from pipeloom.write.lower.liveness import flow_of
+from pipeloom.write.lower.matrix import plan_matmul
+from pipeloom.write.lower.memory import ARGUMENT_POINTER, Memory
+from pipeloom.write.lower.tiles import RegisterTile, register_tile
+from pipeloom.write.lower.vector import float_bits, plan_elementwise
+from pipeloom.write.text import kernel_text
+
+ProgramJudge = Callable[[Program], VerdictLike]
+COUNTED = {"vmcnt": Unit.VMEM, "lgkmcnt": Unit.LDS}
+
+
+def emit_program(
+    program: Program,
+    *,
+    judge: ProgramJudge,
+    ops: Vocabulary = VOCABULARY,
+    name: str | None = None,
+    allow_timing: bool = False,
+) -> EmittedKernel:
+    """The kernel of a program whose verdict allows it; raises ``EmitError`` for what it cannot be.
+
+    ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
+    """
+    chip = chip_for(program.target.arch)
+    symbol = re.sub(r"\W", "_", name or program.name)
+    status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
+    return _Emission(program, chip, ops, symbol).kernel(status)
+
+
+class _Emission:
+    """One program on its way to text."""
+
+    def __init__(self, program: Program, chip: Chip, ops: Vocabulary, name: str) -> None:
+        self.program, self.chip, self.name = program, chip, name
+        flow = flow_of(program)
+        frame = self.frame = Frame(flow, chip, program.waves)
+        frame.always("lane", Bank.VECTOR)
+        frame.scalar("wave")
+        memory = self.memory = Memory(program.meaning, frame)
+        self.clock = Clock(program, memory, frame)
+        accumulators = _accumulators(program, ops)
+        tiles: dict[str, RegisterTile] = {}
+        for resource in program.resources:
+            if resource.space is not Space.LDS:
+                tile = register_tile(resource, _bank(resource, accumulators))
+                tiles[resource.name] = tile
+                for copy in range(resource.copies):
+                    frame.tile(place_name(resource.name, copy), tile.bank, tile.registers)
+        lds, self.lds_bytes = lds_tiles(program, chip, tiles)
+        self.context = Context(
+            program, ops, chip, frame, memory, self.clock, tiles, lds, name, program.groups[0]
+        )
+        self.writes: dict[tuple[int, int, int], Write] = {}
+        for number, group in enumerate(program.groups):
+            self._plan_group(number, group)
+
+    # --- planning ---------------------------------------------------------------------------------
+
+    def _plan_group(self, number: int, group: Group) -> None:
+        frame, flow = self.frame, self.frame.flow
+        frame.group, frame.point = number, flow.preambles[number]
+        self.context.group = group
+        for resource in self.program.resources:
+            if resource.start is not None:
+                self._plan_start(number, group, resource)
+        for at, section in enumerate(group.sections):
+            for slot, step in enumerate(section.steps):
+                frame.point = flow.first[number][at] + slot
+                if isinstance(step, Work):
+                    self.writes[number, at, slot] = self._plan_work(step)
+                elif isinstance(step, Barrier) and (step.phase is not None or step.arrive_only):
+                    raise EmitError(
+                        f"barrier {step.name!r} of section {section.name!r} has phases",
+                        hint="this target's barriers have none",
+                        field=section.name,
+                    )
+
+    def _plan_start(self, number: int, group: Group, resource: Resource) -> None:
+        """Registers that hold a number before the first step, in groups that touch them."""
+        touched = any(
+            access.resource == resource.name
+            for _, _, step in group.steps()
+            if isinstance(step, Work)
+            for access in (*step.reads, *step.writes, *step.accumulates)
+        )
+        if not touched:
+            return
+        tile = self.context.tiles.get(resource.name)
+        if tile is None or tile.pack > 1:
+            raise EmitError(
+                f"{resource.name} starts at {resource.start}, which only 32-bit registers can",
+                hint="store a start value with a step of its own",
+                field=resource.name,
+            )
+        bits = float_bits(float(resource.start or 0.0))
+        names = [place_name(resource.name, copy) for copy in range(resource.copies)]
+        for place in names:
+            self.frame.touch(place, writes=True, all_of_it=True)
+        self.frame.preambles[number].append(lambda code: self._fill(code, names, bits))
+
+    def _fill(self, code: Code, names: Sequence[str], bits: int) -> None:
+        for name in names:
+            registers = self.frame[name]
+            code.comment(f"{name} starts at {bits:#x}")
+            source: int | Register = bits
+            verb = {Bank.SCALAR: "s_mov_b32", Bank.VECTOR: "v_mov_b32"}.get(registers.bank)
+            if verb is None:
+                verb = "v_accvgpr_write_b32"
+                if bits not in range(65):
+                    source = self.frame[self.frame.work(0)]
+                    code("v_mov_b32", source, bits)
+            for i in range(registers.count):
+                code(verb, registers.part(i), source)
+
+    def _plan_work(self, work: Work) -> Write:
+        node = self.program.meaning[work.node]
+        if work.when is not None or node.when is not None:
+            raise EmitError(
+                f"{work.label} runs only where {work.when or node.when!r} holds",
+                hint="conditional work is not written yet",
+                field=work.label,
+            )
+        self.frame.work(0)
+        if work.is_copy:
+            write = plan_copy(self.context, work)
+        else:
+            op = self.context.ops[node.op]
+            if op.name == "matmul":
+                write = plan_matmul(self.context, work)
+            else:
+                write = plan_elementwise(self.context, work, op)
+        self.context.note(work)
+        return write
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def kernel(self, status: object) -> EmittedKernel:
+        program, frame, memory = self.program, self.frame, self.memory
+        allocation = frame.place(memory.reserved_scalars)
+        resources = Resources(
+            vgprs=allocation.used[Bank.VECTOR],
+            agprs=allocation.used[Bank.ACCUMULATOR],
+            sgprs=allocation.used[Bank.SCALAR],
+            lds_bytes=self.lds_bytes,
+            waves=program.waves,
+            chip=self.chip.name,
+            lds_limit=self.chip.lds_bytes,
+        )
+        code = Code()
+        self._setup(code)
+        self._groups(code)
+        lines = tuple(insert_wait_states(code.lines, self.chip.name))
+        inputs, outputs = program.meaning.inputs, program.meaning.outputs
+        title = f"{program.name} on {self.chip.name}, {status}; {program.content_hash[:12]}"
+        text, numbers = kernel_text(
+            self.name,
+            self.chip.name,
+            lines,
+            resources,
+            memory.arguments,
+            title,
+            len(program.meaning.grid),
+        )
+        require_no_hazards(text, self.chip.name)
+        launch = self._launch()
+        return EmittedKernel(
+            name=self.name,
+            target=self.chip.name,
+            dtype=inputs[0].type.dtype.name if inputs else "f32",
+            out_dtype=outputs[0].type.dtype.name,
+            geometry=None,
+            status=status,  # type: ignore[arg-type]
+            text=text,
+            line_map=line_map(lines, numbers),
+            lines=lines,
+            resources=resources,
+            allocation=allocation,
+            waves=program.waves,
+            k_step=launch.step,
+            k_min=launch.least,
+            arguments=memory.arguments,
+            launch=launch,
+        )
+
+    def _launch(self) -> Launch:
+        program = self.program
+        least = program.iterations.at(program.min_trips)
+        return Launch(
+            meaning=program.meaning,
+            tiles=MappingProxyType(dict(self.memory.tiles)),
+            iterations=program.iterations,
+            least=least * self.clock.tile,
+            step=self.clock.step,
+            multiples=MappingProxyType(dict(self.context.multiples)),
+            pitches=MappingProxyType(dict(self.context.pitches)),
+        )
+
+    def _setup(self, code: Code) -> None:
+        frame, memory = self.frame, self.memory
+        memory.load_arguments(code, sgpr(0, ARGUMENT_POINTER))
+        lane, work = frame["lane"], frame[frame.work(0)]
+        code("v_lshrrev_b32", work, WAVE_LANES.bit_length() - 1, lane)
+        code("v_readfirstlane_b32", frame["wave"], work)
+        code("v_and_b32", lane, WAVE_LANES - 1, lane)
+        code.comment("the arguments are needed from here on")
+        code.wait(lgkm=0)
+        # The last dimension of the grid is x, whose id comes first.
+        grid = len(self.program.meaning.grid)
+        memory.describe(code, [sgpr(ARGUMENT_POINTER + grid - 1 - i) for i in range(grid)])
+        self.clock.start(code)
+        code.comment("what depends on the wave")
+        for write in frame.common:
+            write(code)
+
+    def _groups(self, code: Code) -> None:
+        groups = self.program.groups
+        labels = [self.context.label(f"group_{i}") for i in range(len(groups))]
+        for number, group in enumerate(groups[1:], start=1):
+            for wave in group.waves:
+                code("s_cmp_eq_u32", self.frame["wave"], wave)
+                code("s_cbranch_scc1", labels[number])
+        for number, group in enumerate(groups):
+            if number:
+                code.label(labels[number])
+            if len(groups) > 1:
+                code.comment(f"waves {', '.join(map(str, group.waves))}")
+            self.context.group = group
+            for write in self.frame.preambles[number]:
+                write(code)
+            self.clock.reset(code)
+            for at, section in enumerate(group.sections):
+                self._section(code, number, at, section)
+            code("s_endpgm")
+
+    def _section(self, code: Code, group: int, at: int, section: Section) -> None:
+        if not section.steps:
+            return
+        if any(isinstance(s, Work) and s.iteration is not None for s in section.steps):
+            self.clock.enter(code, section)
+        if section.trips is None:
+            self._steps(code, group, at, section)
+            return
+        loop, after = self.context.label("loop"), self.context.label("after")
+        left = self.frame["left"]
+        code("s_mov_b32", left, self.frame["extent"])
+        if self.program.min_trips[section.trips] == 0:
+            code("s_cmp_ge_i32", 0, left)
+            code("s_cbranch_scc1", after)
+        code.align()
+        code.label(loop)
+        self._steps(code, group, at, section)
+        self.clock.advance(code, section)
+        code("s_cmp_lt_i32", 0, left)
+        code("s_cbranch_scc1", loop)
+        code.label(after)
+        self.clock.leave(section)
+
+    def _steps(self, code: Code, group: int, at: int, section: Section) -> None:
+        for slot, step in enumerate(section.steps):
+            provenance = Provenance(section.name, slot, _describe(step))
+            code.comment(str(provenance))
+            with code.serving(provenance):
+                start = len(code.lines)
+                if isinstance(step, Work):
+                    self.writes[group, at, slot](code)
+                    added = [x for x in code.lines[start:] if isinstance(x, Instruction)]
+                    _check_counts(step, added)
+                else:
+                    self._framework(code, step)
+
+    def _framework(self, code: Code, step: Step) -> None:
+        if isinstance(step, Wait):
+            count = min(step.count, self.program.target.counter(step.counter).limit.value)
+            code.wait(**{"vm" if step.counter == "vmcnt" else "lgkm": count})
+        elif isinstance(step, Barrier):
+            code("s_barrier")
+        elif isinstance(step, Priority):
+            code("s_setprio", step.level)
+
+
+def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
+    """What lives beside the vector registers: results of products that no loop computes on.
+
+    Vector instructions cannot touch those registers, so outside of loops a move comes before.
+    """
+    products: set[str] = set()
+    others: set[str] = set()
+    for group in program.groups:
+        for section, _, step in group.steps():
+            if not isinstance(step, Work) or step.is_copy:
+                continue
+            if ops[program.meaning[step.node].op].name == "matmul":
+                products |= {a.resource for a in (*step.writes, *step.accumulates)}
+            elif section.trips is not None:
+                accesses = (*step.reads, *step.writes, *step.accumulates)
+                others |= {access.resource for access in accesses}
+    return products - others
+
+
+def _bank(resource: Resource, accumulators: set[str]) -> Bank:
+    if resource.space is Space.SCALAR:
+        return Bank.SCALAR
+    return Bank.ACCUMULATOR if resource.name in accumulators else Bank.VECTOR
+
+
+def _describe(step: Step) -> str:
+    match step:
+        case Work():
+            return step.label or step.node
+        case Wait():
+            return f"wait {step.counter} {step.count}"
+        case Barrier():
+            return step.label or f"barrier {step.name}"
+        case Priority():
+            return f"priority {step.level}"
+        case Fence():
+            return step.label or "fence: no instruction"
+
+
+def _check_counts(work: Work, added: Sequence[Instruction]) -> None:
+    """A counter may move by more than the program says, which only makes waits stricter.
+
+    wait(n) retires a step once n entries follow it; more instructions make that true earlier.
+    Fewer would make the program's waits wrong, and so would an entry that it does not know of.
+    """
+    awaited = max((i for i, x in enumerate(added) if x.opcode.name == "s_waitcnt"), default=-1)
+    for counter, unit in COUNTED.items():
+        # What a step waits for itself (an exchange between lanes) is not outstanding after it.
+        count = sum(line.opcode.unit is unit for line in added[awaited + 1 :])
+        stated = work.entries if work.counter == counter else 0
+        if count < stated or (count and not stated):
+            raise EmitError(
+                f"{work.label} takes {count} {counter} entries per wave, but the program counts "
+                f"{stated}: its waits would be wrong",
+                hint="count one entry per memory instruction",
+                field=work.label,
+            )

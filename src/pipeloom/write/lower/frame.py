@@ -1,0 +1,191 @@
+"""Names before registers: what the lowerings ask for, with when it is used, then placed at once.
+
+Lowering a step is two things at two times. First it asks: for address registers that the preamble
+computes, for scratch, for the tiles it touches. When every step has asked, lifetimes are known,
+registers are allocated, and the step writes its instructions with the places it got:
+
+    address = frame.prepared(group, key, 1, write)     # in the plan: a name
+    ...
+    code("ds_read_b128", ..., frame[address])          # when writing: a register
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from pipeloom.errors import InternalError
+from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
+from pipeloom.write.chips import Chip
+from pipeloom.write.code import Code
+from pipeloom.write.isa import Bank, Register
+from pipeloom.write.lower.liveness import Flow, live_points
+
+Write = Callable[[Code], None]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    bank: Bank
+    count: int
+    align: int
+    always: bool = False
+    writes: set[int] = field(default_factory=set)
+    kills: set[int] = field(default_factory=set)
+    reads: set[int] = field(default_factory=set)
+    in_flight: set[int] = field(default_factory=set)
+    """Writes that happen some time after their step."""
+
+
+class Frame:
+    """The registers of a kernel under construction."""
+
+    def __init__(self, flow: Flow, chip: Chip, waves: int) -> None:
+        self.flow = flow
+        self.chip = chip
+        self.waves = waves
+        self.point = 0
+        """The step being planned."""
+        self.group = 0
+        self.common: list[Write] = []
+        """What all waves compute before they part."""
+        self.preambles: list[list[Write]] = [[] for _ in flow.preambles]
+        self._wanted: dict[str, _Wanted] = {}
+        self._made: dict[Hashable, str] = {}
+        self._allocation: Allocation | None = None
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def always(self, name: str, bank: Bank, count: int = 1, align: int = 1) -> str:
+        """A register of its own throughout the kernel."""
+        self._wanted.setdefault(name, _Wanted(bank, count, align, always=True))
+        return name
+
+    def scalar(self, name: str, count: int = 1, align: int = 1) -> str:
+        """A scalar register; there are enough that none is shared."""
+        return self.always(name, Bank.SCALAR, count, align)
+
+    def constant(self, bits: int) -> str:
+        """A scalar register that holds a number."""
+        name = f"constant {bits:#x}"
+        if name not in self._wanted:
+            self.scalar(name)
+            self.common.append(lambda code: _move(code, self[name], bits))
+        return name
+
+    def by_wave(self, values: Sequence[int]) -> str | int:
+        """The number of this wave: ``values`` by wave of the workgroup; itself where all agree."""
+        if len(set(values)) == 1:
+            return values[0]
+        name = f"by wave {list(values)}"
+        if name not in self._wanted:
+            self.scalar(name)
+            self.scalar("scratch")
+            self.common.append(lambda code: _select(code, self, name, tuple(values)))
+        return name
+
+    def scratch(self, what: str, count: int = 1, align: int = 1) -> str:
+        """Vector registers for the step being planned only."""
+        name = f"{what} of step {self.point}"
+        wanted = self._wanted.setdefault(name, _Wanted(Bank.VECTOR, count, align))
+        wanted.count = max(wanted.count, count)
+        wanted.writes.add(self.point)
+        return name
+
+    def work(self, number: int) -> str:
+        """Vector scratch of the preambles."""
+        name = f"setup {number}"
+        wanted = self._wanted.setdefault(name, _Wanted(Bank.VECTOR, 1, 1))
+        wanted.writes |= {SETUP, *self.flow.preambles}
+        return name
+
+    def read(self, name: str) -> str:
+        """Note that the step being planned reads a value made earlier."""
+        self._wanted[name].reads.add(self.point)
+        return name
+
+    def prepared(
+        self, key: Hashable, what: str, make: Callable[[Code, Register], None], count: int = 1
+    ) -> str:
+        """A vector value of the preamble that the step being planned reads; made once per key."""
+        full = (self.group, key)
+        if full not in self._made:
+            name = f"{what} {len(self._made)}"
+            self._made[full] = name
+            wanted = self._wanted.setdefault(
+                name, _Wanted(Bank.VECTOR, count, 1 if count == 1 else 2)
+            )
+            wanted.writes.add(self.flow.preambles[self.group])
+            self.preambles[self.group].append(lambda code: make(code, self[name]))
+        return self.read(self._made[full])
+
+    def tile(self, name: str, bank: Bank, count: int) -> None:
+        """Registers of a resource; ``touch`` says when."""
+        self._wanted.setdefault(name, _Wanted(bank, count, 2 if count > 1 else 1))
+
+    def touch(
+        self, name: str, *, writes: bool = False, all_of_it: bool = False, later: bool = False
+    ) -> None:
+        """The step being planned reads a tile, or writes it: wholly, or some time after issue."""
+        wanted = self._wanted[name]
+        if not writes:
+            wanted.reads.add(self.point)
+            return
+        wanted.writes.add(self.point)
+        if all_of_it:
+            wanted.kills.add(self.point)
+        if later:
+            wanted.in_flight.add(self.point)
+
+    # --- placing ----------------------------------------------------------------------------------
+
+    def place(self, reserved_scalars: int) -> Allocation:
+        """Allocate everything that was asked for; raises ``RegisterLimitError``."""
+        everywhere = frozenset(range(len(self.flow.successors))) | {SETUP}
+        values = []
+        for name, wanted in self._wanted.items():
+            live = everywhere if wanted.always else self._live(wanted)
+            values.append(Value(name, wanted.bank, wanted.count, live, wanted.align))
+        reserved = {Bank.SCALAR: reserved_scalars}
+        self._allocation = allocate(values, self.chip, self.waves, reserved)
+        return self._allocation
+
+    def _live(self, wanted: _Wanted) -> frozenset[int]:
+        own = {point for point in wanted.writes if point != SETUP}
+        live = live_points(self.flow, own, wanted.kills, wanted.reads)
+        for point in wanted.in_flight:
+            if not any(after in live for after in self.flow.successors[point]):
+                # Nobody reads it, so nobody waits for it: it may land at any time.
+                live |= frozenset(next(g for g in self.flow.groups if point in g))
+        return live | (wanted.writes & {SETUP})
+
+    def __getitem__(self, name: str) -> Register:
+        if self._allocation is None:
+            raise InternalError(f"{name} has no register yet")
+        return self._allocation[name]
+
+
+def _move(code: Code, register: Register, bits: int) -> None:
+    code("s_mov_b32", register, bits)
+
+
+def _select(code: Code, frame: Frame, name: str, values: tuple[int, ...]) -> None:
+    """``values[wave]``: a sum over the bits of the wave where it is one, else by comparing."""
+    result, wave, scratch = frame[name], frame["wave"], frame["scratch"]
+    bits = (len(values) - 1).bit_length()
+    weights = [values[1 << i] - values[0] for i in range(bits)]
+    total = [
+        values[0] + sum(w for i, w in enumerate(weights) if n >> i & 1) for n in range(len(values))
+    ]
+    code("s_mov_b32", result, values[0])
+    if total == list(values):
+        for bit, weight in enumerate(weights):
+            if weight:
+                code("s_bfe_u32", scratch, wave, bit | 1 << 16)
+                code("s_mul_i32", scratch, scratch, weight)
+                code("s_add_u32", result, result, scratch)
+        return
+    for number, value in enumerate(values):
+        if value != values[0]:
+            code("s_cmp_eq_u32", wave, number)
+            code("s_cselect_b32", result, value, result)

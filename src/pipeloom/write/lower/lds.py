@@ -1,0 +1,179 @@
+"""Where the tiles of a program lie in LDS.
+
+A tile that matrix operands are read from is swizzled, its rows dealt so that each load brings rows
+of every fragment (``layout`` says why); any other lies in row-major order. Tiles lie side by side,
+each with all its copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.program import Access, Box, Group, Program, Resource, Space, Work
+from pipeloom.write.chips import Chip
+from pipeloom.write.faults import RegisterLimitError
+from pipeloom.write.layout import IN_ORDER, RowOrder, Swizzle, TileLayout, dealt_rows, layout_for
+from pipeloom.write.lower.tiles import RegisterTile
+
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LdsTile:
+    """One resource in LDS: where it starts, and how its rows lie."""
+
+    resource: Resource
+    base: int
+    layout: TileLayout | None
+    """None: row-major."""
+
+    @property
+    def element(self) -> int:
+        """Bytes of an element."""
+        return self.resource.type.dtype.bits // 8
+
+    @property
+    def copy_bytes(self) -> int:
+        """Of one copy."""
+        return self.resource.type.elements * self.element
+
+    @property
+    def row_bytes(self) -> int:
+        """Of the last dimension."""
+        return self.resource.type.shape[-1] * self.element
+
+    @property
+    def rows(self) -> int:
+        """All dimensions but the last."""
+        return prod(self.resource.type.shape[:-1])
+
+    def rows_of(self, box: Box | None) -> range:
+        """The rows of a box, where it holds whole rows that follow each other; else empty."""
+        shape = self.resource.type.shape
+        box = box or self.resource.type.whole
+        if box[-1] != (0, shape[-1]):
+            return range(0)
+        grid = np.arange(self.rows).reshape(shape[:-1])
+        rows = grid[tuple(slice(p, q) for p, q in box[:-1])].ravel()
+        found = range(int(rows[0]), int(rows[-1]) + 1)
+        return found if len(found) == rows.size else range(0)
+
+    def address(self, coordinates: Numbers, copy: int) -> Numbers:
+        """Byte address of elements; the last axis of ``coordinates`` are the dimensions."""
+        shape = self.resource.type.shape
+        row = np.zeros(coordinates.shape[:-1], np.int64)
+        for axis, size in enumerate(shape[:-1]):
+            row = row * size + coordinates[..., axis]
+        byte = coordinates[..., -1] * self.element
+        start = self.base + copy * self.copy_bytes
+        if self.layout is None:
+            return np.asarray(start + row * self.row_bytes + byte)
+        chunk, rest = byte // LOAD_BYTES, byte % LOAD_BYTES
+        place = self.layout.order.place(row) * self.row_bytes
+        swizzled = chunk ^ self.layout.swizzle.of_row(row)
+        return np.asarray(start + place + LOAD_BYTES * swizzled + rest)
+
+    def source(self, position: Numbers) -> Numbers:
+        """Coordinates of the element that lies ``position`` bytes into a copy."""
+        layout = self.layout or TileLayout(self.row_bytes, Swizzle(0, 0))
+        if self.row_bytes % LOAD_BYTES:
+            row, byte = position // self.row_bytes, position % self.row_bytes
+        else:
+            place, within = position // self.row_bytes, position % self.row_bytes
+            row = layout.order.row_at(place)
+            chunk = (within // LOAD_BYTES) ^ layout.swizzle.of_row(row)
+            byte = chunk * LOAD_BYTES + within % LOAD_BYTES
+        shape = self.resource.type.shape
+        leading = np.unravel_index(row, shape[:-1]) if len(shape) > 1 else ()
+        return np.stack([*leading, byte // self.element], axis=-1)
+
+
+def lds_tiles(
+    program: Program, chip: Chip, tiles: Mapping[str, RegisterTile]
+) -> tuple[dict[str, LdsTile], int]:
+    """Every LDS resource in its place, and the bytes of all; raises where they do not fit."""
+    found: dict[str, LdsTile] = {}
+    base = 0
+    for resource in program.resources:
+        if resource.space is not Space.LDS:
+            continue
+        base = -(-base // chip.bank_row_bytes) * chip.bank_row_bytes
+        tile = LdsTile(resource, base, None)
+        sides = {
+            tiles[work.writes[0].resource].resource.layout["side"]  # type: ignore[index]
+            for _, work in _readers(program, resource.name)
+            if work.writes and _kind(tiles, work.writes[0]) == "operand"
+        }
+        if sides:
+            layout = layout_for(chip, tile.row_bytes, min(sides))
+            tile = replace(tile, layout=replace(layout, order=_order(program, chip, tile)))
+        found[resource.name] = tile
+        base += resource.copies * tile.copy_bytes
+    if base > chip.lds_bytes:
+        raise RegisterLimitError(
+            f"the program takes {base} bytes of LDS, but {chip.name} has {chip.lds_bytes} for a "
+            "workgroup",
+            hint="use smaller tiles or fewer copies",
+            field="resources",
+        )
+    return found, base
+
+
+def _kind(tiles: Mapping[str, RegisterTile], access: Access) -> str:
+    return tiles[access.resource].kind if access.resource in tiles else ""
+
+
+def _works(program: Program) -> list[tuple[Group, Work]]:
+    return [
+        (group, step)
+        for group in program.groups
+        for _, _, step in group.steps()
+        if isinstance(step, Work)
+    ]
+
+
+def _readers(program: Program, name: str) -> list[tuple[Group, Work]]:
+    return [(g, w) for g, w in _works(program) if w.is_copy and w.reads[0].resource == name]
+
+
+def _order(program: Program, chip: Chip, tile: LdsTile) -> RowOrder:
+    """Rows dealt over the fragments of a piece, where loads and reads cut the tile evenly."""
+    name = tile.resource.name
+    fragments = {
+        tuple(_span(tile, work.reads[0].box(i)))
+        for group, work in _readers(program, name)
+        for i in range(len(group.waves))
+    }
+    writers = [(g, w) for g, w in _works(program) if w.writes and w.writes[0].resource == name]
+    pieces = {
+        tuple(_span(tile, work.writes[0].box(i)))
+        for group, work in writers
+        for i in range(len(group.waves))
+    }
+    sizes = {stop - start for start, stop in pieces}
+    parts = {stop - start for start, stop in fragments}
+    if len(sizes) != 1 or len(parts) != 1:
+        return IN_ORDER
+    piece, part = sizes.pop(), parts.pop()
+    even = all(start % piece == 0 for start, _ in pieces)
+    if not part or piece % part or not even or any(start % part for start, _ in fragments):
+        return IN_ORDER
+    members = min(len(group.waves) for group, _ in writers)
+    at_once = members * WAVE_LANES * chip.lds_dma_bytes
+    return dealt_rows(chip, tile.row_bytes, piece, piece // part, at_once)
+
+
+def _span(tile: LdsTile, box: Box | None) -> tuple[int, int]:
+    """First and last row that a box touches."""
+    shape = tile.resource.type.shape
+    box = box or tile.resource.type.whole
+    grid = np.arange(tile.rows).reshape(shape[:-1])
+    rows = grid[tuple(slice(p, q) for p, q in box[:-1])]
+    return int(rows.min()), int(rows.max()) + 1

@@ -1,0 +1,156 @@
+"""Numbers that depend on wave and lane, as the few instructions that compute them.
+
+A layout gives a table: which row, which byte, for each lane of each wave. Layouts are made of
+powers of two and of swizzles, so such a table splits into a part of the wave and one of the lane,
+added or xor-ed, and the part of the lane is linear over its six bits: again by xor (swizzles), or
+by addition (rows dealt in runs that are no powers of two).
+
+    lane             0  1  2 ... 16 17 ...      row = lane & 15, 16-byte chunk = lane >> 4
+    byte             0 128 256 ... 16 144 ...   (lane << 7 & 0x780) ^ (lane & 0x30)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeloom.machine.target import WAVE_LANES
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Register
+from pipeloom.write.lower.frame import Frame
+
+Table = NDArray[Any]
+"""By wave of the group, then by lane."""
+LANE_BITS = WAVE_LANES.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LaneNumber:
+    """``waves[w] + lane part``, or xor-ed; the lane part from the weights of the lane's bits."""
+
+    waves: tuple[int, ...]
+    weights: tuple[int, ...]
+    by_xor: bool
+    """How the weights of set bits combine."""
+    joined_by_xor: bool
+    """How wave and lane parts do."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all lanes of all waves have one number."""
+        return not any(self.weights) and len(set(self.waves)) == 1
+
+
+def lane_number(table: Table, what: str) -> LaneNumber:
+    """A table as code computes it; raises ``EmitError`` where it is not linear."""
+    lanes = np.arange(WAVE_LANES)
+    first = table[0]
+    for joined_by_xor in (False, True):
+        if joined_by_xor:
+            part = first ^ first[0]
+            whole = table[:, :1] ^ part[None, :]
+        else:
+            part = first - first[0]
+            whole = table[:, :1] + part[None, :]
+        if not np.array_equal(whole, table):
+            continue
+        weights = [int(part[1 << bit]) for bit in range(LANE_BITS)]
+        for by_xor in (True, False):
+            total = np.zeros(WAVE_LANES, np.int64)
+            for bit, weight in enumerate(weights):
+                term = (lanes >> bit & 1) * weight
+                total = total ^ term if by_xor else total + term
+            if min(weights, default=0) >= 0 and np.array_equal(total, part):
+                waves = tuple(int(v) for v in table[:, 0])
+                return LaneNumber(waves, tuple(weights), by_xor, joined_by_xor)
+    raise EmitError(
+        f"{what} is no linear function of the lane's bits",
+        hint="use tiles, vectors and boxes whose sizes are powers of two",
+        field="layout",
+    )
+
+
+def lane_part(
+    code: Code, result: Register, lane: Register, number: LaneNumber, work: Register
+) -> None:
+    """``result`` = the lane's part; ``work`` is scratch, and neither is ``lane``."""
+    terms = _fields(number.weights) if number.by_xor else _runs(number.weights)
+    if not terms:
+        code("v_mov_b32", result, 0)
+    for position, (first, count, weight) in enumerate(terms):
+        target = work if position else result
+        # Bits of the lane from ``first``, times a weight.
+        mask = ((1 << count) - 1) << first
+        source = lane
+        if mask != WAVE_LANES - 1:
+            code("v_and_b32", target, mask, lane)
+            source = target
+        if weight & (weight - 1):
+            code("v_lshrrev_b32", target, first, source)
+            code("v_mul_u32_u24", target, weight, target)
+        else:
+            shift = weight.bit_length() - 1 - first
+            if shift:
+                verb = "v_lshlrev_b32" if shift > 0 else "v_lshrrev_b32"
+                code(verb, target, abs(shift), source)
+            elif source is lane:
+                code("v_mov_b32", target, lane)
+        if position:
+            join = "v_xor_b32" if number.by_xor else "v_add_u32"
+            code(join, result, result, work)
+
+
+def _fields(weights: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Runs of neighbouring lane bits that move together: (first bit, how many, where it goes)."""
+    moves = [(bit, 1 << out) for bit, weight in enumerate(weights) for out in _set_bits(weight)]
+    terms: list[tuple[int, int, int]] = []
+    for bit, weight in sorted(moves, key=lambda m: (m[1].bit_length() - m[0], m[0])):
+        if terms:
+            first, count, start = terms[-1]
+            if bit == first + count and weight == start << count:
+                terms[-1] = (first, count + 1, start)
+                continue
+        terms.append((bit, 1, weight))
+    return terms
+
+
+def _runs(weights: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The same for weights that add up; a weight may be any number."""
+    terms: list[tuple[int, int, int]] = []
+    for bit, weight in enumerate(weights):
+        if not weight:
+            continue
+        if terms:
+            first, count, start = terms[-1]
+            if bit == first + count and weight == start << count:
+                terms[-1] = (first, count + 1, start)
+                continue
+        terms.append((bit, 1, weight))
+    return terms
+
+
+def _set_bits(value: int) -> list[int]:
+    return [bit for bit in range(value.bit_length()) if value >> bit & 1]
+
+
+def wave_part(frame: Frame, members: Sequence[int], number: LaneNumber) -> str | int:
+    """The wave's part, for the waves ``members`` of the workgroup: a number, or a scalar's name."""
+    values = dict(zip(members, number.waves, strict=True))
+    fill = number.waves[0]
+    return frame.by_wave([values.get(wave, fill) for wave in range(frame.waves)])
+
+
+def write_number(
+    code: Code, frame: Frame, result: Register, number: LaneNumber, wave: str | int, work: Register
+) -> None:
+    """``result`` = the whole number; ``wave`` is what ``wave_part`` gave."""
+    lane = frame["lane"]
+    lane_part(code, result, lane, number, work)
+    if wave != 0:
+        join = "v_xor_b32" if number.joined_by_xor else "v_add_u32"
+        code(join, result, wave if isinstance(wave, int) else frame[wave], result)

@@ -1,0 +1,93 @@
+"""When a register holds something that is still wanted: lifetimes over the steps of a program.
+
+Every group of waves has its own line of points: one for its preamble, then one per step. A value
+is live at a point if it may have been written by then and may still be read, along any path through
+the loops. A load writes from its issue on, so a value is live from there, not from its wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipeloom.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The points of a program: which follow which."""
+
+    preambles: tuple[int, ...]
+    """By group: before its first step."""
+    first: tuple[tuple[int, ...], ...]
+    """By group and section: the point of the section's first step."""
+    groups: tuple[range, ...]
+    successors: tuple[tuple[int, ...], ...]
+    predecessors: tuple[tuple[int, ...], ...]
+
+
+def flow_of(program: Program) -> Flow:
+    """Points of all groups; a loop goes back, and around where it may run no trip."""
+    successors: list[list[int]] = []
+    preambles, first, groups = [], [], []
+    least = program.min_trips
+    for group in program.groups:
+        start = len(successors)
+        preambles.append(start)
+        successors.append([])
+        leading = [start]
+        places = []
+        for section in group.sections:
+            head = len(successors)
+            places.append(head)
+            if not section.steps:
+                continue
+            for at in leading:
+                successors[at].append(head)
+            last = head + len(section.steps) - 1
+            successors += [[at + 1] for at in range(head, last)] + [[]]
+            if section.trips is None:
+                leading = [last]
+            else:
+                successors[last].append(head)
+                leading = [last] + (leading if least[section.trips] == 0 else [])
+        first.append(tuple(places))
+        groups.append(range(start, len(successors)))
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for at, following in enumerate(successors):
+        for other in following:
+            predecessors[other].append(at)
+    return Flow(
+        tuple(preambles),
+        tuple(first),
+        tuple(groups),
+        tuple(tuple(f) for f in successors),
+        tuple(tuple(p) for p in predecessors),
+    )
+
+
+def live_points(
+    flow: Flow, writes: Iterable[int], kills: Iterable[int], reads: Iterable[int]
+) -> frozenset[int]:
+    """Where a value is live. ``kills`` are the writes that leave nothing of what was there."""
+    written, overwritten, read = set(writes), set(kills), set(reads)
+    wanted = _reach(read, flow.predecessors, stop=overwritten - read)
+    present = _reach(written, flow.successors, stop=frozenset())
+    return frozenset((wanted & present) | written)
+
+
+def _reach(
+    start: set[int], edges: Sequence[Sequence[int]], stop: set[int] | frozenset[int]
+) -> set[int]:
+    """What can be reached from ``start``; nothing beyond ``stop``, which are reached themselves."""
+    seen = set(start)
+    todo = list(start)
+    while todo:
+        at = todo.pop()
+        if at in stop:
+            continue
+        for other in edges[at]:
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    return seen

@@ -1,0 +1,199 @@
+"""Matrix products: ``operand`` tiles to an ``accumulator`` tile, one MFMA per block and step of K.
+
+The matrix instruction gets the operand of the result's columns first: its result is then the
+transposed block, in which four consecutive registers of a lane are four consecutive columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeloom.machine.target import WAVE_LANES
+from pipeloom.program import Access, Work
+from pipeloom.program.tiles import Box, Range
+from pipeloom.write.chips import MatrixShape
+from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Register
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.tiles import RegisterTile, k_axis, row_axis
+
+MATRIX_TYPES = {
+    ("gfx942", "bf16"): "bf16",
+    ("gfx942", "fp16"): "fp16",
+    ("gfx942", "fp8_fnuz"): "fp8",
+    ("gfx950", "bf16"): "bf16",
+    ("gfx950", "fp16"): "fp16",
+    ("gfx950", "fp8"): "fp8",
+}
+"""Element type -> the matrix instructions of a chip: CDNA3's 8-bit types are FNUZ, CDNA4's OCP."""
+
+
+def plan_matmul(context: Context, work: Work) -> Write:
+    """All MFMAs of a part; K outermost, so that neighbours add to different accumulators."""
+    meaning = context.program.meaning
+    node = meaning[work.node]
+    target = work.accumulates[0] if work.accumulates else work.writes[0]
+    result = _tile(context, target, work, "accumulator")
+    start = target if work.accumulates else None
+    if node.init is not None and not work.accumulates:
+        start = work.reads[len(node.uses)]
+        _tile(context, start, work, "accumulator")
+    by_lane = node.type.dims[row_axis(result.resource)]
+    pairs = [
+        (access, _tile(context, access, work, "operand", "accumulator"))
+        for access in work.reads[: len(node.uses)]
+    ]
+    if by_lane not in meaning[node.uses[0]].type.dims:
+        pairs.reverse()
+    (left, rows), (right, columns) = pairs
+    shape = _shape(context, work, rows, columns, result)
+    boxes = [context.register_box(a, work) for a in (left, right, target)]
+    begin = target if start is None else start
+    plan = _Plan(work, shape, (rows, columns, result), boxes)
+    if context.register_box(begin, work) != boxes[2]:
+        raise EmitError(
+            f"{work.label} starts from another box of {begin.resource} than it writes",
+            hint="let the value to which a product is added lie like its result",
+            field=work.label,
+        )
+
+    def emit(code: Code) -> None:
+        a, b, c = context.registers(left), context.registers(right), context.registers(target)
+        count = shape.accumulator_registers
+        for i, j, k in plan.steps:
+            into = c.part(plan.result(i, j), count)
+            addend: Register | int = into
+            if k == 0:
+                addend = (
+                    0 if start is None else context.registers(start).part(plan.result(i, j), count)
+                )
+            first, second = (
+                b.part(plan.column(j, k), plan.words),
+                a.part(plan.row(i, k), plan.words),
+            )
+            code(shape.mnemonic, into, first, second, addend)
+
+    return emit
+
+
+class _Plan:
+    """Which registers the MFMAs of a part take."""
+
+    def __init__(
+        self,
+        work: Work,
+        shape: MatrixShape,
+        tiles: tuple[RegisterTile, RegisterTile, RegisterTile],
+        boxes: list[Box],
+    ) -> None:
+        side, result = shape.side, tiles[2]
+        size = tiles[0].bits // 8
+        span = max(shape.depth, tiles[0].run_bytes * shape.lane_blocks // size)
+        ranges = [
+            (box[row_axis(t.resource)], box[k_axis(t.resource)])
+            for t, box in zip(tiles, boxes, strict=True)
+        ]
+        self._check(work, side, span, ranges, boxes)
+        self.words = side * shape.depth * size // WAVE_LANES // 4
+        shapes = [t.resource.type.shape for t in tiles]
+        per_k = size * side / WAVE_LANES / 4
+        self._per_row = [
+            int(whole[k_axis(t.resource)] * per_k)
+            for t, whole in zip(tiles[:2], shapes[:2], strict=True)
+        ]
+        self._starts = [
+            rows[0] // side * per + int(deep[0] * per_k)
+            for (rows, deep), per in zip(ranges[:2], self._per_row, strict=True)
+        ]
+        self._columns = shapes[2][k_axis(result.resource)] // side
+        self._corner = (ranges[2][0][0] // side, ranges[2][1][0] // side)
+        self._count = shape.accumulator_registers
+        m, n = ((rows[1] - rows[0]) // side for rows, _ in ranges[:2])
+        depth = (ranges[0][1][1] - ranges[0][1][0]) // shape.depth
+        self.steps = [(i, j, k) for k in range(depth) for i in range(m) for j in range(n)]
+
+    def _check(
+        self,
+        work: Work,
+        side: int,
+        span: int,
+        ranges: Sequence[tuple[Range, Range]],
+        boxes: list[Box],
+    ) -> None:
+        (rows, deep), (columns, other), (down, across) = ranges
+        lengths = [q - p for p, q in (rows, columns, down, across)]
+        even = (
+            lengths[:2] == lengths[2:]
+            and deep[1] - deep[0] == other[1] - other[0]
+            and not any(x % side for r in (rows, columns, down, across) for x in r)
+            and not any(x % span for r in (deep, other) for x in r)
+        )
+        if not even:
+            raise EmitError(
+                f"{work.label} multiplies {boxes[0]} by {boxes[1]} into {boxes[2]}, which is no "
+                f"whole number of {side}x{side} blocks and steps of {span} along K",
+                hint="cut parts at blocks of the matrix instruction and runs of a lane",
+                field=work.label,
+            )
+
+    def row(self, i: int, k: int) -> int:
+        """First register of the operand whose rows go by lane."""
+        return self._starts[0] + i * self._per_row[0] + k * self.words
+
+    def column(self, j: int, k: int) -> int:
+        """First register of the other."""
+        return self._starts[1] + j * self._per_row[1] + k * self.words
+
+    def result(self, i: int, j: int) -> int:
+        """First register of a block of the result."""
+        row, column = self._corner[0] + i, self._corner[1] + j
+        return (row * self._columns + column) * self._count
+
+
+def _tile(context: Context, access: Access, work: Work, *kinds: str) -> RegisterTile:
+    tile = context.tile(access, work)
+    if tile.kind not in kinds:
+        raise EmitError(
+            f"{work.label} multiplies with {access.resource}, whose layout is {tile.kind!r}",
+            hint=f"a matrix product takes {' or '.join(kinds)} there",
+            field=access.resource,
+        )
+    return tile
+
+
+def _shape(
+    context: Context, work: Work, left: RegisterTile, right: RegisterTile, result: RegisterTile
+) -> MatrixShape:
+    """The matrix instruction; raises ``EmitError`` where the tiles have none in common."""
+    chip, dtype = context.chip, left.resource.type.dtype
+    numbers = [dict(t.resource.layout.numbers) for t in (left, right, result) if t.resource.layout]
+    sides = {n["side"] for n in numbers}
+    depths = {n["depth"] for n in numbers if "depth" in n}
+    kind = MATRIX_TYPES.get((chip.name, dtype.name))
+    alike = right.resource.type.dtype == dtype and left.run_bytes == right.run_bytes
+    if (
+        kind is None
+        or not alike
+        or len(sides) != 1
+        or len(depths) != 1
+        or result.resource.type.dtype.name != "f32"
+    ):
+        known = sorted(name for arch, name in MATRIX_TYPES if arch == chip.name)
+        raise EmitError(
+            f"{work.label} multiplies {dtype} by {right.resource.type.dtype} to "
+            f"{result.resource.type.dtype}, which {chip.name} has no matrix instruction for",
+            hint=f"both operands of one type and order of K, out of {', '.join(known)}, summed in "
+            "f32",
+            field=work.label,
+        )
+    side, depth = sides.pop(), depths.pop()
+    if (kind, side, side, depth) not in chip.matrix:
+        shapes = [f"{m}x{n}x{k}" for t, m, n, k in chip.matrix if t == kind]
+        raise EmitError(
+            f"{chip.name} has no {side}x{side}x{depth} matrix instruction for {dtype}",
+            hint=f"it has: {', '.join(shapes)}",
+            field=work.label,
+        )
+    return chip.matrix[kind, side, side, depth]

@@ -1,0 +1,267 @@
+"""Global memory as a kernel sees it: arguments, block origins, buffer descriptors, byte offsets.
+
+Each input and output is an array of the dimensions of its tile, in row-major order with a leading
+dimension (the distance of neighbours along the last dimension but one). A buffer descriptor starts
+at the block's first element; ``num_records`` ends after the last index of the first dimension, so
+what lies past it reads as zero and is not written. Along other dimensions a lane that is past the
+end gets an offset that the descriptor rejects (as in ``gemm.setup``, which has the sources).
+
+The place along ``over`` stands in the scalar offset. Sizes along it are whole tiles, so it takes
+no part in any check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.program import Meaning, Node, NodeKind
+from pipeloom.write.addresses import OUT_OF_RANGE, RAW_BUFFER, advance_base
+from pipeloom.write.code import Code
+from pipeloom.write.entry import Argument
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import VCC, Register
+from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
+
+MAX_GRID = 3
+ARGUMENT_POINTER = 2
+"""Scalar registers that hold it; the workgroup's ids follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One input or output."""
+
+    node: Node
+    over: str
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return self.node.type.dims
+
+    @property
+    def element(self) -> int:
+        """Bytes of an element."""
+        return self.node.type.dtype.bits // 8
+
+    @property
+    def has_pitch(self) -> bool:
+        """Whether it takes a leading dimension."""
+        return len(self.dims) > 1
+
+    def stride(self, axis: int) -> str | int:
+        """Bytes between neighbours along a dimension: a number, or the scalar that holds it."""
+        return self.element if axis == len(self.dims) - 1 else f"stride {self.name}.{axis}"
+
+    @property
+    def over_stride(self) -> str | int:
+        """Bytes from one index along ``over`` to the next."""
+        return self.stride(self.dims.index(self.over))
+
+
+def arrays_of(meaning: Meaning) -> dict[str, Array]:
+    """Every input and output; raises ``EmitError`` for a type that has no bytes of its own."""
+    found = {}
+    for node in (*meaning.inputs, *meaning.outputs):
+        dtype = node.type.dtype
+        if dtype.scale is not None or dtype.bits not in (8, 16, 32) or not node.type.dims:
+            raise EmitError(
+                f"{node.name} is {node.type}, which kernels cannot load or store",
+                hint="use elements of 8, 16 or 32 bits without block scales",
+                field=node.name,
+            )
+        found[node.name] = Array(node, meaning.over)
+    return found
+
+
+def dimensions(meaning: Meaning) -> tuple[str, ...]:
+    """Every dimension of an input or output, in order of appearance."""
+    nodes = (*meaning.inputs, *meaning.outputs)
+    return tuple(dict.fromkeys(dim for node in nodes for dim in node.type.dims))
+
+
+def arguments_of(meaning: Meaning) -> tuple[Argument, ...]:
+    """Pointers of inputs and outputs, the size of each dimension, leading dimensions, scalars."""
+    arrays = arrays_of(meaning)
+    names = [(name, 8) for name in arrays]
+    names += [(dim, 4) for dim in dimensions(meaning)]
+    names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
+    names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
+    arguments, offset = [], 0
+    for name, size in names:
+        arguments.append(Argument(name, offset, size, size == 8))
+        offset += size
+    return tuple(arguments)
+
+
+class Memory:
+    """The scalars that describe global memory, asked of a frame."""
+
+    def __init__(self, meaning: Meaning, frame: Frame) -> None:
+        self.meaning = meaning
+        self.frame = frame
+        self.arrays = arrays_of(meaning)
+        self.arguments = arguments_of(meaning)
+        if len(meaning.grid) > MAX_GRID:
+            raise EmitError(
+                f"the outputs have {len(meaning.grid)} dimensions to share out: "
+                f"{', '.join(meaning.grid)}",
+                hint=f"a launch has at most {MAX_GRID}",
+                field="grid",
+            )
+        self.tiles = {
+            dim: size
+            for array in self.arrays.values()
+            for dim, size in array.node.type.sizes.items()
+        }
+        for array in self.arrays.values():
+            frame.scalar(f"buffer {array.name}", 4, 4)
+            for axis in range(len(array.dims) - 1):
+                frame.scalar(f"stride {array.name}.{axis}")
+        for dim in dimensions(meaning):
+            frame.scalar(f"size {dim}")
+        for dim in meaning.grid:
+            frame.scalar(f"origin {dim}")
+            frame.scalar(f"left {dim}")
+        for node in meaning.nodes:
+            if node.kind is NodeKind.SCALAR:
+                frame.scalar(f"argument {node.name}")
+        frame.scalar("scratch")
+        frame.scalar("wide scratch", 2, 2)
+
+    @property
+    def reserved_scalars(self) -> int:
+        """What the loader fills: argument pointer and workgroup ids."""
+        return ARGUMENT_POINTER + max(len(self.meaning.grid), 2)
+
+    # --- setup ------------------------------------------------------------------------------------
+
+    def load_arguments(self, code: Code, pointer: Register) -> None:
+        """Start to load every argument to where it is needed."""
+        code.comment("arguments: " + ", ".join(a.name for a in self.arguments))
+        frame = self.frame
+        for argument in self.arguments:
+            name = argument.name
+            if argument.is_pointer:
+                place = frame[f"buffer {name}"].part(0, 2)
+                code("s_load_dwordx2", place, pointer, argument.offset)
+            else:
+                code("s_load_dword", self._value(name), pointer, argument.offset)
+
+    def _value(self, name: str) -> Register:
+        if name in self.tiles:
+            return self.frame[f"size {name}"]
+        if name.startswith("ld_") and name[3:] in self.arrays:
+            array = self.arrays[name[3:]]
+            return self.frame[f"stride {array.name}.{len(array.dims) - 2}"]
+        return self.frame[f"argument {name}"]
+
+    def describe(self, code: Code, ids: Sequence[Register]) -> None:
+        """Block origins and descriptors; ``ids`` by dimension of the grid."""
+        frame = self.frame
+        for dim, group in zip(self.meaning.grid, ids, strict=True):
+            origin = frame[f"origin {dim}"]
+            code("s_mul_i32", origin, group, self.tiles[dim])
+            code("s_sub_u32", frame[f"left {dim}"], frame[f"size {dim}"], origin)
+        for array in self.arrays.values():
+            self._describe(code, array)
+
+    def _describe(self, code: Code, array: Array) -> None:
+        frame, scratch = self.frame, self.frame["scratch"]
+        code.comment(f"buffer {array.name}: from this block's first element on")
+        last = len(array.dims) - 1
+        for axis in reversed(range(last)):
+            stride = frame[f"stride {array.name}.{axis}"]
+            if axis == last - 1:
+                if array.element > 1:
+                    code("s_lshl_b32", stride, stride, array.element.bit_length() - 1)
+            else:
+                below = frame[f"stride {array.name}.{axis + 1}"]
+                code("s_mul_i32", stride, below, frame[f"size {array.dims[axis + 1]}"])
+        buffer = frame[f"buffer {array.name}"]
+        for axis, dim in enumerate(array.dims):
+            if dim in self.meaning.grid and dim != array.over:
+                step = self.operand(array.stride(axis))
+                advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
+        dim = array.dims[0]
+        if dim == array.over:
+            code("s_mov_b32", scratch, frame[f"size {dim}"])
+        else:
+            bound = "left" if dim in self.meaning.grid else "size"
+            code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
+        code("s_mul_i32", buffer.part(2), scratch, self.operand(array.stride(0)))
+        code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def operand(self, value: str | int) -> Register | int:
+        """A stride as an operand."""
+        return value if isinstance(value, int) else self.frame[value]
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    def offset(self, array: Array, tables: Sequence[Table], members: Sequence[int]) -> str:
+        """A prepared register: the byte offset, from the block's first element, of each lane.
+
+        ``tables`` are coordinates within the tile, by dimension.
+        """
+        frame = self.frame
+        numbers = [lane_number(t, f"the place of a lane in {array.name}") for t in tables]
+        waves = [wave_part(frame, members, number) for number in numbers]
+        places = (frame.work(0), frame.work(1), frame.work(2))
+        key = ("offset", array.name, tuple(numbers))
+
+        def make(code: Code, result: Register) -> None:
+            coordinate, work, outside = (frame[name] for name in places)
+            self.write_offset(code, array, numbers, waves, result, (coordinate, work, outside))
+
+        return frame.prepared(key, f"offset {array.name}", make)
+
+    def write_offset(
+        self,
+        code: Code,
+        array: Array,
+        numbers: Sequence[LaneNumber],
+        waves: Sequence[str | int],
+        result: Register,
+        scratch: tuple[Register, Register, Register],
+        skip_last: bool = False,
+    ) -> None:
+        """The sum of coordinates times strides; past the end of a dimension, out of range."""
+        frame = self.frame
+        coordinate, work, outside = scratch
+        code("v_mov_b32", outside, OUT_OF_RANGE)
+        started = False
+        for axis, number in enumerate(numbers):
+            if skip_last and axis == len(numbers) - 1:
+                continue
+            dim = array.dims[axis]
+            guarded = axis > 0 and dim != array.over
+            if number.is_constant and number.waves[0] == 0:
+                continue
+            write_number(code, frame, coordinate, number, waves[axis], work)
+            self.scale(code, work, coordinate, array.stride(axis))
+            if started:
+                code("v_add_u32", result, work, result)
+            else:
+                code("v_mov_b32", result, work)
+            started = True
+            if guarded:
+                code("v_cmp_gt_u32", VCC, self.bound(dim), coordinate)
+                code("v_cndmask_b32", result, outside, result, VCC)
+        if not started:
+            code("v_mov_b32", result, 0)
+
+    def bound(self, dim: str) -> Register:
+        """Indices of the block along a dimension that exist."""
+        return self.frame[f"{'left' if dim in self.meaning.grid else 'size'} {dim}"]
+
+    def scale(self, code: Code, result: Register, value: Register, stride: str | int) -> None:
+        """``result = value * stride``."""
+        if isinstance(stride, str):
+            code("v_mul_lo_u32", result, value, self.frame[stride])
+        else:
+            code("v_lshlrev_b32", result, stride.bit_length() - 1, value)

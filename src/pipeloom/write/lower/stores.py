@@ -1,0 +1,275 @@
+"""Registers to global memory: converted, masked, as wide as rows allow.
+
+Elements of a lane that follow each other are stored together where sizes and leading dimension are
+multiples of their number, else one by one; a scalar branch decides. What lies past the end of the
+first dimension is behind the descriptor, past the end of another gets an offset that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeloom.program import Region, Work
+from pipeloom.write.addresses import OUT_OF_RANGE
+from pipeloom.write.code import Code
+from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import VCC, Bank, Register
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import Write
+from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
+from pipeloom.write.lower.memory import Array
+from pipeloom.write.lower.tiles import RegisterTile
+
+RINGS = 2
+"""Sets of data registers, so that a conversion need not wait for the store before it."""
+MOST = 4
+"""Elements of a store."""
+WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Elements that one store writes: their first slot, and where they go."""
+
+    slot: int
+    column: int
+    """Added to the lanes' pattern along the last dimension."""
+    row: tuple[int, ...]
+    """The same along the other dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """What all runs of one kind share: by dimension, the lanes' coordinates."""
+
+    numbers: tuple[LaneNumber, ...]
+    waves: tuple[str | int, ...]
+
+
+def plan_store(context: Context, work: Work) -> Write:
+    """A tile's box to an output."""
+    return _Store(context, work).emit
+
+
+class _Store:
+    """One store step, planned."""
+
+    def __init__(self, context: Context, work: Work) -> None:
+        self.context, self.work = context, work
+        read, write = work.reads[0], work.writes[0]
+        self.array: Array = context.memory.arrays[write.resource]
+        self.tile: RegisterTile = context.tile(read, work)
+        self.dtype = self.array.node.type.dtype.name
+        self._check_type()
+        box = context.register_box(read, work)
+        targets = context.boxes(write, work.parts)
+        slots = self.tile.slots_in(box, work.label)
+        wide = 16 // self.array.element if self.packed else MOST
+        runs = list(self.tile.runs(slots, min(wide, MOST) * self.tile.bits // 8))
+        self.count = len(runs[0])
+        if any(len(run) != self.count for run in runs):
+            runs, self.count = [[slot] for slot in slots], 1
+        if self.packed and self.count % self.tile.pack:
+            raise EmitError(
+                f"{work.label} stores single elements of packed {self.dtype} registers",
+                hint="choose a layout in which neighbours of a lane fill a register",
+                field=work.label,
+            )
+        if self.array.node.region is Region.LOOP and self.array.over in self.array.dims:
+            context.clock.follow(self.array)
+        self.kinds: dict[tuple[LaneNumber, ...], tuple[_Lanes, list[_Run]]] = {}
+        corner = np.array([p for p, _ in box])
+        starts = np.array([[p for p, _ in target] for target in targets])
+        for run in runs:
+            table = self.tile.coordinates[run[0]][None] - corner + starts[:, None, :]
+            self._add(run[0], np.asarray(table))
+        frame = context.frame
+        rows = max(len({r.row for r in runs_}) for _, runs_ in self.kinds.values())
+        self._rows = frame.scratch("store rows", rows)
+        self._column = frame.scratch("store column")
+        self._offset = frame.scratch("store offset", MOST)
+        self._data = frame.scratch("store data", MOST * RINGS, 4)
+        self._work = frame.scratch("store work", 2, 2)
+        self._outside = frame.scratch("store outside")
+        self._nan = frame.scratch("store nan")
+        for name in ("round", "pack"):
+            frame.scalar(name)
+
+    @property
+    def packed(self) -> bool:
+        """Whether the registers hold elements as memory does, less than a register each."""
+        return self.tile.pack > 1
+
+    def _check_type(self) -> None:
+        held = self.tile.resource.type.dtype
+        if held == self.array.node.type.dtype and held.bits in (16, 32):
+            return
+        if self.dtype not in STORED_BITS or held.name != "f32":
+            raise EmitError(
+                f"{self.work.label} stores {held} registers as {self.dtype}",
+                hint=f"store f32 as one of {', '.join(STORED_BITS)}, or a type as itself",
+                field=self.array.name,
+            )
+
+    def _add(self, slot: int, table: Table) -> None:
+        """Split a run's place into the lanes' pattern and a constant, by dimension."""
+        axes = np.moveaxis(table, -1, 0)
+        least = [int(axis.min()) for axis in axes]
+        numbers = tuple(
+            lane_number(axis - low, f"the place of a lane in {self.array.name}")
+            for axis, low in zip(axes, least, strict=True)
+        )
+        if numbers not in self.kinds:
+            members = self.context.group.waves
+            waves = tuple(wave_part(self.context.frame, members, n) for n in numbers)
+            self.kinds[numbers] = (_Lanes(numbers, waves), [])
+        self.kinds[numbers][1].append(_Run(slot, least[-1], tuple(least[:-1])))
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def emit(self, code: Code) -> None:
+        """All stores, wide and narrow, with the branch between them."""
+        frame = self.context.frame
+        code("v_mov_b32", frame[self._outside], OUT_OF_RANGE)
+        if not self.packed:
+            prepare(code, self.context.chip, self.dtype, self._conversion)
+        offset: Register | int = 0
+        iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
+        if iterates and self.work.iteration is not None:
+            offset = self.context.clock.offset(code, self.array, self.work.iteration)
+        for lanes, runs in self.kinds.values():
+            rows = self._row_offsets(code, lanes, runs)
+            last = len(lanes.numbers) - 1
+            column, work = frame[self._column], frame[self._work].part(0)
+            write_number(code, frame, column, lanes.numbers[last], lanes.waves[last], work)
+            if self.count == 1:
+                self._columns(code, runs, rows, offset, together=False)
+                continue
+            single, done = self.context.label("single"), self.context.label("stored")
+            self._test_alignment(code)
+            code("s_cbranch_scc1", single)
+            self._columns(code, runs, rows, offset, together=True)
+            code("s_branch", done)
+            code.label(single)
+            self._columns(code, runs, rows, offset, together=False)
+            code.label(done)
+
+    @property
+    def _conversion(self) -> ConvertScratch:
+        frame = self.context.frame
+        return ConvertScratch(frame[self._work], frame[self._nan], frame["round"], frame["pack"])
+
+    def _test_alignment(self, code: Code) -> None:
+        """scc = rows are not whole runs, or do not start at one."""
+        frame, array = self.context.frame, self.array
+        scratch = frame["scratch"]
+        size = frame[f"size {array.dims[-1]}"]
+        if array.has_pitch:
+            stride = frame[f"stride {array.name}.{len(array.dims) - 2}"]
+            code("s_lshr_b32", scratch, stride, array.element.bit_length() - 1)
+            code("s_or_b32", scratch, scratch, size)
+            code("s_and_b32", scratch, scratch, self.count - 1)
+        else:
+            code("s_and_b32", scratch, size, self.count - 1)
+
+    def _row_offsets(
+        self, code: Code, lanes: _Lanes, runs: Sequence[_Run]
+    ) -> dict[tuple[int, ...], Register]:
+        """Bytes of all dimensions but the last, by the runs' constants."""
+        context, array = self.context, self.array
+        frame, memory = context.frame, context.memory
+        result = frame[self._rows]
+        coordinate, work = frame[self._offset].part(0), frame[self._offset].part(1)
+        places: dict[tuple[int, ...], Register] = {}
+        for run in runs:
+            if run.row in places:
+                continue
+            into = result.part(len(places))
+            places[run.row] = into
+            code("v_mov_b32", into, 0)
+            for axis, low in enumerate(run.row):
+                number, wave = lanes.numbers[axis], lanes.waves[axis]
+                if number.is_constant and not low and number.waves[0] == 0:
+                    continue
+                write_number(code, frame, coordinate, number, wave, work)
+                if low:
+                    code("v_add_u32", coordinate, low, coordinate)
+                memory.scale(code, work, coordinate, array.stride(axis))
+                code("v_add_u32", into, work, into)
+                if axis and array.dims[axis] != array.over:
+                    code("v_cmp_gt_u32", VCC, memory.bound(array.dims[axis]), coordinate)
+                    code("v_cndmask_b32", into, frame[self._outside], into, VCC)
+        return places
+
+    def _columns(
+        self,
+        code: Code,
+        runs: Sequence[_Run],
+        rows: dict[tuple[int, ...], Register],
+        soffset: Register | int,
+        together: bool,
+    ) -> None:
+        """Column by column, every row of it."""
+        ring = 0
+        for column in dict.fromkeys(run.column for run in runs):
+            self._column_offsets(code, column, 1 if together else self.count)
+            for run in runs:
+                if run.column == column:
+                    self._store(code, run, rows[run.row], soffset, together, ring)
+                    ring += 1
+
+    def _column_offsets(self, code: Code, column: int, count: int) -> None:
+        frame, array = self.context.frame, self.array
+        dim = array.dims[-1]
+        for element in range(count):
+            offset = frame[self._offset].part(element)
+            code("v_add_u32", offset, column + element, frame[self._column])
+            guarded = dim != array.over
+            if guarded:
+                code("v_cmp_gt_u32", VCC, self.context.memory.bound(dim), offset)
+            code("v_lshlrev_b32", offset, array.element.bit_length() - 1, offset)
+            if guarded:
+                code("v_cndmask_b32", offset, frame[self._outside], offset, VCC)
+
+    def _store(
+        self,
+        code: Code,
+        run: _Run,
+        row: Register,
+        soffset: Register | int,
+        together: bool,
+        ring: int,
+    ) -> None:
+        frame = self.context.frame
+        words = self._words(code, run, ring)
+        work = frame[self._work].part(0)
+        buffer = frame[f"buffer {self.array.name}"]
+        for element in range(1 if together else self.count):
+            code("v_add_u32", work, row, frame[self._offset].part(element))
+            data, name = words, WORDS.get(words.count, "")
+            if not together and self.array.element == 4:
+                data, name = words.part(element), "dword"
+            elif not together or (self.count == 1 and self.array.element == 2):
+                data, name = words.part(element // 2), "short" + ("_d16_hi" if element % 2 else "")
+            code(f"buffer_store_{name}", data, work, buffer, soffset, modifiers=["offen"])
+
+    def _words(self, code: Code, run: _Run, ring: int) -> Register:
+        """The elements of a run as memory has them."""
+        tile, frame = self.tile, self.context.frame
+        registers = self.context.registers(self.work.reads[0])
+        first = run.slot // tile.pack
+        if self.packed or self.dtype == "f32" or self.array.element == 4:
+            return registers.part(first, max(self.count // tile.pack, 1))
+        data = frame[self._data].part(MOST * (ring % RINGS), MOST)
+        sources = [registers.part(first + i) for i in range(self.count)]
+        if registers.bank is Bank.ACCUMULATOR:
+            for i, source in enumerate(sources):
+                code("v_accvgpr_read_b32", data.part(i), source)
+            sources = [data.part(i) for i in range(self.count)]
+        if self.count == 1:
+            sources = [sources[0], sources[0]]
+        return packed_words(code, self.context.chip, self.dtype, sources, data, self._conversion)

@@ -1,0 +1,304 @@
+"""Register tiles: which element each lane holds in each of its registers.
+
+A layout becomes a table of coordinates, by slot and lane; a slot is one element of a lane. What a
+step may do with tiles follows from the tables alone: two tiles match where, slot for slot, every
+lane holds the elements it needs of the other. Broadcasts, moved boxes and sums within a lane are
+the same question, so no pair of layouts has code of its own.
+
+    accumulator, side 16      slot 0 of lane l:  row l % 16, column 4 * (l // 16)
+    lanes, vector 4           slot 0 of lane l:  element 4 * l of the tile in row-major order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.program import Box, Resource, Space
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Bank
+
+Coordinates = NDArray[Any]
+"""By slot, lane, dimension."""
+WORD_BITS = 32
+QUAD = 4
+"""Consecutive registers of an MFMA result that are consecutive columns (CDNA3 ISA, 7.1.4.2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class RegisterTile:
+    """One copy of a resource in registers."""
+
+    resource: Resource
+    bank: Bank
+    coordinates: Coordinates
+    bits: int
+    """Of an element in a register; truth values take a whole one."""
+    run_bytes: int = 0
+    """Of K that lie together in a lane, in an input of a matrix product."""
+
+    @property
+    def kind(self) -> str:
+        """Of its layout."""
+        return self.resource.layout.kind if self.resource.layout else ""
+
+    @property
+    def slots(self) -> int:
+        """Elements of a lane."""
+        return len(self.coordinates)
+
+    @property
+    def pack(self) -> int:
+        """Elements of one register."""
+        return WORD_BITS // self.bits
+
+    @property
+    def registers(self) -> int:
+        """Of one copy."""
+        return -(-self.slots // self.pack)
+
+    @cached_property
+    def _index(self) -> Mapping[bytes, int]:
+        return {held.tobytes(): slot for slot, held in enumerate(self.coordinates)}
+
+    def slot_of(self, held: Coordinates) -> int | None:
+        """The slot in which every lane has the element ``held[lane]``."""
+        return self._index.get(np.ascontiguousarray(held, np.int64).tobytes())
+
+    def slots_in(self, box: Box | None, what: str) -> list[int]:
+        """The slots of a box; raises where a slot lies in it for some lanes only."""
+        if box is None:
+            return list(range(self.slots))
+        low, high = np.array([p for p, _ in box]), np.array([q for _, q in box])
+        inside: NDArray[np.bool_] = np.all(
+            (self.coordinates >= low) & (self.coordinates < high), axis=2
+        )
+        every = np.all(inside, axis=1)
+        if not np.array_equal(every, np.any(inside, axis=1)):
+            raise EmitError(
+                f"{what}: box {box} of {self.resource.name} holds some lanes of a register and "
+                "not others",
+                hint="cut tiles where the layout has whole registers",
+                field=self.resource.name,
+            )
+        return [int(slot) for slot in np.flatnonzero(every)]
+
+    def runs(self, slots: Sequence[int], most_bytes: int = LOAD_BYTES) -> Iterator[list[int]]:
+        """Slots whose elements follow each other along the last dimension, in whole registers.
+
+        Each run is what one memory instruction moves: 1, 2 or 4 registers, or less than one.
+        """
+        most = most_bytes * 8 // self.bits
+        at = 0
+        while at < len(slots):
+            size = 1
+            while 2 * size <= most and self._follow(slots[at : at + 2 * size], 2 * size):
+                size *= 2
+            yield list(slots[at : at + size])
+            at += size
+
+    def _follow(self, slots: Sequence[int], count: int) -> bool:
+        if len(slots) < count or slots[0] * self.bits % WORD_BITS or slots[0] % count:
+            return False
+        first = self.coordinates[slots[0]]
+        for step, slot in enumerate(slots):
+            wanted = first.copy()
+            wanted[:, -1] += step
+            if slot != slots[0] + step or not np.array_equal(self.coordinates[slot], wanted):
+                return False
+        return True
+
+
+def register_tile(resource: Resource, bank: Bank) -> RegisterTile:
+    """The tile of a resource; raises ``EmitError`` naming a layout that is not known."""
+    layout = resource.layout
+    bits = WORD_BITS if resource.type.dtype.is_bool else resource.type.dtype.bits
+    if WORD_BITS % bits or bits < 8 or resource.type.dtype.scale is not None:
+        raise EmitError(
+            f"registers {resource.name} hold {resource.type.dtype}, of {bits} bits an element",
+            hint="registers hold elements of 8, 16 or 32 bits",
+            field=resource.name,
+        )
+    if layout is None and resource.space is not Space.SCALAR:
+        raise EmitError(
+            f"registers {resource.name} have no layout",
+            hint=f"give one of: {', '.join(_KINDS)}",
+            field=resource.name,
+        )
+    kind = "uniform" if layout is None else layout.kind
+    if kind not in _KINDS:
+        raise EmitError(
+            f"registers {resource.name} have layout {kind!r}, which no writer knows",
+            hint=f"one of: {', '.join(_KINDS)}",
+            field=resource.name,
+        )
+    run_bytes = 0
+    if kind == "lanes":
+        table = _lanes(resource)
+    elif kind == "uniform":
+        table = _uniform(resource)
+    elif kind == "accumulator":
+        table = _accumulator(resource)
+        run_bytes = QUAD * bits // 8
+    else:
+        table, run_bytes = _operand(resource)
+    return RegisterTile(resource, bank, table.astype(np.int64), bits, run_bytes)
+
+
+_KINDS = ("operand", "accumulator", "lanes", "uniform")
+
+
+def _number(resource: Resource, name: str, default: int | None = None) -> int:
+    assert resource.layout is not None
+    found = dict(resource.layout.numbers).get(name, default)
+    if found is None:
+        raise EmitError(
+            f"layout {resource.layout.kind!r} of {resource.name} lacks its number {name!r}",
+            hint=f"give {name} in the layout's numbers",
+            field=resource.name,
+        )
+    return found
+
+
+def _lanes(resource: Resource) -> Coordinates:
+    """Row-major, ``vector`` at a time; with ``spread``, in all lanes of so many elements."""
+    vector, spread = _number(resource, "vector", 1), _number(resource, "spread", 1)
+    elements = resource.type.elements * spread
+    held = max(vector // spread, 1)
+    if (
+        elements % vector
+        or (vector % spread and spread % vector)
+        or (elements % (WAVE_LANES * vector) and WAVE_LANES * vector % elements)
+    ):
+        raise EmitError(
+            f"{resource.name} has {elements} elements, which {WAVE_LANES} lanes with {vector} each "
+            "do not share evenly",
+            hint=f"use a multiple of {WAVE_LANES * vector} elements, or a smaller vector",
+            field=resource.name,
+        )
+    groups = max(elements // (WAVE_LANES * vector), 1)
+    slot, lane = np.meshgrid(np.arange(groups * held), np.arange(WAVE_LANES), indexing="ij")
+    first = (slot // held * WAVE_LANES + lane) * vector + slot % held * spread
+    # Fewer elements than lanes: the lanes begin again, and hold the same elements.
+    flat = first % elements // spread
+    return np.stack(np.unravel_index(flat, resource.type.shape), axis=-1)
+
+
+def _uniform(resource: Resource) -> Coordinates:
+    flat = np.arange(resource.type.elements)
+    place = np.stack(np.unravel_index(flat, resource.type.shape or (1,)), axis=-1)
+    place = place[:, : len(resource.type.shape)]
+    return np.repeat(place[:, None, :], WAVE_LANES, axis=1)
+
+
+def _accumulator(resource: Resource) -> Coordinates:
+    """``side`` x ``side`` blocks: a lane has a row, and columns in runs of four.
+
+    With ``flip`` rows and columns change places. A tile of one dimension holds what lanes need of
+    it beside a tile of two: by row (``only`` 0) or by column (``only`` 1).
+    """
+    side, only = _side(resource), _number(resource, "only", -1)
+    shape = resource.type.shape
+    lane = np.arange(WAVE_LANES)
+    register = np.arange(side * side // WAVE_LANES)
+    columns = (
+        register[:, None] // QUAD * (QUAD * WAVE_LANES // side)
+        + lane // side * QUAD
+        + register[:, None] % QUAD
+    )
+    rows = np.broadcast_to(lane % side, columns.shape)
+    leading = len(shape) - (2 if only < 0 else 1)
+    if leading < 0 or prod(shape[:leading]) != 1:
+        raise EmitError(
+            f"{resource.name} is {resource.type}, but an accumulator tile has rows and columns",
+            hint="keep other dimensions at 1; say only = 0 or 1 for a vector",
+            field=resource.name,
+        )
+    nothing = [np.zeros_like(rows)] * leading
+    if only >= 0:
+        held = columns if only else rows[:1]
+        table = [
+            np.stack([*(z[: len(held)] for z in nothing), side * block + held], axis=-1)
+            for block in range(shape[-1] // side)
+        ]
+        return np.concatenate(table)
+    flip = _number(resource, "flip", 0)
+    across, along = (shape[-1], shape[-2]) if flip else (shape[-2], shape[-1])
+    table = []
+    for i in range(across // side):
+        for j in range(along // side):
+            pair = [side * i + rows, side * j + columns]
+            table.append(np.stack([*nothing, *(reversed(pair) if flip else pair)], axis=-1))
+    return np.concatenate(table)
+
+
+def _side(resource: Resource) -> int:
+    """The side of a block; every dimension that is cut into blocks must be whole ones."""
+    side = _number(resource, "side")
+    shape = resource.type.shape
+    assert resource.layout is not None
+    if resource.layout.kind == "operand":
+        cut = [size for axis, size in enumerate(shape) if axis != k_axis(resource)][-1:]
+    else:
+        cut = list(shape[-1:] if "only" in dict(resource.layout.numbers) else shape[-2:])
+    if side not in (16, 32) or not cut or any(size % side for size in cut):
+        raise EmitError(
+            f"{resource.name} is {resource.type} in blocks of {side}",
+            hint="blocks are of 16 or 32 rows, and tiles whole blocks",
+            field=resource.name,
+        )
+    return side
+
+
+def k_axis(resource: Resource) -> int:
+    """The dimension along which a matrix product sums over this input."""
+    last = len(resource.type.shape) - 1
+    assert resource.layout is not None
+    if resource.layout.kind == "operand":
+        return _number(resource, "axis", last)
+    return last - _number(resource, "flip", 0)
+
+
+def row_axis(resource: Resource) -> int:
+    """The other one, by which lanes go."""
+    return next(
+        axis for axis in reversed(range(len(resource.type.shape))) if axis != k_axis(resource)
+    )
+
+
+def _operand(resource: Resource) -> tuple[Coordinates, int]:
+    """Runs of 16 bytes where K has room for them, whatever the instruction takes at once.
+
+    The order of K inside a tile is free as long as both operands agree: 16 bytes feed one MFMA of
+    16-bit 16x16x32, two of 16x16x16 and half of an fp8 16x16x128. ``permuted`` says that the other
+    operand is a matrix result, which has K in runs of four.
+    """
+    side, depth = _side(resource), _number(resource, "depth")
+    shape, size = resource.type.shape, resource.type.dtype.bits // 8
+    deep, across = k_axis(resource), row_axis(resource)
+    rows, length = shape[across], shape[deep]
+    blocks = WAVE_LANES // side
+    run = QUAD * size if _number(resource, "permuted", 0) else LOAD_BYTES
+    if length * size % (blocks * run):
+        run = depth * size // blocks
+    if prod(shape) != rows * length or not run or length % depth or length * size % (blocks * run):
+        raise EmitError(
+            f"{resource.name} is {resource.type}, which is no rows of K in blocks of {depth}",
+            hint="an operand has rows and K, which is a multiple of the depth",
+            field=resource.name,
+        )
+    per_run = run // size
+    lane = np.arange(WAVE_LANES)
+    slot = np.arange(length // blocks)
+    along = (slot[:, None] // per_run * blocks + lane // side) * per_run + slot[:, None] % per_run
+    table = np.zeros((rows // side, *along.shape, len(shape)), np.int64)
+    table[..., deep] = along
+    table[..., across] = side * np.arange(rows // side)[:, None, None] + lane % side
+    return table.reshape(-1, WAVE_LANES, len(shape)), run

@@ -1,0 +1,424 @@
+"""Element by element: ops of the vocabulary on register tiles, sums within a lane, moves.
+
+An op's lowering is for one 32-bit register. Which registers it runs on follows from the tiles'
+tables: for each slot of the result, the slot of every operand in which each lane has the element it
+needs. Elements of 16 bits are unpacked to f32 before and packed again after; accumulation registers
+are read and written through scratch, because vector instructions cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from pipeloom.program import Access, Node, NodeKind, OpDef, Reduce, Work
+from pipeloom.program.tiles import Box
+from pipeloom.write.code import Code
+from pipeloom.write.convert import ConvertScratch, needs_constants, pack_halves, prepare, unpack
+from pipeloom.write.faults import EmitError
+from pipeloom.write.isa import Bank, Operand, Register
+from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.frame import Frame, Write
+from pipeloom.write.lower.lanes import LANE_BIT_VALUES, combine_lanes, plan_exchange
+from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
+from pipeloom.write.lower.tiles import Coordinates, RegisterTile
+
+__all__ = ["float_bits", "plan_elementwise", "plan_move"]
+
+COMBINE = {
+    Reduce.ADD: "v_add_f32",
+    Reduce.MAX: "v_max_f32",
+    Reduce.MIN: "v_min_f32",
+    Reduce.ANY: "v_or_b32",
+}
+_MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One operand: a tile's access, or a scalar by the frame's name, or an immediate."""
+
+    access: Access | None
+    tile: RegisterTile | None
+    box: Box
+    dims: tuple[str, ...]
+    """Names of its dimensions, as the node has them."""
+    scalar: str | int = 0
+
+
+def plan_move(context: Context, work: Work) -> Write:
+    """A copy from registers to registers of the same wave."""
+    node = context.program.meaning[work.node]
+    source = _source(context, work, work.reads[0], node)
+    return _plan(context, work, work.writes[0], node.type.dims, [source], _MOVE, None)
+
+
+def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
+    """An op whose operands lie, lane by lane, where its result does."""
+    node = context.program.meaning[work.node]
+    meaning = context.program.meaning
+    names = list(node.uses)
+    if node.init is not None and not work.accumulates:
+        names.append(node.init)
+    if len(work.reads) != len(names):
+        raise EmitError(
+            f"{work.label} reads {len(work.reads)} places for {len(names)} operands",
+            hint="read every operand, in the order of the node's uses",
+            field=work.label,
+        )
+    sources = [
+        _source(context, work, access, meaning[name])
+        for access, name in zip(work.reads, names, strict=True)
+    ]
+    target = work.accumulates[0] if work.accumulates else work.writes[0]
+    start: _Source | None = None
+    if work.accumulates:
+        start = _source(context, work, target, node)
+    elif node.init is not None:
+        start = sources.pop()
+    return _plan(context, work, target, node.type.dims, sources, op, start)
+
+
+def _source(context: Context, work: Work, access: Access, node: Node) -> _Source:
+    memory = context.memory_node(access)
+    if memory is None:
+        tile = context.tile(access, work)
+        return _Source(access, tile, context.register_box(access, work), node.type.dims)
+    if memory.kind is NodeKind.SCALAR:
+        return _Source(None, None, (), (), f"argument {memory.name}")
+    if memory.kind is NodeKind.CONSTANT:
+        bits = float_bits(float(memory.start or 0.0))
+        inline = bits in INLINE
+        return _Source(None, None, (), (), bits if inline else context.frame.constant(bits))
+    raise EmitError(
+        f"{work.label} computes on {access.resource} in global memory",
+        hint="copy it to registers first",
+        field=access.resource,
+    )
+
+
+def _plan(
+    context: Context,
+    work: Work,
+    target: Access,
+    dims: Sequence[str],
+    sources: Sequence[_Source],
+    op: OpDef,
+    start: _Source | None,
+) -> Write:
+    tile = context.tile(target, work)
+    box = context.register_box(target, work)
+    slots = tile.slots_in(box, work.label)
+    reduced = _reduced(sources, dims)
+    if reduced and op.reduce is None:
+        raise EmitError(
+            f"{work.label}: op {op.name!r} reduces nothing, but its operands have "
+            f"{', '.join(reduced)} and its result has not",
+            hint="use an op with a reduction",
+            field=work.label,
+        )
+    corner = np.array([p for p, _ in box], np.int64)
+    held = [tile.coordinates[slot] - corner for slot in slots]
+    first = [None if start is None else _slot(work, start, at, dims, {}) for at in held]
+    if op.reduce is not None:
+        if len(sources) != 1:
+            raise EmitError(
+                f"op {op.name!r} combines {len(sources)} operands and reduces; only a matrix "
+                "instruction does that",
+                hint="multiply first, then sum; or use the layouts of matrix instructions",
+                field=op.name,
+            )
+        terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
+        return _plan_reduction(context, op, target, tile, slots, terms, sources[0], start, first)
+    lines = templates_of(op)
+    jobs = [
+        (slot, [_slot(work, source, at, dims, {}) for source in sources])
+        for slot, at in zip(slots, held, strict=True)
+    ]
+    scratch = _Scratch(context, tile, len(sources))
+
+    def emit(code: Code) -> None:
+        scratch.prepare(code)
+        result = context.registers(target)
+        for at in range(0, len(jobs), tile.pack):
+            group = jobs[at : at + tile.pack]
+            place = result.part(group[0][0] // tile.pack)
+            direct = tile.pack == 1 and place.bank is Bank.VECTOR
+            made = [place if direct else scratch.result(i) for i in range(len(group))]
+            for into, (_, chosen) in zip(made, group, strict=True):
+                _apply(code, context, scratch, lines, into, chosen, sources)
+            _finish(code, context, scratch, tile, place, made)
+
+    return emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What one result slot sums: slots of its own lane, then lanes that differ in ``bits``."""
+
+    slots: tuple[int | None, ...]
+    bits: tuple[int, ...]
+
+
+def _terms(
+    work: Work,
+    op: OpDef,
+    source: _Source,
+    relative: Coordinates,
+    dims: Sequence[str],
+    reduced: dict[str, int],
+) -> _Terms:
+    """Where the terms of a result lie: in the lane itself, or shared among lanes that hold it."""
+    points = list(product(*(range(size) for size in reduced.values())))
+    if source.tile is None:
+        return _Terms((None,) * len(points), ())
+    corner = np.array([p for p, _ in source.box], np.int64)
+    kept = [axis for axis, dim in enumerate(source.dims) if dim in dims]
+    gone = [axis for axis, dim in enumerate(source.dims) if dim not in dims]
+    wanted = relative[:, [dims.index(source.dims[axis]) for axis in kept]]
+    mine, counted = [], np.zeros((len(relative), len(points)), np.int64)
+    extents = [reduced[source.dims[axis]] for axis in gone]
+    for slot in source.tile.slots_in(source.box, work.label):
+        here = source.tile.coordinates[slot] - corner
+        if np.array_equal(here[:, kept], wanted):
+            mine.append(slot)
+            flat = np.zeros(len(here), np.int64)
+            for axis, size in zip(gone, extents, strict=True):
+                flat = flat * size + here[:, axis]
+            counted[np.arange(len(here)), flat] += 1
+    lane = np.arange(len(relative))
+    bits = tuple(bit for bit in LANE_BIT_VALUES if np.array_equal(relative, relative[lane ^ bit]))
+    if (counted == 1).all():
+        return _Terms(tuple(mine), ())
+    for bit in bits:
+        counted = counted + counted[lane ^ bit]
+    exact = (counted == 1).all() or (op.reduce is not Reduce.ADD and (counted >= 1).all())
+    if not exact:
+        raise EmitError(
+            f"{work.label}: lanes that hold an element of the result do not hold all of what it "
+            f"sums of {source.tile.resource.name} ({source.tile.kind})",
+            hint="reduce a dimension whose elements lie in the lanes of their result",
+            field=work.label,
+        )
+    return _Terms(tuple(mine), bits)
+
+
+def _plan_reduction(
+    context: Context,
+    op: OpDef,
+    target: Access,
+    tile: RegisterTile,
+    slots: Sequence[int],
+    terms: Sequence[_Terms],
+    source: _Source,
+    start: _Source | None,
+    first: Sequence[int | None],
+) -> Write:
+    """Sums in lanes, then across them, then onto the start value; all slots side by side."""
+    assert op.reduce is not None
+    verb = COMBINE[op.reduce]
+    bits = terms[0].bits if terms else ()
+    frame, chip = context.frame, context.chip
+    if any(t.bits != bits for t in terms) or tile.pack > 1:
+        raise EmitError(
+            f"{op.name} sums to {tile.resource.name} ({tile.resource.type.dtype}, {tile.kind})",
+            hint="reduce to 32-bit registers whose lanes all share alike",
+            field=tile.resource.name,
+        )
+    scratch = _Scratch(context, tile, 1)
+    sums = frame.scratch("sums", len(slots))
+    shuffled = frame.scratch("exchanged", len(slots)) if bits else None
+    half = plan_exchange(frame, chip, bits)
+
+    def emit(code: Code) -> None:
+        result = context.registers(target)
+        places = [result.part(slot) for slot in slots]
+        alone = not bits and result.bank is Bank.VECTOR
+        values = places if alone else [frame[sums].part(i) for i in range(len(slots))]
+        for value, term, begin in zip(values, terms, first, strict=True):
+            started = alone and start is not None
+            if started and start is not None:
+                _move(code, value, _operand(code, context, scratch, 0, start, begin))
+            for slot in term.slots:
+                addend = _operand(code, context, scratch, 0, source, slot)
+                if started:
+                    code(verb, value, addend, value)
+                else:
+                    _move(code, value, addend)
+                started = True
+        if shuffled is not None:
+            others = [frame[shuffled].part(i) for i in range(len(slots))]
+            address = None if half is None else frame[half]
+            combine_lanes(code, chip, verb, bits, values, others, address)
+        for value, place, begin in zip(values, places, first, strict=True):
+            if not alone and start is not None:
+                code(verb, value, _operand(code, context, scratch, 0, start, begin), value)
+            _finish(code, context, scratch, tile, place, [value])
+
+    return emit
+
+
+def _move(code: Code, into: Register, value: Operand) -> None:
+    if value != into:
+        code("v_mov_b32", into, value)
+
+
+def _reduced(sources: Sequence[_Source], dims: Sequence[str]) -> dict[str, int]:
+    """Dimensions of operands that the result lacks, with the extent of the part."""
+    found: dict[str, int] = {}
+    for source in sources:
+        for dim, (p, q) in zip(source.dims, source.box, strict=True):
+            if dim not in dims:
+                found[dim] = q - p
+    return found
+
+
+def _slot(
+    work: Work, source: _Source, relative: Coordinates, dims: Sequence[str], at: dict[str, int]
+) -> int | None:
+    """The operand's slot for a slot of the result; None for a scalar."""
+    if source.tile is None:
+        return None
+    columns = [
+        relative[:, dims.index(dim)] if dim in dims else np.full(len(relative), at[dim])
+        for dim in source.dims
+    ]
+    corner = [p for p, _ in source.box]
+    held = (
+        np.stack([c + p for c, p in zip(columns, corner, strict=True)], axis=-1)
+        if columns
+        else np.zeros((len(relative), 0), np.int64)
+    )
+    found = source.tile.slot_of(held)
+    if found is None:
+        raise EmitError(
+            f"{work.label}: lanes do not hold the elements of {source.tile.resource.name} "
+            f"({source.tile.kind}) that their elements of the result need",
+            hint="give both tiles the same layout, or go through LDS",
+            field=work.label,
+        )
+    return found
+
+
+class _Scratch:
+    """Vector registers of one step: unpacked operands, results to pack, the template's own."""
+
+    def __init__(self, context: Context, tile: RegisterTile, sources: int) -> None:
+        self._context = context
+        frame = context.frame
+        self._operands = frame.scratch("operands", max(sources, 1))
+        self._results = frame.scratch("results", max(tile.pack, 2))
+        self._temporary = frame.scratch("temporary")
+        self._dtype = tile.resource.type.dtype.name
+        self._convert: tuple[str, str] | None = None
+        if tile.pack > 1:
+            self._convert = (frame.scratch("conversion", 2, 2), frame.scratch("nan"))
+            frame.scalar("round")
+            frame.scalar("pack")
+            if tile.pack != 2 or self._dtype not in ("bf16", "fp16"):
+                raise EmitError(
+                    f"no conversion from f32 to {self._dtype} in registers is known",
+                    hint="compute in f32, bf16 or fp16",
+                    field=tile.resource.name,
+                )
+
+    @property
+    def _frame(self) -> Frame:
+        return self._context.frame
+
+    def operand(self, number: int) -> Register:
+        return self._frame[self._operands].part(number)
+
+    def result(self, number: int) -> Register:
+        return self._frame[self._results].part(number)
+
+    @property
+    def temporary(self) -> Register:
+        return self._frame[self._temporary]
+
+    @property
+    def conversion(self) -> ConvertScratch:
+        assert self._convert is not None
+        work, nan = self._convert
+        frame = self._frame
+        return ConvertScratch(frame[work], frame[nan], frame["round"], frame["pack"])
+
+    def prepare(self, code: Code) -> None:
+        """Constants of the conversion."""
+        if self._convert and needs_constants(self._context.chip, self._dtype):
+            prepare(code, self._context.chip, self._dtype, self.conversion)
+
+
+def _operand(
+    code: Code, context: Context, scratch: _Scratch, number: int, source: _Source, slot: int | None
+) -> Operand:
+    """An operand as vector instructions can read it: f32 in a vector register, or a scalar."""
+    if source.tile is None or source.access is None or slot is None:
+        value = source.scalar
+        return value if isinstance(value, int) else context.frame[value]
+    register = context.registers(source.access).part(slot // source.tile.pack)
+    if register.bank is Bank.ACCUMULATOR:
+        code("v_accvgpr_read_b32", scratch.operand(number), register)
+        register = scratch.operand(number)
+    if source.tile.pack > 1:
+        dtype = source.tile.resource.type.dtype.name
+        unpack(code, dtype, scratch.operand(number), register, slot % source.tile.pack)
+        return scratch.operand(number)
+    return register
+
+
+def _apply(
+    code: Code,
+    context: Context,
+    scratch: _Scratch,
+    lines: Sequence[Template],
+    into: Register,
+    slots: Sequence[int | None],
+    sources: Sequence[_Source],
+) -> None:
+    values = [
+        _operand(code, context, scratch, number, source, slot)
+        for number, (source, slot) in enumerate(zip(sources, slots, strict=True))
+    ]
+    scalars = [v for v in values if isinstance(v, Register) and v.bank is Bank.SCALAR]
+    if len(scalars) > 1 or (scalars and not all(line.takes_scalar for line in lines)):
+        for number, value in enumerate(values):
+            if isinstance(value, Register) and value.bank is Bank.SCALAR:
+                code("v_mov_b32", scratch.operand(number), value)
+                values[number] = scratch.operand(number)
+    # A line may write the result before another reads an operand that lies in the same register.
+    early = any(line.operands[0] == "d" for line in lines[:-1])
+    final = scratch.result(0) if early and into in values else into
+    places: dict[str, Operand] = {"d": final, "t": scratch.temporary}
+    places |= {str(number): value for number, value in enumerate(values)}
+    for line in lines:
+        code(line.opcode, *line.filled(places), modifiers=line.modifiers)
+    if final is not into:
+        code("v_mov_b32", into, final)
+
+
+def _finish(
+    code: Code,
+    context: Context,
+    scratch: _Scratch,
+    tile: RegisterTile,
+    place: Register,
+    made: Sequence[Register],
+) -> None:
+    """Results that were made elsewhere go to their register."""
+    if made[0] == place:
+        return
+    value = made[0]
+    if tile.pack > 1:
+        value = place if place.bank is Bank.VECTOR else made[0]
+        dtype = tile.resource.type.dtype.name
+        pack_halves(code, context.chip, dtype, value, made[0], made[1], scratch.conversion)
+    if place.bank is Bank.ACCUMULATOR:
+        code("v_accvgpr_write_b32", place, value)
+    elif place.bank is Bank.SCALAR:
+        code("v_readfirstlane_b32", place, value)
+    else:
+        _move(code, place, value)

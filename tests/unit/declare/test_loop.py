@@ -1,0 +1,211 @@
+"""Declarations: what they mean, in NumPy and as data, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeloom.declare import Loop, exp2, maximum, minimum, where
+from pipeloom.declare.kernels import gemm
+from pipeloom.errors import ConfigError, GraphError, ScheduleError
+from pipeloom.program import NodeKind, Region
+from pipeloom.program.vocabulary import OpDef
+
+
+def vector_loop() -> tuple[Loop, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    return Loop("vector", over="n"), np.linspace(-2, 2, 64, dtype=np.float32)
+
+
+def test_regions_follow_from_what_values_depend_on() -> None:
+    loop = Loop("regions", over="k")
+    scale = loop.resident("scale", "f32", n=16)
+    square = (scale * scale).named("square")
+    total = loop.carry("total", n=16)
+    total += (loop.stream("X", "f32", k=2, n=16) * square).sum("k")
+    loop.store("out", total * 2.0)
+    meaning = loop.meaning
+    assert meaning["square"].region is Region.BEFORE
+    assert meaning["total.next"].region is Region.LOOP
+    assert meaning["out"].region is Region.AFTER
+    assert meaning.grid == ("n",)
+
+
+def test_after_the_loop_a_carry_is_its_last_value() -> None:
+    loop = Loop("sum", over="k")
+    total = loop.carry("total", start=1, n=4)
+    total += loop.stream("X", "f32", k=2, n=4).sum("k")
+    loop.store("out", total + total)
+    assert loop.meaning["add"].uses == ("total", "total")
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    np.testing.assert_array_equal(loop.evaluate(X=x)["out"], 2 * (1 + x.sum(0)))
+
+
+def test_sizes_need_not_be_whole_tiles() -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-2, 3, (rows, 50)).astype(np.float32) for rows in (70, 40))
+    out = gemm(64, 64, 32).evaluate(A=a, B=b)["out"]
+    np.testing.assert_array_equal(out, a @ b.T)
+
+
+@pytest.mark.parametrize(
+    ("build", "wanted"),
+    [
+        (lambda x: x + 1, lambda a: a + 1),
+        (lambda x: 1 - x, lambda a: 1 - a),
+        (lambda x: 2 * x, lambda a: 2 * a),
+        (lambda x: 1 + x, lambda a: 1 + a),
+        (lambda x: x / 2, lambda a: a / 2),
+        (lambda x: 1 / (x + 4), lambda a: 1 / (a + 4)),
+        (lambda x: -x, lambda a: -a),
+        (lambda x: exp2(x), np.exp2),
+        (lambda x: maximum(x, 0.5), lambda a: np.maximum(a, 0.5)),
+        (lambda x: minimum(x, 0.5), lambda a: np.minimum(a, 0.5)),
+        (lambda x: where(x > 0, x, 0.0), lambda a: np.where(a > 0, a, 0)),
+        (lambda x: where(x >= 0, x, 0.0), lambda a: np.where(a >= 0, a, 0)),
+        (lambda x: where(x < 0, x, 0.0), lambda a: np.where(a < 0, a, 0)),
+        (lambda x: where(x <= 0, x, 0.0), lambda a: np.where(a <= 0, a, 0)),
+    ],
+)
+def test_arithmetic_is_numpys(build: Callable[..., Any], wanted: Callable[..., Any]) -> None:
+    loop, x = vector_loop()
+    loop.store("Y", build(loop.stream("X", "f32", n=16)))
+    np.testing.assert_allclose(loop.evaluate(X=x)["Y"], wanted(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "max", "min"])
+def test_reductions_are_numpys(reduce: str) -> None:
+    loop = Loop("reduce", over="n")
+    loop.store("Y", getattr(loop.stream("X", "f32", n=4, k=8), reduce)("k"))
+    x = np.random.default_rng(1).integers(-9, 9, (12, 8)).astype(np.float32)
+    np.testing.assert_array_equal(loop.evaluate(X=x)["Y"], getattr(x, reduce)(1))
+
+
+def test_conditions_hold_per_element_or_for_all() -> None:
+    loop = Loop("when", over="k")
+    x = loop.stream("X", "f32", k=1, n=4).sum("k")
+    top = loop.carry("top", start=0, n=4)
+    with loop.when((x > 3.0).any()):
+        top = top.becomes(maximum(top, x))
+    loop.store("out", top)
+    x_values = np.array([[1, 2, 3, 2], [1, 4, 1, 1], [2, 2, 2, 9]], np.float32)
+    np.testing.assert_array_equal(loop.evaluate(X=x_values)["out"], [2, 4, 2, 9])
+
+
+def test_scalars_are_passed_by_name() -> None:
+    loop, x = vector_loop()
+    loop.store("Y", loop.stream("X", "f32", n=16) * loop.scalar("s"))
+    np.testing.assert_array_equal(loop.evaluate({"s": 3.0}, X=x)["Y"], 3 * x)
+    with pytest.raises(ConfigError, match="needs the scalar 's'"):
+        loop.evaluate(X=x)
+
+
+def test_values_round_to_their_type() -> None:
+    loop, _ = vector_loop()
+    loop.store("Y", loop.stream("X", "f32", n=1).to("bf16"))
+    assert loop.evaluate(X=np.array([1.001], np.float32))["Y"][0] == 1.0
+
+
+def test_names_are_given_by_the_user_or_made_up() -> None:
+    loop = gemm()
+    kinds = {n.name: n.kind for n in loop.meaning.nodes}
+    assert kinds["C.next"] is NodeKind.OP
+    assert loop.staged == ("A", "B")
+    assert repr(loop) == "<Loop gemm over k: 6 values>"
+
+
+def _use_twice(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4)
+    loop.stream("X", "f32", n=4)
+
+
+def _no_over(loop: Loop) -> None:
+    loop.stream("X", "f32", m=4)
+
+
+def _never_changes(loop: Loop) -> None:
+    loop.store("Y", loop.stream("X", "f32", n=4) + loop.carry("c", n=4))
+    assert loop.meaning
+
+
+def _never_used(loop: Loop) -> None:
+    loop.resident("W", "f32", n=4)
+    loop.store("Y", loop.stream("X", "f32", n=4) * 2)
+    assert loop.meaning
+
+
+def _stores_nothing(loop: Loop) -> None:
+    c = loop.carry("c", n=4)
+    c += loop.stream("X", "f32", n=4)
+    assert loop.meaning
+
+
+def _not_carried(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4).becomes(1.0)
+
+
+def _other_dimensions(loop: Loop) -> None:
+    loop.carry("c", m=4).becomes(loop.stream("X", "f32", n=4))
+
+
+def _other_loop(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4) + Loop("other", over="n").stream("Y", "f32", n=4)
+
+
+def _sizes_disagree(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4) + loop.stream("Y", "f32", n=8)
+
+
+def _arity(loop: Loop) -> None:
+    loop.apply("add", loop.stream("X", "f32", n=4))
+
+
+def _reduces_nothing(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4).sum("k")
+
+
+def _unknown_op(loop: Loop) -> None:
+    loop.apply("ad", loop.stream("X", "f32", n=4), 1.0)
+
+
+def _redefined(loop: Loop) -> None:
+    loop.apply(OpDef("add", 1, np.negative), loop.stream("X", "f32", n=4))
+
+
+def _nested_when(loop: Loop) -> None:
+    condition = (loop.stream("X", "f32", n=4) > 0).any()
+    with loop.when(condition), loop.when(condition):
+        pass
+
+
+def _renamed_to_a_taken_name(loop: Loop) -> None:
+    loop.stream("Y", "f32", n=4)
+    loop.stream("X", "f32", n=4).named("Y")
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "match"),
+    [
+        (_use_twice, GraphError, "has a value 'X' already"),
+        (_no_over, ConfigError, "stream 'X' has no dimension 'n'"),
+        (_never_changes, GraphError, "carry 'c' never changes"),
+        (_never_used, GraphError, "'W' is declared but never used"),
+        (_stores_nothing, GraphError, "'c' is declared but never used|stores nothing"),
+        (_not_carried, GraphError, "'X' is not carried"),
+        (_other_dimensions, ConfigError, r"c has dimensions \('m',\), its next value \('n',\)"),
+        (_other_loop, GraphError, "'Y' belongs to another loop"),
+        (_sizes_disagree, ConfigError, "dimension 'n' is 4 in one operand and 8 in another"),
+        (_arity, ConfigError, r"add takes 2 operand\(s\), got 1"),
+        (_reduces_nothing, ConfigError, "sum cannot reduce over k"),
+        (_unknown_op, ConfigError, "op 'ad' is not in the vocabulary"),
+        (_redefined, ConfigError, "op 'add' is defined twice, differently"),
+        (_nested_when, GraphError, "loop.when inside loop.when"),
+        (_renamed_to_a_taken_name, GraphError, "has a value 'Y' already"),
+    ],
+)
+def test_refusals(build: Callable[[Loop], None], error: type[ScheduleError], match: str) -> None:
+    with pytest.raises(error, match=match) as caught:
+        build(Loop("bad", over="n"))
+    assert caught.value.hint

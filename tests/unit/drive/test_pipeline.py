@@ -1,0 +1,99 @@
+"""From a declaration to a program that is proved, and that the executor cannot break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.order import loops
+from tests.unit.order.test_arrange import CASES
+
+import pipeloom as pl
+from pipeloom.declare import Loop
+from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.drive import pipeline as driver
+from pipeloom.errors import InternalError
+from pipeloom.judge.execute import execute
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.roles import Consumer, Producer
+from pipeloom.order.strategy import Exact
+from pipeloom.program import Barrier, Group, Program, SyncMethod, Wait
+
+QUICK = Exact(work_limit=1.0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_kind_of_declaration_is_proved(name: str) -> None:
+    declare, target, waves = CASES[name]
+    program = pl.pipeline(declare(), target, waves, strategy=QUICK)
+    assert program.provenance.synchronised is SyncMethod.PROVEN
+
+
+def assert_executes(loop: Loop, program: Program) -> None:
+    """Under the worst timing, whichever wave goes first."""
+    for trips in (0, 1, 2):
+        for order in ("forward", "reverse"):
+            outcome = execute(program, trips=trips, order=order, ops=loop.ops)
+            assert outcome.correct, outcome.describe()
+
+
+@pytest.mark.parametrize(
+    ("loop", "waves"),
+    [
+        (gemm(64, 64, 32), 4),
+        (row_sum(), 1),
+        (loops.lazy_maximum(), 1),
+        (loops.resident_weights(staged=True), 2),
+        (loops.own_op(), 2),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_the_executor_agrees(loop: Loop, waves: int) -> None:
+    assert_executes(loop, pl.pipeline(loop, GFX950, waves, strategy=QUICK))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_the_executor_agrees_on_attention() -> None:
+    loop = attention(64, 32, 32)
+    program = pl.pipeline(loop, GFX950, 4, strategy=QUICK)
+    assert execute(program, trips=1, order="reverse").correct
+
+
+def test_producers_and_consumers_go_all_the_way() -> None:
+    loop = gemm(64, 64, 32)
+    program = pl.pipeline(loop, GFX950, groups=(Producer(1), Consumer(4)), strategy=QUICK)
+    assert_executes(loop, program)
+
+    def barriers(group: Group) -> int:
+        return sum(isinstance(step, Barrier) for _, _, step in group.steps())
+
+    producers, consumers = program.groups
+    assert barriers(producers) == barriers(consumers) > 0
+
+
+def test_no_loop_waits_for_loads_just_issued() -> None:
+    """The timetable's gaps are taken: loads stay in flight across every barrier of the loop."""
+    program = pl.pipeline(gemm(), GFX950, 4)
+    loop = next(s for s in program.groups[0].sections if s.trips)
+    counts = [s.count for s in loop.steps if isinstance(s, Wait) and s.counter == "vmcnt"]
+    assert counts
+    assert min(counts) > 0
+
+
+def test_a_wrong_program_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_waits(program: Program, **_: object) -> Program:
+        groups = tuple(
+            Group(
+                g.waves,
+                tuple(
+                    replace(s, steps=tuple(x for x in s.steps if not isinstance(x, Wait)))
+                    for s in g.sections
+                ),
+            )
+            for g in program.groups
+        )
+        return replace(program, groups=groups)
+
+    monkeypatch.setattr(driver, "synchronize", without_waits)
+    with pytest.raises(InternalError, match="the pipeline of 'gemm' is wrong"):
+        pl.pipeline(gemm(64, 64, 32), GFX950, 4, strategy=QUICK)

@@ -1,0 +1,70 @@
+"""Where barriers are free, and what tasks cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom.declare import Loop
+from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.order.crossings import fewest_points
+from pipeloom.order.lower import lower
+from pipeloom.order.prices import Price, Prices
+from pipeloom.order.tasks import Lowered
+
+
+def lowered(loop: Loop, waves: int) -> Lowered:
+    return lower(loop.meaning, GFX950, loop.ops, loop.staged, waves)
+
+
+def price(item: Lowered, label: str) -> Price:
+    return Prices(item).of(next(t for t in item.tasks if t.label == label))
+
+
+@pytest.mark.parametrize(
+    ("intervals", "points"),
+    [
+        ([], []),
+        ([(3, 5)], [5]),
+        ([(3, 5), (4, 9)], [5]),
+        ([(0, 2), (5, 6)], [2, 6]),
+        ([(8, 11), (0, 1)], [1]),
+        ([(0, 30)], []),
+    ],
+)
+def test_the_fewest_points_of_a_circle(intervals: list[tuple[int, int]], points: list[int]) -> None:
+    assert fewest_points(intervals, 10) == points
+
+
+def test_a_gemm_has_a_barrier_before_each_quadrant() -> None:
+    assert len(arrange(gemm(), GFX950, 4).barrier_gaps["loop"]) == 4
+
+
+def test_no_lds_no_barriers() -> None:
+    assert arrange(row_sum(), GFX950, 1, depth=2).barrier_gaps == {}
+
+
+def test_prices_of_a_gemm_are_those_of_the_tile() -> None:
+    """32 matrix instructions of 16 cycles; 8 reads of 1 KiB by 4 waves at 256 bytes per cycle."""
+    item = lowered(gemm(), 4)
+    mma, read, load = (price(item, x) for x in ("C.next00", "read A0", "load A0"))
+    assert (mma.latency, mma.hold) == (512, 512)
+    assert read.latency == 65 + 4 * 8 * 1024 // 256
+    assert load.hold == 0
+    assert {use.unit: use.occupancy for use in load.uses}["memory"] == -(-16384 // 45)
+
+
+def test_vector_tasks_hold_the_issue_for_their_time() -> None:
+    item = lowered(attention(128, 64, 64), 4)
+    exp = price(item, "P")
+    assert exp.latency == 32 * 8, "32 results per lane, 8 cycles each"
+    assert {use.unit for use in exp.uses} == {"valu", "issue"}
+    tiny = price(item, "m.next")
+    assert [u.occupancy for u in tiny.uses if u.unit == "issue"] == [1]
+
+
+def test_one_wave_needs_no_barriers() -> None:
+    assert Prices(lowered(row_sum(), 1)).publish == 0
+    assert Prices(lowered(gemm(), 4)).publish == GFX950.barrier_alone_cycles.value
+    assert Prices(lowered(gemm(), 8)).publish == GFX950.barrier_shared_cycles.value

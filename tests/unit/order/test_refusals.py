@@ -1,0 +1,99 @@
+"""What cannot be lowered is refused by name, with a remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeloom.declare import Loop
+from pipeloom.declare.kernels import gemm
+from pipeloom.errors import ConfigError
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.program.vocabulary import OpDef
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "match"),
+    [
+        ({"m": 24, "k": 32}, {"n": 64, "k": 32}, "odd.C.next: m = 24 is no multiple of 16"),
+        ({"m": 64, "k": 40}, {"n": 64, "k": 40}, "odd.C.next: k = 40 is no multiple of 32"),
+        ({"b": 2, "m": 64, "k": 32}, {"n": 64, "k": 32}, "odd.C.next: .* no product of two"),
+    ],
+)
+def test_shapes(first: dict[str, int], second: dict[str, int], match: str) -> None:
+    loop = Loop("odd", over="k")
+    dims = {d: s for d, s in (first | second).items() if d != "k"}
+    c = loop.carry("C", "f32", start=0.0, **dims)
+    c += loop.stream("A", "bf16", **first) @ loop.stream("B", "bf16", **second)
+    loop.store("out", c)
+    with pytest.raises(ConfigError, match=match) as caught:
+        arrange(loop, GFX950, 4)
+    assert caught.value.hint
+    assert caught.value.field == "C.next"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "match"),
+    [("mxfp8", "no plain matrix instruction takes mxfp8"), ("f32", "gfx950 has no matrix")],
+)
+def test_element_types(dtype: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        arrange(gemm(64, 64, 128, dtype), GFX950, 4)
+
+
+def test_mixed_element_types() -> None:
+    loop = Loop("mixed", over="k")
+    c = loop.carry("C", m=64, n=64)
+    c += loop.stream("A", "bf16", m=64, k=32) @ loop.stream("B", "fp8", n=64, k=32)
+    loop.store("out", c)
+    with pytest.raises(ConfigError, match=r"mixed.C.next: no plain .* bf16 and fp8"):
+        arrange(loop, GFX942, 4)
+
+
+def test_too_large_a_tile() -> None:
+    with pytest.raises(ConfigError, match="matrix results take 512"):
+        arrange(gemm(512, 256, 64), GFX950, 4)
+
+
+def test_staging_what_is_computed() -> None:
+    loop = Loop("staged", over="k")
+    total = loop.carry("total", n=512)
+    total += (loop.stream("X", "f32", k=1, n=512) * 2.0).staged().sum("k")
+    loop.store("out", total)
+    with pytest.raises(ConfigError, match="'mul' is computed, and only what is loaded"):
+        arrange(loop, GFX950, 1)
+
+
+def test_converting_while_storing() -> None:
+    loop = Loop("store", over="k")
+    c = loop.carry("C", m=64, n=64)
+    c += loop.stream("A", "bf16", m=64, k=32) @ loop.stream("B", "bf16", n=64, k=32)
+    loop.store("out", c, dtype="bf16")
+    with pytest.raises(ConfigError, match="output 'out' is bf16") as caught:
+        arrange(loop, GFX950, 4)
+    assert "convert before storing" in str(caught.value)
+
+
+def test_an_op_without_instructions() -> None:
+    op = OpDef("acme.sin", 1, np.sin)
+    loop = Loop("own", over="n")
+    loop.store("Y", loop.apply(op, loop.stream("X", "f32", n=256)))
+    with pytest.raises(ConfigError, match=r"own.acme.sin: op 'acme.sin' has no lowering"):
+        arrange(loop, GFX950, 1)
+
+
+def test_too_much_lds() -> None:
+    loop = Loop("full", over="n")
+    w, x = loop.resident("W", "bf16", m=256, k=512), loop.stream("X", "bf16", n=16, k=512)
+    loop.store("Y", (w.staged() @ x.staged()).to("bf16"))
+    with pytest.raises(ConfigError):
+        arrange(loop, GFX950, 4)
+
+
+@pytest.mark.parametrize("name", ["depth", "stages", "k_tiles"])
+def test_numbers_are_checked(name: str) -> None:
+    limits: dict[str, int] = {name: 0}
+    with pytest.raises(ConfigError, match=rf"pipeline\.{name} is 0"):
+        arrange(gemm(64, 64, 32), GFX950, 4, **limits)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""How waves and quadrants divide dimensions."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.errors import ConfigError
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.matrix import granules, products
+from pipeloom.order.shares import Shares, divide, part_of, piece_name
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.tiles import overlap
+
+
+def shares_of(
+    meaning: Meaning, waves: int | dict[str, int], quadrants: int | None = None
+) -> Shares:
+    return divide(meaning, waves, granules(products(meaning, GFX950)), quadrants)
+
+
+@pytest.mark.parametrize(
+    ("waves", "grid"), [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (8, (2, 4)), (16, (4, 4))]
+)
+def test_the_usual_grids(waves: int, grid: tuple[int, int]) -> None:
+    shares = shares_of(gemm().meaning, waves)
+    assert (shares["m"].waves, shares["n"].waves) == grid
+    assert shares.waves == waves
+
+
+def test_waves_stand_where_they_fit() -> None:
+    shares = shares_of(gemm(16, 256, 32).meaning, 4)
+    assert (shares["m"].waves, shares["n"].waves) == (1, 4)
+
+
+def test_quadrants_where_the_share_allows() -> None:
+    assert shares_of(gemm(256, 256, 64).meaning, 4)["m"].quadrants == 2
+    assert shares_of(gemm(32, 256, 64).meaning, 4)["n"].quadrants == 1
+    assert shares_of(gemm(256, 256, 64).meaning, 4, 4)["n"].quadrants == 4
+    assert shares_of(row_sum().meaning, 1)["n"].quadrants == 1
+
+
+def test_shares_tile_the_dimensions() -> None:
+    shares = shares_of(gemm(128, 256, 64).meaning, 8)
+    boxes = [box for piece in shares.pieces(("m", "n")) for box in shares.boxes(("m", "n"), piece)]
+    assert len(boxes) == 4 * 8
+    assert sum((b - a) * (d - c) for (a, b), (c, d) in boxes) == 128 * 256
+    assert all(a is b or overlap(a, b) is None for a in boxes for b in boxes)
+
+
+def test_a_piece_is_all_waves_quadrant() -> None:
+    shares = shares_of(gemm(256, 256, 64).meaning, 4)
+    assert shares.whole(("m", "k"), (("m", 1),)) == ((128, 256), (0, 64))
+    assert shares.boxes(("m", "k"), (("m", 1),))[0] == ((128, 192), (0, 64))
+    assert part_of((("m", 1), ("n", 0)), ("n", "k")) == (("n", 0),)
+    assert piece_name((("m", 1), ("n", 0))) == "10"
+
+
+def test_waves_do_not_repeat_a_product() -> None:
+    """Along v, waves of attention would compute the same scores."""
+    assert shares_of(attention().meaning, 4).divided == ("q",)
+
+
+def test_refusals_name_the_remedy() -> None:
+    with pytest.raises(ConfigError, match=r"gemm: 3 waves cannot share the work.*do not divide"):
+        shares_of(gemm(64, 64, 32).meaning, 3)
+    with pytest.raises(ConfigError, match="4 waves along 'k' cannot share it: it is reduced"):
+        shares_of(gemm().meaning, {"k": 4})
+    with pytest.raises(ConfigError, match="no value of gemm has that dimension"):
+        shares_of(gemm().meaning, {"q": 4})
+    with pytest.raises(ConfigError, match="it has 64, and shares are multiples of 16"):
+        shares_of(gemm(64, 64, 32).meaning, {"m": 8})
+    with pytest.raises(ConfigError, match="3 quadrants do not divide m = 256"):
+        shares_of(gemm().meaning, 4, 3)
+    with pytest.raises(ConfigError, match="waves is 0"):
+        shares_of(gemm().meaning, 0)
+
+
+def test_a_reduced_dimension_stays_whole() -> None:
+    loop = gemm(16, 16, 32)
+    with pytest.raises(ConfigError, match="4 waves cannot share the work"):
+        shares_of(loop.meaning, 4)

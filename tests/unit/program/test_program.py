@@ -1,0 +1,301 @@
+"""The waist: JSON, identity, and every way in which a program can be malformed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipeloom.declare.kernels import attention, gemm
+from pipeloom.errors import ConfigError, ScheduleError, SpecError, StructureError
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.order.strategy import Exact
+from pipeloom.program import (
+    Access,
+    Affine,
+    Barrier,
+    Fence,
+    Group,
+    Layout,
+    Move,
+    Priority,
+    Program,
+    Provenance,
+    Resource,
+    Section,
+    Space,
+    Step,
+    TripCount,
+    Wait,
+    Work,
+)
+from pipeloom.sync import synchronize
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    arranged = arrange(gemm(64, 64, 32), GFX950, 4, strategy=Exact(1.0))
+    return synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps)
+
+
+def with_steps(program: Program, *steps: Step) -> Program:
+    """The program with other steps in its first section."""
+    (group,) = program.groups
+    first = replace(group.sections[0], steps=steps)
+    return replace(program, groups=(Group(group.waves, (first, *group.sections[1:])),))
+
+
+def first_work(program: Program, node: str) -> Work:
+    return next(
+        s for g in program.groups for _, _, s in g.steps() if isinstance(s, Work) and s.node == node
+    )
+
+
+# --- JSON and identity ----------------------------------------------------------------------------
+
+
+def test_json_gives_an_equal_program(program: Program) -> None:
+    again = Program.from_json(program.to_json())
+    assert again == program
+    assert again.to_json() == program.to_json()
+    assert hash(again.meaning) == hash(program.meaning)
+
+
+def test_json_keeps_every_kind_of_step(program: Program) -> None:
+    steps = (Fence(1, 2, "a"), Priority(3), Barrier(label="stagger"), Wait("vmcnt", 0))
+    changed = with_steps(program, *steps)
+    again = Program.from_json(changed.to_json())
+    assert again.groups[0].sections[0].steps == steps
+
+
+def test_json_keeps_infinite_starts() -> None:
+    program = arrange(attention(64, 32, 32), GFX950, 4, strategy=Exact(1.0)).program
+    again = Program.from_json(program.to_json())
+    assert again.resource("m").start == float("-inf")
+    assert again == program
+
+
+def test_the_hash_ignores_labels_names_and_provenance(program: Program) -> None:
+    (group,) = program.groups
+    sections = tuple(
+        replace(
+            section,
+            name=f"{section.name}!",
+            steps=tuple(
+                replace(s, label="?") if isinstance(s, Work | Barrier) else s for s in section.steps
+            ),
+        )
+        for section in group.sections
+    )
+    other = replace(
+        program,
+        name="other",
+        groups=(Group(group.waves, sections),),
+        meaning=replace(program.meaning, name="other"),
+        provenance=Provenance("elsewhere", moved=(Move("x", 1),)),
+    )
+    assert other != program
+    assert other.content_hash == program.content_hash
+
+
+def test_the_hash_ignores_which_generation_a_step_means(program: Program) -> None:
+    work = program.groups[0].sections[0].steps[0]
+    assert isinstance(work, Work)
+    moved = replace(work, writes=tuple(replace(a, generation=7) for a in work.writes))
+    steps = (moved, *program.groups[0].sections[0].steps[1:])
+    assert with_steps(program, *steps).content_hash == program.content_hash
+
+
+def test_the_hash_tells_programs_apart_that_run_differently(program: Program) -> None:
+    steps = program.groups[0].sections[0].steps
+    assert with_steps(program, *steps[:-1]).content_hash != program.content_hash
+    fewer = replace(program, trips=(TripCount("T", 1),))
+    assert fewer.content_hash != program.content_hash
+
+
+def test_repr_is_one_line(program: Program) -> None:
+    assert repr(program).startswith("<Program gemm: gfx950, 4 waves in 1 group(s), ")
+    assert "\n" not in repr(program)
+
+
+def test_small_questions(program: Program) -> None:
+    assert program.waves == 4
+    assert program.min_trips == {"T": 0}
+    assert str(Affine(3, (("T", 2),))) == "3 + 2 * T"
+    assert str(Affine()) == "0"
+    assert str(Affine(0, (("T", 1),))) == "T"
+    assert Affine(3, (("T", 2),)).at({"T": 4}) == 11
+    assert Layout("operand", (("side", 16),))["side"] == 16
+    assert Access("x").box(3) is None
+    assert first_work(program, "A").part(2) == first_work(program, "A").parts[0]
+    assert replace(first_work(program, "A"), parts=()).part(0) is None
+
+
+# --- files that are none --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda d: d.pop("format"), "program format None"),
+        (lambda d: d.update(format=2), "program format 2"),
+        (lambda d: d.update(colour="red"), "Program has no key 'colour'"),
+        (lambda d: d.pop("trips"), "Program lacks trips"),
+        (lambda d: d["groups"][0]["sections"][0]["steps"][0].pop("is"), "says no is of work"),
+        (lambda d: d["groups"][0].update(waves=3), r"groups\[0\].waves is 3, but must be a list"),
+    ],
+)
+def test_bad_data_is_named(
+    program: Program, change: Callable[[dict[str, Any]], object], match: str
+) -> None:
+    data = json.loads(program.to_json())
+    change(data)
+    with pytest.raises(SpecError, match=match) as caught:
+        Program.from_dict(data)
+    assert caught.value.hint
+
+
+def test_bad_json_is_named() -> None:
+    with pytest.raises(SpecError, match="not a program"):
+        Program.from_json("{")
+    with pytest.raises(SpecError, match="program format None"):
+        Program.from_json("[]")
+
+
+# --- malformed programs ---------------------------------------------------------------------------
+
+
+def _wave_missing(p: Program) -> Program:
+    return replace(p, groups=(Group((0, 1, 3), p.groups[0].sections),))
+
+
+def _no_waves(p: Program) -> Program:
+    return replace(p, groups=())
+
+
+def _resource_twice(p: Program) -> Program:
+    return replace(p, resources=(*p.resources, p.resources[0]))
+
+
+def _resource_named_like_memory(p: Program) -> Program:
+    return replace(p, resources=(*p.resources, replace(p.resources[0], name="A")))
+
+
+def _unknown_counter(p: Program) -> Program:
+    return with_steps(p, Wait("vscnt", 0))
+
+
+def _negative_wait(p: Program) -> Program:
+    return with_steps(p, Wait("vmcnt", -1))
+
+
+def _unknown_barrier(p: Program) -> Program:
+    return with_steps(p, Barrier("cluster"))
+
+
+def _unknown_node(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), node="Z"))
+
+
+def _part_out_of_range(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), parts=(((0, 65), (0, 32)),)))
+
+
+def _part_of_other_rank(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), parts=(((0, 64),),)))
+
+
+def _parts_per_wave(p: Program) -> Program:
+    box = ((0, 16), (0, 32))
+    return with_steps(p, replace(first_work(p, "A"), parts=(box, box)))
+
+
+def _no_entries(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), entries=0))
+
+
+def _work_of_unknown_counter(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), counter="vscnt"))
+
+
+def _unknown_resource(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), writes=(Access("lds Q"),)))
+
+
+def _box_out_of_range(p: Program) -> Program:
+    access = Access("lds A0", (((0, 33), (0, 32)),))
+    return with_steps(p, replace(first_work(p, "A"), writes=(access,)))
+
+
+def _boxes_per_wave(p: Program) -> Program:
+    box = ((0, 16), (0, 32))
+    access = Access("lds A0", (box, box, box))
+    return with_steps(p, replace(first_work(p, "A"), writes=(access,)))
+
+
+def _copy_out_of_range(p: Program) -> Program:
+    access = Access("lds A0", copy=p.resource("lds A0").copies)
+    return with_steps(p, replace(first_work(p, "A"), writes=(access,)))
+
+
+def _memory_has_one_copy(p: Program) -> Program:
+    return with_steps(p, replace(first_work(p, "A"), reads=(Access("A", copy=1),)))
+
+
+def _unknown_trips(p: Program) -> Program:
+    (group,) = p.groups
+    section = Section(name="more", steps=(), trips="U")
+    return replace(p, groups=(Group(group.waves, (*group.sections, section)),))
+
+
+def _unknown_trips_in_first(p: Program) -> Program:
+    (group,) = p.groups
+    section = Section(name="more", steps=(), first=Affine(0, (("V", 1),)))
+    return replace(p, groups=(Group(group.waves, (*group.sections, section)),))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (_wave_missing, StructureError, r"the groups hold waves \[0, 1, 3\]"),
+        (_no_waves, StructureError, r"the groups hold waves \[\]"),
+        (_resource_twice, StructureError, "names two places"),
+        (_resource_named_like_memory, StructureError, "'A' names two places"),
+        (_unknown_counter, ConfigError, "gfx950 has no counter 'vscnt'"),
+        (_negative_wait, ConfigError, r"prologue\[0\]\.count is -1"),
+        (_unknown_barrier, ConfigError, "gfx950 has no barrier 'cluster'"),
+        (_unknown_node, ScheduleError, "has no value 'Z'"),
+        (_part_out_of_range, StructureError, r"prologue\[0\] 'load A\d' works on .* no part of"),
+        (_part_of_other_rank, StructureError, "which is no part of"),
+        (_parts_per_wave, StructureError, "has 2 boxes for 4 waves"),
+        (_no_entries, ConfigError, r"prologue\[0\]\.entries is 0"),
+        (_work_of_unknown_counter, ConfigError, "gfx950 has no counter 'vscnt'"),
+        (_unknown_resource, StructureError, "has no resource 'lds Q'"),
+        (_box_out_of_range, StructureError, r"touches \(\(0, 33\), \(0, 32\)\) of lds A0"),
+        (_boxes_per_wave, StructureError, "has 3 boxes for 4 waves"),
+        (_copy_out_of_range, ConfigError, r"prologue\[0\]\.copy is \d"),
+        (_memory_has_one_copy, ConfigError, r"prologue\[0\]\.copy is 1"),
+        (_unknown_trips, StructureError, "section 'more' counts trips by U"),
+        (_unknown_trips_in_first, StructureError, "section 'more' counts trips by V"),
+    ],
+)
+def test_malformed_programs_are_refused(
+    program: Program,
+    change: Callable[[Program], Program],
+    error: type[ScheduleError],
+    match: str,
+) -> None:
+    with pytest.raises(error, match=match) as caught:
+        change(program)
+    assert caught.value.hint
+
+
+def test_a_resource_has_copies_and_bytes(program: Program) -> None:
+    item = program.resource("lds A0")
+    assert item.bytes == item.copies * 32 * 32 * 2
+    with pytest.raises(ConfigError, match="copies is 0"):
+        Resource(name="x", space=Space.LDS, type=item.type, copies=0)
