@@ -13,7 +13,7 @@ from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.simulation import Simulation, add_machine, prepare
 from pipeloom.cli.tile import ELEMENT_BYTES, add_tile
 from pipeloom.errors import SpecError
-from pipeloom.judge.verify.schedules import verify
+from pipeloom.judge.verify import verify
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 hint="use a larger --k-tiles, or drop it",
                 field="k_tiles",
             )
-        verdict = verify(simulation.compiled)
+        verdict = verify(simulation.program)
         rows.append(compare(text, simulation.program, trace, verdict, tile=simulation.tile))
     if arguments.json:
         print_json([row.to_dict() for row in rows])

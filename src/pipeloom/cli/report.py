@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_ending(output, ".html", "an HTML page")
     simulation = prepare(arguments, needs_tile=False)
     compiled = simulation.compiled
-    verdict = verify(compiled)
+    verdict = verify(simulation.program)
     trace = shown = None
     if compiled.geometry is not None:
         trace = shown = simulation.run(arguments.k_tiles)

@@ -125,7 +125,7 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
     if simulation is not None:
         console.print(simulation.header)
         if simulation.emission is None:
-            status = verify(simulation.compiled).status
+            status = verify(simulation.program).status
             console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
             note = unsynchronised_note(simulation.compiled)
             if note and status is Status.RACE:
@@ -145,7 +145,7 @@ def _what(simulation: Simulation | None) -> dict[str, Any]:
     return {
         "schedule": simulation.compiled.schedule,
         "tile": simulation.tile,
-        "verdict": verify(simulation.compiled).status.name,
+        "verdict": verify(simulation.program).status.name,
         "emitted": None if found is None else {"kernel": found.kernel.name, **found.to_dict()},
     }
 

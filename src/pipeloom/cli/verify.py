@@ -12,6 +12,7 @@ from pipeloom.cli.common import (
     print_json,
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
+from pipeloom.drive.programs import as_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.reference.words import tile_text, unsynchronised_note
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     compiled = load_compiled(arguments)
-    verdict = verify(compiled)
+    verdict = verify(as_program(compiled))
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:

@@ -30,7 +30,7 @@ _PACKED = re.compile(r"v_pk_\w+_f32$")
 def lower_line(step: Executed, machine: Target) -> Instruction:
     """The instruction as the engine takes it; ``ConfigError`` for one that it does not model."""
     source = step.instruction.provenance
-    section = "" if source is None else source.phase.name.lower()
+    section = "" if source is None else source.section
     return replace(_lowered(step, machine), section=section)
 
 

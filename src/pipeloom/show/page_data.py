@@ -16,7 +16,7 @@ from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.simulate.trace import Phase, Trace
 from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
-from pipeloom.program import Barrier, Program
+from pipeloom.program import Program
 from pipeloom.show.dependences import Graph, graph_of
 from pipeloom.show.headers import limit_text, no_loop_text, sync_text, tile_text
 from pipeloom.show.page_timeline import timeline_data
@@ -279,21 +279,8 @@ def _place(page: _Page, place: Place | None) -> list[Any] | None:
     """Wave, entry or -1, iteration or null, words."""
     if place is None:
         return None
-    group = page.rows.group_of[place.wave]
-    row = page.rows.at.get((group, *_step(page.program, group, place)), -1)
+    row = page.rows.at.get((page.rows.group_of[place.wave], place.section, place.slot), -1)
     return [place.wave, row, place.iteration, str(place)]
-
-
-def _step(program: Program, group: int, place: Place) -> tuple[str, int]:
-    """Section and slot of a place. The verifier names phases and entries of a schedule so far:
-    the barriers that a kernel adds itself are none of them."""
-    name = {"kernel": "loop"}.get(place.phase.name.lower(), place.phase.name.lower())
-    for section in program.groups[group].sections:
-        if section.name == name:
-            own = [isinstance(step, Barrier) and bool(step.label) for step in section.steps]
-            slots = [slot for slot, is_own in enumerate(own) if not is_own]
-            return name, slots[place.slot] if 0 <= place.slot < len(slots) else -1
-    return name, -1
 
 
 def _stall_row(row: StepStall) -> list[Any]:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.judge.verify.schedules.findings import Counterexample, Finding, Status, Verdict
+from pipeloom.judge.verify.findings import Counterexample, Finding, Status, Verdict
 
 _STYLES = {Status.PROVED: "bold green", Status.TIMING: "bold yellow", Status.RACE: "bold red"}
 _MEANING = {
