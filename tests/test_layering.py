@@ -64,7 +64,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.graph",
     ),
     "machine": ("errors", "checks"),
-    "program": ("errors", "checks", "plain", "machine"),
+    "program": ("errors", "checks", "plain", "notebook", "machine"),
     "declare": ("errors", "checks", "plain", "machine", "program"),
     "reference.mi355x": VALUES,
     "reference.strategies": WAIST,

@@ -107,7 +107,7 @@ def sync_text(compiled: CompiledSchedule) -> str:
     moved = [change for change in changes if " moves " in change]
     added = [change for change in changes if "barrier is added" in change]
     if moved:
-        loads = all("GLOBAL_LOAD" in change.split(" moves ")[0] for change in moved)
+        loads = all("] load " in change.split(" moves ")[0] for change in moved)
         parts.append(_count(len(moved), "load" if loads else "op") + " moved")
     if added:
         parts.append(_count(len(added), "barrier") + " added")

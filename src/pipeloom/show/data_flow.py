@@ -58,7 +58,7 @@ def lds_lanes(program: Program) -> tuple[Lane, ...]:
         boxes = sorted(written) if len(written) <= MOST_BOXES else [whole]
         for copy in range(resource.copies):
             for box in boxes:
-                name = resource.name.removeprefix("LDS ")
+                name = resource.name.removeprefix("LDS ").removeprefix("lds ")
                 name += f" copy {copy}" if resource.copies > 1 else ""
                 cut = [n for n, (a, b) in enumerate(zip(box, whole, strict=True)) if a != b]
                 dims = [resource.type.dims[n] for n in cut]

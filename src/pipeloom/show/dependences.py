@@ -101,8 +101,9 @@ class Graph:
 
     @cached_property
     def critical(self) -> tuple[int, ...]:
-        """One chain of ops without slack, from a source to the end of the longest path."""
-        ends = [i for i, a in enumerate(self.asap) if a + self.ops[i].latency == self.longest_path]
+        """One chain of ops without slack, from a source to the end; none without latencies."""
+        longest = self.longest_path
+        ends = [i for i, op in enumerate(self.ops) if self.asap[i] + op.latency == longest > 0]
         chain = ends[:1]
         while chain:
             start = self.asap[chain[-1]]

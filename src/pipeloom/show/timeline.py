@@ -50,6 +50,7 @@ _LEGEND = (
     "M R G W: issues MFMA, LDS read, load, LDS write.  m g r: waits for matrix unit, loads, LDS.  "
     "|: barrier.  w: issues a wait.  -: other.  .: nothing."
 )
+_VECTOR_LEGEND = "v x p: issues vector, transcendental, packed instructions.  "
 
 Cell = tuple[str, str]
 Span = tuple[int, int, Cell]
@@ -177,7 +178,9 @@ def _timeline(trace: Trace, width: int) -> Text:
             tops.append(f"{top:.0f} for {name}")
         text.append(f"{name:>{_MARGIN - 2}}  ", "bright_black")
         _append(text, cells)
-    text.append(f"{_LEGEND}  {_digits(tops)}", "bright_black")
+    shown = {trace.instruction(e).kind for e in trace.events if begin <= e.start < end}
+    vector = _VECTOR_LEGEND if shown & {Kind.VALU, Kind.TRANS, Kind.PACKED} else ""
+    text.append(f"{vector}{_LEGEND}  {_digits(tops)}", "bright_black")
     return text
 
 

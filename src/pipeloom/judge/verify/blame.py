@@ -135,9 +135,7 @@ class Blame:
                 where += f" of iteration {missing.iteration}"
             assert missing.box is not None
             where = f"{where} {describe_box(missing.box, output.type.dims)}".strip()
-        return Hazard(
-            FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None
-        )
+        return Hazard(FindingKind.STORE, None, wave, moment, wave, where, expected=where, user=None)
 
     # --- LDS --------------------------------------------------------------------------------------
 

@@ -130,7 +130,9 @@ class Prover:
         how = tuple((output.type.dims.index(dim), 0) for dim in used.type.dims)
         self._user = moment, wave
         if not self._supply(site, wave, target.box, how, want, None):
-            demand = Demand(None, target.key, target.box, how, want, moment, wave, moment, wave, None)
+            demand = Demand(
+                None, target.key, target.box, how, want, moment, wave, moment, wave, None
+            )
             self.outcome.wrong.append(Wrong(demand, target.box, ()))
 
     def _check_stored(self) -> None:
@@ -221,9 +223,7 @@ class Prover:
         """The waves whose write has to be looked at: one, where all bring the same."""
         return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
 
-    def _suspects(
-        self, seen: tuple[Seen, ...], cell: Box, want: Want
-    ) -> set[tuple[Site, int]]:
+    def _suspects(self, seen: tuple[Seen, ...], cell: Box, want: Want) -> set[tuple[Site, int]]:
         """Copies that are not worth following, because they are not what the read is meant to see.
 
         Following one would find the fault too, but at its source instead of here. A copy that

@@ -117,9 +117,9 @@ class _Search:
             if not open_:
                 settled = True
                 break
-            if self.ledger.runs_without_news > ENOUGH_TRIPS or (None in self._shapes and (
-                sum(top) - sum(least) > ENOUGH_TRIPS * len(top)
-            )):
+            if self.ledger.runs_without_news > ENOUGH_TRIPS or (
+                None in self._shapes and (sum(top) - sum(least) > ENOUGH_TRIPS * len(top))
+            ):
                 break
             grow = min(open_, key=lambda j: top[j] - least[j])
             top[grow] += 1
@@ -144,7 +144,9 @@ class _Search:
         ]
         period = max((cut[1] for at, cut in found if at == top[loop] and cut), default=1)
         return all(
-            cut is not None and cut[1] in (1, period) for at, cut in found if at > top[loop] - period
+            cut is not None and cut[1] in (1, period)
+            for at, cut in found
+            if at > top[loop] - period
         )
 
     def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:

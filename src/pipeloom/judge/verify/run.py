@@ -230,9 +230,7 @@ def _deed(program: Program, step: Work, place: int, where: str) -> Deed:
             raise _broken(where, f"is skipped by {step.when!r}", "a condition is per element")
     if node.init is not None and not step.accumulates:
         del reads[len(node.uses)]
-    return Deed(
-        step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims
-    )
+    return Deed(step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims)
 
 
 def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touch]) -> Deed:
@@ -261,9 +259,7 @@ def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touc
         condition = (step.when, box)
     boxes = max(len(step.reads[0].boxes), len(step.writes[0].boxes))
     alike = source.space is None and boxes <= 1 and condition is None
-    return Deed(
-        step, node, (), (), tuple(places), ((target, how),), None, condition, alike=alike
-    )
+    return Deed(step, node, (), (), tuple(places), ((target, how),), None, condition, alike=alike)
 
 
 def _view(dims: tuple[str, ...], box: Box, touch: Touch, where: str, what: str) -> View:

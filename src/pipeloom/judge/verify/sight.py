@@ -99,9 +99,7 @@ class Sight:
             return self._run.lds.get(key, [])
         return self._run.registers.get((group, key), [])
 
-    def _in_registers(
-        self, key: Key, cell: Box, moment: Moment, wave: int
-    ) -> tuple[Seen, ...]:
+    def _in_registers(self, key: Key, cell: Box, moment: Moment, wave: int) -> tuple[Seen, ...]:
         writes = self.writes(Space.REGISTER, key, cell, moment.group, wave)
         last = self._last.get((wave, key, cell))
         if last is None:  # the latest retirement of the first n writes

@@ -33,6 +33,8 @@ function svg(tag, attributes, ...children) {
 function makeGraph(host, onSelect) {
   const rows = GRAPH_ROWS.filter(([, roles]) => page.ops.some((op) => roles.includes(op[O.role])));
   const height = rows.length * ROW_HEIGHT + 14;
+  const longest = Math.max(0, ...page.ops.map((op) => Math.max(shortened(op[O.label]).length, op[O.offset].length)));
+  const timed = page.ops.some((op) => op[O.latency] > 0);
   let chosen = -1;
 
   /** @param {number} row  its middle */
@@ -45,7 +47,7 @@ function makeGraph(host, onSelect) {
       x: 100 + (i + 1) * step,
       y: middle(rows.findIndex(([, roles]) => roles.includes(op[O.role]))),
     }));
-    return { places, half: clamp(step - 3, 36, 76) / 2 };
+    return { places, half: clamp(step - 3, 36, 86) / 2 };
   }
 
   /** @param {Row} op @param {number} i @param {{x: number, y: number}} at @param {number} half */
@@ -74,11 +76,16 @@ function makeGraph(host, onSelect) {
       onSelect({ entry, op: i, segment: -1 });
     });
     return hovered(shape, () =>
-      tipText(opName(i), [
-        ["latency", op[O.latency]],
-        ["earliest start", op[O.asap]],
-        ["slack", op[O.slack]],
-      ]),
+      tipText(
+        opName(i),
+        timed
+          ? [
+              ["latency", op[O.latency]],
+              ["earliest start", op[O.asap]],
+              ["slack", op[O.slack]],
+            ]
+          : [],
+      ),
     );
   }
 
@@ -128,7 +135,7 @@ function makeGraph(host, onSelect) {
 
   function draw() {
     // On a narrow screen the graph keeps its size and scrolls.
-    const width = Math.max(host.clientWidth, 130 + 39 * page.ops.length);
+    const width = Math.max(host.clientWidth, 130 + clamp(6.2 * longest + 6, 39, 90) * page.ops.length);
     const { places, half } = layout(width);
     host.replaceChildren(
       svg(

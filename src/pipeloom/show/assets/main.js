@@ -20,7 +20,7 @@ const graph = makeGraph(byId("graph"), select);
 const schedule = makeSchedule(select);
 
 byId("graph-note").textContent =
-  `${page.ops.length} steps of the loop left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Amber outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
+  `${page.ops.length} steps of the loop left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before.${page.critical.length ? " Amber outline: critical path." : ""} Click an op: red leads to what it needs, blue to what needs it.`;
 if (timeline) {
   const m = page.meta;
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
@@ -71,6 +71,11 @@ fillStalls((next) => {
   select(next);
 });
 fillKnobs();
+if (!page.knobs.length) {
+  byId("knobs-title").textContent = "Notes";
+  byId("knobs-note").hidden = true;
+  /** @type {HTMLElement} */ (document.querySelector(`nav [href="#knobs"]`)).textContent = "Notes";
+}
 for (const part of ["verdict", "knobs"])
   if (!byId(`${part}-body`).hasChildNodes()) {
     byId(part).hidden = true;
