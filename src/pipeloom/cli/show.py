@@ -6,7 +6,8 @@ import argparse
 from dataclasses import asdict
 
 from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
-from pipeloom.cli.tile import add_arch, add_tile
+from pipeloom.cli.source_file import find_source
+from pipeloom.cli.tile import add_arch, add_tile, machine_of
 from pipeloom.drive.programs import as_program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.show.terminal import render_program
 
     tile = tile_text(compiled, arguments.tile)
-    TerminalConsole().print(render_program(as_program(compiled), tile=tile))
+    program = as_program(compiled, target=machine_of(arguments, find_source(arguments.source)))
+    TerminalConsole().print(render_program(program, tile=tile))
     return 0
 
 

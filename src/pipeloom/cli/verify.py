@@ -11,7 +11,8 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
 )
-from pipeloom.cli.tile import add_arch, add_tile, tile_header
+from pipeloom.cli.source_file import find_source
+from pipeloom.cli.tile import add_arch, add_tile, machine_of, tile_header
 from pipeloom.drive.programs import as_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.reference.words import tile_text, unsynchronised_note
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     compiled = load_compiled(arguments)
-    verdict = verify(as_program(compiled))
+    machine = machine_of(arguments, find_source(arguments.source))
+    verdict = verify(as_program(compiled, target=machine))
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:
