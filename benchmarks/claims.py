@@ -22,9 +22,9 @@ from pipeloom import (
     compile_schedule,
     mi355x_target,
     synchronize,
-    verify,
 )
 from pipeloom.drive.programs import as_program, simulate
+from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import tile_text
@@ -188,7 +188,7 @@ def measure(claim: Claim) -> tuple[Measured, ...]:
         compiled = build()
         trace = simulate(compiled, target_for("gfx950"), k_tiles=K_TILES)
         program, tile = as_program(compiled), tile_text(compiled)
-        row = compare(name, program, trace, verify(compiled), tile=tile)
+        row = compare(name, program, trace, verify(program), tile=tile)
         found.append(Measured(compiled, row))
     return tuple(found)
 
