@@ -20,6 +20,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 from pipeloom.cli.main import main
+from pipeloom.judge.simulate import simulate
+from pipeloom.judge.verify import verify
+from pipeloom.show.page import render_page
+from tests.unit.show.programs import producer_consumer, straight
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -382,7 +386,7 @@ def test_hovering_says_op_tile_cycles_and_cause(page: webdriver.Chrome) -> None:
         ("barriers", "last wave"),
         ("LDS in flight", "operations"),
         ("loads in flight", "KiB"),
-        ("A stage 0 half 0", "K tile"),
+        ("A copy 0 m 0:2", "K tile"),
     ],
 )
 def test_every_kind_of_lane_says_what_it_shows(
@@ -484,8 +488,9 @@ def test_a_counterexample_is_told_and_marked_on_the_timeline(page: webdriver.Chr
     assert len(rows) == 4
     page.execute_script("arguments[0].click()", rows[0])
     story = page.find_element(By.ID, "story").text
-    assert "wave 0" in story
-    assert "wave 4" in story
+    waves = page.execute_script("return pipeloom.page.verdict.examples[0].waves")
+    assert len(waves) == 2
+    assert all(f"wave {wave}" in story for wave in waves)
     before = visible(page)
     page.execute_script("document.getElementById('show-example').click()")
     wait_for(lambda: visible(page) != before)
@@ -633,4 +638,49 @@ def test_an_emitted_kernel_s_instructions_lead_to_the_schedule(
     labels = page.execute_script("return pipeloom.page.timeline.segments.map((s) => s[2])")
     assert {"setup: addresses, accumulators", "store of C", "loop counter and branch"} <= {*labels}
     assert page.execute_script("return pipeloom.page.timeline.buffers.length") > 8
+    assert logged(page) == []
+
+
+def test_groups_with_different_work_are_told_apart(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    program, target = producer_consumer(), tmp_path / "page.html"
+    trace = simulate(program, iterations=17)
+    target.write_text(render_page(program, verify(program), trace), encoding="utf-8")
+    page = opened(browser, target)
+    assert page.find_element(By.ID, "title").text == "two jobs on MI355X (gfx950)"
+    heads = page.find_elements(By.CSS_SELECTOR, "#schedule tr.phase")
+    titles = [head.get_attribute("textContent") for head in heads]
+    assert titles[:2] == ["wave 0: fill, 4 steps", "wave 0: steady, 10 steps"]
+    assert titles[4] == "waves 1-4: steady, 12 steps"
+    _, x, y = find_segment(page, "s[2] === 'take A' && s[0] === 2")
+    Mouse(page, "timeline").move(x, y).press().release().perform()
+    details = page.find_element(By.ID, "details")
+    wait_for(lambda: "of waves 1-4" in details.text)
+    assert "fetch A" in details.text.split("Depends on")[1].split("Needed by")[0]
+    needed = page.find_element(By.CSS_SELECTOR, "#schedule tr.needs")
+    assert "fetch A" in (needed.get_attribute("textContent") or "")
+    linked = page.execute_script(
+        "const { segment } = pipeloom.selection(); const run = pipeloom.page.timeline;"
+        "return pipeloom.timeline.dependences(segment).filter((d) => d[1] === 'needs')"
+        ".map(([i]) => run.segments[i][0])"
+    )
+    assert 0 in linked, "the loads of another group"
+    assert page.find_element(By.ID, "knobs-title").text == "Notes"
+    assert "vector" in page.find_element(By.ID, "legend").text
+    for button in page.find_elements(By.CSS_SELECTOR, "#ranges button"):
+        button.click()
+    assert page.execute_script(OUTSIDE) == 0
+    assert logged(page) == []
+
+
+def test_a_page_shows_only_what_is_known(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    program, target = straight(), tmp_path / "page.html"
+    text = render_page(program, None, simulate(program, iterations=1))
+    target.write_text(text, encoding="utf-8")
+    page = opened(browser, target)
+    for part in ("verdict", "knobs"):
+        assert not page.find_element(By.ID, part).is_displayed()
+        assert not page.find_element(By.CSS_SELECTOR, f"nav [href='#{part}']").is_displayed()
+    assert page.find_elements(By.CSS_SELECTOR, "#graph .op")
     assert logged(page) == []

@@ -13,10 +13,11 @@ from pipeloom.cli.common import (
     load_compiled,
     print_json,
 )
-from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.judge.verify import Status
-from pipeloom.reference.verdict import verify
-from pipeloom.show.headers import tile_text, unsynchronised_note
+from pipeloom.cli.source_file import find_source
+from pipeloom.cli.tile import add_arch, add_tile, machine_of, tile_header
+from pipeloom.drive.programs import as_program
+from pipeloom.judge.verify import Status, verify
+from pipeloom.reference.words import tile_text, unsynchronised_note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     compiled = load_compiled(arguments)
-    verdict = verify(compiled, counter_stall=counter_stall_of(arguments))
+    machine = machine_of(arguments, find_source(arguments.source))
+    program = as_program(compiled, target=machine)
+    verdict = verify(program, counter_stall=counter_stall_of(arguments))
     if arguments.json:
         print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
     else:
