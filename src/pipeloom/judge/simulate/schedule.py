@@ -26,6 +26,7 @@ from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import MatrixOp, Target
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel, Step, kernel_for
@@ -99,6 +100,7 @@ class _Lowering:
                 hint="give it a geometry; in a spec file: [geometry] BK, MMA_K, elem_bytes",
                 field="geometry",
             )
+        _check_agreement(compiled.config, compiled.schedule_config, geometry)
         self.kernel = kernel
         self.compiled = compiled
         self.matrix_op = _matrix_op(geometry, machine)
@@ -158,6 +160,41 @@ class _Lowering:
         )
 
 
+def _check_agreement(
+    config: PipelineConfig, knobs: ScheduleConfig, geometry: KernelGeometry
+) -> None:
+    """Refuse a pipeline whose counts are not those of its tile: its cycles would be of neither.
+
+    A count of 0 is not known. A body of depth 1 may load both operands with one op, and may read
+    fragments in pieces of its own.
+    """
+    for counter in ("vm", "lgkm"):
+        names = [f"{counter}_per_load_{operand}" for operand in "ab"]
+        counts = [getattr(geometry, name) for name in names]
+        for name, count in zip(names, counts, strict=True):
+            said = getattr(config, name) or getattr(knobs, name, 0)
+            known = {count} if config.depth > 1 else {count, sum(counts)}
+            own = config.depth == 1 and name != "vm_per_load_a"
+            if said and count and not own and said not in known:
+                raise ConfigError(
+                    f"PipelineConfig.{name} is {said}, but KernelGeometry.{name} is {count}: the "
+                    "waits count other instructions than the tile has",
+                    hint=f"make both {count}, as the tile asks, or compile without a geometry",
+                    field=f"PipelineConfig.{name}",
+                )
+    for axis, blocks, count in (
+        ("M", geometry.BM // geometry.MMA_M, config.m_mmas),
+        ("N", geometry.BN // geometry.MMA_N, config.n_mmas),
+    ):
+        if blocks % count:
+            raise ConfigError(
+                f"PipelineConfig.{axis.lower()}_mmas is {count}, which does not divide the "
+                f"{blocks} blocks of KernelGeometry.MMA_{axis} along KernelGeometry.B{axis}",
+                hint=f"choose {axis.lower()}_mmas or B{axis} so that all MMA ops are of one size",
+                field=f"PipelineConfig.{axis.lower()}_mmas",
+            )
+
+
 def _sync(step: Step, slot: int | None) -> Iterable[Instruction]:
     op = step.op
     if op.tag == OpTag.BARRIER:
@@ -196,7 +233,16 @@ def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSch
     ops = sum(op.role is OpRole.COMPUTE for op in compiled.body)
     tiles = kernel.tiles_per_iteration
     whole = (geometry.BM // geometry.MMA_M) * (geometry.BN // geometry.MMA_N) * geometry.k_mmas
-    return whole * tiles // (ops * kernel.waves)
+    share, rest = divmod(whole * tiles, ops * kernel.waves)
+    if rest or not share:
+        raise ConfigError(
+            f"the body has {ops} MMA ops for {kernel.waves} waves, but a tile of KernelGeometry.BM "
+            f"{geometry.BM}, BN {geometry.BN} and BK {geometry.BK} has {whole * tiles} matrix "
+            "instructions, which they cannot share evenly",
+            hint="make PipelineConfig.m_mmas and n_mmas divide the tile, or change the tile",
+            field="PipelineConfig.m_mmas",
+        )
+    return share
 
 
 def _load_bytes(
