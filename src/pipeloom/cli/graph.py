@@ -6,12 +6,14 @@ import argparse
 import sys
 
 from pipeloom.cli.common import (
+    add_arch,
     add_json,
     add_source,
-    load_compiled,
+    add_tile,
+    exit_code,
+    opened,
     print_json,
 )
-from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.plain import to_plain
 from pipeloom.show.labels import Labels
 
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the graph in the form asked for."""
-    compiled = load_compiled(arguments)
+    subject, compiled = opened(arguments)
     body, labels = compiled.loop_body, Labels(compiled)
     if arguments.json:
         rows = [
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "longest_path": body.longest_path,
             }
         )
-        return 0
+        return exit_code(compiled)
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.terminal import graph_dot, render_graph
 
@@ -62,6 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(graph_dot(body, labels))
     else:
         console = TerminalConsole()
-        console.print(tile_header(arguments, compiled), style="bold")
+        console.print(subject.header(compiled), style="bold")
         console.print(render_graph(body, labels))
-    return 0
+    return exit_code(compiled)

@@ -5,8 +5,18 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
-from pipeloom.cli.tile import add_arch, add_tile
+from pipeloom.cli.common import (
+    add_arch,
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    exit_code,
+    opened,
+    print_json,
+)
+from pipeloom.drive.emitting import emitted_form
+from pipeloom.drive.judging import emit_note
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 from pipeloom.show.headers import tile_text
@@ -31,15 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
-    compiled = load_compiled(arguments)
+    subject, compiled = opened(arguments)
+    code = exit_code(compiled)
+    emitted = None if code else emitted_form(subject.source)
     if arguments.json:
-        print_json({**_as_data(compiled), "tile": tile_text(compiled, arguments.tile)})
-        return 0
+        tile = tile_text(compiled, arguments.tile)
+        form = None if emitted is None else emitted.to_dict()
+        print_json({**_as_data(compiled), "tile": tile, "emit": form})
+        return code
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.terminal import render_schedule
 
-    TerminalConsole().print(render_schedule(compiled, elements=arguments.tile))
-    return 0
+    console = TerminalConsole()
+    console.print(render_schedule(compiled, elements=arguments.tile))
+    if note := emit_note(emitted):
+        console.print(f"note: {note}", soft_wrap=True)
+    return code
 
 
 def _as_data(compiled: CompiledSchedule) -> dict[str, object]:

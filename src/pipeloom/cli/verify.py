@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
+    add_arch,
     add_json,
     add_source,
     add_sync,
-    load_compiled,
+    add_tile,
     print_json,
+    say,
+    source_of,
 )
-from pipeloom.cli.tile import add_arch, add_tile, tile_header
-from pipeloom.judge.verify import Status, verify
+from pipeloom.drive.judging import emit_note, judge
+from pipeloom.judge.verify import Status
 from pipeloom.show.headers import tile_text, unsynchronised_note
 
 
@@ -33,17 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
-    compiled = load_compiled(arguments)
-    verdict = verify(compiled)
+    found = judge(source_of(arguments))
+    subject, compiled, verdict = found.subject, found.compiled, found.verdict
+    say((*subject.arch_unused(), *subject.notes()))
     if arguments.json:
-        print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
+        form = None if found.emitted is None else found.emitted.to_dict()
+        tile = tile_text(compiled, arguments.tile)
+        print_json({**verdict.to_dict(), "tile": tile, "emit": form})
     else:
         from pipeloom.show.console import TerminalConsole
         from pipeloom.show.verdict import render_verdict
 
         console = TerminalConsole()
-        console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        console.print(render_verdict(verdict, subtitle=subject.header(compiled)))
         note = unsynchronised_note(compiled)
         if note and verdict.status is Status.RACE:
             console.print(f"\n{note}")
+        if written := emit_note(found.emitted):
+            console.print(f"\nnote: {written}", soft_wrap=True)
     return verdict.status.exit_code
