@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "pipeloom.drive.comparing": ("CompareJob", "compare"),
+    "pipeloom.drive.emitting": ("EmitJob", "emit"),
+    "pipeloom.drive.fixing": ("FixJob", "fix"),
+    "pipeloom.drive.reporting": ("ReportJob", "report"),
+    "pipeloom.drive.running": ("RunJob", "run"),
+    "pipeloom.drive.simulating": ("SimulateJob",),
+    "pipeloom.drive.sources": ("Source",),
     "pipeloom.errors": (
         "ConfigError",
         "GraphError",
@@ -117,6 +124,13 @@ __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     # isort: off
+    from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
+    from pipeloom.drive.emitting import EmitJob as EmitJob, emit as emit
+    from pipeloom.drive.fixing import FixJob as FixJob, fix as fix
+    from pipeloom.drive.reporting import ReportJob as ReportJob, report as report
+    from pipeloom.drive.running import RunJob as RunJob, run as run
+    from pipeloom.drive.simulating import SimulateJob as SimulateJob
+    from pipeloom.drive.sources import Source as Source
     from pipeloom.errors import (
         ConfigError as ConfigError,
         GraphError as GraphError,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pipeloom.drive.programs import simulate
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.simulate import (
     Instruction,
@@ -21,6 +23,10 @@ from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_g
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.reference.compiler import compile_schedule
+from pipeloom.reference.config import PipelineConfig
+from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
 
 NAN, INF = float("nan"), float("inf")
 DIGITS = "9" * 5000  # more than Python converts to an int
@@ -173,3 +179,42 @@ def test_bad_values_are_refused(call: Callable[[], Any], message: str) -> None:
     assert message in str(caught.value)
     assert caught.value.hint, "every refusal says what would be legal"
     assert isinstance(caught.value, ScheduleError)
+
+
+class _Tiled(DeclarativeSchedule):
+    """A ping-pong of one's own: what its pipeline counts and its tile are stated apart."""
+
+    def __init__(self, field: str = "vm_per_load_a", value: int = 2) -> None:
+        super().__init__(lgkm_a=8, lgkm_b=4)
+        self.changes: dict[str, Any] = {"vm_per_load_a": 2, "vm_per_load_b": 2, field: value}
+
+    def config(self) -> PipelineConfig:
+        return replace(super().config(), **self.changes)
+
+    def geometry(self) -> KernelGeometry:
+        return KernelGeometry.ping_pong(
+            BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_K=32, elem_bytes=2
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("vm_per_load_a", 3), ("vm_per_load_b", 1), ("lgkm_per_load_b", 5)]
+)
+def test_counts_that_are_not_those_of_the_tile_name_both_fields(field: str, value: int) -> None:
+    compiled = compile_schedule(_Tiled(field, value))
+    with pytest.raises(ConfigError) as caught:
+        simulate(compiled)
+    assert f"PipelineConfig.{field} is {value}" in str(caught.value)
+    assert f"KernelGeometry.{field} is" in str(caught.value)
+
+
+def test_the_same_counts_in_both_are_simulated() -> None:
+    assert simulate(compile_schedule(_Tiled())).total_cycles > 0
+
+
+def test_an_mma_grid_that_does_not_divide_the_tile_names_both_fields() -> None:
+    compiled = replace(compile_schedule(_Tiled()), config=replace(_Tiled().config(), m_mmas=3))
+    with pytest.raises(ConfigError) as caught:
+        simulate(compiled)
+    assert "PipelineConfig.m_mmas is 3" in str(caught.value)
+    assert "KernelGeometry.BM" in str(caught.value)

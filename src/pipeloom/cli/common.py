@@ -1,47 +1,38 @@
-"""What all commands share: source, synchronisation, JSON, files written whole or not at all.
-
-One schedule is compiled one way by every command, through ``load_compiled``; ``tile`` decides which
-tile a spec gets where it names none.
-"""
+"""What the commands share: arguments as a ``Source``, JSON, files written whole or not at all."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args
 
-from pipeloom.cli.source_file import find_source, is_compiled
-from pipeloom.cli.tile import DERIVES_DEPTH, given_tile, machine_of, say_arch_unused, with_tile
 from pipeloom.cli.usage import UsageError
-from pipeloom.errors import OrderError, SpecError
-from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.drive.sources import Source, Subject, lacks_tile, open_source
+from pipeloom.drive.tiling import ELEMENT_BYTES
+from pipeloom.errors import SpecError
+from pipeloom.machine.chips import MACHINES
+from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
 from pipeloom.reference.compiler import Sync
-from pipeloom.reference.resync import synchronize
-from pipeloom.reference.spec import build_schedule
 
-OPTION_HINTS: Mapping[str, str] = MappingProxyType(
-    {
-        "reorder=True applies it": "--reorder applies it",
-        "keep_barriers=False, sync='proven'": "--sync proven",
-    }
-)
-"""What a hint of the library says -> what the commands call it."""
+INTERRUPTED_CODE = 130
 
 
 def add_source(
     parser: argparse.ArgumentParser, *, compiled: bool = False, required: bool = True
 ) -> None:
     """``NAME|SPEC`` and ``--set``; with ``compiled`` also what ``pipeloom compile`` wrote."""
-    text = "a shipped schedule, or a .json or .toml spec file"
+    text = (
+        "a shipped schedule, a .json or .toml spec file, or a declaration of your own: my.py:Name"
+    )
     parser.add_argument(
         "source",
-        metavar="NAME|SPEC|COMPILED.json" if compiled else "NAME|SPEC",
+        metavar="NAME|SPEC|COMPILED.json|MY.py:NAME" if compiled else "NAME|SPEC|MY.py:NAME",
         nargs=None if required else "?",
         help=f"{text}, or a compiled schedule" if compiled else text,
     )
@@ -78,76 +69,92 @@ def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> 
     )
 
 
-def add_counter_stall(parser: argparse.ArgumentParser) -> None:
-    """``--counter-stall``."""
-    parser.add_argument(
-        "--counter-stall",
-        action="store_true",
-        help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
-        "oldest access is done, which then needs no wait; no vendor says so",
-    )
+def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
+    """``--tile``; ``default`` is what a spec without a tile gets where the option is not given.
 
-
-def counter_stall_of(arguments: argparse.Namespace) -> bool | None:
-    """What ``verify`` and ``synchronize`` are to assume; ``None`` leaves it to the chip."""
-    return True if arguments.counter_stall else None
-
-
-def load_compiled(
-    arguments: argparse.Namespace, *, spec: Mapping[str, Any] | None = None
-) -> CompiledSchedule:
-    """The schedule that the command's source, settings, ``--tile`` and ``--sync`` ask for.
-
-    A JSON file that ``pipeloom compile`` wrote is read back as it is; a spec is compiled. ``spec``
-    stands in for the source.
+    It can also be spelt as ``pipeloom emit`` does.
     """
-    data = find_source(arguments.source) if spec is None else spec
-    sync: Sync = getattr(arguments, "sync", None) or "reference"
-    reorder: bool = getattr(arguments, "reorder", False)
-    if reorder and sync == "reference":
-        raise UsageError("--reorder needs --sync proven or --sync repaired")
-    if spec is None and getattr(arguments, "arch", None) is not None:
-        machine_of(arguments, data)
-        say_arch_unused(arguments, data)
-    try:
-        if not is_compiled(data):
-            if data.get("schedule") == DERIVES_DEPTH and sync != "reference":
-                _say_always_synchronised(arguments.source, sync)
-            tiled = with_tile(arguments, data)
-            return build_schedule(tiled, arguments.settings, sync=sync, reorder=reorder)
-        compiled = read_compiled(arguments, data)
-        if sync == "reference":
-            return compiled
-        return synchronize(compiled, reorder=reorder, keep_barriers=sync == "repaired")
-    except OrderError as error:
-        raise as_options(error, getattr(arguments, "hints", OPTION_HINTS)) from error
+    parser.add_argument(
+        "--tile",
+        "--dtype",
+        choices=("none", *ELEMENT_BYTES),
+        help="the tile where the spec names none: 256x256x64 in bf16 or fp16, 256x256x128 in fp8 "
+        "(single_buffer: 128x128x64, 128x128x256); 'none' leaves it to the spec and the target's "
+        f"counter costs. Default: {default}, and what a schedule has of its own (four_wave: fp8)",
+    )
+    parser.set_defaults(default_tile=default)
 
 
-def _say_always_synchronised(source: str, sync: str) -> None:
-    print(
-        f"note: {source} has its waits and barriers derived and proved in any case; sync {sync} "
-        "changes nothing",
-        file=sys.stderr,
+def add_arch(parser: argparse.ArgumentParser) -> None:
+    """``--arch`` of a command that runs nothing: what a tile or a depth is derived for."""
+    names = ", ".join(machine.arch for machine in MACHINES)
+    parser.add_argument(
+        "--arch",
+        "--target",
+        metavar="ARCH",
+        help=f"one of {names}: what gemm_tile is derived for, and a --tile made for (default "
+        "gfx950, or what the spec says)",
     )
 
 
-def read_compiled(arguments: argparse.Namespace, data: Mapping[str, Any]) -> CompiledSchedule:
-    """A compiled schedule as it is; options that would change its spec are refused."""
-    for option, value in (("--set", arguments.settings), ("--tile", given_tile(arguments))):
+def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
+    """The source that the arguments name, with the options that the command has."""
+    given = {
+        name: getattr(arguments, name)
+        for name in ("tile", "default_tile", "arch", "sync", "reorder")
+        if hasattr(arguments, name)
+    }
+    source = Source(arguments.source, tuple(arguments.settings), **{**given, **changes})
+    if source.reorder and source.sync in (None, "reference"):
+        raise UsageError("--reorder needs --sync proven or --sync repaired")
+    return source
+
+
+def opened(arguments: argparse.Namespace) -> tuple[Subject, CompiledSchedule]:
+    """What the arguments name, compiled; the best so far where Ctrl-C ended the search."""
+    subject = open_source(source_of(arguments), keep_interrupted=True)
+    say((*subject.arch_unused(), *subject.notes()))
+    return subject, subject.compiled()
+
+
+def exit_code(compiled: CompiledSchedule) -> int:
+    """130 where Ctrl-C ended the search for it, and this is only the best so far."""
+    if INTERRUPTED not in compiled.notes:
+        return 0
+    print("interrupted", file=sys.stderr)
+    return INTERRUPTED_CODE
+
+
+def say(notes: Iterable[str]) -> None:
+    """Notes on stderr."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def say_untiled(compiled: CompiledSchedule) -> None:
+    """Warn, where a schedule is written that could have a tile and has none."""
+    if lacks_tile(compiled):
+        say(
+            ("no tile shape: this file can be verified, not simulated or emitted; add --tile bf16",)
+        )
+
+
+def verify_command(subject: Subject) -> str:
+    """The ``pipeloom verify`` that is about exactly the schedule of these arguments."""
+    source = subject.source
+    words = ["pipeloom", "verify", source.name]
+    for setting in source.settings:
+        words += ["--set", setting]
+    for option, value in (
+        ("--tile", subject.named_tile()),
+        ("--sync", source.sync),
+        ("--arch", source.arch),
+    ):
         if value:
-            raise SpecError(
-                f"{arguments.source} is a compiled schedule, which {option} cannot change",
-                hint=f"apply {option} to its spec: pipeloom compile SPEC {option} ... -o FILE",
-            )
-    return CompiledSchedule.from_dict(data)
-
-
-def as_options(error: OrderError, hints: Mapping[str, str]) -> OrderError:
-    """The same error with a hint in the words of the command that is run."""
-    hint = error.hint
-    for argument, option in hints.items():
-        hint = hint and hint.replace(argument, option)
-    return OrderError(error.message, hint=hint, field=error.field)
+            words += [option, value]
+    if source.reorder:
+        words.append("--reorder")
+    return shlex.join(words)
 
 
 def print_json(data: Any) -> None:

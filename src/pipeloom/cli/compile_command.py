@@ -5,8 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeloom.cli.common import add_source, add_sync, load_compiled, write_file
-from pipeloom.cli.tile import add_arch, add_tile, say_untiled
+from pipeloom.cli.common import (
+    add_arch,
+    add_source,
+    add_sync,
+    add_tile,
+    exit_code,
+    opened,
+    say,
+    say_untiled,
+    write_file,
+)
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import tile_text
 
@@ -28,20 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, then write what was asked for."""
-    compiled = load_compiled(arguments)
+    _, compiled = opened(arguments)
     if arguments.output:
         write_file(arguments.output, compiled.to_json())
         say_untiled(compiled)
     if arguments.json:
         sys.stdout.write(compiled.to_json())
-        return 0
+        return exit_code(compiled)
     c = compiled.certificate
     sizes = ", ".join(f"{p.name.lower()} {len(compiled.phase(p))}" for p in Phase)
     proved = "proved optimal" if c.proved else f"lower bound {c.lower_bound}"
     print(f"{compiled.schedule}: {sizes}; {c.strategy} {c.measure} {c.makespan} ({proved})")
     print(tile_text(compiled, arguments.tile))
-    for note in compiled.notes:
-        print(f"note: {note}", file=sys.stderr)
+    say(compiled.notes)
     if arguments.output:
         print(f"wrote {arguments.output}")
-    return 0
+    return exit_code(compiled)

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from types import MappingProxyType
 
 from pipeloom.cli.common import (
-    add_counter_stall,
+    add_arch,
     add_json,
     add_source,
-    as_options,
-    counter_stall_of,
-    load_compiled,
+    add_tile,
     print_json,
+    say,
+    say_untiled,
+    source_of,
     write_file,
 )
-from pipeloom.cli.tile import add_arch, add_tile, say_untiled, tile_header
-from pipeloom.errors import OrderError
-from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleEntry
-from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
-from pipeloom.reference.words import Labels, tile_text
+from pipeloom.drive.fixing import Fixed, FixJob, fix
+from pipeloom.reference.ops import Phase
+from pipeloom.reference.words import tile_text
 
-FIX_HINTS: Mapping[str, str] = MappingProxyType(
-    {
-        "reorder=True applies it": "--reorder applies it",
-        "keep_barriers=False, sync='proven'": "without --keep-barriers",
-    }
+HINTS = (
+    ("reorder=True applies it", "--reorder applies it"),
+    ("keep_barriers=False, sync='proven'", "without --keep-barriers"),
 )
-"""What a hint of the library says -> what this command calls it."""
+"""What a hint of the library says, and what this command calls it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Keep the data ops in their order; derive every wait and barrier anew from the "
-        "dependences: each wait as loose as soundness permits, no barrier that is not needed. "
-        "With --keep-barriers the barriers stay, and only the waits are derived. Prints what "
-        "changed and what it costs."
+        "Keep the data ops in their order; derive waits, or waits and barriers, anew from the "
+        "dependences. Every proved form is simulated and the fastest taken: the barriers kept or "
+        "derived, the fewest ops moved where the order cannot be saved. --keep-barriers and "
+        "--reorder ask for one form instead. Prints what changed and what it costs in cycles."
     )
     add_source(parser, compiled=True)
     add_tile(parser)
@@ -48,115 +40,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help="where no synchronisation can save the order, move the fewest ops (with "
-        "--keep-barriers also: add barriers to prologue or epilogue, never to the loop)",
+        help="derive waits and barriers, and where that cannot save the order, move the fewest ops "
+        "(with --keep-barriers also: add barriers to prologue or epilogue, never to the loop)",
     )
     parser.add_argument(
         "--keep-barriers",
         action="store_true",
         help="keep the barriers where they are, for a schedule whose barriers also set the pace",
     )
-    add_counter_stall(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
     parser.add_argument(
         "--force", action="store_true", help="derive anew even what is already PROVED"
     )
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, hints=HINTS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Synchronise, write, and report."""
-    before = load_compiled(
-        argparse.Namespace(
-            source=arguments.source,
-            settings=arguments.settings,
-            tile=arguments.tile,
-            arch=arguments.arch,
-            arch_derives=True,
-        )
-    )
-    stall = counter_stall_of(arguments)
-    verdict_before = verify(before, counter_stall=stall)
-    kept = verdict_before.proved and not arguments.force
-    after = before if kept else _synchronized(arguments, before)
+    sync = "repaired" if arguments.keep_barriers else "proven" if arguments.reorder else None
+    found = fix(FixJob(source_of(arguments, sync=sync), force=arguments.force))
+    say(found.notes)
     if arguments.output:
-        write_file(arguments.output, after.to_json())
-        say_untiled(after)
+        write_file(arguments.output, found.after.to_json())
+        say_untiled(found.after)
     if arguments.json:
-        print_json(
-            {
-                "before": {p.name.lower(): asdict(before.counts(p)) for p in Phase},
-                "after": {p.name.lower(): asdict(after.counts(p)) for p in Phase},
-                "verdict_before": verdict_before.status.name,
-                "verdict_after": verify(after, counter_stall=stall).status.name,
-                "changes": list(_changes(before, after)),
-                "notes": after.notes,
-                "tile": tile_text(before, arguments.tile),
-                "unchanged": kept,
-            }
-        )
+        print_json({**found.to_dict(), "tile": tile_text(found.before, arguments.tile)})
         return 0
-    print(tile_header(arguments, before))
-    if kept:
-        print(f"{verdict_before.summary()}\nalready PROVED: left unchanged (--force derives anew)")
-        if arguments.output:
-            print(f"wrote {arguments.output}")
-        return 0
-    print(f"before: {verdict_before.summary()}")
-    print(f"after:  {verify(after, counter_stall=stall).summary()}\n")
-    for phase in Phase:
-        print(_cost_line(phase, before.counts(phase), after.counts(phase)))
-    print()
-    for line in _changes(before, after):
-        print(line)
-    for note in after.notes[len(before.notes) :]:
-        print(f"note: {note}")
+    print(found.header)
+    _print(found)
     if arguments.output:
         print(f"wrote {arguments.output}")
     return 0
 
 
-def _synchronized(arguments: argparse.Namespace, before: CompiledSchedule) -> CompiledSchedule:
-    try:
-        return synchronize(
-            before,
-            reorder=arguments.reorder,
-            keep_barriers=arguments.keep_barriers,
-        )
-    except OrderError as error:
-        raise as_options(error, FIX_HINTS) from error
-
-
-def _cost_line(phase: Phase, old: PhaseCounts, new: PhaseCounts) -> str:
-    waits = f"waits {old.wait_vm + old.wait_lgkm} -> {new.wait_vm + new.wait_lgkm}"
-    return f"{phase.name.lower():<9} {waits:<18} barriers {old.barriers} -> {new.barriers}"
-
-
-def _changes(before: CompiledSchedule, after: CompiledSchedule) -> Iterator[str]:
-    """The waits and barriers in front of each data op, where they differ, phase by phase."""
-    labels = Labels(before)
+def _print(found: Fixed) -> None:
+    if found.unchanged:
+        print(f"{found.verdict_before.summary()}")
+        print("already PROVED: left unchanged (--force derives anew)")
+        return
+    print(f"before: {found.verdict_before.summary()}")
+    print(f"after:  {found.verdict_after.summary()}")
+    print(f"{found.choice.form.words}: {found.choice.cost()}\n")
     for phase in Phase:
-        old, new = _gaps(before.phase(phase), labels), _gaps(after.phase(phase), labels)
-        name = phase.name.lower()
-        if [op for op, _ in old] != [op for op, _ in new]:
-            yield f"{name}: ops moved, now {', '.join(op for op, _ in new)}"
-            continue
-        for (op, was), (_, now) in zip(old, new, strict=True):
-            if was != now:
-                yield f"{name}, before {op}: {' '.join(was) or 'nothing'} -> " + (
-                    " ".join(now) or "nothing"
-                )
-
-
-def _gaps(entries: Sequence[ScheduleEntry], labels: Labels) -> list[tuple[str, list[str]]]:
-    """Each data op with the waits and barriers since the one before it; the end closes the last."""
-    gaps: list[tuple[str, list[str]]] = []
-    pending: list[str] = []
-    for entry in entries:
-        if entry.op.role is OpRole.SYNC:
-            pending.append(labels.of(entry.op))
-        elif entry.op.role is not OpRole.FENCE:
-            gaps.append((labels.of(entry.op), pending))
-            pending = []
-    return [*gaps, ("the end", pending)]
+        old, new = found.before.counts(phase), found.after.counts(phase)
+        waits = f"waits {old.wait_vm + old.wait_lgkm} -> {new.wait_vm + new.wait_lgkm}"
+        print(f"{phase.name.lower():<9} {waits:<18} barriers {old.barriers} -> {new.barriers}")
+    print()
+    for line in found.changes():
+        print(line)
+    for note in found.after.notes[len(found.before.notes) :]:
+        print(f"note: {note}")

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import (
+    add_arch,
     add_json,
     add_source,
-    load_compiled,
+    add_tile,
+    exit_code,
+    opened,
     print_json,
 )
-from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.plain import to_plain
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.words import Labels
@@ -27,7 +29,6 @@ ROLES: Mapping[OpRole, str] = MappingProxyType(
         OpRole.VALU_COMPUTE: "vector",
     }
 )
-"""What ``show`` calls the roles of a schedule's ops."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the graph in the form asked for."""
-    compiled = load_compiled(arguments)
+    subject, compiled = opened(arguments)
     body, labels = compiled.loop_body, Labels(compiled)
     if arguments.json:
         rows = [
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "longest_path": body.longest_path,
             }
         )
-        return 0
+        return exit_code(compiled)
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.dependences import Edge, Graph, Op
     from pipeloom.show.terminal import graph_dot, render_graph
@@ -81,6 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(graph_dot(graph))
     else:
         console = TerminalConsole()
-        console.print(tile_header(arguments, compiled), style="bold")
+        console.print(subject.header(compiled), style="bold")
         console.print(render_graph(graph))
-    return 0
+    return exit_code(compiled)

@@ -1,5 +1,7 @@
 """The ``pipeloom`` command: parse, dispatch, and turn user errors into one readable message.
 
+A command only turns arguments into a job of ``pipeloom.drive``, and its result into text or JSON.
+
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ``verify`` adds 3
 (TIMING) and 4 (RACE), ``run`` adds 5 (a wrong result). To add a command: a file here with
 ``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
@@ -16,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom import __version__
-from pipeloom.cli.usage import UsageError, option_names, unknown_text
+from pipeloom.cli.usage import OPTION_HINTS, UsageError, option_names, unknown_text, worded
 from pipeloom.errors import ScheduleError
 
 
@@ -59,6 +61,7 @@ Start with
   pipeloom compile ping_pong --set scheduling=greedy -o out.json
   pipeloom compare ping_pong ping_pong:sync=proven
   pipeloom report ping_pong -o report.html
+  pipeloom verify my.py:Name             a schedule of your own
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
 4 RACE; run: 5 a wrong result.
@@ -78,6 +81,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS:
         inner = commands.add_parser(command.name, help=command.help)
         if command.name == chosen:
+            inner.set_defaults(hints=OPTION_HINTS)
             importlib.import_module(f"pipeloom.cli.{command.module}").add_arguments(inner)
             inner.set_defaults(usage_error=inner.error, options=option_names(inner))
     return parser
@@ -101,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.usage_error(str(error))
         raise
     except ScheduleError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {worded(error, arguments.hints)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

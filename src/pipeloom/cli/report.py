@@ -9,15 +9,15 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
+    add_tile,
     check_ending,
     print_json,
     write_file,
 )
-from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estimate_of, prepare
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.usage import at_least
-from pipeloom.reference.verdict import verify
-from pipeloom.reference.words import knobs, sync_text
+from pipeloom.drive.judging import emit_note
+from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report
 from pipeloom.show.headers import no_loop_text
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeline-iterations",
         type=at_least(1),
-        default=4,
+        default=TIMELINE_ITERATIONS,
         metavar="N",
         help="iterations shown in the timeline (default 4); the figures are from all K tiles",
     )
@@ -53,33 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
-    from pipeloom.show.page import render_page
-
     output: str = arguments.output or f"{Path(arguments.source).stem}.html"
     check_ending(output, ".html", "an HTML page")
-    simulation = prepare(arguments, needs_tile=False)
-    compiled = simulation.compiled
-    verdict = verify(simulation.program)
-    trace = shown = None
-    if compiled.geometry is not None:
-        trace = shown = simulation.run(arguments.k_tiles)
-        if trace.iterations > arguments.timeline_iterations:
-            shown = simulation.run(simulation.kernel.tiles(arguments.timeline_iterations))
-    page = render_page(
-        simulation.program,
-        verdict,
-        trace,
-        shown=shown,
-        unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
-        "instruction counts.",
-        estimate=None if trace is None else estimate_of(arguments, simulation, trace),
-        tile=simulation.tile,
-        sync=sync_text(compiled),
-        stream="" if simulation.emission is None else simulation.emission.kernel.name,
-        knobs=knobs(compiled),
-    )
-    write_file(output, page)
-    size = len(page.encode("utf-8"))
+    found = report(ReportJob(simulate_job(arguments), arguments.timeline_iterations))
+    simulation, verdict, trace = found.simulation, found.verdict, found.trace
+    write_file(output, found.page)
+    size = len(found.page.encode("utf-8"))
     if arguments.json:
         print_json(
             {
@@ -88,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "verdict": verdict.status.name,
                 "simulated": trace is not None,
                 "emitted": simulation.emission is not None,
+                "emit": None if found.emitted is None else found.emitted.to_dict(),
             }
         )
         return 0
@@ -100,4 +80,6 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"wrote {output} ({size / 1e6:.1f} MB)")
     status = "" if simulation.emission else f": {verdict.status.name}"
     print(f"{simulation.header}{status}, {figures}")
+    if note := emit_note(found.emitted):
+        print(f"note: {note}")
     return 0

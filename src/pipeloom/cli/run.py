@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
 
-from pipeloom.cli.common import add_json, print_json
-from pipeloom.cli.emit import add_emission, emission
+from pipeloom.cli.common import add_json, print_json, say
+from pipeloom.cli.emit import add_emission, cost_line, emit_job
 from pipeloom.cli.usage import at_least
-from pipeloom.errors import SpecError
-
-if TYPE_CHECKING:
-    from pipeloom.drive.trial import Trial
+from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
+from pipeloom.drive.running import run as run_job
 
 WRONG_RESULT = 5
 
@@ -42,89 +40,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only compare the result: for a TIMING schedule, whose races the check would find",
     )
+    parser.add_argument(
+        "--max-memory",
+        type=float,
+        default=MAX_MEMORY_GB,
+        metavar="GB",
+        help=f"refuse a problem that takes more (default {MAX_MEMORY_GB:g})",
+    )
+    parser.add_argument(
+        "--max-instructions",
+        type=at_least(1),
+        default=MAX_INSTRUCTIONS,
+        metavar="N",
+        help=f"refuse to emulate more in all (default {MAX_INSTRUCTIONS}, a quarter of an hour)",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
+    found = run_job(
+        RunJob(
+            emit_job(arguments),
+            m=arguments.m,
+            n=arguments.n,
+            k=arguments.k,
+            seed=arguments.seed,
+            timings=arguments.timings,
+            race_check=not arguments.no_race_check,
+            max_memory_gb=arguments.max_memory,
+            max_instructions=arguments.max_instructions,
+        ),
+        _track,
+    )
+    say(found.emission.notes)
+    if arguments.json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    return WRONG_RESULT if found.wrong else 0
+
+
+def _print(found: Ran) -> None:
+    job, count, wrong = found.job, len(found.trials), len(found.wrong)
+    for trial in found.wrong[:5]:
+        print(trial.summary())
+    timings = "1 timing" if count == 1 else f"{count} timings"
+    every = timings if count == 1 else f"all {timings}"
+    result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
+    print("\n".join((found.emission.summary(), *cost_line(found.emission))))
+    print(f"M={job.m} N={job.n} K={job.k}: {result} ({found.executed} instructions emulated)")
+    if not job.race_check:
+        print("race check off")
+    print(found.emission.kernel.resources)
+
+
+def _track(seeds: Iterable[int]) -> Iterable[int]:
     from rich.console import Console
     from rich.progress import track
 
-    from pipeloom.drive.trial import Launchable, run_gemm
-    from pipeloom.write import assemble
-
-    found = emission(arguments, arguments.k)
-    emitted = found.kernel
-    _check_depth(arguments.k, emitted.k_min, emitted.k_step)
-    ready = Launchable.load(emitted, assemble(emitted))
-    seeds = range(arguments.seed, arguments.seed + arguments.timings)
-    progress = Console(stderr=True)
-    trials = [
-        run_gemm(
-            emitted,
-            ready,
-            M=arguments.m,
-            N=arguments.n,
-            K=arguments.k,
-            seed=seed,
-            check_races=not arguments.no_race_check,
-        )
-        for seed in track(
-            seeds, "emulating", console=progress, disable=not sys.stderr.isatty(), transient=True
-        )
-    ]
-    wrong = [trial for trial in trials if not trial.ok]
-    if arguments.json:
-        print_json(
-            {
-                "kernel": emitted.name,
-                **found.to_dict(),
-                "race_check": not arguments.no_race_check,
-                "runs": len(trials),
-                "wrong": [_as_data(trial) for trial in wrong],
-                "instructions": sum(trial.executed for trial in trials),
-            }
-        )
-        return WRONG_RESULT if wrong else 0
-    for trial in wrong[:5]:
-        print(trial.summary())
-    shape = f"M={arguments.m} N={arguments.n} K={arguments.k}"
-    count = len(trials)
-    timings = "1 timing" if count == 1 else f"{count} timings"
-    every = timings if count == 1 else f"all {timings}"
-    result = f"WRONG in {len(wrong)} of {timings}" if wrong else f"equal to NumPy in {every}"
-    executed = sum(trial.executed for trial in trials)
-    print(found.summary())
-    print(f"{shape}: {result} ({executed} instructions emulated)")
-    if arguments.no_race_check:
-        print("race check off")
-    print(emitted.resources)
-    return WRONG_RESULT if wrong else 0
-
-
-def _check_depth(k: int, least: int, step: int) -> None:
-    """Refuse a K that the kernel cannot sum, with the nearest ones that it can."""
-    if k >= least and (k - least) % step == 0:
-        return
-    below = least + max(k - least, 0) // step * step
-    near = f"K = {least}, the least" if k < least else f"K = {below} or {below + step}"
-    raise SpecError(
-        f"K is {k}, but the schedule starts with {least} and steps by {step}",
-        hint=f"use {near}; or pad K with zeros",
-        field="k",
+    return track(
+        list(seeds),
+        "emulating",
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
     )
-
-
-def _as_data(trial: Trial) -> dict[str, Any]:
-    m, n, k = trial.shape
-    return {
-        "m": m,
-        "n": n,
-        "k": k,
-        "seed": trial.seed,
-        "findings": [str(finding) for finding in trial.findings],
-        "wrong_elements": trial.wrong,
-        "bytes_outside": trial.spoilt,
-        "instructions": trial.executed,
-    }

@@ -5,9 +5,18 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
-from pipeloom.cli.source_file import find_source
-from pipeloom.cli.tile import add_arch, add_tile, machine_of
+from pipeloom.cli.common import (
+    add_arch,
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    exit_code,
+    opened,
+    print_json,
+)
+from pipeloom.drive.emitting import emitted_form
+from pipeloom.drive.judging import emit_note
 from pipeloom.drive.programs import as_program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
@@ -17,10 +26,10 @@ from pipeloom.reference.words import Labels, tile_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Show the program section by section, and apart for waves that do different work. A row "
-        "is one MMA with everything issued since the previous one, in issue order: load A[1,0] "
-        "k+1 is a global load of operand A into LDS stage 1, half 0, of the K tile one after the "
-        "loop variable; frag a fragment load from LDS to registers."
+        "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
+        "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
+        "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
+        "load from LDS to registers."
     )
     add_source(parser)
     add_tile(parser)
@@ -32,17 +41,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
-    compiled = load_compiled(arguments)
+    subject, compiled = opened(arguments)
+    code = exit_code(compiled)
+    emitted = None if code else emitted_form(subject.source)
     if arguments.json:
-        print_json({**_as_data(compiled), "tile": tile_text(compiled, arguments.tile)})
-        return 0
+        tile = tile_text(compiled, arguments.tile)
+        form = None if emitted is None else emitted.to_dict()
+        print_json({**_as_data(compiled), "tile": tile, "emit": form})
+        return code
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.terminal import render_program
 
-    tile = tile_text(compiled, arguments.tile)
-    program = as_program(compiled, target=machine_of(arguments, find_source(arguments.source)))
-    TerminalConsole().print(render_program(program, tile=tile))
-    return 0
+    console = TerminalConsole()
+    program = as_program(compiled, subject.kernel(compiled), subject.machine())
+    console.print(render_program(program, tile=tile_text(compiled, arguments.tile)))
+    if note := emit_note(emitted):
+        console.print(f"note: {note}", soft_wrap=True)
+    return code
 
 
 def _as_data(compiled: CompiledSchedule) -> dict[str, object]:

@@ -8,23 +8,23 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cli.common import add_json, add_source, add_sync, print_json
-from pipeloom.cli.simulation import (
-    Simulation,
-    add_emitted,
-    add_machine,
-    add_problem,
-    estimate_of,
-    prepare,
+from pipeloom.cli.common import (
+    add_json,
+    add_source,
+    add_sync,
+    add_tile,
+    print_json,
+    say,
+    verify_command,
 )
+from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.stream_source import read_stream
-from pipeloom.cli.tile import add_tile, verify_command
 from pipeloom.cli.usage import UsageError, at_least
-from pipeloom.errors import ConfigError, SpecError
+from pipeloom.drive.simulating import Simulation, prepare
+from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
-from pipeloom.reference.verdict import verify
 from pipeloom.reference.words import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
@@ -41,14 +41,12 @@ STREAM: Mapping[str, Any] = MappingProxyType(
 LONGEST_CYCLES = 9
 """Digits of a cycle count; longer ones are taken as a name, and no MFMA has it."""
 
-STREAM_HINTS: Mapping[str, str] = MappingProxyType(
-    {
-        "waves_per_simd": "--waves-per-simd",
-        "stagger=False": "no --stagger",
-        "lds_conflict": "--lds-conflict",
-    }
+STREAM_HINTS = (
+    ("waves_per_simd", "--waves-per-simd"),
+    ("stagger=False", "no --stagger"),
+    ("lds_conflict", "--lds-conflict"),
 )
-"""What a hint of the library says -> what this command calls it."""
+"""What a hint of the library says, and what this command calls it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,18 +100,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate and print."""
     if arguments.stream is not None:
+        arguments.hints = STREAM_HINTS
         return _show(arguments, _stream_trace(arguments), None)
     if arguments.source is None:
         raise SpecError("nothing to simulate", hint="name a schedule or a spec, or give --stream")
     for name in STREAM:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
-    simulation = prepare(arguments)
-    return _show(arguments, simulation.run(arguments.k_tiles), simulation)
+    simulation = prepare(simulate_job(arguments))
+    say(simulation.subject.notes())
+    return _show(arguments, simulation.run(), simulation)
 
 
 def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | None) -> int:
-    estimate = None if simulation is None else estimate_of(arguments, simulation, trace)
+    estimate = None if simulation is None else simulation.estimate(trace)
     if arguments.json:
         extra = {} if estimate is None else {"estimate": asdict(estimate)}
         print_json({**trace_data(trace), **_what(simulation), **extra})
@@ -126,8 +126,8 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
     if simulation is not None:
         console.print(simulation.header)
         if simulation.emission is None:
-            status = verify(simulation.program).status
-            console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
+            status = simulation.verdict().status
+            console.print(verdict_line(status, verify_command(simulation.subject)), soft_wrap=True)
             note = unsynchronised_note(simulation.compiled)
             if note and status is Status.RACE:
                 console.print(note)
@@ -146,7 +146,7 @@ def _what(simulation: Simulation | None) -> dict[str, Any]:
     return {
         "schedule": simulation.compiled.schedule,
         "tile": simulation.tile,
-        "verdict": verify(simulation.program).status.name,
+        "verdict": simulation.verdict().status.name,
         "emitted": None if found is None else {"kernel": found.kernel.name, **found.to_dict()},
     }
 
@@ -176,11 +176,6 @@ def _stream_trace(arguments: argparse.Namespace) -> Trace:
         )
     except StreamError as error:
         raise source.located(error) from error
-    except ConfigError as error:
-        hint = error.hint
-        for argument, option in STREAM_HINTS.items():
-            hint = hint and hint.replace(argument, option)
-        raise ConfigError(error.message, hint=hint, field=error.field) from error
 
 
 def _refuse_with_stream(arguments: argparse.Namespace) -> None:

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 from pipeloom.checks import nearest
-from pipeloom.cli.common import add_json, add_source, print_json
-from pipeloom.cli.source_file import find_source, is_compiled
-from pipeloom.cli.tile import DERIVES_DEPTH, add_arch
-from pipeloom.errors import OrderError, SpecError
-from pipeloom.machine.chips import target_for
-from pipeloom.order.modulo import (
-    Explanation,
-    ModuloProblem,
-    ModuloResult,
-    Objective,
-    Progress,
-    explain_ii,
-    solve_modulo,
+from pipeloom.cli.common import (
+    INTERRUPTED_CODE,
+    add_arch,
+    add_json,
+    add_source,
+    print_json,
+    source_of,
 )
-from pipeloom.reference.graph import LoopBody
-from pipeloom.reference.pipelining import modulo_problem
-from pipeloom.reference.pipelining.body import body_problem
-from pipeloom.reference.spec import apply_settings, load_spec
+from pipeloom.drive.solving import BUDGETS, Report, SolveJob, solve
+from pipeloom.errors import SpecError
+from pipeloom.order.modulo import Explanation, ModuloResult, Objective, Progress
 
-BUDGETS = {"registers": "registers", "lds": "lds_bytes", "stages": "stages"}
 DEFAULT_TIME_LIMIT = 60.0
-Report = Callable[[Progress], None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Modulo scheduling: the least number of cycles per iteration that dependences, "
         "units, registers and LDS allow. Takes a schedule (gemm_tile has its depth derived; others "
         "are solved as declared) or a problem file (docs/modulo.md). Ctrl-C stops the search and "
-        "keeps the best schedule so far."
+        "keeps the best schedule so far (exit code 130)."
     )
     add_source(parser)
     add_arch(parser)
@@ -80,73 +68,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Solve and print."""
-    problem, quantum = load_problem(arguments)
-    objectives = _objectives(arguments.objectives)
-    try:
-        with _progress(arguments) as report:
-            result = solve_modulo(
-                problem,
-                time_limit=arguments.time_limit,
-                objectives=objectives,
-                max_ii=arguments.ii,
-                progress=report,
-            )
-    except OrderError:
-        if arguments.ii is None:
-            raise
-        return _refuse(problem, arguments)
-    explanation = None
-    if arguments.explain and result.ii > 1:
-        explanation = explain_ii(problem, result.ii - 1, time_limit=arguments.time_limit)
+    """Solve and print; 1 where there is no schedule, 130 where Ctrl-C left the best so far."""
+    job = SolveJob(
+        source_of(arguments),
+        budget=read_budget(arguments.budget),
+        objectives=_objectives(arguments.objectives),
+        max_ii=arguments.ii,
+        time_limit=arguments.time_limit,
+        explain=arguments.explain,
+    )
+    with _progress(arguments) as report:
+        found = solve(job, report)
     if arguments.json:
-        print_json({**result.to_dict(), "quantum": quantum, **_explained(explanation)})
-        return 0
-    _print(result, quantum, explanation)
-    return 0
-
-
-def load_problem(arguments: argparse.Namespace) -> tuple[ModuloProblem, int]:
-    """The problem that the source means, and the cycles of one of its time steps."""
-    budget = read_budget(arguments.budget)
-    data = find_source(arguments.source)
-    if is_compiled(data):
-        raise SpecError(
-            f"{arguments.source} is a compiled schedule, whose order is settled; solve takes a "
-            "schedule's name, a spec or a problem file",
-            hint=f"pipeloom solve {data.get('schedule')}, or the spec that it was compiled from",
-            field="schedule",
-        )
-    if arguments.arch is not None:
-        arch = target_for(arguments.arch).arch
-        if data.get("schedule") != DERIVES_DEPTH:
-            raise SpecError(
-                f"{arguments.source} is solved with the latencies that it states, whatever the "
-                "chip",
-                hint=f"drop --arch; only {DERIVES_DEPTH} is derived for a chip",
-                field="arch",
-            )
-        data = {"arch": arch, **data}
-    if "schedule" not in data:
-        if arguments.settings:
-            raise SpecError(
-                f"{arguments.source} is a problem file, which --set cannot change",
-                hint="edit the file, or use --budget",
-            )
-        problem = ModuloProblem.from_record(data)
-        return _limited(problem, budget), 1
-    spec = apply_settings(data, arguments.settings)
-    if data["schedule"] == "gemm_tile":
-        known = spec.get("budget", {})
-        spec["budget"] = {**(known if isinstance(known, Mapping) else {}), **budget}
-        budget = {}
-    schedule = load_spec(spec)
-    goal = schedule.pipelining()
-    if goal is not None:
-        return modulo_problem(goal.loop), goal.loop.quantum
-    body = schedule.build_body()
-    problem = body_problem(schedule.name, LoopBody(body, schedule.derive_edges(body)))
-    return _limited(problem, budget), 1
+        print_json(found.to_dict())
+    elif found.result is not None:
+        _print(found.result, found.quantum, found.explanation)
+    elif found.explanation is None:
+        print(f"no schedule with II up to {arguments.ii} was found in time", file=sys.stderr)
+    else:
+        print(found.explanation)
+    if found.interrupted:
+        print("interrupted: this is the best so far", file=sys.stderr)
+        return INTERRUPTED_CODE
+    return 0 if found.result is not None else 1
 
 
 def read_budget(text: str) -> dict[str, int]:
@@ -168,11 +112,6 @@ def read_budget(text: str) -> dict[str, int]:
     return found
 
 
-def _limited(problem: ModuloProblem, budget: Mapping[str, int]) -> ModuloProblem:
-    limits: dict[str, Any] = {BUDGETS[name]: value for name, value in budget.items()}
-    return replace(problem, budget=replace(problem.budget, **limits))
-
-
 def _objectives(text: str) -> tuple[Objective, ...]:
     known = {objective.name.lower(): objective for objective in Objective}
     chosen = []
@@ -183,31 +122,6 @@ def _objectives(text: str) -> tuple[Objective, ...]:
             )
         chosen.append(known[name])
     return tuple(chosen)
-
-
-def _refuse(problem: ModuloProblem, arguments: argparse.Namespace) -> int:
-    """No schedule up to the II asked for: say why, and fail."""
-    explanation = explain_ii(problem, arguments.ii, time_limit=arguments.time_limit)
-    if arguments.json:
-        print_json({"problem": problem.name, "ii": None, **_explained(explanation)})
-        return 1
-    if explanation is None:
-        print(f"no schedule with II up to {arguments.ii} was found in time", file=sys.stderr)
-    else:
-        print(explanation)
-    return 1
-
-
-def _explained(explanation: Explanation | None) -> dict[str, Any]:
-    if explanation is None:
-        return {}
-    return {
-        "explanation": {
-            "ii": explanation.ii,
-            "minimal": explanation.minimal,
-            "words": list(explanation.words),
-        }
-    }
 
 
 def _print(result: ModuloResult, quantum: int, explanation: Explanation | None) -> None:

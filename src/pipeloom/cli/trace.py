@@ -8,12 +8,13 @@ from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
+    add_tile,
     check_ending,
     print_json,
     write_file,
 )
-from pipeloom.cli.simulation import add_emitted, add_machine, prepare
-from pipeloom.cli.tile import add_tile
+from pipeloom.cli.machine_options import add_emitted, add_machine, simulate_job
+from pipeloom.drive.simulating import prepare
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.show.chrome_trace import chrome_trace
 
     check_ending(arguments.output, ".json", "a trace in JSON")
-    simulation = prepare(arguments)
-    trace = simulation.run(arguments.k_tiles)
+    simulation = prepare(simulate_job(arguments))
+    trace = simulation.run()
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
     figures = {

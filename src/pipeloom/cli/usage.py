@@ -6,9 +6,26 @@ import argparse
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
+from pipeloom.errors import ScheduleError
+
 
 class UsageError(Exception):
     """Options that do not go together: the usage and one line on stderr, exit code 2."""
+
+
+OPTION_HINTS = (
+    ("reorder=True applies it", "--reorder applies it"),
+    ("keep_barriers=False, sync='proven'", "--sync proven"),
+)
+"""What a hint of the library says, and what most commands call it."""
+
+
+def worded(error: ScheduleError, words: Sequence[tuple[str, str]]) -> str:
+    """The error with its hint in the words of the command that is run."""
+    hint = error.hint
+    for said, option in words:
+        hint = hint and hint.replace(said, option)
+    return error.message if hint is None else f"{error.message}\n\nhint: {hint}"
 
 
 def at_least(low: int) -> Callable[[str], int]:

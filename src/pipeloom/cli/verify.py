@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import (
-    add_counter_stall,
+    add_arch,
     add_json,
     add_source,
     add_sync,
-    counter_stall_of,
-    load_compiled,
+    add_tile,
     print_json,
+    say,
+    source_of,
 )
-from pipeloom.cli.source_file import find_source
-from pipeloom.cli.tile import add_arch, add_tile, machine_of, tile_header
-from pipeloom.drive.programs import as_program
-from pipeloom.judge.verify import Status, verify
+from pipeloom.drive.judging import emit_note, judge
+from pipeloom.judge.verify import Status
 from pipeloom.reference.words import tile_text, unsynchronised_note
 
 
@@ -31,26 +30,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tile(parser)
     add_arch(parser)
     add_sync(parser)
-    add_counter_stall(parser)
+    parser.add_argument(
+        "--counter-stall",
+        action="store_true",
+        help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
+        "oldest access is done, which then needs no wait; no vendor says so",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
-    compiled = load_compiled(arguments)
-    machine = machine_of(arguments, find_source(arguments.source))
-    program = as_program(compiled, target=machine)
-    verdict = verify(program, counter_stall=counter_stall_of(arguments))
+    found = judge(source_of(arguments), counter_stall=arguments.counter_stall or None)
+    subject, compiled, verdict = found.subject, found.compiled, found.verdict
+    say((*subject.arch_unused(), *subject.notes()))
     if arguments.json:
-        print_json({**verdict.to_dict(), "tile": tile_text(compiled, arguments.tile)})
+        form = None if found.emitted is None else found.emitted.to_dict()
+        tile = tile_text(compiled, arguments.tile)
+        print_json({**verdict.to_dict(), "tile": tile, "emit": form})
     else:
         from pipeloom.show.console import TerminalConsole
         from pipeloom.show.verdict import render_verdict
 
         console = TerminalConsole()
-        console.print(render_verdict(verdict, subtitle=tile_header(arguments, compiled)))
+        console.print(render_verdict(verdict, subtitle=subject.header(compiled)))
         note = unsynchronised_note(compiled)
         if note and verdict.status is Status.RACE:
             console.print(f"\n{note}")
+        if written := emit_note(found.emitted):
+            console.print(f"\nnote: {written}", soft_wrap=True)
     return verdict.status.exit_code

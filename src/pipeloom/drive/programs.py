@@ -9,6 +9,7 @@ from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
 
@@ -40,5 +41,7 @@ def simulate(
     seed: int = 0,
 ) -> Trace:
     """Run one workgroup over ``k_tiles`` iterations on one compute unit."""
+    if isinstance(source, CompiledSchedule) and source.geometry is not None:
+        check_agreement(source.config, source.schedule_config, source.geometry)
     program = as_program(source, kernel, machine)
     return simulate_program(program, machine, iterations=k_tiles, jitter=jitter, seed=seed)

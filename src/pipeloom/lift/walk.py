@@ -57,7 +57,7 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
     Raises ``ConfigError`` where a branch depends on an unknown value.
     """
     labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
-    head, back = _loop(lines, labels)
+    head, back = loop_lines(lines)
     scalars = _Scalars(wave, arguments)
     path: list[Executed] = []
     at = 0
@@ -81,8 +81,9 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
     return _cut(path, head, back)
 
 
-def _loop(lines: Sequence[Line], labels: Mapping[str, int]) -> tuple[int, int]:
+def loop_lines(lines: Sequence[Line]) -> tuple[int, int]:
     """Lines of the loop's label and of the branch back to it."""
+    labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
     loops = [
         (labels[target], at)
         for at, line in enumerate(lines)

@@ -26,6 +26,9 @@ from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpTag, Phase
 
+INTERRUPTED = "the search was interrupted: the best so far is kept, not proved best"
+"""The note of a schedule whose search ended by Ctrl-C."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEntry:

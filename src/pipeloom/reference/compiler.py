@@ -25,7 +25,7 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.reference.block_program import build_kernel_program
 from pipeloom.reference.blocks import PipelineProgram
-from pipeloom.reference.compiled import Certificate, CompiledSchedule, ScheduleEntry
+from pipeloom.reference.compiled import INTERRUPTED, Certificate, CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
@@ -135,6 +135,7 @@ def compile_schedule(
             *schedule.notes(),
             *ineffective_knobs(config, knobs),
             *_broken_edges(graph, ordering),
+            *((INTERRUPTED,) if ordering.interrupted else ()),
         ),
     )
     if sync == "reference":

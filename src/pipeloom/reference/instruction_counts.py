@@ -19,6 +19,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.target import LOAD_BYTES, MatrixOp, Target
 from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel
@@ -67,6 +68,41 @@ class InstructionCounts:
             hint="programs take loads, stores, fragments, MMAs, waits, barriers and priorities",
             field="OpDesc.role",
         )
+
+
+def check_agreement(
+    config: PipelineConfig, knobs: ScheduleConfig, geometry: KernelGeometry
+) -> None:
+    """Refuse a pipeline whose counts are not those of its tile: its cycles would be of neither.
+
+    A count of 0 is not known. A body of depth 1 may load both operands with one op, and may read
+    fragments in pieces of its own.
+    """
+    for counter in ("vm", "lgkm"):
+        names = [f"{counter}_per_load_{operand}" for operand in "ab"]
+        counts = [getattr(geometry, name) for name in names]
+        for name, count in zip(names, counts, strict=True):
+            said = getattr(config, name) or getattr(knobs, name, 0)
+            known = {count} if config.depth > 1 else {count, sum(counts)}
+            own = config.depth == 1 and name != "vm_per_load_a"
+            if said and count and not own and said not in known:
+                raise ConfigError(
+                    f"PipelineConfig.{name} is {said}, but KernelGeometry.{name} is {count}: the "
+                    "waits count other instructions than the tile has",
+                    hint=f"make both {count}, as the tile asks, or compile without a geometry",
+                    field=f"PipelineConfig.{name}",
+                )
+    for axis, blocks, count in (
+        ("M", geometry.BM // geometry.MMA_M, config.m_mmas),
+        ("N", geometry.BN // geometry.MMA_N, config.n_mmas),
+    ):
+        if blocks % count:
+            raise ConfigError(
+                f"PipelineConfig.{axis.lower()}_mmas is {count}, which does not divide the "
+                f"{blocks} blocks of KernelGeometry.MMA_{axis} along KernelGeometry.B{axis}",
+                hint=f"choose {axis.lower()}_mmas or B{axis} so that all MMA ops are of one size",
+                field=f"PipelineConfig.{axis.lower()}_mmas",
+            )
 
 
 def _matrix_op(geometry: KernelGeometry, machine: Target) -> MatrixOp:

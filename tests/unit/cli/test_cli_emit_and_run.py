@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeloom import CompiledSchedule, OrderError, build_schedule
-from pipeloom.cli import common
+from pipeloom import CompiledSchedule, OrderError, PipelineSchedule, compile_schedule
 from pipeloom.cli.main import main
+from pipeloom.drive import sources
 
 needs_assembler = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None or importlib.util.find_spec("tinygrad") is None,
@@ -162,12 +162,12 @@ def test_emit_keeps_the_barriers_by_default(capsys: pytest.CaptureFixture[str]) 
 def test_emit_derives_barriers_too_where_they_cannot_be_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def build(*arguments: Any, sync: str, **options: Any) -> CompiledSchedule:
-        if sync == "repaired":
+    def build(schedule: PipelineSchedule, **options: Any) -> CompiledSchedule:
+        if options["sync"] == "repaired":
             raise OrderError("no such order", hint="none")
-        return build_schedule(*arguments, sync="proven", **options)
+        return compile_schedule(schedule, **options)
 
-    monkeypatch.setattr(common, "build_schedule", build)
+    monkeypatch.setattr(sources, "compile_schedule", build)
     code, out, err = _run(capsys, "emit", "ping_pong", "-o", str(tmp_path / "k.s"))
     assert code == 0
     assert "note: the barriers cannot be kept (no such order)" in err

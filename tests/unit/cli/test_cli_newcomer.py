@@ -34,7 +34,8 @@ def test_a_file_without_a_tile_is_announced_and_its_hint_works(
     for taker in ("simulate", "emit"):
         assert main([taker, "fx.json"]) == 1
         said = capsys.readouterr().err
-        assert f"pipeloom {command} ping_pong --tile bf16 -o fx.json" in said
+        options = " --keep-barriers --reorder" if command == "fix" else ""
+        assert f"pipeloom {command} ping_pong --tile bf16{options} -o fx.json" in said
     assert main(_hinted_command(said)) == 0
     assert "no tile shape" not in capsys.readouterr().err
     assert main(["simulate", "fx.json", "--k-tiles", "4"]) == 0

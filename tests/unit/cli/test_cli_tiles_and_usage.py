@@ -112,7 +112,7 @@ def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture
     assert fixed.read_text() == proved.read_text()
     data = json.loads(_run(capsys, "fix", str(proved), "--json")[1])
     assert (data["unchanged"], data["changes"]) == (True, [])
-    code, out, _ = _run(capsys, "fix", str(proved), "--force", "-o", str(fixed))
+    code, out, _ = _run(capsys, "fix", str(proved), "--force", "--reorder", "-o", str(fixed))
     assert (code, "barriers 16 -> 4" in out) == (0, True)
     assert fixed.read_text() != proved.read_text()
 

@@ -67,7 +67,8 @@ def test_fix_writes_what_it_proved(tmp_path: Path, capsys: pytest.CaptureFixture
     assert code == 0
     assert "before: TIMING" in out
     assert "after:  PROVED" in out
-    assert "kernel, before" in out
+    assert "kernel: ops moved" in out
+    assert "sync repaired; 4 loads moved: 4228 cycles per iteration with a bf16 tile, -0.2 %" in out
     assert verify(CompiledSchedule.from_dict(json.loads(path.read_text()))).proved
 
 
@@ -83,7 +84,7 @@ def test_fix_names_the_ops_of_an_order_it_cannot_save(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = ["--set", "scheduling=identity", "--set", "global_before_frag=true"]
-    code, _, err = _run(capsys, "fix", "ping_pong", *settings)
+    code, _, err = _run(capsys, "fix", "ping_pong", *settings, "--keep-barriers")
     assert code == 1
     assert err.startswith("error: ")
     assert "hint: " in err

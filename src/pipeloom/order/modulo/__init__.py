@@ -28,6 +28,7 @@ from pipeloom.order.modulo.result import (
     ModuloResult,
     ObjectiveValue,
     Refutation,
+    SolveStatus,
     render_table,
 )
 from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, solve_modulo
@@ -50,6 +51,7 @@ __all__ = [
     "Reader",
     "Refutation",
     "Reservation",
+    "SolveStatus",
     "Step",
     "Unit",
     "Value",

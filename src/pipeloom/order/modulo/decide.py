@@ -24,7 +24,8 @@ from pipeloom.order.modulo.bounds import (
     unit_bounds,
 )
 from pipeloom.order.modulo.core import Core, Structure
-from pipeloom.order.modulo.exact import Effort, place_core
+from pipeloom.order.modulo.effort import Effort, OutOfEffort
+from pipeloom.order.modulo.exact import place_core
 from pipeloom.order.modulo.floors import exceeds_budget
 from pipeloom.order.modulo.listing import list_schedule
 from pipeloom.order.modulo.measure import fits_budget, measure, normalised
@@ -77,17 +78,23 @@ class Decider:
 
     def quick(self, ii: int, effort: Effort) -> Decision:
         """Steps 1 to 4; UNKNOWN is a normal answer."""
+        try:
+            return self._quick(ii, effort)
+        except OutOfEffort:
+            return Decision(ii, Verdict.UNKNOWN)
+
+    def _quick(self, ii: int, effort: Effort) -> Decision:
         if ii < self.mii:
             return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
         if self.budgeted:
             short = exceeds_budget(self.problem, self.structure.timed(ii), ii)
             if short is not None:
                 return Decision(ii, Verdict.IMPOSSIBLE, how=f"least lifetimes ({short})")
-        listed = self._top_down(ii)
+        listed = self._top_down(ii, effort)
         if listed is not None:
             return listed
         core, search = self._core(ii)
-        verdict, placed = search.run(QUICK_FAILURES, effort.spent)
+        verdict, placed = search.run(QUICK_FAILURES, effort)
         if verdict is Verdict.IMPOSSIBLE:
             return Decision(ii, verdict, how="search of the core")
         if verdict is Verdict.FOUND:
@@ -96,19 +103,16 @@ class Decider:
                 return decision
         for attempt in range(REPAIR_SEEDS):
             found = repair_schedule(
-                core,
-                seed=effort.seed * REPAIR_SEEDS + attempt,
-                effort=REPAIR_EFFORT,
-                stop=effort.spent,
+                core, effort, seed=effort.seed * REPAIR_SEEDS + attempt, rounds=REPAIR_EFFORT
             )
             if found is not None:
                 return self._complete(core, found, "iterative modulo scheduling")
         return Decision(ii, Verdict.UNKNOWN)
 
-    def _top_down(self, ii: int) -> Decision | None:
+    def _top_down(self, ii: int, effort: Effort) -> Decision | None:
         timed = self.structure.timed(ii)
         stages = self.problem.budget.stages
-        starts = TopDownScheduler(self.structure, timed, ii, stages).run()
+        starts = TopDownScheduler(self.structure, timed, ii, stages, effort).run()
         if starts is None:
             return None
         starts = tighten_lifetimes(self.structure, timed, ii, starts)
@@ -118,16 +122,22 @@ class Decider:
 
     def exact(self, ii: int, effort: Effort, work: float | None = None) -> Decision:
         """Step 5; UNKNOWN only when ``effort`` or ``work`` ran out."""
-        if effort.spent():
+        try:
+            return (
+                Decision(ii, Verdict.UNKNOWN) if effort.spent() else self._exact(ii, effort, work)
+            )
+        except OutOfEffort:
             return Decision(ii, Verdict.UNKNOWN)
+
+    def _exact(self, ii: int, effort: Effort, work: float | None) -> Decision:
         core, _ = self._core(ii)
         if not self.budgeted:
             verdict, placed = place_core(core, effort, work)
             if verdict is not Verdict.FOUND:
                 return Decision(ii, verdict, how="CP-SAT on the core")
             return self._complete(core, placed, "CP-SAT on the core")
-        model = WholeModel(self.structure, ii, stages=self.problem.budget.stages)
-        verdict, starts, _ = model.solve(effort, work)
+        model = WholeModel(self.structure, ii, effort, stages=self.problem.budget.stages)
+        verdict, starts, _ = model.solve(work)
         return Decision(ii, verdict, tuple(starts), "CP-SAT on the whole body")
 
     def decide(self, ii: int, effort: Effort) -> Decision:

@@ -16,12 +16,11 @@ Two models use these parts: ``place_core`` decides an II without budgets from th
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.order.modulo.core import Core, Hold
+from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.search import Verdict
 
 if TYPE_CHECKING:
@@ -31,58 +30,18 @@ if TYPE_CHECKING:
 LITERAL_LIMIT = 1 << 11
 
 INTERRUPT_POLL_SECONDS = 0.2
-
-
-@dataclass(slots=True)
-class Effort:
-    """How much exact solves may spend, and how they report: shared by all solves of a call.
-
-    ``work_left`` is in CP-SAT's deterministic time, about a second a unit: a search that it ends
-    gives the same answer on every machine, unlike one that ``deadline`` ends.
-    """
-
-    deadline: float | None
-    workers: int
-    seed: int
-    work_left: float | None = None
-    interrupted: bool = False
-    tick: Callable[[], None] | None = None
-
-    def remaining(self) -> float | None:
-        """Seconds left, or None without a limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-
-    def spent(self) -> bool:
-        """Whether no further solve may start."""
-        left = self.remaining()
-        late = left is not None and left <= 0.0
-        return self.interrupted or late or self.worked_out()
-
-    def worked_out(self) -> bool:
-        """Whether the work limit is used up."""
-        return self.work_left is not None and self.work_left <= 0.0
-
-    def share(self, work: float | None) -> float | None:
-        """``work``, or what is left if that is less."""
-        if self.work_left is None:
-            return work
-        left = max(0.0, self.work_left)
-        return left if work is None else min(work, left)
-
-    def charge(self, work: float) -> None:
-        """Note what a solve took."""
-        if self.work_left is not None:
-            self.work_left -= work
+STOP_POLL_SECONDS = 0.02
 
 
 class ModuloModel:
     """A CP-SAT model under construction: ops with laps and slots, orders, unit limits."""
 
-    def __init__(self, ii: int) -> None:
+    def __init__(self, ii: int, effort: Effort) -> None:
         from ortools.sat.python import cp_model
 
         self.cp = cp_model
         self.ii = ii
+        self.effort = effort
         self.model = cp_model.CpModel()
         self.start: dict[int, Any] = {}
         self.lap: dict[int, Any] = {}
@@ -133,6 +92,7 @@ class ModuloModel:
                     self.slot[op] == sum(m * literal for m, literal in enumerate(choice))
                 )
                 literals[op] = choice
+            self.effort.step(self.ii * (1 + hold.length))
             for m, literal in enumerate(literals[op]):
                 for cycle in range(hold.length):
                     held[(m + hold.offset + cycle) % self.ii].append(literal)
@@ -161,11 +121,12 @@ class ModuloModel:
         else:
             self.model.add_cumulative(intervals, [1] * len(intervals), room)
 
-    def solve(self, effort: Effort, work: float | None = None) -> tuple[Verdict, Any]:
+    def solve(self, work: float | None = None) -> tuple[Verdict, Any]:
         """Run CP-SAT in a thread, so that Ctrl-C reaches us; returns the solver for values.
 
         ``work`` limits this one solve, in deterministic time.
         """
+        effort = self.effort
         solver = self.cp.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = effort.workers
@@ -190,19 +151,37 @@ class ModuloModel:
 
 
 def run_interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, effort: Effort) -> Any:
-    """``solver.solve`` that a KeyboardInterrupt stops early instead of killing."""
+    """``solver.solve`` in a thread of its own, so that Ctrl-C reaches us and ends it early.
+
+    Returns only when the solver has: its thread must not outlive the call. The wait is for an
+    event of our own; ``Thread.join`` takes an interrupted thread for a dead one before 3.12. A stop
+    is repeated, as the solver forgets one that comes before it has begun.
+    """
     outcome: list[Any] = []
-    thread = threading.Thread(target=lambda: outcome.append(solver.solve(model)), daemon=True)
-    thread.start()
-    while thread.is_alive():
+    failure: list[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
         try:
-            thread.join(INTERRUPT_POLL_SECONDS)
-            if effort.tick is not None and thread.is_alive():
+            outcome.append(solver.solve(model))
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    while not done.is_set():
+        try:
+            if effort.interrupted:
+                solver.stop_search()
+                done.wait(STOP_POLL_SECONDS)
+            elif not done.wait(INTERRUPT_POLL_SECONDS) and effort.tick is not None:
                 effort.tick()
         except KeyboardInterrupt:
             effort.interrupted = True
-            solver.stop_search()
-    return outcome[0] if outcome else None
+    if failure:
+        raise failure[0]
+    return outcome[0]
 
 
 def place_core(
@@ -210,7 +189,7 @@ def place_core(
 ) -> tuple[Verdict, dict[int, int]]:
     """Decide the core's II: start times per group, or a proof that there are none."""
     ii = core.ii
-    model = ModuloModel(ii)
+    model = ModuloModel(ii, effort)
     turned = False
     for number, group in enumerate(core.groups):
         far = core.far[number]
@@ -224,7 +203,7 @@ def place_core(
             model.model.add(model.start[group[b]] - model.start[group[a]] >= weight)
     _order_twins(model, core)
     model.add_units(core.holds, core.capacity, core.base)
-    verdict, solver = model.solve(effort, work)
+    verdict, solver = model.solve(work)
     if verdict is not Verdict.FOUND:
         return verdict, {}
     return verdict, {op: solver.value(model.start[op]) for op in core.ops}

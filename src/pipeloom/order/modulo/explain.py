@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -23,7 +24,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.order.modulo.bounds import unit_bounds
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.decide import Decider
-from pipeloom.order.modulo.exact import Effort
+from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.problem import Budget, ModuloProblem
 from pipeloom.order.modulo.search import Verdict
 from pipeloom.order.modulo.whole import WholeModel
@@ -145,7 +146,7 @@ def explain_ii(
 ) -> Explanation | None:
     """A minimal conflict at ``ii``, or None when a schedule exists or none was refuted in time.
 
-    ``progress`` is told how many pieces the conflict still has.
+    ``progress`` is told how many pieces the conflict still has. Ctrl-C ends it as anything else.
     """
     if type(ii) is not int or ii < 1:
         raise ConfigError(f"ii is {ii!r}", hint="give an integer of at least 1")
@@ -155,9 +156,14 @@ def explain_ii(
     if pieces is None:
         pieces = all_pieces(problem)
         if _verdict(problem, pieces, ii, effort) is not Verdict.IMPOSSIBLE:
+            if effort.interrupted:
+                raise KeyboardInterrupt
             return None
     shrunk, minimal = _shrink(problem, pieces, ii, effort, progress)
-    return Explanation(ii, shrunk, minimal, _conflict_words(problem, ii, shrunk, effort))
+    words = _conflict_words(problem, ii, shrunk, effort)
+    if effort.interrupted:
+        raise KeyboardInterrupt
+    return Explanation(ii, shrunk, minimal, words)
 
 
 def _verdict(problem: ModuloProblem, pieces: Iterable[Piece], ii: int, effort: Effort) -> Verdict:
@@ -272,13 +278,14 @@ def _least_use(
         free = replace(free, budget=replace(free.budget, registers=None))
     else:
         free = replace(free, budget=replace(free.budget, lds_bytes=None))
-    model = WholeModel(Structure(free), ii, stages=free.budget.stages)
-    if model.possible:
-        target = model.peak if kind is PieceKind.VALUE else model.bytes_held()
-        model.model.model.minimize(target)
-        verdict, _, solver = model.solve(effort)
-        if verdict is Verdict.FOUND:
-            return f"at least {round(solver.best_objective_bound)}"
+    with suppress(OutOfEffort):
+        model = WholeModel(Structure(free), ii, effort, stages=free.budget.stages)
+        if model.possible:
+            target = model.peak if kind is PieceKind.VALUE else model.bytes_held()
+            model.model.model.minimize(target)
+            verdict, _, solver = model.solve()
+            if verdict is Verdict.FOUND:
+                return f"at least {round(solver.best_objective_bound)}"
     return "more than is available"
 
 

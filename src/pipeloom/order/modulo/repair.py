@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
 
 from pipeloom.order.modulo.core import Core
-from pipeloom.order.modulo.table import ReservationTable
+from pipeloom.order.modulo.effort import Effort
+from pipeloom.order.modulo.table import ReservationTable, first_free
 
 # More than any height or slack, so that ops alone in their group come last.
 FIRST = 1e9
 
 
-def repair_schedule(
-    core: Core, *, seed: int, effort: int, stop: Callable[[], bool] = lambda: False
-) -> dict[int, int] | None:
-    """Start times for the core, or None once ``effort`` placements per op are spent."""
+def repair_schedule(core: Core, effort: Effort, *, seed: int, rounds: int) -> dict[int, int] | None:
+    """Start times for the core, or None once ``rounds`` placements per op are spent."""
     ii = core.ii
-    table = ReservationTable(ii, core.capacity, core.base)
+    table = ReservationTable(ii, core.capacity, core.base, effort)
     if table.overfull():
         return None
     rng = random.Random(seed)
@@ -46,9 +44,7 @@ def repair_schedule(
         del in_group[number][position]
         heapq.heappush(queue, (priority[op], op))
 
-    for turn in range(effort * len(ops)):
-        if turn % 64 == 63 and stop():
-            return None
+    for _ in range(rounds * len(ops)):
         if not queue:
             return placed
         _, op = heapq.heappop(queue)
@@ -58,7 +54,7 @@ def repair_schedule(
         fellows = in_group[number]
         low = max((at + far[other][position] for other, at in fellows.items()), default=0)
         high = min((at - row[other] for other, at in fellows.items()), default=low + ii - 1)
-        at = _first_free(table.starts(core.holds[op]), low, min(high, low + ii - 1), ii)
+        at = first_free(table.starts(core.holds[op]), low, min(high, low + ii - 1), ii)
         if at is None:
             at = low
             if op in last and last[op] >= low:
@@ -94,15 +90,6 @@ def _priority(
         rank = sum(-far[other][position] - far[position][other] for other in range(size)) / size
     jitter = rng.random() * (0.0 if seed < 2 else 2.0)
     return (rank + jitter - (FIRST if size > 1 else 0.0), -size)
-
-
-def _first_free(slots: int, low: int, high: int, ii: int) -> int | None:
-    width = high - low + 1
-    if width <= 0:
-        return None
-    turn = low % ii
-    rotated = (slots >> turn | slots << (ii - turn)) & ((1 << min(width, ii)) - 1)
-    return low + (rotated & -rotated).bit_length() - 1 if rotated else None
 
 
 def _in_the_way(

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import Enum
 
 from pipeloom.order.modulo.measure import UnitTable
 
 RESULT_FORMAT = "pipeloom.modulo-result/1"
+
+
+class SolveStatus(Enum):
+    """How a search ended."""
+
+    PROVED = "proved"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ class ModuloResult:
 
     ``starts`` begins at 0. ``buffers`` and ``register_peak`` are what the schedule needs, whether
     or not a budget limits them. ``recurrence`` names the ops of the critical dependence cycle.
+    ``stopped`` says what ended the search early, be it at the II or at an objective.
     """
 
     problem: str
@@ -75,6 +84,12 @@ class ModuloResult:
     unit_tables: tuple[UnitTable, ...]
     certificate: Certificate
     objectives: tuple[ObjectiveValue, ...] = ()
+    stopped: str | None = None
+
+    @property
+    def status(self) -> SolveStatus:
+        """Whether all that was asked for is settled; STOPPED can still be the best there is."""
+        return SolveStatus.PROVED if self.stopped is None else SolveStatus.STOPPED
 
     def __repr__(self) -> str:
         claim = "proved" if self.proved else f"at least {self.lower_bound}"
@@ -97,6 +112,8 @@ class ModuloResult:
             "problem": self.problem,
             "ii": self.ii,
             "proved": self.proved,
+            "status": self.status.value,
+            "stopped": self.stopped,
             "lower_bound": self.lower_bound,
             "res_mii": self.res_mii,
             "rec_mii": self.rec_mii,

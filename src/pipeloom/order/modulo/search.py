@@ -10,14 +10,16 @@ failures has seen every placement: the II is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 
 from pipeloom.order.modulo.core import Core
+from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.table import ReservationTable
 
 # Wider than any schedule, yet small enough that sums of a few stay exact and cheap.
 FAR = 1 << 50
+
+TIMES_PER_STEP = 8
 
 
 class Verdict(Enum):
@@ -53,12 +55,10 @@ class CoreSearch:
             for unit in sorted({hold.unit for hold in holds}):
                 self.users[unit].append(item)
 
-    def run(
-        self, fail_limit: int, stop: Callable[[], bool] = lambda: False
-    ) -> tuple[Verdict, dict[int, int]]:
+    def run(self, fail_limit: int, effort: Effort) -> tuple[Verdict, dict[int, int]]:
         """Place every op, or show that none can be; UNKNOWN after ``fail_limit`` dead ends."""
-        self.stop = stop
-        self.table = ReservationTable(self.ii, self.core.capacity, self.core.base)
+        self.effort = effort
+        self.table = ReservationTable(self.ii, self.core.capacity, self.core.base, effort)
         if self.table.overfull():
             return Verdict.IMPOSSIBLE, {}
         self.low = [-FAR] * self.count
@@ -110,7 +110,7 @@ class CoreSearch:
                 frames.append((choice, self._times(choice, first=False), []))
             else:
                 self.failures += 1
-                if self.failures >= budget or self.stop():
+                if self.failures >= budget or self.effort.spent():
                     return Verdict.UNKNOWN
         return Verdict.IMPOSSIBLE
 
@@ -139,6 +139,7 @@ class CoreSearch:
                 found = found[:1]
         else:
             low, high = self.low[item], self.high[item]
+            self.effort.step((high - low) // TIMES_PER_STEP)
             found = [at for at in range(low, high + 1) if slots >> ((at - low) % self.ii) & 1]
         found.reverse()
         return found

@@ -14,11 +14,11 @@ from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.order.modulo.bounds import enough_ii
 from pipeloom.order.modulo.check import check_modulo
 from pipeloom.order.modulo.decide import Decider, Decision
-from pipeloom.order.modulo.exact import Effort
+from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
-from pipeloom.order.modulo.refine import refine_schedule
-from pipeloom.order.modulo.result import Certificate, ModuloResult, ObjectiveValue, Refutation
+from pipeloom.order.modulo.refine import Refined, refine_schedule
+from pipeloom.order.modulo.result import Certificate, ModuloResult, Refutation
 from pipeloom.order.modulo.search import Verdict
 from pipeloom.order.modulo.whole import Objective
 
@@ -56,12 +56,13 @@ def solve_modulo(
 ) -> ModuloResult:
     """The schedule with the smallest II, with a certificate; every result has been checked.
 
-    ``time_limit`` (seconds), ``work_limit`` and Ctrl-C end the search with the best schedule so
-    far and the bound proved by then. ``work_limit`` counts exact search in deterministic units of
-    about a second. ``workers`` is CP-SAT's thread count (default 1). A run that ends by itself or
-    by ``work_limit`` gives the same result for the same seed and worker count; one stopped by
-    the clock can differ, as clocks do. ``objectives`` improve the schedule at its II, in the given
-    order. ``max_ii`` gives up beyond an II.
+    ``time_limit`` (seconds), ``work_limit`` and Ctrl-C end the search, in whatever phase, with the
+    best schedule so far and the bound proved by then: ``status`` is STOPPED, and ``stopped`` says
+    by what. Ctrl-C before there is a schedule raises ``KeyboardInterrupt``. ``work_limit`` counts
+    the search in deterministic units of about a second. ``workers`` is CP-SAT's thread count
+    (default 1). A run that ends by itself or by ``work_limit`` gives the same result for the same
+    seed and worker count; one stopped by the clock can differ, as clocks do. ``objectives`` improve
+    the schedule at its II, in the given order. ``max_ii`` gives up beyond an II.
 
     Raises ``OrderError`` when budgets or ``max_ii`` leave no schedule.
     """
@@ -129,18 +130,24 @@ class _Solve:
             self._settle_gaps()
         except KeyboardInterrupt:
             self.effort.interrupted = True
+        if self.best is None and self.effort.interrupted:
+            raise KeyboardInterrupt
         if self.best is None and self.lower_bound <= self.max_ii:
             self._try_fallback()
         if self.best is None:
             raise self._nothing_found()
-        starts: Sequence[int] = self.best.starts
-        values: tuple[ObjectiveValue, ...] = ()
+        refined = Refined(self.best.starts, settled=not objectives)
         if objectives and not self.effort.spent():
-            self._report("objectives", self.best.ii)
-            starts, values = refine_schedule(
-                self.decider.structure, self.best.ii, starts, objectives, self.effort
-            )
-        return self._result(normalised(starts), values)
+            try:
+                self._report("objectives", self.best.ii)
+                refine_schedule(
+                    self.decider.structure, self.best.ii, refined, objectives, self.effort
+                )
+            except OutOfEffort:
+                pass
+            except KeyboardInterrupt:
+                self.effort.interrupted = True
+        return self._result(refined)
 
     def _reject_hopeless(self) -> None:
         """One buffer per channel is the least any schedule holds, whatever its II."""
@@ -278,10 +285,9 @@ class _Solve:
             f"{name!r} has no schedule at any II within its budgets", hint="raise a budget"
         )
 
-    def _result(
-        self, starts: tuple[int, ...], objectives: tuple[ObjectiveValue, ...]
-    ) -> ModuloResult:
+    def _result(self, refined: Refined) -> ModuloResult:
         assert self.best is not None
+        starts = normalised(refined.starts)
         problem, ii = self.problem, self.best.ii
         broken = check_modulo(problem, ii, starts)
         if broken:
@@ -309,7 +315,8 @@ class _Solve:
             register_peak=usage.register_peak,
             unit_tables=unit_tables(problem, ii, starts),
             certificate=certificate,
-            objectives=objectives,
+            objectives=tuple(refined.values),
+            stopped=None if refined.settled and certificate.proved else self._stopped_by(),
         )
 
     def _certificate(self) -> Certificate:
@@ -327,9 +334,7 @@ class _Solve:
                 found[-1] = Refutation(found[-1].first, ii, how, words)
             else:
                 found.append(Refutation(ii, ii, how, words))
-        stopped = None
-        if bound < best.ii:
-            stopped = self._stopped_by()
+        stopped = None if bound == best.ii else self._stopped_by()
         return Certificate(bound, bound == best.ii, tuple(found), stopped)
 
     def _stopped_by(self) -> str:

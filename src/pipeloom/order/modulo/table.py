@@ -1,19 +1,34 @@
 """The modulo reservation table of a search, as bit masks over the II slots.
 
 Bit ``m`` of a mask stands for slot ``m``. Rotation and a few shifts answer "in which slots may
-this op start" for all slots at once, also for occupancies of hundreds of cycles.
+this op start" for all slots at once, also for occupancies of hundreds of cycles and IIs of many
+thousands.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pipeloom.order.modulo.core import Hold
+from pipeloom.order.modulo.effort import SLOTS_PER_STEP, Effort
 
 
 class ReservationTable:
-    """How often each limited unit is held in each slot, with undo by ``remove``."""
+    """How often each limited unit is held in each slot, with undo by ``remove``.
 
-    def __init__(self, ii: int, capacity: tuple[int, ...], base: tuple[int, ...]) -> None:
+    Questions count against ``effort``, where there is one, and may raise ``OutOfEffort``.
+    """
+
+    def __init__(
+        self,
+        ii: int,
+        capacity: tuple[int, ...],
+        base: tuple[int, ...],
+        effort: Effort | None = None,
+    ) -> None:
         self.ii = ii
+        self.effort = effort
+        self.cost = 1 + ii // SLOTS_PER_STEP
         self.every = (1 << ii) - 1
         self.room = [limit - held for limit, held in zip(capacity, base, strict=True)]
         # level[u][k]: slots in which unit u is held more than k times.
@@ -31,45 +46,34 @@ class ReservationTable:
 
     def starts(self, holds: tuple[Hold, ...]) -> int:
         """The slots in which an op with these holds may start."""
+        if self.effort is not None:
+            self.effort.step(self.cost)
         allowed = self.every
-        for hold in holds:
-            if hold.length == 0:
-                continue
-            levels = self.level[hold.unit]
-            full = levels[-1] if levels else self.every
-            if full == 0:
-                continue
-            allowed &= ~self._blocked(full, hold)
-        if allowed and _shares_unit(holds):
-            allowed = self._recheck(allowed, holds)
+        for unit, count, offset, length in _runs(holds, self.ii):
+            levels = self.level[unit]
+            full = levels[-count] if count <= len(levels) else self.every
+            if full:
+                allowed &= ~self._blocked(full, offset, length)
         return allowed & self.every
 
-    def _blocked(self, full: int, hold: Hold) -> int:
+    def _blocked(self, full: int, offset: int, length: int) -> int:
         """Starts whose run of ``length`` slots from ``offset`` would meet a full slot."""
         ii = self.ii
         # Rotate so that a start at slot m looks at bit m, then smear full slots downwards.
-        shift = hold.offset
-        if shift:
-            full = (full >> shift | full << (ii - shift)) & self.every
+        if offset:
+            full = (full >> offset | full << (ii - offset)) & self.every
         doubled = full | full << ii
         covered = 1
-        while covered < hold.length:
-            step = min(covered, hold.length - covered)
+        while covered < length:
+            step = min(covered, length - covered)
             doubled |= doubled >> step
             covered += step
         return doubled & self.every
 
-    def _recheck(self, allowed: int, holds: tuple[Hold, ...]) -> int:
-        """The exact test for ops that hold one unit twice, which masks alone cannot see."""
-        exact = 0
-        for slot in range(self.ii):
-            if allowed >> slot & 1 and self.add(holds, slot):
-                exact |= 1 << slot
-                self.remove(holds, slot)
-        return exact
-
     def add(self, holds: tuple[Hold, ...], slot: int) -> bool:
         """Hold the units from ``slot``; False, with nothing changed, if one is full there."""
+        if self.effort is not None:
+            self.effort.step(self.cost)
         for position, hold in enumerate(holds):
             mask = self.mask(hold, slot)
             levels = self.level[hold.unit]
@@ -93,5 +97,42 @@ class ReservationTable:
                 mask &= ~held
 
 
-def _shares_unit(holds: tuple[Hold, ...]) -> bool:
-    return len(holds) > 1 and len({hold.unit for hold in holds}) < len(holds)
+@lru_cache(maxsize=4096)
+def _runs(holds: tuple[Hold, ...], ii: int) -> tuple[tuple[int, int, int, int], ...]:
+    """(unit, n, offset, length): from ``offset`` on, ``length`` slots are held n times or more.
+
+    An op that holds one unit twice in the same slot needs room for two there.
+    """
+    runs: list[tuple[int, int, int, int]] = []
+    for unit in dict.fromkeys(hold.unit for hold in holds if hold.length):
+        mine = [hold for hold in holds if hold.unit == unit and hold.length]
+        if len(mine) == 1:
+            runs.append((unit, 1, mine[0].offset, mine[0].length))
+            continue
+        cuts = sorted({at % ii for h in mine for at in (h.offset, h.offset + h.length)})
+        for cut, after in zip(cuts, [*cuts[1:], cuts[0] + ii], strict=True):
+            count = sum((cut - hold.offset) % ii < hold.length for hold in mine)
+            if count:
+                runs.append((unit, count, cut, after - cut))
+    return tuple(runs)
+
+
+def first_free(slots: int, low: int, high: int, ii: int) -> int | None:
+    """The first time in [low, high] whose slot is in ``slots``."""
+    width = min(high - low + 1, ii)
+    if width <= 0:
+        return None
+    turn = low % ii
+    rotated = (slots >> turn | slots << (ii - turn)) & ((1 << width) - 1)
+    return low + (rotated & -rotated).bit_length() - 1 if rotated else None
+
+
+def last_free(slots: int, low: int, high: int, ii: int) -> int | None:
+    """The last time in [low, high] whose slot is in ``slots``."""
+    width = min(high - low + 1, ii)
+    if width <= 0:
+        return None
+    first = high - width + 1
+    turn = first % ii
+    rotated = (slots >> turn | slots << (ii - turn)) & ((1 << width) - 1)
+    return first + rotated.bit_length() - 1 if rotated else None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.graph import TimedGraph
-from pipeloom.order.modulo.table import ReservationTable
+from pipeloom.order.modulo.table import ReservationTable, last_free
 
 PASSES = 3
 
@@ -47,22 +47,14 @@ def tighten_lifetimes(
             if latest <= times[op] or weigh.freed[op] <= weigh.waiting(op, times, ii):
                 continue
             table.remove(holds[op], times[op] % ii)
-            at = _last_free(table.starts(holds[op]), times[op], latest, ii)
-            if at > times[op]:
+            at = last_free(table.starts(holds[op]), times[op], latest, ii)
+            if at is not None and at > times[op]:
                 times[op] = at
                 moved = True
             table.add(holds[op], times[op] % ii)
         if not moved:
             break
     return times
-
-
-def _last_free(slots: int, low: int, high: int, ii: int) -> int:
-    """The last time in [low, high] whose slot is free; low itself always counts as free."""
-    for at in range(high, max(low, high - ii), -1):
-        if slots >> (at % ii) & 1:
-            return at
-    return low
 
 
 class _Weights:

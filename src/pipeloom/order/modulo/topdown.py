@@ -11,8 +11,9 @@ It proves nothing, but what it finds is what budgets ask for.
 from __future__ import annotations
 
 from pipeloom.order.modulo.core import Structure
+from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.graph import TimedGraph
-from pipeloom.order.modulo.table import ReservationTable
+from pipeloom.order.modulo.table import ReservationTable, first_free, last_free
 
 ATTEMPTS = 6
 
@@ -21,8 +22,14 @@ class TopDownScheduler:
     """One problem at one II; ``run`` returns start times of all ops, or None."""
 
     def __init__(
-        self, structure: Structure, timed: TimedGraph, ii: int, stages: int | None
+        self,
+        structure: Structure,
+        timed: TimedGraph,
+        ii: int,
+        stages: int | None,
+        effort: Effort,
     ) -> None:
+        self.effort = effort
         self.structure = structure
         self.ii = ii
         self.count = timed.count
@@ -66,7 +73,7 @@ class TopDownScheduler:
 
     def _attempt(self, urgent: dict[int, int]) -> tuple[list[int], int | None]:
         """Times, and the op that found no slot (None when all did)."""
-        table = ReservationTable(self.ii, self.capacity, self.base)
+        table = ReservationTable(self.ii, self.capacity, self.base, self.effort)
         if table.overfull():
             return [], 0
         low, high = list(self.heads), list(self.latest)
@@ -107,11 +114,11 @@ class TopDownScheduler:
         starts = table.starts(self.holds[op])
         if not starts:
             return None
-        if late:
-            times = range(last, max(first, last - self.ii + 1) - 1, -1)
-        else:
-            times = range(first, min(last, first + self.ii - 1) + 1)
-        return next((at for at in times if starts >> (at % self.ii) & 1), None)
+        return (
+            last_free(starts, first, last, self.ii)
+            if late
+            else first_free(starts, first, last, self.ii)
+        )
 
     def _fix(self, op: int, at: int, low: list[int], high: list[int]) -> bool:
         """Narrow every window to what the placed op leaves; False if one is empty."""

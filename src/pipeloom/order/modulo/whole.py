@@ -12,11 +12,15 @@ from enum import Enum
 from typing import Any
 
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.exact import Effort, ModuloModel
+from pipeloom.order.modulo.effort import Effort
+from pipeloom.order.modulo.exact import ModuloModel
 from pipeloom.order.modulo.graph import NO_PATH, TimedGraph
 from pipeloom.order.modulo.measure import normalised
 from pipeloom.order.modulo.place import settle_in_slots
 from pipeloom.order.modulo.search import Verdict
+
+MODEL_STEPS = 10
+"""What two constraints and a literal cost to state."""
 
 
 class Objective(Enum):
@@ -32,8 +36,16 @@ class WholeModel:
     """CP-SAT model of a problem at one II; solve for feasibility, or for one objective."""
 
     def __init__(
-        self, structure: Structure, ii: int, *, stages: int | None, turnable: bool = False
+        self,
+        structure: Structure,
+        ii: int,
+        effort: Effort,
+        *,
+        stages: int | None,
+        turnable: bool = False,
     ) -> None:
+        """Building counts against ``effort`` too; raises ``OutOfEffort``."""
+        self.effort = effort
         self.structure = structure
         self.problem = structure.problem
         self.ii = ii
@@ -55,7 +67,7 @@ class WholeModel:
         if any(head + tail > horizon for head, tail in zip(heads, tails, strict=True)):
             return False
         self.kept, orders = self._eliminate()
-        self.model = ModuloModel(ii)
+        self.model = ModuloModel(ii, self.effort)
         model = self.model
         for op in self.kept:
             model.add_op(op, heads[op], horizon - tails[op])
@@ -197,6 +209,7 @@ class WholeModel:
         """A literal that is true exactly when ``left <= right``."""
         if left is right:
             return 1
+        self.effort.step(MODEL_STEPS)
         literal = self.model.model.new_bool_var("")
         self.model.model.add(left <= right).only_enforce_if(literal)
         self.model.model.add(left > right).only_enforce_if(~literal)
@@ -237,11 +250,11 @@ class WholeModel:
         for op in self.kept:
             self.model.model.add_hint(self.model.start[op], starts[op])
 
-    def solve(self, effort: Effort, work: float | None = None) -> tuple[Verdict, list[int], Any]:
+    def solve(self, work: float | None = None) -> tuple[Verdict, list[int], Any]:
         """Start times of every op, or the verdict that there are none."""
         if not self.possible:
             return Verdict.IMPOSSIBLE, [], None
-        verdict, solver = self.model.solve(effort, work)
+        verdict, solver = self.model.solve(work)
         if verdict is not Verdict.FOUND:
             return verdict, [], solver
         fixed = {op: solver.value(self.model.start[op]) for op in self.kept}

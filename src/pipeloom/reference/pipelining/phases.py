@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.order.modulo import Expansion, ModuloResult, expand_modulo
 from pipeloom.order.modulo.expand import Step
-from pipeloom.reference.compiled import ScheduleEntry
+from pipeloom.reference.compiled import INTERRUPTED, ScheduleEntry
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
 from pipeloom.reference.pipelining.barriers import crossing_intervals, kernel_gaps, stabbing_slots
@@ -66,6 +66,7 @@ class PipelinedLoop:
             f"{result.certificate.why}",
             f"{self.stages} stages, kernel of {self.unroll} K tile(s), {copies}{unproved}",
             f"for K of {self.base} + {self.unroll} * trips tiles",
+            *((INTERRUPTED,) if result.stopped == "interrupted" else ()),
         )
 
 

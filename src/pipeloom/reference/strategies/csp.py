@@ -10,7 +10,7 @@ the answer depends on nothing but the input:
     optimal_schedule_with_halves(body, OrderLimits(lds_contention_penalty=20)).certificate
     -> Certificate("csp", makespan=500, vgpr_peak=96, lower_bound=420, proved=True, nodes=111)
 
-(ping-pong; greedy takes 560 cycles.) At a limit the best order so far comes back with
+(ping-pong; greedy takes 560 cycles.) At a limit, or Ctrl-C, the best order so far comes back with
 ``proved=False`` and, as ``lower_bound``, the target that was being tried: no order is shorter.
 Where only the last step is cut short, the optimum stays proved: the order is one of the best,
 but perhaps not the first of them.
@@ -130,7 +130,7 @@ class _Optimum:
 
     def ordering(self) -> Ordering:
         """The optimum, or the best order within the node and time limits."""
-        proved = False
+        proved = interrupted = False
         try:
             if self.order is None:
                 self._find_any()
@@ -140,15 +140,20 @@ class _Optimum:
             self._take_first()
         except LimitReached:
             pass
+        except KeyboardInterrupt:
+            interrupted = True
+            if self.order is None:
+                raise
         if self.order is None or self.cost is None:
             raise undecided(self.limits, self.budget.nodes)
         bound = self.bound if proved else self.floor
-        return _ordering(self.order, self.cost, bound, proved=proved, nodes=self.budget.nodes)
+        found = _ordering(self.order, self.cost, bound, proved=proved, nodes=self.budget.nodes)
+        return replace(found, interrupted=interrupted)
 
     def _accept(self, order: tuple[int, ...]) -> Evaluation:
-        self.found, self.order = True, order
-        self.cost = _cost(self.body, order, self.limits)
-        return self.cost
+        cost = _cost(self.body, order, self.limits)
+        self.found, self.order, self.cost = True, order, cost
+        return cost
 
     def _find_any(self) -> None:
         """No incumbent: any order at all, to have an answer and a ceiling."""

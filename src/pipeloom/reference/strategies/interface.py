@@ -34,10 +34,14 @@ class OrderLimits:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """A permutation of the body's op indices, and what is claimed about it."""
+    """A permutation of the body's op indices, and what is claimed about it.
+
+    ``interrupted`` says that Ctrl-C ended the search that found it.
+    """
 
     order: tuple[int, ...]
     certificate: Certificate
+    interrupted: bool = False
 
 
 class Strategy(Protocol):

@@ -1,0 +1,156 @@
+"""Several schedules side by side: ``ping_pong:scheduling=identity,sync=proven`` and the like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast, get_args
+
+from pipeloom.checks import nearest
+from pipeloom.drive.declared import names_declaration
+from pipeloom.drive.emitting import emitted_form
+from pipeloom.drive.forms import Choice
+from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
+from pipeloom.drive.sources import Source
+from pipeloom.drive.tiling import ELEMENT_BYTES
+from pipeloom.errors import SpecError
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.spec import UnknownKeyError
+from pipeloom.show.comparison import Comparison
+from pipeloom.show.comparison import compare as row_of
+
+DEFAULT_TILE = "bf16"
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "sync": get_args(Sync),
+        "reorder": ("true", "false"),
+        "tile": ("none", *ELEMENT_BYTES),
+        "dtype": ("none", *ELEMENT_BYTES),
+        "emitted": ("true", "false"),
+    }
+)
+"""What a variant takes besides the keys of its spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareJob:
+    """The variants, and the tile and machine of those that name none."""
+
+    variants: Sequence[str]
+    tile: str | None = None
+    arch: str | None = None
+    k_tiles: int | None = None
+    jitter: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One row per variant, and the form that ``emit`` would write instead of it, if another."""
+
+    rows: tuple[Comparison, ...]
+    emitted: tuple[Choice | None, ...]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Plain data."""
+        return [
+            {**row.to_dict(), "emit": None if choice is None else choice.to_dict()}
+            for row, choice in zip(self.rows, self.emitted, strict=True)
+        ]
+
+
+def compare(job: CompareJob | Sequence[str]) -> Compared:
+    """Simulate and verify each variant."""
+    job = job if isinstance(job, CompareJob) else CompareJob(job)
+    jobs = [parse_variant(text, job) for text in job.variants]
+    if len(jobs) < 2:
+        name = jobs[0].source.name if jobs else "ping_pong"
+        raise SpecError(
+            "compare needs at least two variants",
+            hint="for one schedule use pipeloom simulate; or add a setting after a colon, as in "
+            f"{name}:sync=proven",
+        )
+    rows: list[Comparison] = []
+    forms: dict[Source, Choice | None] = {}
+    emitted: list[Choice | None] = []
+    for text, variant in zip(job.variants, jobs, strict=True):
+        simulation = _prepare(variant)
+        trace = simulation.run()
+        if not trace.iterations:
+            raise SpecError(
+                f"the loop of {text} does not run for {job.k_tiles} K tiles, so there are no "
+                "cycles per iteration to compare",
+                hint="use a larger --k-tiles, or drop it",
+                field="k_tiles",
+            )
+        verdict = simulation.verdict()
+        rows.append(row_of(text, simulation.program, trace, verdict, tile=simulation.tile))
+        if variant.source not in forms:
+            forms[variant.source] = None if variant.emitted else emitted_form(variant.source)
+        emitted.append(forms[variant.source])
+    return Compared(tuple(rows), tuple(emitted))
+
+
+def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:
+    """``ping_pong:scheduling=identity,sync=proven`` as a job."""
+    job = defaults or CompareJob((text,))
+    source, colon, rest = text.rpartition(":")
+    if not colon or os.path.exists(text) or ("=" not in rest and names_declaration(text)):
+        source, rest = text, ""
+    settings: list[str] = []
+    options: dict[str, str] = {}
+    for setting in filter(None, rest.split(",")):
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise SpecError(
+                f"{text!r}: {setting!r} is not of the form key=value",
+                hint="write for example ping_pong:scheduling=greedy,sync=proven",
+                field=key,
+            )
+        if key.strip() in OPTIONS:
+            options[key.strip()] = value.strip()
+        else:
+            settings.append(setting)
+    for key, value in options.items():
+        if value not in OPTIONS[key]:
+            raise SpecError(
+                f"{text!r}: {key} is {value!r}",
+                hint=f"use one of {', '.join(OPTIONS[key])}",
+                field=key,
+            )
+    sync, reorder = options.get("sync"), options.get("reorder") == "true"
+    emitted = options.get("emitted") == "true"
+    if reorder and (sync == "reference" or (sync is None and not emitted)):
+        raise SpecError(
+            f"{text!r}: reorder=true changes nothing without sync=proven or sync=repaired",
+            hint=f"add sync=repaired, as in {source}:sync=repaired,reorder=true",
+            field="reorder",
+        )
+    return SimulateJob(
+        Source(
+            source,
+            tuple(settings),
+            tile=options.get("tile", options.get("dtype", job.tile)),
+            default_tile=DEFAULT_TILE,
+            arch=job.arch,
+            sync=cast("Sync | None", sync),
+            reorder=reorder,
+        ),
+        k_tiles=job.k_tiles,
+        jitter=job.jitter,
+        seed=job.seed,
+        emitted=emitted,
+    )
+
+
+def _prepare(variant: SimulateJob) -> Simulation:
+    """The variant to run; of an unknown key the hint also lists what only variants take."""
+    try:
+        return prepare(variant)
+    except UnknownKeyError as error:
+        names = sorted({*error.names, *OPTIONS})
+        raise SpecError(
+            error.message, hint=nearest(str(error.field), names), field=error.field
+        ) from error

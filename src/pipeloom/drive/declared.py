@@ -1,0 +1,114 @@
+"""Declarations of the user's own: ``my_kernels.py:Name``.
+
+``Name`` is a ``PipelineSchedule`` (class or instance), a ``CompiledSchedule``, or a function that
+returns one. To take another kind, add a line to ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from pipeloom.checks import nearest
+from pipeloom.errors import SpecError
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.declaration import PipelineSchedule
+
+Declared = PipelineSchedule | CompiledSchedule
+
+KINDS: Mapping[type, Callable[[Any], Declared]] = MappingProxyType(
+    {
+        PipelineSchedule: lambda schedule: schedule,
+        CompiledSchedule: lambda compiled: compiled,
+    }
+)
+"""What a declaration may be -> the schedule that it stands for."""
+
+
+def names_declaration(text: str) -> bool:
+    """Whether a command's argument is a Python file, with or without ``:Name``."""
+    path, colon, _ = text.rpartition(":")
+    return (path if colon else text).endswith(".py")
+
+
+def load_declaration(text: str) -> Declared:
+    """What ``my_kernels.py:Name`` declares."""
+    path, colon, name = text.rpartition(":")
+    if not colon:
+        path, name = text, ""
+    module = _import(Path(path))
+    public = {key: value for key, value in vars(module).items() if _declares(value, module)}
+    if not name or not hasattr(module, name):
+        hint = nearest(name, public) if public else "declare a PipelineSchedule in it"
+        said = f"{path} has no name {name!r}" if name else f"{path} needs the name of a schedule"
+        raise SpecError(said, hint=hint if name else f"write {path}:NAME; {hint}", field="schedule")
+    return resolve(getattr(module, name), text)
+
+
+def resolve(value: object, text: str) -> Declared:
+    """The schedule that an object stands for; classes and functions are called for it."""
+    made = value
+    if isinstance(value, type) or (callable(value) and not isinstance(value, tuple(KINDS))):
+        if isinstance(value, type) and not issubclass(value, tuple(KINDS)):
+            raise _wrong_kind(text, f"the class {value.__name__}")
+        try:
+            made = value()
+        except Exception as error:
+            raise _raised(text, error, f"{text}() raised") from error
+    for kind, make in KINDS.items():
+        if isinstance(made, kind):
+            return make(made)
+    raise _wrong_kind(text, f"a {type(made).__name__}")
+
+
+def _wrong_kind(text: str, what: str) -> SpecError:
+    names = ", ".join(kind.__name__ for kind in KINDS)
+    return SpecError(
+        f"{text} is {what}, not a schedule",
+        hint=f"name one of these, or a function that returns one: {names}",
+        field="schedule",
+    )
+
+
+def _declares(value: object, module: ModuleType) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, tuple(KINDS)) and value.__module__ == module.__name__
+    return isinstance(value, tuple(KINDS))
+
+
+def _import(path: Path) -> ModuleType:
+    """The file as a module, with its folder on the path as for a script."""
+    if not path.is_file():
+        raise SpecError(
+            f"there is no file {path}", hint="check the path before the colon", field="schedule"
+        )
+    name = f"pipeloom_declared_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _raised(str(path), error, f"importing {path} raised") from error
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    return module
+
+
+def _raised(text: str, error: BaseException, what: str) -> SpecError:
+    """The error with the last line of the user's own file that it came through."""
+    file = text.rpartition(":")[0] if ".py:" in text else text
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(file)]
+    number = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    line = linecache.getline(file, number).strip() if number else ""
+    place = f"{file}:{number}: {line}" if line else f"look at {file}"
+    return SpecError(f"{what} {type(error).__name__}: {error}", hint=place, field="schedule")

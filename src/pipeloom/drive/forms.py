@@ -1,0 +1,160 @@
+"""The proved forms of a schedule, and which of them is the fastest.
+
+A schedule that is not PROVED can be given waits, or waits and barriers, that are. Which form costs
+least is not for a rule to say: a ping-pong needs its barriers for its pace, another loop only pays
+for them. So each is made and simulated, and the fewest cycles win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pipeloom.drive.programs import simulate
+from pipeloom.drive.sources import Subject, lacks_tile, open_source
+from pipeloom.errors import ConfigError, OrderError, ScheduleError
+from pipeloom.judge.verify import Verdict
+from pipeloom.machine.target import Target
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.compiler import Sync
+from pipeloom.reference.verdict import verify
+from pipeloom.reference.words import changes_text
+
+TRIPS = 8
+"""Iterations simulated to compare forms; steady by then."""
+
+DERIVED: tuple[Sync, ...] = ("repaired", "proven")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of a schedule. ``cycles`` per iteration, None where they cannot be told."""
+
+    sync: Sync
+    reorder: bool
+    compiled: CompiledSchedule
+    label: str
+    cycles: float | None = None
+    total: int | None = None
+
+    @property
+    def words(self) -> str:
+        """``sync repaired; 4 loads moved``."""
+        changes = changes_text(self.compiled)
+        return self.label + (changes and f"; {changes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The fastest proved form, against the schedule as it is named."""
+
+    named: Form
+    verdict: Verdict
+    form: Form
+    tile: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the schedule is taken as it is."""
+        return self.form.sync == "reference"
+
+    @property
+    def percent(self) -> float | None:
+        """What the form costs in cycles, in percent of the input."""
+        if self.form.cycles is None or not self.named.cycles:
+            return None
+        return 100.0 * (self.form.cycles - self.named.cycles) / self.named.cycles
+
+    def cost(self) -> str:
+        """What it costs in cycles against the input, in words."""
+        if self.form.cycles is None:
+            return "cycles unknown: no tile shape to count instructions of"
+        text = f"{self.form.cycles:.0f} cycles per iteration{self.tile}"
+        if self.unchanged:
+            return text
+        if self.named.cycles is None or self.percent is None:
+            return f"{text}; those of the input cannot be told"
+        return f"{text}, {self.percent:+.1f} % against the {self.named.cycles:.0f} of the input"
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "form": self.form.words,
+            "cycles_per_iteration": self.form.cycles,
+            "input_cycles_per_iteration": self.named.cycles,
+            "percent": None if self.percent is None else round(self.percent, 2),
+        }
+
+
+def choose_form(
+    subject: Subject,
+    *,
+    keep_proved: bool = False,
+    derive: bool = False,
+    only: tuple[Sync, bool] | None = None,
+) -> Choice:
+    """The fastest proved form of ``subject``; with ``keep_proved`` itself where it is proved.
+
+    ``derive`` leaves out the schedule as it is, ``only`` all but one form (sync, reorder). A
+    schedule that could have a tile and has none is timed with one of bf16. Raises ``OrderError``
+    where no form can be proved.
+    """
+    plain = subject.compiled("reference", False)
+    verdict = verify(plain, subject.kernel(plain))
+    label = "sync as compiled" if subject.is_compiled else "sync as declared"
+    if subject.derives_depth:
+        label = "sync as derived"
+    timed, tile = _timed(subject, plain)
+    machine = timed.machine()
+    named = _timed_form(timed, machine, Form("reference", False, plain, label))
+    stays = verdict.proved and not derive
+    if stays and (keep_proved or subject.derives_depth):
+        return Choice(named, verdict, named, tile)
+    if only is not None:
+        form = Form(*only, subject.compiled(*only), f"sync {only[0]}")
+        return Choice(named, verdict, _timed_form(timed, machine, form), tile)
+    notes: list[str] = []
+    forms = [named] if stays else []
+    for form in _derived(subject, notes, found=bool(forms)):
+        forms.append(_timed_form(timed, machine, form))
+    best = min(forms, key=lambda form: (form.cycles is None, form.cycles or 0, form.total or 0))
+    return Choice(named, verdict, best, tile, tuple(notes) if best.sync == "proven" else ())
+
+
+def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[Form]:
+    """Waits derived, then barriers too; ops move only where the order cannot be kept."""
+    for sync in DERIVED:
+        try:
+            compiled = subject.compiled(sync, True)
+        except OrderError as error:
+            if sync == DERIVED[-1] and not found:
+                raise
+            notes.append(f"the barriers cannot be kept ({error.message}), so they are derived too")
+            continue
+        found = True
+        yield Form(sync, True, compiled, f"sync {sync}")
+
+
+def _timed(subject: Subject, compiled: CompiledSchedule) -> tuple[Subject, str]:
+    """The subject to simulate, and in words the tile that it was lent."""
+    if subject.is_compiled or not lacks_tile(compiled):
+        return subject, ""
+    try:
+        lent = open_source(replace(subject.source, tile=None, default_tile="bf16"))
+    except ScheduleError:
+        return subject, ""
+    return lent, " with a bf16 tile"
+
+
+def _timed_form(subject: Subject, machine: Target, form: Form) -> Form:
+    try:
+        compiled = subject.compiled(form.sync, form.reorder)
+        kernel = subject.kernel(compiled)
+        trips = max(TRIPS, kernel.min_trips)
+        trace = simulate(compiled, machine, kernel, kernel.tiles(trips))
+    except (ConfigError, OrderError):
+        return form
+    return replace(
+        form, cycles=round(trace.steady_cycles_per_iteration, 2), total=trace.total_cycles
+    )

@@ -1,0 +1,68 @@
+"""Everything about one schedule as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.drive.emitting import emitted_form
+from pipeloom.drive.forms import Choice
+from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
+from pipeloom.drive.sources import Named, Source
+from pipeloom.judge.simulate import Trace
+from pipeloom.judge.verify import Verdict
+from pipeloom.reference.words import knobs, sync_text
+
+TIMELINE_ITERATIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReportJob:
+    """What the page is about, and how many iterations its timeline shows."""
+
+    simulate: SimulateJob
+    timeline_iterations: int = TIMELINE_ITERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The page, self-contained HTML, and what is on it."""
+
+    page: str
+    simulation: Simulation
+    verdict: Verdict
+    trace: Trace | None
+    emitted: Choice | None
+
+
+def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
+    """Compile, verify and simulate what is named, and write it all on one page."""
+    from pipeloom.show.page import render_page
+
+    if not isinstance(job, ReportJob | SimulateJob):
+        job = SimulateJob(job if isinstance(job, Source) else Source(job, default_tile="bf16"))
+    if not isinstance(job, ReportJob):
+        job = ReportJob(job)
+    simulation = prepare(job.simulate, needs_tile=False)
+    compiled = simulation.compiled
+    verdict = simulation.verdict()
+    trace = shown = None
+    if compiled.geometry is not None:
+        trace = shown = simulation.run()
+        if trace.iterations > job.timeline_iterations:
+            shown = simulation.run(simulation.kernel.tiles(job.timeline_iterations))
+    emission = simulation.emission
+    page = render_page(
+        simulation.program,
+        verdict,
+        trace,
+        shown=shown,
+        unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
+        "instruction counts.",
+        estimate=None if trace is None else simulation.estimate(trace),
+        tile=simulation.tile,
+        sync=sync_text(compiled),
+        stream="" if emission is None else emission.kernel.name,
+        knobs=knobs(compiled),
+    )
+    emitted = None if emission is not None else emitted_form(job.simulate.source)
+    return Report(page, simulation, verdict, trace, emitted)
