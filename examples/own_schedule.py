@@ -1,8 +1,7 @@
 """A schedule of your own: a fused QKV projection, X times three weight tiles (a 2x3 MMA grid).
 
 Run it: ``python examples/own_schedule.py``. Everything a new kernel needs is in this file: its op
-tags, what they cost, the shape of its pipeline, the ops of one iteration, and what they touch.
-"""
+tags, what they cost, the shape of its pipeline, the ops of one iteration, what they touch."""
 
 from dataclasses import replace
 from enum import IntEnum

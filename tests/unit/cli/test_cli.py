@@ -140,7 +140,7 @@ def test_show(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = Output(capsys, "show", name)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(name)
-    for part in ("prologue: ", "kernel: ", "epilogue: ", "synchronisation", "barrier"):
+    for part in ("prologue: ", "loop: ", "epilogue: ", "synchronisation", "barrier"):
         assert part in done.out
 
 

@@ -151,7 +151,7 @@ def test_emitted_entries_are_called_as_in_the_schedule(
     short = ["--k-tiles", "8"]
     out = _run(capsys, "simulate", "ping_pong", "--emitted", *short)[1]
     assert "emitted ping_pong_bf16_bf16 for gfx950, 256x256x64 bf16: sync repaired" in out
-    assert "kernel[1] frag A[0,0]" in out
+    assert "loop[1] frag A[0,0]" in out
     assert "FRAGMENT_LOAD" not in out
     assert "epilogue conversion of C" in out
     assert "prologue setup: addresses, accumulators" in out

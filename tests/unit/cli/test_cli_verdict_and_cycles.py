@@ -148,7 +148,7 @@ def test_simulate_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["simulate"], "nothing to simulate"),
         (["simulate", "ping_pong", "--stream", "M"], "not both"),
-        (["simulate", "ping_pong", "--k-tiles", "3"], "cannot sum 3 K tiles"),
+        (["simulate", "ping_pong", "--k-tiles", "3"], "cannot run 3 iterations"),
         (["simulate", "ping_pong", "--arch", "gfx90a"], "unknown architecture 'gfx90a'"),
         (["simulate", "--stream", "M16 Q"], "Q"),
     ],
