@@ -24,9 +24,10 @@ from pipeloom import (
     synchronize,
     verify,
 )
-from pipeloom.drive.programs import simulate
+from pipeloom.drive.programs import as_program, simulate
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.ops import Phase
+from pipeloom.reference.words import tile_text
 from pipeloom.show.comparison import Comparison, compare
 
 PAGE = Path(__file__).parent / "claims.md"
@@ -186,7 +187,9 @@ def measure(claim: Claim) -> tuple[Measured, ...]:
     for name, build, _ in claim.variants:
         compiled = build()
         trace = simulate(compiled, target_for("gfx950"), k_tiles=K_TILES)
-        found.append(Measured(compiled, compare(name, compiled, trace, verify(compiled))))
+        program, tile = as_program(compiled), tile_text(compiled)
+        row = compare(name, program, trace, verify(compiled), tile=tile)
+        found.append(Measured(compiled, row))
     return tuple(found)
 
 

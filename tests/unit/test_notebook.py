@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from pipeloom import CompiledSchedule, ModuloProblem, build_schedule, emit_kernel, verify
-from pipeloom.drive.programs import simulate
+from pipeloom.drive.programs import as_program, simulate
 from pipeloom.judge.simulate import Trace
 from pipeloom.notebook import SHOWN, fragment
 from pipeloom.order.modulo import solve_modulo
@@ -90,6 +90,12 @@ def test_a_proof_has_no_table() -> None:
 def test_a_race_without_margin() -> None:
     text = small(verify(build_schedule("single_buffer"))._repr_html_()).text
     assert text.startswith("RACE\n single_buffer; ")
+
+
+def test_a_program(compiled: CompiledSchedule) -> None:
+    shown = small(as_program(compiled)._repr_html_())
+    assert shown.text.startswith("ping_pong\n on gfx950, 8 waves; computes 2 + 2 * T iterations")
+    assert "4, 5, 6, 7\nloop\nT\n24\n10\n16\n" in shown.text
 
 
 def test_a_trace(trace: Trace) -> None:

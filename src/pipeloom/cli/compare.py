@@ -82,10 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
                 hint="use a larger --k-tiles, or drop it",
                 field="k_tiles",
             )
-        verdict = verify(simulation.compiled)
-        rows.append(
-            compare(text, simulation.compiled, trace, verdict, elements=simulation.elements)
-        )
+        verdict = verify(simulation.program)
+        rows.append(compare(text, simulation.program, trace, verdict, tile=simulation.tile))
     if arguments.json:
         print_json([row.to_dict() for row in rows])
         return 0

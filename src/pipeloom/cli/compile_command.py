@@ -8,7 +8,7 @@ import sys
 from pipeloom.cli.common import add_source, add_sync, load_compiled, write_file
 from pipeloom.cli.tile import add_arch, add_tile, say_untiled
 from pipeloom.reference.ops import Phase
-from pipeloom.show.headers import tile_text
+from pipeloom.reference.words import tile_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ from pipeloom.reference.ops import Phase
 from pipeloom.reference.schedules import DEFAULT_TILES
 from pipeloom.reference.spec import apply_settings, load_spec
 from pipeloom.reference.verdict import verify
-from pipeloom.show.headers import changes_text
+from pipeloom.reference.words import changes_text
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel

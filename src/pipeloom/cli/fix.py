@@ -23,8 +23,7 @@ from pipeloom.reference.compiled import CompiledSchedule, PhaseCounts, ScheduleE
 from pipeloom.reference.ops import OpRole, Phase
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
-from pipeloom.show.headers import tile_text
-from pipeloom.show.labels import Labels
+from pipeloom.reference.words import Labels, tile_text
 
 FIX_HINTS: Mapping[str, str] = MappingProxyType(
     {

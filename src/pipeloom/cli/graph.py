@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from pipeloom.cli.common import (
     add_json,
@@ -13,7 +15,19 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.plain import to_plain
-from pipeloom.show.labels import Labels
+from pipeloom.reference.ops import OpRole
+from pipeloom.reference.words import Labels
+
+ROLES: Mapping[OpRole, str] = MappingProxyType(
+    {
+        OpRole.GLOBAL_LOAD: "load",
+        OpRole.SHARED_STORE: "lds_write",
+        OpRole.FRAGMENT_LOAD: "lds_read",
+        OpRole.COMPUTE: "matrix",
+        OpRole.VALU_COMPUTE: "vector",
+    }
+)
+"""What ``show`` calls the roles of a schedule's ops."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,12 +70,17 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.dependences import Edge, Graph, Op
     from pipeloom.show.terminal import graph_dot, render_graph
 
+    graph = Graph(
+        tuple(Op(labels.of(op), ROLES.get(op.role, "move"), op.latency) for op in body.ops),
+        tuple(Edge(e.producer, e.consumer, int(e.kind), e.loop_distance) for e in body.edges),
+    )
     if arguments.dot:
-        sys.stdout.write(graph_dot(body, labels))
+        sys.stdout.write(graph_dot(graph))
     else:
         console = TerminalConsole()
         console.print(tile_header(arguments, compiled), style="bold")
-        console.print(render_graph(body, labels))
+        console.print(render_graph(graph))
     return 0

@@ -17,6 +17,7 @@ from pipeloom.cli.simulation import add_emitted, add_machine, add_problem, estim
 from pipeloom.cli.tile import add_tile
 from pipeloom.cli.usage import at_least
 from pipeloom.reference.verdict import verify
+from pipeloom.reference.words import knobs, sync_text
 from pipeloom.show.headers import no_loop_text
 
 
@@ -53,30 +54,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
     from pipeloom.show.page import render_page
-    from pipeloom.show.page_data import page_data
 
     output: str = arguments.output or f"{Path(arguments.source).stem}.html"
     check_ending(output, ".html", "an HTML page")
     simulation = prepare(arguments, needs_tile=False)
     compiled = simulation.compiled
-    verdict = verify(compiled)
+    verdict = verify(simulation.program)
     trace = shown = None
     if compiled.geometry is not None:
         trace = shown = simulation.run(arguments.k_tiles)
         if trace.iterations > arguments.timeline_iterations:
             shown = simulation.run(simulation.kernel.tiles(arguments.timeline_iterations))
     page = render_page(
-        page_data(
-            compiled,
-            verdict,
-            trace,
-            shown=shown,
-            unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
-            "instruction counts.",
-            estimate=None if trace is None else estimate_of(arguments, simulation, trace),
-            elements=simulation.elements,
-            stream="" if simulation.emission is None else simulation.emission.kernel.name,
-        )
+        simulation.program,
+        verdict,
+        trace,
+        shown=shown,
+        unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
+        "instruction counts.",
+        estimate=None if trace is None else estimate_of(arguments, simulation, trace),
+        tile=simulation.tile,
+        sync=sync_text(compiled),
+        stream="" if simulation.emission is None else simulation.emission.kernel.name,
+        knobs=knobs(compiled),
     )
     write_file(output, page)
     size = len(page.encode("utf-8"))
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if trace is not None:
         figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
         if not trace.iterations:
-            no_loop = no_loop_text(simulation.kernel.tiles(0))
+            no_loop = no_loop_text(simulation.program)
             figures = f"{trace.total_cycles} cycles in all: {no_loop}"
     print(f"wrote {output} ({size / 1e6:.1f} MB)")
     status = "" if simulation.emission else f": {verdict.status.name}"

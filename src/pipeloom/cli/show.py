@@ -7,19 +7,19 @@ from dataclasses import asdict
 
 from pipeloom.cli.common import add_json, add_source, add_sync, load_compiled, print_json
 from pipeloom.cli.tile import add_arch, add_tile
+from pipeloom.drive.programs import as_program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
-from pipeloom.show.headers import tile_text
-from pipeloom.show.labels import Labels
+from pipeloom.reference.words import Labels, tile_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Show prologue, kernel and epilogue. A row is one MMA with everything issued "
-        "since the previous one, in issue order: load A[1,0] k+1 is a global load of operand A "
-        "into LDS stage 1, half 0, of the K tile one after the loop variable; frag a fragment "
-        "load from LDS to registers."
+        "Show the program section by section, and apart for waves that do different work. A row "
+        "is one MMA with everything issued since the previous one, in issue order: load A[1,0] "
+        "k+1 is a global load of operand A into LDS stage 1, half 0, of the K tile one after the "
+        "loop variable; frag a fragment load from LDS to registers."
     )
     add_source(parser)
     add_tile(parser)
@@ -36,9 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**_as_data(compiled), "tile": tile_text(compiled, arguments.tile)})
         return 0
     from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.terminal import render_schedule
+    from pipeloom.show.terminal import render_program
 
-    TerminalConsole().print(render_schedule(compiled, elements=arguments.tile))
+    tile = tile_text(compiled, arguments.tile)
+    TerminalConsole().print(render_program(as_program(compiled), tile=tile))
     return 0
 
 

@@ -25,7 +25,7 @@ from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
 from pipeloom.reference.verdict import verify
-from pipeloom.show.headers import unsynchronised_note
+from pipeloom.reference.words import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -126,17 +126,13 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
     if simulation is not None:
         console.print(simulation.header)
         if simulation.emission is None:
-            status = verify(simulation.compiled).status
+            status = verify(simulation.program).status
             console.print(verdict_line(status, verify_command(arguments)), soft_wrap=True)
             note = unsynchronised_note(simulation.compiled)
             if note and status is Status.RACE:
                 console.print(note)
-    tiles = total = 0
-    if simulation is not None:
-        tiles = simulation.kernel.tiles_per_iteration
-        total = simulation.kernel.tiles(trace.iterations)
-    width = min(console.width, 120)
-    console.print(render_trace(trace, width=width, k_tiles_per_iteration=tiles, k_tiles=total))
+    program = None if simulation is None else simulation.program
+    console.print(render_trace(trace, program, width=min(console.width, 120)))
     if estimate is not None:
         console.print(render_estimate(estimate))
     return 0
@@ -150,7 +146,7 @@ def _what(simulation: Simulation | None) -> dict[str, Any]:
     return {
         "schedule": simulation.compiled.schedule,
         "tile": simulation.tile,
-        "verdict": verify(simulation.compiled).status.name,
+        "verdict": verify(simulation.program).status.name,
         "emitted": None if found is None else {"kernel": found.kernel.name, **found.to_dict()},
     }
 

@@ -18,13 +18,14 @@ from pipeloom.drive.programs import as_program, simulate
 from pipeloom.errors import ConfigError, InternalError, SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.judge.simulate.lower import trips_for, wave_programs
+from pipeloom.judge.simulate.lower import trips_for
 from pipeloom.machine.chips import MACHINES
 from pipeloom.machine.target import Target
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Kernel, kernel_for
-from pipeloom.show.headers import tile_text
-from pipeloom.show.segments import entry_labels
+from pipeloom.reference.lift import steps_of
+from pipeloom.reference.words import tile_text
 from pipeloom.write.gemm.tile import OUTPUT_BYTES
 
 K_TILES = 32
@@ -96,6 +97,11 @@ class Simulation:
         return tile_text(self.compiled, self.elements)
 
     @property
+    def program(self) -> Program:
+        """What pages and tables show."""
+        return as_program(self.compiled, self.kernel, self.machine)
+
+    @property
     def kernel(self) -> Kernel:
         """How the schedule is walked."""
         return kernel_for(self.compiled)
@@ -106,7 +112,7 @@ class Simulation:
         if k_tiles is None:
             least = max(K_TILES, kernel.tiles(kernel.min_trips))
             k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
-        trips_for(as_program(self.compiled, kernel, self.machine), k_tiles)
+        trips_for(self.program, k_tiles)
         try:
             return self._trace(kernel, k_tiles)
         except ConfigError as error:
@@ -122,11 +128,14 @@ class Simulation:
             )
         from pipeloom.lift import simulate_emitted
 
+        program = self.program
+        found = [(group.waves, steps_of(program, n)) for n, group in enumerate(program.groups)]
+        steps = {wave: known for waves, known in found for wave in waves}
         return simulate_emitted(
             self.emission.kernel,
             self.machine,
             k_tiles,
-            labels=entry_labels(wave_programs(as_program(self.compiled, kernel, self.machine))),
+            steps=[steps[wave] for wave in sorted(steps)],
             jitter=self.jitter,
             seed=self.seed,
         )

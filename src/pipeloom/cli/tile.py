@@ -25,7 +25,7 @@ from pipeloom.plain import key_paths
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.reference.spec import apply_settings
-from pipeloom.show.headers import sync_text, tile_text
+from pipeloom.reference.words import sync_text, tile_text
 
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
 """The element types that ``--tile`` names."""

@@ -16,7 +16,7 @@ from pipeloom.cli.common import (
 from pipeloom.cli.tile import add_arch, add_tile, tile_header
 from pipeloom.judge.verify import Status
 from pipeloom.reference.verdict import verify
-from pipeloom.show.headers import tile_text, unsynchronised_note
+from pipeloom.reference.words import tile_text, unsynchronised_note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

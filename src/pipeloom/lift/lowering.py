@@ -3,14 +3,15 @@
     ds_read_b128 v[8:11], v2 offset:1024      ->  LDS read of 16 bytes per lane
     v_mfma_f32_16x16x32_bf16 a[0:3], ...      ->  MFMA of that shape, on the chain a[0:3]
 
-An MFMA's accumulator is its chain, so real dependences count. ``entry`` and ``label`` come from the
-line's provenance. A branch not taken costs a scalar slot, as does a scalar load: the simulator has
-no scalar cache, and kernels read their arguments once.
+An MFMA's accumulator is its chain, so real dependences count. ``section``, ``entry`` and ``label``
+come from the line's provenance. A branch not taken costs a scalar slot, as does a scalar load: the
+simulator has no scalar cache, and kernels read their arguments once.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Kind
@@ -28,6 +29,12 @@ _PACKED = re.compile(r"v_pk_\w+_f32$")
 
 def lower_line(step: Executed, machine: Target) -> Instruction:
     """The instruction as the engine takes it; ``ConfigError`` for one that it does not model."""
+    source = step.instruction.provenance
+    section = "" if source is None else source.section
+    return replace(_lowered(step, machine), section=section)
+
+
+def _lowered(step: Executed, machine: Target) -> Instruction:
     line = step.instruction
     name, source = line.opcode.name, line.provenance
     label = name if source is None else source.what

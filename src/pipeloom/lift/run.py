@@ -9,7 +9,6 @@ from types import MappingProxyType
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Unit
-from pipeloom.judge.simulate.trace import Phase
 from pipeloom.lift.lowering import lower_line
 from pipeloom.lift.walk import Executed, WavePath, walk_wave
 from pipeloom.machine.chips import target_for
@@ -17,8 +16,9 @@ from pipeloom.machine.target import Target
 from pipeloom.write import EmittedKernel
 from pipeloom.write.gemm.scalars import ARGUMENTS
 
-Labels = Mapping[tuple[Phase, int], str]
-NO_LABELS: Labels = MappingProxyType({})
+Steps = Mapping[tuple[str, int], tuple[str, int, str]]
+"""Where an instruction says it is from -> section, slot and label of that step of the program."""
+NO_STEPS: Steps = MappingProxyType({})
 _NAMED = (Unit.MATRIX, Unit.LDS, Unit.GLOBAL)
 """What does an entry's work; the rest of it is arithmetic."""
 
@@ -29,18 +29,18 @@ def simulate_emitted(
     k_tiles: int = 32,
     *,
     arguments: Mapping[int, int] | None = None,
-    labels: Labels = NO_LABELS,
+    steps: Sequence[Steps] = (),
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
     """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
 
     The shipped kernels compute one whole tile of C. A kernel of your own needs ``arguments``: its
-    arguments as 32-bit words by byte offset, which then decide the loop count instead. ``labels``
-    rename what schedule entries do, by phase and entry, as tables of the schedule call them.
+    arguments as 32-bit words by byte offset, which then decide the loop count instead. ``steps``,
+    one mapping per wave, lead from the entries of a schedule to the steps of its program.
     """
     chosen = target_for(emitted.target) if machine is None else machine
-    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, labels=labels)
+    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, steps=steps)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
 
 
@@ -50,21 +50,24 @@ def emitted_programs(
     k_tiles: int,
     *,
     arguments: Mapping[int, int] | None = None,
-    labels: Labels = NO_LABELS,
+    steps: Sequence[Steps] = (),
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
     words = _gemm_arguments(emitted, k_tiles) if arguments is None else arguments
-    lowered: dict[tuple[int, bool], Instruction] = {}
+    lowered: dict[tuple[int, int, bool], Instruction] = {}
 
-    def lower(phase: Phase, steps: Sequence[Executed]) -> tuple[Instruction, ...]:
-        for step in steps:
-            if (step.line, step.jumped) not in lowered:
+    def lower(wave: int, path: Sequence[Executed]) -> tuple[Instruction, ...]:
+        known = steps[wave] if steps else NO_STEPS
+        for step in path:
+            if (id(known), step.line, step.jumped) not in lowered:
                 found = lower_line(step, machine)
-                name = None if found.entry is None else labels.get((phase, found.entry))
-                if name is not None and found.unit in _NAMED:
-                    found = replace(found, label=name)
-                lowered[step.line, step.jumped] = found
-        return tuple(lowered[step.line, step.jumped] for step in steps)
+                serves = known.get((found.section, -1 if found.entry is None else found.entry))
+                if serves is not None:
+                    section, slot, label = serves
+                    name = label if found.unit in _NAMED else found.label
+                    found = replace(found, section=section, entry=slot, label=name)
+                lowered[id(known), step.line, step.jumped] = found
+        return tuple(lowered[id(known), step.line, step.jumped] for step in path)
 
     paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
     groups = _groups(paths)
@@ -72,9 +75,9 @@ def emitted_programs(
         WaveProgram(
             simd=wave % machine.simds.value,
             group=groups[wave],
-            prologue=lower(Phase.PROLOGUE, path.prologue),
-            loop=lower(Phase.LOOP, _one_trip(path, wave)),
-            epilogue=lower(Phase.EPILOGUE, path.epilogue),
+            prologue=lower(wave, path.prologue),
+            loop=lower(wave, _one_trip(path, wave)),
+            epilogue=lower(wave, path.epilogue),
         )
         for wave, path in enumerate(paths)
     )

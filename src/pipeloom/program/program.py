@@ -30,6 +30,7 @@ from typing import Any
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import SpecError, StructureError
 from pipeloom.machine.target import Target
+from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.provenance import UNKNOWN, Provenance
@@ -178,6 +179,24 @@ class Program:
                 f"not a program: {error}", hint="give JSON that to_json wrote", field="format"
             ) from error
         return cls.from_dict(data)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what each group of waves executes, section by section."""
+        rows = [
+            (
+                ", ".join(map(str, group.waves)),
+                section.name,
+                section.trips or 1,
+                sum(isinstance(step, Work) for step in section.steps),
+                sum(isinstance(step, Wait) for step in section.steps),
+                sum(isinstance(step, Barrier) for step in section.steps),
+            )
+            for group in self.groups
+            for section in group.sections
+        ]
+        text = f"on {self.target.arch}, {self.waves} waves; computes {self.iterations} iterations"
+        columns = ("waves", "section", "times", "work", "waits", "barriers")
+        return fragment(self.name, text, columns, rows)
 
     def __repr__(self) -> str:
         steps = sum(len(s.steps) for g in self.groups for s in g.sections)

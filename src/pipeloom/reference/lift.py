@@ -91,11 +91,23 @@ def entry_of(program: Program, group: int, section: str, slot: int) -> int | Non
     Waits and barriers that synchronisation put in count as entries: this is for a program whose
     steps still stand one to one.
     """
-    for part in program.groups[group].sections:
-        if part.name == section:
-            own = [i for i, s in enumerate(part.steps) if isinstance(s, Barrier) and s.label]
-            return None if slot in own else slot - sum(i < slot for i in own)
-    return None
+    found = {step[:2]: entry for (_, entry), step in steps_of(program, group).items()}
+    return found.get((section, slot))
+
+
+def steps_of(program: Program, group: int) -> dict[tuple[str, int], tuple[str, int, str]]:
+    """(phase, entry) -> (section, slot, label) of the step that the entry became."""
+    phases = {section: phase.name.lower() for phase, section in SECTIONS.items()}
+    return {
+        (phases[part.name], entry): (part.name, slot, getattr(step, "label", ""))
+        for part in program.groups[group].sections
+        if part.name in phases
+        for entry, (slot, step) in enumerate(
+            (slot, step)
+            for slot, step in enumerate(part.steps)
+            if not (isinstance(step, Barrier) and step.label)
+        )
+    }
 
 
 @dataclass(frozen=True, slots=True)

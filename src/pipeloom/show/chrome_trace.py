@@ -132,9 +132,10 @@ def _issue_rows(trace: Trace, wave: int) -> Iterator[Row]:
                 args["waited for"] = f"{trace.instruction(source).label}, wave {source.wave}"
             name = f"stall: {event.cause.text}"
             yield _slice(name, "stall", pid, ISSUE, event.ready, event.start, args)
-        detail: Row = {"phase": trace.phase(event).value, "iteration": event.iteration}
+        section = instruction.section or trace.phase(event).value
+        detail: Row = {"section": section, "iteration": event.iteration}
         if instruction.entry is not None:
-            detail["entry"] = instruction.entry
+            detail["step"] = instruction.entry
         kind = instruction.kind.name.lower()
         yield _slice(instruction.label, kind, pid, ISSUE, event.start, event.free, detail)
 

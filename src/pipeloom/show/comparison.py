@@ -1,4 +1,4 @@
-"""Schedules side by side: one row per variant, the best of each column in bold."""
+"""Programs side by side: one row per variant, the best of each column in bold."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.judge.simulate.trace import Phase as TracePhase
-from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.simulate.trace import Phase, Trace
 from pipeloom.judge.verify.findings import Verdict
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import kernel_for
-from pipeloom.reference.ops import Phase
+from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, tile_text
-from pipeloom.show.segments import stalls_by_entry
+from pipeloom.show.segments import stalls_by_step
+from pipeloom.show.steps import advance, listing, loop_counts
 
 WIDE = 120
 _CAUSES = 48
@@ -28,7 +26,7 @@ _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One variant: figures of the steady loop, of one wave's kernel entries, and the verdict.
+    """One variant: figures of the steady loop, of one wave's steps in it, and the verdict.
 
     ``top_stall`` is where the waves lose most time per iteration, waits for the matrix unit apart.
     """
@@ -52,21 +50,15 @@ class Comparison:
 
 
 def compare(
-    name: str,
-    compiled: CompiledSchedule,
-    trace: Trace,
-    verdict: Verdict,
-    *,
-    elements: str | None = None,
+    name: str, program: Program, trace: Trace, verdict: Verdict, *, tile: str = ""
 ) -> Comparison:
-    """The row of one variant; ``elements`` is that of ``headers.tile_text``."""
-    counts = compiled.counts(Phase.KERNEL)
-    stalls = [row for row in stalls_by_entry(trace) if row.phase is TracePhase.LOOP]
+    """The row of one variant; ``tile`` is what to call its tile, by default its sizes."""
+    counts = loop_counts(program)
+    stalls = [row for row in stalls_by_step(trace, listing(program)) if row.phase is Phase.LOOP]
     top = "none"
     if stalls:
         worst = stalls[0]
-        slot = "" if worst.entry is None else f"[{worst.entry}]"
-        top = f"kernel{slot} {worst.label}, {worst.mean:.0f}: {worst.cause.text}"
+        top = f"{worst.where} {worst.label}, {worst.mean:.0f}: {worst.cause.text}"
     return Comparison(
         name=name,
         cycles_per_iteration=round(trace.steady_cycles_per_iteration, 2),
@@ -78,8 +70,8 @@ def compare(
         stall_cycles=round(sum(row.mean for row in stalls), 1),
         top_stall=top,
         verdict=verdict.status.name,
-        tile=tile_text(compiled, elements),
-        k_tiles_per_iteration=kernel_for(compiled).tiles_per_iteration,
+        tile=tile or tile_text(program),
+        k_tiles_per_iteration=advance(program),
     )
 
 

@@ -1,59 +1,99 @@
-"""Which K tile an op works on, and which wave op fills or reads which piece of LDS.
+"""Which iteration every step of a run works for, and which piece of LDS it fills or reads.
 
-Only a global load names its K tile. What a fragment reads, and what an MMA sums, follows from the
-program order of its wave: the latest load of that LDS region, then the latest fragment in those
-registers. That is the tile the author means; whether the hardware agrees is the verifier's matter.
+A step says its iteration itself. LDS is shown in lanes: one per copy and box that is written as a
+whole, or one per copy where there are many boxes; a step touches every lane that it overlaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Effect, Kernel, Region, Register, Step
-from pipeloom.reference.ops import Phase
+from pipeloom.program import Access, Box, Program, Space, Work
+from pipeloom.program.tiles import describe_box, overlap
+from pipeloom.show.steps import trip_counts, walk
 
-StepKey = tuple[Phase, int, int | None]
-"""Phase, slot, iteration (``None`` outside the loop): one step of a wave's walk."""
+MOST_BOXES = 4
+"""Lanes of one copy."""
+
+StepKey = tuple[str, int, int]
+"""Section, slot, trip: one step of a wave's run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A piece of LDS: a box of a copy of a resource."""
+
+    resource: str
+    copy: int
+    box: Box
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The K tile of one step, and the LDS regions it fills or reads."""
+    """The iteration of one step, and the lanes of LDS that it fills or reads, by number."""
 
-    tile: int | None
-    writes: tuple[Region, ...] = ()
-    reads: tuple[Region, ...] = ()
+    iteration: int | None
+    writes: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+
+
+def lds_lanes(program: Program) -> tuple[Lane, ...]:
+    """All of LDS."""
+    lanes = []
+    for resource in program.resources:
+        if resource.space is not Space.LDS:
+            continue
+        whole = resource.type.whole
+        written = {
+            box
+            for group in program.groups
+            for _, _, step in group.steps()
+            if isinstance(step, Work)
+            for access in step.writes
+            if access.resource == resource.name
+            for box in access.boxes or (whole,)
+        }
+        boxes = sorted(written) if len(written) <= MOST_BOXES else [whole]
+        for copy in range(resource.copies):
+            for box in boxes:
+                name = resource.name.removeprefix("LDS ").removeprefix("lds ")
+                name += f" copy {copy}" if resource.copies > 1 else ""
+                cut = [n for n, (a, b) in enumerate(zip(box, whole, strict=True)) if a != b]
+                dims = [resource.type.dims[n] for n in cut]
+                if cut:
+                    name += f" {describe_box(tuple(box[n] for n in cut), dims)}"
+                lanes.append(Lane(resource.name, copy, box, name))
+    return tuple(lanes)
 
 
 def touches(
-    compiled: CompiledSchedule, kernel: Kernel, wave: int, trips: int
+    program: Program, lanes: tuple[Lane, ...], wave: int, trips: int
 ) -> Mapping[StepKey, Touch]:
-    """What every data op of one wave touches, by step."""
-    held: dict[Region | Register, int | None] = {}
+    """What every step of one wave touches, in a run with ``trips`` trips of the last loop."""
+    group = next(group for group in program.groups if wave in group.waves)
+    member, counts = group.waves.index(wave), trip_counts(program, trips)
+
+    def touched(accesses: Iterable[Access]) -> tuple[int, ...]:
+        found = set()
+        for access in accesses:
+            box = access.box(member)
+            for number, lane in enumerate(lanes):
+                same = (lane.resource, lane.copy) == (access.resource, access.copy)
+                if same and (box is None or overlap(box, lane.box) is not None):
+                    found.add(number)
+        return tuple(sorted(found))
+
+    places = {
+        (section.name, slot): (touched(step.writes), touched(step.reads))
+        for section, slot, step in group.steps()
+        if isinstance(step, Work)
+    }
     found: dict[StepKey, Touch] = {}
-    for step in kernel.walk(compiled, wave, trips):
-        if step.op.is_framework:
-            continue
-        effect = kernel.effect(step, wave)
-        tile = _tile(step, effect, held)
-        held.update(dict.fromkeys(effect.lds_writes, tile))
-        held.update(dict.fromkeys(effect.register_writes, tile))
-        found[step.phase, step.slot, step.iteration] = Touch(
-            tile, effect.lds_writes, tuple(read.region for read in effect.lds_reads)
-        )
+    for section, trip, slot, step in walk(group, counts):
+        if isinstance(step, Work):
+            base = section.first.at(counts) + trip * section.advance
+            iteration = None if step.iteration is None else base + step.iteration
+            found[section.name, slot, trip] = Touch(iteration, *places[section.name, slot])
     return found
-
-
-def _tile(step: Step, effect: Effect, held: Mapping[Region | Register, int | None]) -> int | None:
-    if step.tile is not None:
-        return step.tile
-    sources: list[Region | Register] = [read.region for read in effect.lds_reads]
-    sources += effect.register_reads
-    return held.get(sources[0]) if sources else None
-
-
-def regions_of(found: Mapping[StepKey, Touch]) -> tuple[Region, ...]:
-    """Every LDS region touched, in order."""
-    return tuple(sorted({r for touch in found.values() for r in (*touch.writes, *touch.reads)}))

@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, Unpack
 
 from pipeloom.errors import InternalError
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.verify.findings import Verdict
+from pipeloom.program import Program
+from pipeloom.show.page_data import PageOptions, page_data
 
 SCRIPTS = (
     "types.js",
@@ -28,10 +32,20 @@ SCRIPTS = (
 """In order: each may use what stands before it."""
 
 
-def render_page(data: Mapping[str, Any]) -> str:
+def render_page(
+    program: Program,
+    verdict: Verdict | None,
+    trace: Trace | None,
+    **options: Unpack[PageOptions],
+) -> str:
+    """The page of a program with what is known about it; the options are those of ``page_data``."""
+    return fill_page(page_data(program, verdict, trace, **options))
+
+
+def fill_page(data: Mapping[str, Any]) -> str:
     """The whole page as text."""
     parts = {
-        "TITLE": _html(f"{data['meta']['schedule']} - pipeloom report"),
+        "TITLE": _html(f"{data['meta']['program']} - pipeloom report"),
         "STYLE": asset("page.css"),
         "DATA": embedded_json(data),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),

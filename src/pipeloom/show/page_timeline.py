@@ -7,57 +7,77 @@ columns for the page and must change together with this file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pipeloom.judge.simulate import costs
 from pipeloom.judge.simulate.instruction import Kind, Unit
-from pipeloom.judge.simulate.trace import Cause, Trace
-from pipeloom.judge.simulate.trace import Phase as TracePhase
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel, Region
-from pipeloom.reference.ops import Phase
-from pipeloom.show.data_flow import StepKey, Touch, regions_of, touches
-from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
+from pipeloom.judge.simulate.trace import Cause, Phase, Trace
+from pipeloom.program import Program
+from pipeloom.show.data_flow import Touch, lds_lanes, touches
+from pipeloom.show.segments import Segment, retired_by, row_of, segment_of_event, segments
+from pipeloom.show.steps import Listing
 
 DEPTH_BUCKETS = 1200
-_PHASES = {
-    TracePhase.PROLOGUE: Phase.PROLOGUE,
-    TracePhase.LOOP: Phase.KERNEL,
-    TracePhase.EPILOGUE: Phase.EPILOGUE,
-}
-_KINDS = {Unit.MATRIX: 0, Unit.VALU: 0, Unit.LDS: 1, Unit.GLOBAL: 2, Unit.SCALAR: 5}
+_KINDS = {Unit.MATRIX: 0, Unit.VALU: 6, Unit.LDS: 1, Unit.GLOBAL: 2, Unit.SCALAR: 5}
 WAIT, BARRIER = 3, 4
-"""Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar."""
+"""Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar, 6 vector."""
 
 
-def timeline_data(
-    compiled: CompiledSchedule, kernel: Kernel, trace: Trace, first_entry: Mapping[Phase, int]
-) -> dict[str, Any]:
-    """Every lane of a run; entries are numbered through the phases from ``first_entry``."""
+def timeline_data(program: Program, trace: Trace, listing: Listing) -> dict[str, Any]:
+    """Every lane of a run; entries are numbered as in the listing."""
     found = segments(trace)
-    flows = [touches(compiled, kernel, w, trace.iterations) for w in range(len(trace.programs))]
-    touched = [flows[s.wave].get(_key(s, trace.iterations)) for s in found]
-    regions = regions_of({k: t for flow in flows for k, t in flow.items()})
+    lanes = lds_lanes(program)
+    touched = list(_touched(program, trace, found))
     return {
         "iterations": trace.iterations,
         "total": trace.total_cycles,
         "marks": [list(mark) for mark in trace.marks],
-        "waves": [[program.simd, program.group] for program in trace.programs],
+        "frames": _frames(trace, found),
+        "waves": [[p.simd, listing.group_of[n]] for n, p in enumerate(trace.programs)],
         "causes": [cause.text for cause in Cause],
-        "segments": _segment_rows(trace, found, touched, first_entry),
+        "segments": _segment_rows(trace, found, touched, listing),
         "matrix": _matrix_rows(trace, found),
         "barriers": _barrier_rows(trace),
         "depth": _depth(trace),
-        "regions": [str(region).removeprefix("LDS ") for region in regions],
-        "buffers": _buffer_rows(found, touched, regions),
+        "regions": [lane.name for lane in lanes],
+        "buffers": _buffer_rows(found, touched),
     }
 
 
-def _key(segment: Segment, iterations: int) -> StepKey:
-    inside = 0 <= segment.iteration < iterations
-    slot = -1 if segment.entry is None else segment.entry
-    return (_PHASES[segment.phase], slot, segment.iteration if inside else None)
+def _touched(program: Program, trace: Trace, found: Sequence[Segment]) -> Iterator[Touch | None]:
+    """What each segment touches. Outside of the last loop, the n-th of a step is its trip n."""
+    lanes = lds_lanes(program)
+    flows = [touches(program, lanes, w, trace.iterations) for w in range(len(trace.programs))]
+    seen: Counter[tuple[int, str, int]] = Counter()
+    for segment in found:
+        if segment.entry is None:
+            yield None
+            continue
+        at = (segment.wave, segment.section, segment.entry)
+        trip = segment.iteration if segment.phase is Phase.LOOP else seen[at]
+        seen[at] += 1
+        yield flows[segment.wave].get((segment.section, segment.entry, trip))
+
+
+def _frames(trace: Trace, found: Sequence[Segment]) -> list[list[Any]]:
+    """From, to, name: the sections of the first wave before its loop, its trips, those after."""
+    marks = trace.marks[0]
+    frames: list[list[Any]] = []
+    for phase, begin, end in (
+        (Phase.PROLOGUE, 0, marks[0]),
+        (Phase.EPILOGUE, marks[-1], trace.total_cycles),
+    ):
+        mine = [s for s in found if s.wave == 0 and s.phase is phase and s.entry is not None]
+        starts = {s.section: s.ready for s in reversed(mine)} or {phase.value: begin}
+        names = sorted(starts, key=lambda name: starts[name])
+        edges = [begin, *(starts[name] for name in names[1:]), end]
+        frames += [[*span, name] for span, name in zip(pairwise(edges), names, strict=True)]
+        if phase is Phase.PROLOGUE:
+            trips = range(trace.iterations)
+            frames += [[marks[i], marks[i + 1], f"iteration {i}"] for i in trips]
+    return frames
 
 
 def _colour(trace: Trace, segment: Segment) -> int:
@@ -75,18 +95,16 @@ def _segment_rows(
     trace: Trace,
     found: Sequence[Segment],
     touched: Sequence[Touch | None],
-    first_entry: Mapping[Phase, int],
+    listing: Listing,
 ) -> list[list[Any]]:
-    """Wave, entry, label, colour, iteration, ready, start, free, done, stall, cause, source, tile,
+    """Wave, entry, label, colour, trip, ready, start, free, done, stall, cause, source, iteration,
     then stall and issue cycles of each instruction in turn, then the segments a wait retires."""
     owner = segment_of_event(tuple(found))
     retired = retired_by(trace)
     rows: list[list[Any]] = []
     for segment, touch in zip(found, touched, strict=True):
-        entry = -1
-        if segment.entry is not None:
-            entry = first_entry[_PHASES[segment.phase]] + segment.entry
-        tile = -1 if touch is None or touch.tile is None else touch.tile
+        entry = row_of(trace, listing, trace.events[segment.events[-1]])
+        tile = -1 if touch is None or touch.iteration is None else touch.iteration
         pulses: list[int] = []
         at = segment.ready
         for number in segment.events:
@@ -97,7 +115,7 @@ def _segment_rows(
         rows.append(
             [
                 segment.wave,
-                entry,
+                -1 if entry is None else entry,
                 segment.label,
                 _colour(trace, segment),
                 segment.iteration,
@@ -174,18 +192,15 @@ def _add(buckets: list[float], step: int, start: int, done: int, amount: float) 
         buckets[bucket] += amount * share
 
 
-def _buffer_rows(
-    found: Sequence[Segment], touched: Sequence[Touch | None], regions: Sequence[Region]
-) -> list[list[int]]:
-    """Region, 0 written or 1 read, K tile, from, to, a segment: overlapping spans are merged."""
-    number = {region: at for at, region in enumerate(regions)}
+def _buffer_rows(found: Sequence[Segment], touched: Sequence[Touch | None]) -> list[list[int]]:
+    """Lane, 0 written or 1 read, iteration, from, to, a segment: overlapping spans are merged."""
     spans: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
     for at, (segment, touch) in enumerate(zip(found, touched, strict=True)):
-        if touch is None or touch.tile is None:
+        if touch is None or touch.iteration is None:
             continue
         for use, places in enumerate((touch.writes, touch.reads)):
-            for region in places:
-                key = (number[region], use, touch.tile)
+            for lane in places:
+                key = (lane, use, touch.iteration)
                 spans.setdefault(key, []).append((segment.start, segment.done, at))
     return [[*key, *span] for key, parts in sorted(spans.items()) for span in _merged(parts)]
 

@@ -1,7 +1,7 @@
-"""A trace by schedule entries instead of instructions.
+"""A trace by steps of the program instead of instructions.
 
-An entry becomes several instructions: a fragment load is eight ``ds_read``, an MMA sixteen MFMAs.
-A person thinks in entries, so pictures show *segments*: what one wave issued for one entry.
+A step becomes several instructions: a read of a fragment is eight ``ds_read``, a product sixteen
+MFMAs. A person thinks in steps, so pictures show *segments*: what one wave issued for one step.
 
     for segment in segments(trace):
         print(segment.wave, segment.label, segment.start, segment.done)
@@ -11,11 +11,12 @@ A person thinks in entries, so pictures show *segments*: what one wave issued fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pipeloom.judge.simulate.instruction import Kind, Unit, WaveProgram
+from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Cause, Event, Phase, Trace
+from pipeloom.show.steps import Listing
 
 LOOP_OVERHEAD = "loop counter and branch"
 SETUP = "setup: addresses, accumulators"
@@ -29,15 +30,16 @@ _LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The instructions one wave issued for one entry, in one iteration.
+    """The instructions one wave issued for one step, in one trip.
 
     ``ready``, ``start``, ``free`` and ``done`` are those of its first and last instruction, as in
-    ``Event``; ``events`` are indices in ``Trace.events``. ``entry`` is ``None`` for what the kernel
-    adds itself: its own barriers, the loop counter.
+    ``Event``; ``events`` are indices in ``Trace.events``. ``section`` and ``entry`` name the step;
+    ``entry`` is ``None`` for what no step asks for, as the loop counter.
     """
 
     wave: int
     phase: Phase
+    section: str
     entry: int | None
     iteration: int
     label: str
@@ -68,12 +70,12 @@ def segment_of_event(found: tuple[Segment, ...]) -> dict[int, int]:
 
 def _runs(trace: Trace, events: list[int]) -> Iterator[list[int]]:
     run: list[int] = []
-    last: tuple[int, int | None, str] | None = None
+    last: tuple[int, str, int | None, str] | None = None
     for number in events:
         event = trace.events[number]
         instruction = trace.instruction(event)
         own = "" if instruction.entry is not None else _own_label(trace, event)
-        key = (event.iteration, instruction.entry, own)
+        key = (event.iteration, instruction.section, instruction.entry, own)
         if run and key != last:
             yield run
             run = []
@@ -84,7 +86,7 @@ def _runs(trace: Trace, events: list[int]) -> Iterator[list[int]]:
 
 
 def _own_label(trace: Trace, event: Event) -> str:
-    """What to call an instruction that no entry asks for: the kernel's own, by what it is for."""
+    """What to call an instruction that no step asks for, by what it is for."""
     instruction = trace.instruction(event)
     if instruction.kind is Kind.GLOBAL_STORE:
         return STORE
@@ -101,6 +103,7 @@ def _segment(trace: Trace, run: list[int]) -> Segment:
     return Segment(
         wave=first.wave,
         phase=trace.phase(first),
+        section=name.section,
         entry=name.entry,
         iteration=first.iteration,
         label=name.label if name.entry is not None else _own_label(trace, named),
@@ -157,15 +160,16 @@ def _retire(pending: list[int], keep: int | None) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryStall:
-    """Cycles that the waves stood at one entry: per steady iteration in the loop, else in all.
+class StepStall:
+    """Cycles that the waves stood at one step: per steady iteration in the loop, else in all.
 
-    ``phase`` and ``entry`` name it (``entry`` is ``None`` for the kernel's own barriers); ``worst``
-    is the wave that stood longest, ``mean`` the mean over the waves.
+    ``row`` is its number in the listing, ``None`` for what no step asks for; ``where`` names it
+    (``loop[12]``). ``worst`` is the wave that stood longest, ``mean`` the mean over all waves.
     """
 
     phase: Phase
-    entry: int | None
+    row: int | None
+    where: str
     label: str
     mean: float
     worst: float
@@ -173,37 +177,21 @@ class EntryStall:
     waited_for: str
 
 
-def entry_labels(programs: Sequence[WaveProgram]) -> dict[tuple[Phase, int], str]:
-    """What each entry is called: the label of what it does, not of its address arithmetic."""
-    found: dict[tuple[Phase, int], str] = {}
-    for program in programs:
-        parts = (program.prologue, program.loop, program.epilogue)
-        for phase, part in zip(Phase, parts, strict=True):
-            for instruction in part:
-                if instruction.entry is not None and instruction.kind not in _ARITHMETIC:
-                    found.setdefault((phase, instruction.entry), instruction.label)
-    return found
-
-
-def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
-    """Where the waves lost time, worst first; entries that cost nothing are left out.
+def stalls_by_step(trace: Trace, listing: Listing) -> tuple[StepStall, ...]:
+    """Where the waves lost time, worst first; steps that cost nothing are left out.
 
     An MFMA behind another in the matrix unit is work, not lost time, and does not count.
     """
     first, last = trace.steady_window
     spent: dict[tuple[Phase, int | None, str], dict[int, float]] = {}
     causes: dict[tuple[Phase, int | None, str], dict[tuple[Cause, str], int]] = {}
-    names = entry_labels(trace.programs)
     for event in trace.events:
         phase = trace.phase(event)
         outside = phase is Phase.LOOP and not first <= event.iteration < last
         if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
             continue
-        instruction = trace.instruction(event)
-        label = _own_label(trace, event)
-        if instruction.entry is not None:
-            label = names.get((phase, instruction.entry), instruction.label)
-        key = (phase, instruction.entry, label)
+        row = row_of(trace, listing, event)
+        key = (phase, row, _own_label(trace, event) if row is None else listing.rows[row].label)
         by_wave = spent.setdefault(key, {})
         weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
         by_wave[event.wave] = by_wave.get(event.wave, 0.0) + event.stall * weight
@@ -211,17 +199,26 @@ def stalls_by_entry(trace: Trace) -> tuple[EntryStall, ...]:
         by_cause = causes.setdefault(key, {})
         by_cause[reason] = by_cause.get(reason, 0) + event.stall
     rows = []
-    for key, by_wave in spent.items():
-        cause, waited_for = max(causes[key], key=lambda reason: causes[key][reason])
+    for (phase, row, label), by_wave in spent.items():
+        by_cause = causes[phase, row, label]
+        cause, waited_for = max(by_cause, key=lambda reason: by_cause[reason])
         mean = sum(by_wave.values()) / len(trace.programs)
-        rows.append(EntryStall(*key, mean, max(by_wave.values()), cause, waited_for))
+        where = phase.value if row is None else listing.name(row)
+        worst = max(by_wave.values())
+        rows.append(StepStall(phase, row, where, label, mean, worst, cause, waited_for))
     order = list(Phase)
     return tuple(
-        sorted(
-            rows,
-            key=lambda r: (-r.mean, order.index(r.phase), -1 if r.entry is None else r.entry),
-        )
+        sorted(rows, key=lambda r: (-r.mean, order.index(r.phase), -1 if r.row is None else r.row))
     )
+
+
+def row_of(trace: Trace, listing: Listing, event: Event) -> int | None:
+    """The row of the step that an event serves, if any."""
+    instruction = trace.instruction(event)
+    if instruction.entry is None:
+        return None
+    group = listing.group_of[event.wave]
+    return listing.at.get((group, instruction.section, instruction.entry))
 
 
 def _source_name(trace: Trace, event: Event) -> str:

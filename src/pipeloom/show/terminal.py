@@ -1,7 +1,8 @@
-"""A compiled schedule as coloured terminal tables.
+"""A program as coloured terminal tables, section by section and track by track.
 
-Each row of a phase is one MMA with everything issued since the previous one, in issue order:
-what the reader wants to see is which waits and barriers stand between a load and its use.
+Each row of a section ends with work of the matrix unit and starts with everything issued since the
+one before, in issue order: what the reader wants to see is which waits and barriers stand between
+a load and its use.
 """
 
 from __future__ import annotations
@@ -14,46 +15,53 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.graph import DepKind, LoopBody
-from pipeloom.reference.ops import OpRole, OpTag, Phase
-from pipeloom.show.headers import tile_text
-from pipeloom.show.labels import STYLES, Labels
+from pipeloom.program import Program
+from pipeloom.show.dependences import FLOW, KINDS, Graph
+from pipeloom.show.headers import sync_text, tile_text
+from pipeloom.show.steps import STYLES, Listing, Row, counts, listing, offset_text
 
-KIND_MARKS = {DepKind.FLOW: "", DepKind.ANTI: "a", DepKind.OUTPUT: "o"}
+TRAILING = ("priority", "barrier", "fence")
 
 
-def render_schedule(compiled: CompiledSchedule, *, elements: str | None = None) -> RenderableType:
-    """The three phases, the wait summary, the certificate and the notes.
+def render_program(program: Program, *, tile: str = "") -> RenderableType:
+    """All sections, the synchronisation in numbers, how the program came about.
 
-    ``elements`` is that of ``headers.tile_text``.
+    ``tile`` is what to call its tile, by default its sizes.
     """
-    labels = Labels(compiled)
-    parts: list[RenderableType] = [_headline(compiled, elements), Text()]
-    for phase in Phase:
-        parts += [_phase_table(compiled, phase, labels), Text()]
-    parts += [_summary_table(compiled)]
-    parts += [Text(f"note: {note}", style="yellow") for note in compiled.notes]
+    rows = listing(program)
+    parts: list[RenderableType] = [_headline(program, tile or tile_text(program)), Text()]
+    for first, numbers in rows.sections():
+        members = [rows.rows[n] for n in numbers]
+        parts += [_section_table(program, rows, first, members), Text()]
+    parts.append(_summary_table(program, rows))
+    parts += [Text(f"note: {note}", style="yellow") for note in program.provenance.notes]
     return Group(*parts)
 
 
-def _headline(compiled: CompiledSchedule, elements: str | None) -> Text:
-    c = compiled.certificate
-    state = "proved optimal" if c.proved else "not proved optimal"
-    text = Text()
-    text.append(compiled.schedule, style="bold")
-    text.append(
-        f"  {tile_text(compiled, elements)}; depth {compiled.config.depth}, "
-        f"{len(compiled.body)} ops, order {c.strategy}: {c.measure} {c.makespan} cycles, "
-        f"lower bound {c.lower_bound} ({state}), VGPR peak {c.vgpr_peak}"
-    )
+def _headline(program: Program, tile: str) -> Text:
+    text = Text(program.name, style="bold")
+    text.append(f"  {tile}; {program.target.arch}, {program.waves} waves", style="not bold")
+    found = program.provenance.ordered
+    if found is not None:
+        text.append(f"; order {found.strategy}", style="not bold")
+        if found.cycles is not None:
+            state = "proved optimal" if found.proved else f"lower bound {found.bound}"
+            text.append(f": {found.cycles} cycles ({state})", style="not bold")
+    if sync_text(program):
+        text.append(f"; {sync_text(program)}", style="not bold")
     return text
 
 
-def _phase_table(compiled: CompiledSchedule, phase: Phase, labels: Labels) -> Table:
-    entries = compiled.phase(phase)
+def _section_table(program: Program, found: Listing, first: Row, rows: Sequence[Row]) -> Table:
+    section = first.section
+    title = f"{section.name}: {len(rows)} steps"
+    if section.trips is not None:
+        title += f", {section.trips} times, advancing {section.advance}"
+    elif section.first.constant or section.first.factors:
+        title += f", iterations from {section.first}"
+    waves = found.title(first.track)
     table = Table(
-        title=f"{phase.name.lower()}: {len(entries)} entries",
+        title=f"{waves}, {title}" if waves else title,
         title_justify="left",
         title_style="bold",
         box=None,
@@ -63,26 +71,29 @@ def _phase_table(compiled: CompiledSchedule, phase: Phase, labels: Labels) -> Ta
     table.add_column("block", justify="right", style="bright_black", no_wrap=True)
     table.add_column("slots", justify="right", style="bright_black", no_wrap=True)
     table.add_column("issue order", overflow="fold")
-    for number, row in enumerate(_rows(entries)):
-        slots = f"{row[0].time_slot}-{row[-1].time_slot}" if len(row) > 1 else str(row[0].time_slot)
-        table.add_row(str(number), slots, _issue_line(row, labels))
+    for number, block in enumerate(_blocks(rows)):
+        slots = f"{block[0].slot}-{block[-1].slot}" if len(block) > 1 else str(block[0].slot)
+        table.add_row(str(number), slots, _IssueLine(tuple(_label(program, r) for r in block)))
     return table
 
 
-def _rows(entries: Sequence[ScheduleEntry]) -> Iterator[list[ScheduleEntry]]:
-    """Split after each MMA and the priority drop, barrier and fence that trail it."""
-    row: list[ScheduleEntry] = []
+def _label(program: Program, row: Row) -> Text:
+    waves = f" ({row.waves})" if row.waves else ""
+    return Text(f"{row.label}{offset_text(program, row.step)}{waves}", style=STYLES[row.role])
+
+
+def _blocks(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Split after each product and the priority drop, barrier and fence that trail it."""
+    block: list[Row] = []
     closing = False
-    trailing = (OpTag.SET_PRIO, OpTag.BARRIER, OpTag.SCHEDULE_BARRIER)
-    for entry in entries:
-        is_compute = entry.op.role is OpRole.COMPUTE
-        if closing and not is_compute and entry.op.tag not in trailing:
-            yield row
-            row, closing = [], False
-        row.append(entry)
-        closing = closing or is_compute
-    if row:
-        yield row
+    for row in rows:
+        if closing and row.role != "matrix" and row.role not in TRAILING:
+            yield block
+            block, closing = [], False
+        block.append(row)
+        closing = closing or row.role == "matrix"
+    if block:
+        yield block
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,78 +119,70 @@ class _IssueLine:
         return Measurement(widest, min(total, options.max_width))
 
 
-def _issue_line(row: Sequence[ScheduleEntry], labels: Labels) -> _IssueLine:
-    return _IssueLine(
-        tuple(
-            Text(
-                labels.of(entry.op),
-                style="bold red" if entry.op.tag == OpTag.BARRIER else STYLES[entry.op.role],
-            )
-            for entry in row
-        )
-    )
-
-
-def _summary_table(compiled: CompiledSchedule) -> Table:
+def _summary_table(program: Program, found: Listing) -> Table:
     table = Table(title="synchronisation", title_justify="left", title_style="bold", box=None)
-    for column in ("phase", "entries", "vm waits", "lgkm waits", "as instructions"):
-        table.add_column(column, justify="left" if column == "phase" else "right")
-    table.add_column("barriers", justify="right")
-    table.add_column("fences", justify="right")
-    for phase in Phase:
-        c = compiled.counts(phase)
-        values = (c.entries, c.wait_vm, c.wait_lgkm, c.coalesced_waits, c.barriers, c.fences)
-        table.add_row(phase.name.lower(), *(str(v) for v in values))
+    counters = [counter.name for counter in program.target.counters]
+    for column in ("section", "steps", *counters, "as instructions", "barriers", "fences"):
+        table.add_column(column, justify="left" if column == "section" else "right")
+    for first, _ in found.sections():
+        c = counts(first.section)
+        waits = [c.waits.get(name, 0) for name in counters]
+        values = (c.steps, *waits, c.coalesced_waits, c.barriers, c.fences)
+        name = " ".join(filter(None, (found.title(first.track), first.section.name)))
+        table.add_row(name, *(str(v) for v in values))
     return table
 
 
-def render_graph(body: LoopBody, labels: Labels) -> RenderableType:
+def render_graph(graph: Graph) -> RenderableType:
     """ASAP, ALAP and slack of every op, the edges, and the critical path."""
-    critical = set(body.critical_path)
+    critical = set(graph.critical)
     ops = Table(title="ops", title_justify="left", title_style="bold", box=None)
     for name in ("op", "label", "latency", "ASAP", "ALAP", "slack"):
         ops.add_column(name, justify="left" if name == "label" else "right")
     ops.add_column("needs (+d: from d iterations before)")
-    for i, op in enumerate(body.ops):
+    for i, op in enumerate(graph.ops):
         needs = ", ".join(
-            f"{e.producer}{KIND_MARKS[e.kind]}{f'+{e.loop_distance}' if e.loop_distance else ''}"
-            for e in body.edges
+            f"{e.producer}{'' if e.kind == FLOW else KINDS[e.kind][0]}"
+            f"{f'+{e.distance}' if e.distance else ''}"
+            for e in graph.edges
             if e.consumer == i
         )
         ops.add_row(
             str(i),
-            Text(labels.of(op), style=STYLES[op.role]),
+            Text(op.label + op.offset, style=STYLES[op.role]),
             str(op.latency),
-            str(body.asap[i]),
-            str(body.alap[i]),
-            str(body.slack[i]),
+            str(graph.asap[i]),
+            str(graph.alap[i]),
+            str(graph.slack[i]),
             needs,
             style="bold" if i in critical else "",
         )
-    path = " -> ".join(labels.of(body.ops[i]) for i in body.critical_path)
-    footer = Text(f"{len(body.edges)} edges (a: anti, o: output). ")
-    footer.append(f"Critical path, {body.longest_path} cycles: {path}")
+    path = " -> ".join(graph.ops[i].label + graph.ops[i].offset for i in graph.critical)
+    footer = Text(f"{len(graph.edges)} edges (a: anti, o: output). ")
+    footer.append(f"Critical path, {graph.longest_path} cycles: {path}")
     return Group(ops, Text(), footer)
 
 
-def graph_dot(body: LoopBody, labels: Labels) -> str:
+def graph_dot(graph: Graph) -> str:
     """The dependence graph for Graphviz; dashed edges are anti, labels are distances."""
     colours = {
-        OpRole.GLOBAL_LOAD: "plum",
-        OpRole.FRAGMENT_LOAD: "lightcyan",
-        OpRole.COMPUTE: "palegreen",
-        OpRole.SHARED_STORE: "lightblue",
+        "load": "plum",
+        "lds_read": "lightcyan",
+        "matrix": "palegreen",
+        "vector": "honeydew",
+        "lds_write": "lightblue",
     }
     lines = [
         "digraph body {",
         "  rankdir=LR;",
         '  node [shape=box, style=filled, fillcolor="white"];',
     ]
-    for i, op in enumerate(body.ops):
+    for i, op in enumerate(graph.ops):
         colour = colours.get(op.role, "white")
-        lines.append(f'  n{i} [label="{i}: {labels.of(op)}", fillcolor="{colour}"];')
-    for e in body.edges:
-        style = "solid" if e.kind == 0 else "dashed"
-        distance = f', label="{e.loop_distance}", constraint=false' if e.loop_distance else ""
+        label = f"{i}: {op.label}{op.offset}".replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'  n{i} [label="{label}", fillcolor="{colour}"];')
+    for e in graph.edges:
+        style = "solid" if e.kind == FLOW else "dashed"
+        distance = f', label="{e.distance}", constraint=false' if e.distance else ""
         lines.append(f"  n{e.producer} -> n{e.consumer} [style={style}{distance}];")
     return "\n".join([*lines, "}"]) + "\n"

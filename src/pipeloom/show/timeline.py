@@ -16,12 +16,14 @@ from pipeloom.judge.simulate import costs
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace
+from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
-from pipeloom.show.segments import EntryStall, stalls_by_entry
+from pipeloom.show.segments import StepStall, stalls_by_step
+from pipeloom.show.steps import advance, listing, tiles_text
 
 TIMELINE_ITERATIONS = 2
 OUTSIDE_FROM = 8
-"""Of twelve rows of stalls, this many may be the kernel's."""
+"""Of twelve rows of stalls, this many may be the loop's."""
 _MARGIN = 15
 
 _ISSUE = {
@@ -43,46 +45,44 @@ _STALL = {
     Cause.LDS_DATA: ("r", "yellow"),
     Cause.MATRIX_UNIT: ("m", "bright_black"),
 }
-_PHASES = {Phase.PROLOGUE: "prologue", Phase.LOOP: "kernel", Phase.EPILOGUE: "epilogue"}
 _OTHER_STALL = ("-", "bright_black")
 _LEGEND = (
     "M R G W: issues MFMA, LDS read, load, LDS write.  m g r: waits for matrix unit, loads, LDS.  "
     "|: barrier.  w: issues a wait.  -: other.  .: nothing."
 )
+_VECTOR_LEGEND = "v x p: issues vector, transcendental, packed instructions.  "
 
 Cell = tuple[str, str]
 Span = tuple[int, int, Cell]
 
 
 def render_trace(
-    trace: Trace,
-    *,
-    width: int = 118,
-    stalls: int = 12,
-    k_tiles_per_iteration: int = 0,
-    k_tiles: int = 0,
+    trace: Trace, program: Program | None = None, *, width: int = 118, stalls: int = 12
 ) -> RenderableType:
     """The figures, the timeline of two steady iterations, and the worst stalls.
 
-    ``k_tiles`` is what the run sums: where that is too little for the loop, there is no timeline.
+    ``program`` is what was run, if it is one; where its loop did not run, there is no timeline.
     """
+    parts: list[RenderableType] = [_headline(trace, program), Text()]
+    if trace.iterations:
+        parts += [_timeline(trace, width), Text()]
+    return Group(*parts, stall_table(trace, program, stalls))
+
+
+def _headline(trace: Trace, program: Program | None) -> Text:
     if not trace.iterations:
-        return Group(_no_loop(trace, k_tiles), Text(), stall_table(trace, stalls))
-    return Group(
-        _headline(trace, k_tiles_per_iteration),
-        Text(),
-        _timeline(trace, width),
-        Text(),
-        stall_table(trace, stalls),
-    )
-
-
-def _headline(trace: Trace, k_tiles: int) -> Text:
+        text = Text("the loop does not run" if program is None else no_loop_text(program), "bold")
+        text.append(
+            f"\n{trace.machine.arch}, {len(trace.programs)} waves: {trace.total_cycles} cycles, "
+            f"prologue {trace.prologue_cycles} and epilogue {trace.epilogue_cycles} only",
+            style="not bold",
+        )
+        return text
     efficiency = max(trace.steady_matrix_efficiency(), default=0.0)
     text = Text()
     text.append(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration", style="bold")
-    if k_tiles:
-        text.append(f" of {k_tiles} K tile{'' if k_tiles == 1 else 's'}")
+    if program is not None:
+        text.append(f" of {tiles_text(program, advance(program))}")
     title, limit = limit_text(trace.limiting_unit())
     text.append(f", matrix unit {efficiency:.1%} busy\n{title}: {limit}\n")
     text.append(
@@ -94,22 +94,12 @@ def _headline(trace: Trace, k_tiles: int) -> Text:
     return text
 
 
-def _no_loop(trace: Trace, k_tiles: int) -> Text:
-    text = Text(no_loop_text(k_tiles), style="bold")
-    text.append(
-        f"\n{trace.machine.arch}, {len(trace.programs)} waves: {trace.total_cycles} cycles, "
-        f"prologue {trace.prologue_cycles} and epilogue {trace.epilogue_cycles} only",
-        style="not bold",
-    )
-    return text
-
-
-def stall_table(trace: Trace, most: int) -> RenderableType:
+def stall_table(trace: Trace, program: Program | None, most: int) -> RenderableType:
     """Where the waves stood longest; cycles per iteration for loop points.
 
     An MFMA behind another in the matrix unit is work, not lost time, and is not listed.
     """
-    rows = _rows(trace)[:most]
+    rows = _rows(trace, program)[:most]
     if not rows:
         return Text("no stalls: no wave stood, but for a busy matrix unit", "bold")
     table = Table(title="stalls", title_justify="left", title_style="bold", box=None)
@@ -122,9 +112,9 @@ def stall_table(trace: Trace, most: int) -> RenderableType:
     return table
 
 
-def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
-    """Where, mean, worst wave, on what: by schedule entry, or by position in a stream."""
-    if not any(i.entry is not None for i in trace.programs[0].loop):
+def _rows(trace: Trace, program: Program | None) -> list[tuple[str, float, float, str]]:
+    """Where, mean, worst wave, on what: by step of the program, or by position in a stream."""
+    if program is None:
         return [
             (
                 f"{row.phase.value}[{row.position}] {row.label}",
@@ -136,23 +126,18 @@ def _rows(trace: Trace) -> list[tuple[str, float, float, str]]:
             if row.mean > 0 and row.cause is not Cause.MATRIX_UNIT
         ]
     return [
-        (
-            f"{_PHASES[row.phase]}{'' if row.entry is None else f'[{row.entry}]'} {row.label}",
-            row.mean,
-            row.worst,
-            _waited_for(row),
-        )
-        for row in _kernel_first(stalls_by_entry(trace))
+        (f"{row.where} {row.label}", row.mean, row.worst, _waited_for(row))
+        for row in _loop_first(stalls_by_step(trace, listing(program)))
     ]
 
 
-def _kernel_first(rows: Sequence[EntryStall]) -> list[EntryStall]:
-    """Lost time of the kernel before that of prologue and epilogue, of which only the worst."""
+def _loop_first(rows: Sequence[StepStall]) -> list[StepStall]:
+    """Lost time of the loop before that outside of it, of which only the worst."""
     outside = [row for row in rows if row.phase is not Phase.LOOP]
     return [*[row for row in rows if row.phase is Phase.LOOP][:OUTSIDE_FROM], *outside]
 
 
-def _waited_for(row: StallRow | EntryStall) -> str:
+def _waited_for(row: StallRow | StepStall) -> str:
     return f"{row.cause.text}: {row.waited_for}" if row.waited_for else row.cause.text
 
 
@@ -193,7 +178,9 @@ def _timeline(trace: Trace, width: int) -> Text:
             tops.append(f"{top:.0f} for {name}")
         text.append(f"{name:>{_MARGIN - 2}}  ", "bright_black")
         _append(text, cells)
-    text.append(f"{_LEGEND}  {_digits(tops)}", "bright_black")
+    shown = {trace.instruction(e).kind for e in trace.events if begin <= e.start < end}
+    vector = _VECTOR_LEGEND if shown & {Kind.VALU, Kind.TRANS, Kind.PACKED} else ""
+    text.append(f"{vector}{_LEGEND}  {_digits(tops)}", "bright_black")
     return text
 
 

@@ -8,9 +8,15 @@ import re
 import pytest
 from rich.console import Console, RenderableType
 
-from pipeloom import CompiledSchedule, Phase, build_schedule
-from pipeloom.show.labels import Labels
-from pipeloom.show.terminal import graph_dot, render_graph, render_schedule
+from pipeloom import build_schedule
+from pipeloom.drive.programs import as_program
+from pipeloom.judge.simulate import simulate
+from pipeloom.program import Program
+from pipeloom.show.dependences import ANTI, graph_of
+from pipeloom.show.steps import counts, label_of, listing
+from pipeloom.show.terminal import graph_dot, render_graph, render_program
+from pipeloom.show.timeline import render_trace
+from tests.unit.show.programs import producer_consumer, straight
 
 
 def text(renderable: RenderableType, width: int = 200) -> str:
@@ -21,78 +27,93 @@ def text(renderable: RenderableType, width: int = 200) -> str:
     return output
 
 
-@pytest.fixture(params=["ping_pong", "four_wave", "single_buffer"])
-def compiled(request: pytest.FixtureRequest) -> CompiledSchedule:
-    return build_schedule(request.param)
+@pytest.fixture(params=["ping_pong", "four_wave", "single_buffer", "two jobs", "once"])
+def program(request: pytest.FixtureRequest) -> Program:
+    own = {"two jobs": producer_consumer, "once": straight}
+    name = str(request.param)
+    return own[name]() if name in own else as_program(build_schedule(name))
 
 
 @pytest.mark.parametrize("width", [60, 120, 400])
-def test_every_entry_is_shown_in_issue_order(compiled: CompiledSchedule, width: int) -> None:
-    labels = Labels(compiled)
-    output = text(render_schedule(compiled), width)
-    pattern = re.compile("|".join(sorted({re.escape(w) for w in WORDS}, key=len, reverse=True)))
-    for phase in Phase:
-        start = output.index(f"{phase.name.lower()}: {len(compiled.phase(phase))} entries")
-        end = min(
-            output.find(mark, start + 1) % (len(output) + 1)
-            for mark in ("kernel: ", "epilogue: ", "synchronisation")
-        )
-        shown = pattern.findall(output[start:end].split("entries", 1)[1])
-        expected = [w for e in compiled.phase(phase) for w in pattern.findall(labels.of(e.op))]
-        assert shown == expected
+def test_every_step_is_shown_in_issue_order(program: Program, width: int) -> None:
+    output = text(render_program(program), width).split("synchronisation")[0]
+    rows = listing(program)
+    words = " ".join(output.split())
+    for first, numbers in rows.sections():
+        title = f"{first.section.name}: {len(numbers)} steps"
+        waves = rows.title(first.track)
+        assert (f"{waves}, {title}" if waves else title) in words
+    labels = [label_of(row.step) for row in rows.rows]
+    at = 0
+    for label in labels:
+        at = output.index(label, at) + len(label)
 
 
-WORDS = [
-    "load",
-    "frag",
-    "mma",
-    "store",
-    "barrier",
-    "fence",
-    "vmcnt",
-    "lgkmcnt",
-    "prio",
-    "ds_read",
-    "ds_write",
-    "vmem_read",
-    "mfma",
-]
-
-
-def test_summary_shows_the_counts(compiled: CompiledSchedule) -> None:
-    output = text(render_schedule(compiled))
-    counts = compiled.counts(Phase.KERNEL)
-    numbers = [counts.entries, counts.wait_vm, counts.wait_lgkm, counts.coalesced_waits]
-    numbers += [counts.barriers, counts.fences]
-    row = next(line for line in output.splitlines() if line.split()[:1] == ["kernel"])
-    assert [int(n) for n in row.split()[1:]] == numbers
+def test_summary_shows_the_counts(program: Program) -> None:
+    output = text(render_program(program)).split("synchronisation")[1]
+    rows = listing(program)
+    lines = output.splitlines()[2:]
+    for line, (first, _) in zip(lines, rows.sections(), strict=False):
+        c = counts(first.section)
+        waits = [c.waits.get(name, 0) for name in ("vmcnt", "lgkmcnt")]
+        numbers = [c.steps, *waits, c.coalesced_waits, c.barriers, c.fences]
+        assert first.section.name in line.split()
+        assert [int(n) for n in line.split()[-6:]] == numbers
 
 
 def test_headline_and_notes() -> None:
-    output = text(render_schedule(build_schedule("ping_pong", ["omit_mma_set_prio=true"])))
+    compiled = build_schedule("ping_pong", ["omit_mma_set_prio=true"])
+    output = text(render_program(as_program(compiled), tile="no tile"))
     assert output.startswith(
-        "ping_pong  no tile: 4 + 4 vmcnt entries per load; depth 2, 24 ops, order csp: "
-        "makespan 420 cycles"
+        "ping_pong  no tile; gfx950, 8 waves; order csp: 420 cycles (proved optimal)"
     )
     assert "note: omit_mma_set_prio has no effect" in output
 
 
-def test_graph_table(compiled: CompiledSchedule) -> None:
-    body, labels = compiled.loop_body, Labels(compiled)
-    output = text(render_graph(body, labels))
+def test_a_program_by_hand_says_what_it_is() -> None:
+    output = text(render_program(producer_consumer()))
+    assert output.startswith(
+        "two jobs  m 64, n 64, k 32 in bf16; gfx950, 5 waves; order by hand: 100 cycles (lower "
+        "bound 90); waits and barriers derived"
+    )
+    assert "wave 0, steady: 10 steps, T times, advancing 2" in output
+    assert "waves 1-4, drain: 5 steps, iterations from 2 * T" in output
+    assert "note: written down" in output
+    assert text(render_program(straight())).startswith(
+        "once  m 64, n 64, k 32 in bf16; gfx950, 1 waves\n"
+    )
+
+
+def test_steps_that_only_some_waves_have_name_them() -> None:
+    output = text(render_program(as_program(build_schedule("ping_pong"))))
+    assert "barrier (stagger) (waves 4-7)" in output
+    assert "barrier (closing) (waves 0-3)" in output
+
+
+def test_the_trace_of_a_program() -> None:
+    output = text(render_trace(simulate(producer_consumer(), iterations=17), producer_consumer()))
+    assert "cycles per iteration of 2 K tiles" in output
+    assert "steady[0] of waves 1-4 barrier" in output
+    once = text(render_trace(simulate(straight(), iterations=1), straight()))
+    assert once.startswith("the loop does not run for 1 K tile")
+
+
+def test_graph_table(program: Program) -> None:
+    graph, _ = graph_of(program, listing(program))
+    output = text(render_graph(graph))
     rows = [line.split() for line in output.splitlines()]
-    for i in range(len(body)):
+    for i in range(len(graph.ops)):
         assert any(row[:1] == [str(i)] for row in rows)
-    assert f"{len(body.edges)} edges" in output
-    assert f"{body.longest_path} cycles" in output
+    assert f"{len(graph.edges)} edges" in output
+    assert f"{graph.longest_path} cycles" in output
 
 
-def test_dot_has_every_node_and_edge(compiled: CompiledSchedule) -> None:
-    body = compiled.loop_body
-    dot = graph_dot(body, Labels(compiled))
+def test_dot_has_every_node_and_edge(program: Program) -> None:
+    graph, _ = graph_of(program, listing(program))
+    dot = graph_dot(graph)
     assert dot.startswith("digraph body {")
     assert dot.endswith("}\n")
-    assert len(re.findall(r"^  n\d+ \[label=", dot, re.M)) == len(body)
-    assert len(re.findall(r"^  n\d+ -> n\d+ ", dot, re.M)) == len(body.edges)
-    assert dot.count("style=dashed") == sum(e.kind == 1 for e in body.edges)
-    assert dot.count("constraint=false") == sum(e.loop_distance > 0 for e in body.edges)
+    assert len(re.findall(r"^  n\d+ \[label=", dot, re.M)) == len(graph.ops)
+    assert len(re.findall(r"^  n\d+ -> n\d+ ", dot, re.M)) == len(graph.edges)
+    assert dot.count("style=dashed") == sum(e.kind == ANTI for e in graph.edges)
+    assert dot.count("constraint=false") == sum(e.distance > 0 for e in graph.edges)

@@ -12,8 +12,8 @@ fragment, waits for it and multiplies::
     )
     program = WaveProgram(simd=0, loop=loop)
 
-``label`` names an instruction for people; ``entry`` points back to the schedule entry it came
-from, so that a picture of the trace can lead to the schedule.
+``label`` names an instruction for people; ``section`` and ``entry`` point back to the step of the
+program that it came from, so that a picture of the trace can lead there.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class Instruction:
     chain: str | None = None
     label: str = ""
     entry: int | None = None
+    section: str = ""
 
     def __post_init__(self) -> None:
         if not 1.0 <= self.conflict <= MAX_CONFLICT:

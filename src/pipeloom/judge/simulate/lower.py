@@ -8,6 +8,7 @@ one of each group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
@@ -116,16 +117,16 @@ def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instru
 
 
 def _section(section: Section, machine: Target) -> list[Instruction]:
-    found: list[Instruction] = []
-    entry = 0
-    for step in section.steps:
-        own = isinstance(step, Barrier) and bool(step.label)
-        found += _instructions(step, None if own else entry, machine)
-        entry += not own
-    return found if section.trips is None else [*found, *LOOP_END]
+    found = [
+        instruction
+        for slot, step in enumerate(section.steps)
+        for instruction in _instructions(step, slot, machine)
+    ]
+    whole = found if section.trips is None else [*found, *LOOP_END]
+    return [replace(instruction, section=section.name) for instruction in whole]
 
 
-def _instructions(step: Step, entry: int | None, machine: Target) -> Sequence[Instruction]:
+def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instruction]:
     match step:
         case Work():
             return [i for issue in step.issues for i in _issue(issue, step.label, entry, machine)]
@@ -146,7 +147,7 @@ def _instructions(step: Step, entry: int | None, machine: Target) -> Sequence[In
     return ()
 
 
-def _issue(issue: Issue, label: str, entry: int | None, machine: Target) -> Iterable[Instruction]:
+def _issue(issue: Issue, label: str, entry: int, machine: Target) -> Iterable[Instruction]:
     match issue.unit:
         case Unit.MATRIX:
             shape = machine.matrix_op(issue.shape)

@@ -3,11 +3,12 @@
 
 /** @type {Array<[string, string[]]>} */
 const GRAPH_ROWS = [
-  ["global load", ["global_load"]],
-  ["LDS store", ["shared_store"]],
-  ["fragment load", ["fragment_load"]],
-  ["MMA", ["compute", "valu_compute"]],
-  ["other", ["sync", "barrier", "fence", "none"]],
+  ["global load", ["load"]],
+  ["LDS write", ["lds_write"]],
+  ["LDS read", ["lds_read"]],
+  ["matrix", ["matrix"]],
+  ["vector", ["vector"]],
+  ["other", ["move", "store"]],
 ];
 
 const NODE_HEIGHT = 30;
@@ -32,6 +33,8 @@ function svg(tag, attributes, ...children) {
 function makeGraph(host, onSelect) {
   const rows = GRAPH_ROWS.filter(([, roles]) => page.ops.some((op) => roles.includes(op[O.role])));
   const height = rows.length * ROW_HEIGHT + 14;
+  const longest = Math.max(0, ...page.ops.map((op) => Math.max(shortened(op[O.label]).length, op[O.offset].length)));
+  const timed = page.ops.some((op) => op[O.latency] > 0);
   let chosen = -1;
 
   /** @param {number} row  its middle */
@@ -40,11 +43,11 @@ function makeGraph(host, onSelect) {
   /** Where each op is, and how wide all are. @param {number} width */
   function layout(width) {
     const step = (width - 130) / (page.ops.length + 1);
-    const places = page.ops.map((op) => ({
-      x: 100 + (op[O.place] + 1) * step,
+    const places = page.ops.map((op, i) => ({
+      x: 100 + (i + 1) * step,
       y: middle(rows.findIndex(([, roles]) => roles.includes(op[O.role]))),
     }));
-    return { places, half: clamp(step - 3, 36, 76) / 2 };
+    return { places, half: clamp(step - 3, 36, 86) / 2 };
   }
 
   /** @param {Row} op @param {number} i @param {{x: number, y: number}} at @param {number} half */
@@ -57,10 +60,7 @@ function makeGraph(host, onSelect) {
           (e[D.consumer] === chosen && e[D.producer] === i) ||
           (e[D.producer] === chosen && e[D.consumer] === i),
       );
-    const lines = op[O.label]
-      .replace(/^(load|frag|mma|store|valu) /, "")
-      .replace(" k", "\nk")
-      .split("\n");
+    const lines = [shortened(op[O.label]), op[O.offset]].filter(Boolean);
     const outlined = i === chosen ? " chosen" : page.critical.includes(i) ? " critical" : "";
     const shape = svg(
       "g",
@@ -72,15 +72,20 @@ function makeGraph(host, onSelect) {
     );
     shape.style.color = roleColour(op[O.role]);
     shape.addEventListener("click", () => {
-      const entry = page.entries.findIndex((e) => e[E.op] === i && e[E.phase] === 1);
+      const entry = entryOf(i, -1);
       onSelect({ entry, op: i, segment: -1 });
     });
     return hovered(shape, () =>
-      tipText(op[O.label], [
-        ["latency", op[O.latency]],
-        ["earliest start", op[O.asap]],
-        ["slack", op[O.slack]],
-      ]),
+      tipText(
+        opName(i),
+        timed
+          ? [
+              ["latency", op[O.latency]],
+              ["earliest start", op[O.asap]],
+              ["slack", op[O.slack]],
+            ]
+          : [],
+      ),
     );
   }
 
@@ -115,7 +120,7 @@ function makeGraph(host, onSelect) {
         transform: `translate(${b.x} ${b.y}) rotate(${angle})`,
       }),
     );
-    const name = (/** @type {number} */ op) => page.ops[op][O.label];
+    const name = (/** @type {number} */ op) => opName(op);
     const when = carried ? `, from ${e[D.distance]} iteration${e[D.distance] > 1 ? "s" : ""} before` : "";
     const text = `${name(e[D.consumer])} must follow ${name(e[D.producer])} (${DEP_KINDS[e[D.kind]]}${when})`;
     return hovered(group, () => el("div", "", text));
@@ -130,7 +135,7 @@ function makeGraph(host, onSelect) {
 
   function draw() {
     // On a narrow screen the graph keeps its size and scrolls.
-    const width = Math.max(host.clientWidth, 130 + 39 * page.ops.length);
+    const width = Math.max(host.clientWidth, 130 + clamp(6.2 * longest + 6, 39, 90) * page.ops.length);
     const { places, half } = layout(width);
     host.replaceChildren(
       svg(

@@ -20,13 +20,13 @@ const graph = makeGraph(byId("graph"), select);
 const schedule = makeSchedule(select);
 
 byId("graph-note").textContent =
-  `${page.ops.length} ops left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before. Amber outline: critical path. Click an op: red leads to what it needs, blue to what needs it.`;
+  `${page.ops.length} steps of the loop left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before.${page.critical.length ? " Amber outline: critical path." : ""} Click an op: red leads to what it needs, blue to what needs it.`;
 if (timeline) {
   const m = page.meta;
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
   byId("run-note").textContent =
     iterations < m.iterations
-      ? `prologue, ${iterations} iterations and epilogue of a shorter run of the same programs; figures and stalls are from ${m.iterations} iterations`
+      ? `${iterations} iterations and all around them of a shorter run of the same programs; figures and stalls are from ${m.iterations} iterations`
       : "the whole run";
   for (const [name, from, to] of timeline.ranges) {
     const button = el("button", { type: "button" }, name);
@@ -41,7 +41,9 @@ if (timeline) {
     button.addEventListener("click", () => timeline.zoom(factor));
     byId("ranges").append(button);
   }
+  const used = new Set(/** @type {Timeline} */ (page.timeline).segments.map((s) => s[S.colour]));
   KIND_NAMES.forEach((name, i) => {
+    if (!used.has(i)) return;
     const key = el("i");
     key.style.background = `var(${KIND_VARIABLES[i]})`;
     byId("legend").append(el("span", "", key, name));
@@ -56,18 +58,29 @@ if (timeline) {
   /** @type {HTMLElement} */ (document.querySelector("#run h2")).textContent = "Schedule";
 }
 fillDetails(nothing, timeline, select);
-fillVerdict(
-  timeline &&
-    ((example, zoom) => {
-      if (zoom) byId("run").scrollIntoView();
-      timeline.mark(example, zoom);
-    }),
-);
+if (page.verdict)
+  fillVerdict(
+    timeline &&
+      ((example, zoom) => {
+        if (zoom) byId("run").scrollIntoView();
+        timeline.mark(example, zoom);
+      }),
+  );
 fillStalls((next) => {
   byId("run").scrollIntoView();
   select(next);
 });
 fillKnobs();
+if (!page.knobs.length) {
+  byId("knobs-title").textContent = "Notes";
+  byId("knobs-note").hidden = true;
+  /** @type {HTMLElement} */ (document.querySelector(`nav [href="#knobs"]`)).textContent = "Notes";
+}
+for (const part of ["verdict", "knobs"])
+  if (!byId(`${part}-body`).hasChildNodes()) {
+    byId(part).hidden = true;
+    /** @type {HTMLElement} */ (document.querySelector(`nav [href="#${part}"]`)).hidden = true;
+  }
 
 document.addEventListener("pointerdown", () => showTip());
 document.addEventListener("scroll", () => showTip());

@@ -1,16 +1,11 @@
 // @ts-check
 // Everything on the page that is text: figures, schedule, details, stalls, knobs.
 
-/** ``kernel[12]``. @param {number} entry */
-function entryName(entry) {
-  const e = page.entries[entry];
-  return `${PHASES[e[E.phase]]}[${e[E.slot]}]`;
-}
-
 function fillHead() {
   const m = page.meta;
-  byId("title").textContent = m.machine ? `${m.schedule} on ${m.machine}` : m.schedule;
-  const parts = [m.tile, `${m.strategy} order`];
+  byId("title").textContent = m.machine ? `${m.program} on ${m.machine}` : m.program;
+  const parts = [m.tile];
+  if (m.strategy) parts.push(`${m.strategy} order`);
   if (m.stream) parts.push(`the instructions of the emitted kernel ${m.stream}`);
   if (m.sync) parts.push(m.sync);
   if (m.waves)
@@ -34,8 +29,9 @@ function fillHead() {
 
 /** @param {(choice: Choice) => void} onSelect */
 function makeSchedule(onSelect) {
+  const findings = page.verdict ? page.verdict.findings : [];
   const suspects = new Set(
-    page.verdict.findings
+    findings
       .flatMap((f) => [f[F.first], f[F.second]])
       .filter(Boolean)
       .map((p) => p[P.entry]),
@@ -45,17 +41,19 @@ function makeSchedule(onSelect) {
   const rows = [];
   /** @type {HTMLElement[]} */
   const entryRows = [];
-  let phase = -1;
+  let section = -1;
   page.entries.forEach((e, i) => {
-    if (e[E.phase] !== phase) {
-      phase = e[E.phase];
-      const count = page.entries.filter((other) => other[E.phase] === phase).length;
-      rows.push(el("tr", "phase", el("td", { colSpan: 3 }, `${PHASES[phase]}, ${count} entries`)));
+    if (e[E.section] !== section) {
+      section = e[E.section];
+      const count = page.entries.filter((other) => other[E.section] === section).length;
+      const [name, , waves] = page.sections[section];
+      const title = `${waves ? `${waves}: ` : ""}${name}, ${count} steps`;
+      rows.push(el("tr", "phase", el("td", { colSpan: 3 }, title)));
     }
     const next = page.entries[i + 1];
-    const ends = e[E.role] === "compute" || (rows.length && e[E.role] === "barrier");
+    const ends = e[E.role] === "matrix" || (rows.length && e[E.role] === "barrier");
     const closes =
-      ends && next && next[E.phase] === phase && !["barrier", "fence", "compute"].includes(next[E.role]);
+      ends && next && next[E.section] === section && !["barrier", "fence", "matrix"].includes(next[E.role]);
     const dot = el("i", "dot");
     dot.style.background = roleColour(e[E.role]);
     const mark = suspects.has(i)
@@ -65,7 +63,7 @@ function makeSchedule(onSelect) {
       "tr",
       `entry${closes ? " blockend" : ""}`,
       el("td", "num quiet", e[E.slot]),
-      el("td", "", dot, e[E.label], mark),
+      el("td", "", dot, e[E.label], e[E.waves] && el("span", "quiet", ` ${e[E.waves]} only`), mark),
       el("td", "num quiet", withStalls && e[E.stall] >= 1 ? num(e[E.stall]) : ""),
     );
     row.dataset.entry = String(i);
@@ -74,7 +72,7 @@ function makeSchedule(onSelect) {
     entryRows.push(row);
   });
   const host = byId("schedule");
-  host.append(table([">slot", "entry", withStalls ? ">stall" : ">"], rows));
+  host.append(table([">slot", "step", withStalls ? ">stall" : ">"], rows));
   return {
     /** @param {Choice} now */
     select(now) {
@@ -84,12 +82,11 @@ function makeSchedule(onSelect) {
         if (now.op >= 0 && e[D.consumer] === now.op) needs.add(e[D.producer]);
         if (now.op >= 0 && e[D.producer] === now.op) feeds.add(e[D.consumer]);
       }
-      const phase = now.entry >= 0 ? page.entries[now.entry][E.phase] : 1;
       entryRows.forEach((row, i) => {
         const e = page.entries[i];
         row.classList.toggle("chosen", i === now.entry);
-        row.classList.toggle("needs", e[E.phase] === phase && needs.has(e[E.op]));
-        row.classList.toggle("feeds", e[E.phase] === phase && feeds.has(e[E.op]));
+        row.classList.toggle("needs", isNear(i, now.entry) && needs.has(e[E.op]));
+        row.classList.toggle("feeds", isNear(i, now.entry) && feeds.has(e[E.op]));
       });
       const row = entryRows[now.entry];
       if (row) host.scrollTop = row.offsetTop - host.clientHeight / 2;
@@ -126,9 +123,9 @@ function fillDetails(now, timeline, onSelect) {
       ? timeline.titleOf(now.segment)
       : now.entry >= 0
         ? page.entries[now.entry][E.label]
-        : page.ops[now.op][O.label];
+        : opName(now.op);
   if (now.segment < 0 && now.entry >= 0) {
-    facts.push(["entry", entryName(now.entry)]);
+    facts.push(["step", entryName(now.entry)]);
     if (page.entries[now.entry][E.stall] >= 1)
       facts.push(["stood", `${num(page.entries[now.entry][E.stall])} cycles, mean of the waves`]);
   }
@@ -144,17 +141,13 @@ function fillDetails(now, timeline, onSelect) {
   const list = (name, items) => {
     if (items.length) host.append(el("h3", "", name), ...items.map((item) => el("div", "", item)));
   };
-  const entryOf = (op) =>
-    page.entries.findIndex(
-      (e) => e[E.op] === op && e[E.phase] === (now.entry >= 0 ? page.entries[now.entry][E.phase] : 1),
-    );
   const edges = (from, to) =>
     page.edges
       .filter((e) => e[to] === now.op)
       .map((e) =>
         go(
-          `${page.ops[e[from]][O.label]}${e[D.distance] ? ` (${e[D.distance]} iteration ${from === D.producer ? "before" : "later"})` : ""}${e[D.kind] ? `, ${DEP_KINDS[e[D.kind]]}` : ""}`,
-          { entry: entryOf(e[from]), op: e[from], segment: -1 },
+          `${opName(e[from])}${e[D.distance] ? ` (${e[D.distance]} iteration ${from === D.producer ? "before" : "later"})` : ""}${e[D.kind] ? `, ${DEP_KINDS[e[D.kind]]}` : ""}`,
+          { entry: entryOf(e[from], now.entry), op: e[from], segment: -1 },
         ),
       );
   if (now.segment >= 0) {
@@ -183,9 +176,8 @@ function fillStalls(onSelect) {
     return;
   }
   byId("stalls-note").textContent =
-    "cycles a wave was ready but could not issue, per steady iteration in the kernel, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
-  const byPhase = (kernel) =>
-    page.stalls.filter((s) => s[T.where].startsWith("kernel") === kernel && s[T.mean] >= 1);
+    "cycles a wave was ready but could not issue, per steady iteration in the loop, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
+  const inside = (loop) => page.stalls.filter((s) => s[T.loop] === loop && s[T.mean] >= 1);
   const rows = (list) =>
     list.slice(0, 12).map((s) => {
       const name =
@@ -206,8 +198,8 @@ function fillStalls(onSelect) {
       );
     });
   const columns = ["where", ">mean", ">worst", "on what"];
-  host.append(el("div", "", el("h3", "", "Kernel, per iteration"), table(columns, rows(byPhase(true)))));
-  host.append(el("div", "", el("h3", "", "Prologue and epilogue"), table(columns, rows(byPhase(false)))));
+  host.append(el("div", "", el("h3", "", "Loop, per iteration"), table(columns, rows(inside(true)))));
+  host.append(el("div", "", el("h3", "", "Before and after it"), table(columns, rows(inside(false)))));
   const shares = page.utilisation.map(([unit, share]) => {
     const fill = el("i");
     fill.style.width = `${Math.min(100, share * 100)}%`;

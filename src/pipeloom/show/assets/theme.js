@@ -1,16 +1,17 @@
 // @ts-check
 // Colours come from the style sheet, so that charts follow light and dark with the rest.
 
-const KIND_NAMES = ["MMA", "LDS", "global memory", "wait", "barrier", "scalar"];
-const KIND_VARIABLES = ["--mma", "--lds", "--global", "--wait", "--barrier", "--scalar"];
+const KIND_NAMES = ["MMA", "LDS", "global memory", "wait", "barrier", "scalar", "vector"];
+const KIND_VARIABLES = ["--mma", "--lds", "--global", "--wait", "--barrier", "--scalar", "--vector"];
 /** @type {Record<string, string>} */
 const ROLE_VARIABLES = {
-  compute: "--mma",
-  valu_compute: "--mma",
-  fragment_load: "--lds",
-  shared_store: "--lds",
-  global_load: "--global",
-  sync: "--wait",
+  matrix: "--mma",
+  vector: "--vector",
+  lds_read: "--lds",
+  lds_write: "--lds",
+  load: "--global",
+  store: "--global",
+  wait: "--wait",
   barrier: "--barrier",
 };
 

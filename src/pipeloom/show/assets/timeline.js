@@ -29,9 +29,7 @@ function lanesOf(run) {
   const lds = names.push("LDS in flight") - 1;
   const loads = names.push("loads in flight") - 1;
   groupEnds.push(names.length);
-  const region = run.regions.map(
-    (name) => names.push(name.replace(/, stage (\d+), half (\d+)/, " stage $1 half $2")) - 1,
-  );
+  const region = run.regions.map((name) => names.push(name) - 1);
   return { names, wave, matrix, barrier, lds, loads, region, groupEnds };
 }
 
@@ -54,15 +52,11 @@ function makeTimeline(host, onSelect) {
   /** @type {any} */
   let example = null;
   const marks = run.marks[0];
-  /** @type {Array<[number, number, string]>} */
-  const frames = [[0, marks[0], "prologue"]];
-  for (let i = 0; i < run.iterations; i += 1) frames.push([marks[i], marks[i + 1], `iteration ${i}`]);
-  frames.push([marks[run.iterations], run.total, "epilogue"]);
   /** @type {View} */
   const view = {
     run,
     lanes,
-    frames,
+    frames: run.frames,
     c: palette(),
     overlay: [],
     ctx,
@@ -103,22 +97,21 @@ function makeTimeline(host, onSelect) {
     if (s[S.source] >= 0 && s[S.source] !== index && !s[S.retires].includes(s[S.source]))
       found.push([s[S.source], "waited"]);
     if (s[S.entry] < 0 || page.entries[s[S.entry]][E.op] < 0) return found;
-    const phase = page.entries[s[S.entry]][E.phase];
+    const track = (/** @type {number} */ entry) => page.sections[page.entries[entry][E.section]][N.track];
     for (const edge of page.edges) {
       if (edge[D.consumer] !== page.entries[s[S.entry]][E.op]) continue;
       const options = page.entries
         .map((e, i) => i)
         .filter(
           (i) =>
-            page.entries[i][E.op] === edge[D.producer] &&
-            (page.entries[i][E.phase] === phase || edge[D.distance] > 0),
+            page.entries[i][E.op] === edge[D.producer] && (isNear(i, s[S.entry]) || edge[D.distance] > 0),
         );
       const before = run.segments
         .map((other, i) => i)
         .filter(
           (i) =>
-            run.segments[i][S.wave] === s[S.wave] &&
             options.includes(run.segments[i][S.entry]) &&
+            (run.segments[i][S.wave] === s[S.wave] || track(run.segments[i][S.entry]) !== track(s[S.entry])) &&
             run.segments[i][S.start] < s[S.start],
         );
       if (before.length)
@@ -173,9 +166,9 @@ function makeTimeline(host, onSelect) {
     if (kind === "buffers") {
       const row = run.buffers[i];
       return tipText(`LDS ${run.regions[row[U.region]]}`, [
-        [row[U.use] ? "read" : "written", `K tile ${row[U.tile]}`],
+        [row[U.use] ? "read" : "written", `${page.meta.over} ${row[U.tile]}`],
         ["cycles", `${num(row[U.from])} to ${num(row[U.to])}`],
-        ["by", row[U.use] ? "fragment loads, first to last" : "global loads, issue to landing"],
+        ["by", row[U.use] ? "reads, first to last" : "loads and writes, issue to landing"],
       ]);
     }
     const values = i === 0 ? run.depth.lds : run.depth.loads;
@@ -188,21 +181,19 @@ function makeTimeline(host, onSelect) {
   /** @param {number} i */
   function titleOf(i) {
     const s = run.segments[i];
-    return s[S.label] + (s[S.tile] >= 0 ? `, K tile ${s[S.tile]}` : "");
+    return s[S.label] + (s[S.tile] >= 0 ? `, ${page.meta.over} ${s[S.tile]}` : "");
   }
 
   /** @param {number} i @returns {Array<[string, string]>} */
   function factsOf(i) {
     const s = run.segments[i];
-    const where =
-      s[S.iteration] < 0
-        ? "prologue"
-        : s[S.iteration] >= run.iterations
-          ? "epilogue"
-          : `iteration ${s[S.iteration]}`;
+    const [before, after] = [s[S.iteration] < 0, s[S.iteration] >= run.iterations];
+    const part = before ? "prologue" : after ? "epilogue" : `iteration ${s[S.iteration]}`;
+    const named = s[S.entry] >= 0 ? entryName(s[S.entry]) : "";
+    const where = named && (before || after) ? named : [part, named].filter(Boolean).join(", ");
     const count = s[S.pulses].length / 2;
     /** @type {Array<[string, string]>} */
-    const facts = [["wave", `${s[S.wave]}, ${where}${s[S.entry] >= 0 ? `, ${entryName(s[S.entry])}` : ""}`]];
+    const facts = [["wave", `${s[S.wave]}, ${where}`]];
     facts.push([
       "issued",
       `${num(s[S.start])} to ${num(s[S.free])}${count > 1 ? `, ${count} instructions` : ""}`,
@@ -317,7 +308,7 @@ function makeTimeline(host, onSelect) {
     },
     ranges: /** @type {Array<[string, number, number]>} */ ([
       ["All", 0, run.total],
-      ["Prologue", 0, frames[0][1]],
+      ["Prologue", 0, marks[0]],
       ...(last > 0 ? [["1 iteration", marks[first], marks[last]]] : []),
       ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],

@@ -166,7 +166,7 @@ function makeRenderer(view) {
     }
     const onFill = !single && !striped && duty > 0.6;
     const place = single || striped ? b : solid;
-    const texts = [s[S.label], s[S.label].replace(/^(mma|frag|load) /, "")];
+    const texts = [s[S.label], shortened(s[S.label])];
     if (place)
       caption(place, texts, view.c[onFill ? "on-fill" : "ink"], { halo: striped ? view.c.card : "" });
     view.hits.push({ ...b, kind: "issue", i });

@@ -1,7 +1,7 @@
 // @ts-check
-// The columns of the rows that show/page_data.py and show/page_timeline.py write.
+// The columns of the rows that show/page_data.py and show/page_timeline.py write, and what rows are called.
 
-/** Segment columns: what one wave issued for one schedule entry. */
+/** Segment columns: what one wave issued for one step; `iteration` is the trip, `tile` what it is for. */
 const S = {
   wave: 0,
   entry: 1,
@@ -25,10 +25,12 @@ const M = { simd: 0, from: 1, to: 2, segment: 3 };
 const R = { from: 0, to: 1, last: 2 };
 /** LDS buffer: a span in which a region is written (0) or read (1). */
 const U = { region: 0, use: 1, tile: 2, from: 3, to: 4, segment: 5 };
-/** Schedule entry. */
-const E = { phase: 0, slot: 1, label: 2, role: 3, op: 4, stall: 5 };
-/** Op of the body. */
-const O = { label: 0, role: 1, latency: 2, asap: 3, slack: 4, place: 5 };
+/** Section of a track: of groups of waves that do the same work. */
+const N = { name: 0, track: 1, waves: 2, loop: 3 };
+/** Schedule entry: a step of a section. */
+const E = { section: 0, slot: 1, label: 2, role: 3, op: 4, stall: 5, waves: 6 };
+/** Op of the graph: a step of a loop. */
+const O = { label: 0, offset: 1, role: 2, latency: 3, asap: 4, slack: 5 };
 /** Dependence. */
 const D = { producer: 0, consumer: 1, kind: 2, distance: 3 };
 /** Finding. */
@@ -36,9 +38,8 @@ const F = { status: 0, kind: 1, where: 2, why: 3, margin: 4, trips: 5, instances
 /** Place of a step. */
 const P = { wave: 0, entry: 1, iteration: 2, text: 3 };
 /** Stall row. */
-const T = { entry: 0, where: 1, label: 2, mean: 3, worst: 4, cause: 5, waitedFor: 6 };
+const T = { entry: 0, where: 1, label: 2, mean: 3, worst: 4, cause: 5, waitedFor: 6, loop: 7 };
 
-const PHASES = ["prologue", "kernel", "epilogue"];
 const DEP_KINDS = ["flow", "anti", "output"];
 
 /**
@@ -47,6 +48,7 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {number} iterations
  * @property {number} total
  * @property {number[][]} marks  per wave: when it was ready for each iteration
+ * @property {Array<[number, number, string]>} frames  from, to, name of each part of the run
  * @property {Array<[number, number]>} waves  SIMD and group
  * @property {string[]} causes
  * @property {Row[]} segments
@@ -60,12 +62,13 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {Record<string, any>} meta
  * @property {Array<[string, string, string]>} headline
  * @property {string} unsimulated
+ * @property {Row[]} sections
  * @property {Row[]} entries
  * @property {Row[]} ops
  * @property {Row[]} edges
  * @property {number[]} critical
  * @property {Timeline|null} timeline
- * @property {Record<string, any>} verdict
+ * @property {Record<string, any>|null} verdict
  * @property {Row[]} stalls
  * @property {Array<[string, number]>} utilisation
  * @property {Record<string, any>|null} estimate
@@ -78,3 +81,37 @@ const DEP_KINDS = ["flow", "anti", "output"];
 
 /** @type {Page} */
 const page = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");
+
+/** ``loop[12]``, or ``loop[12] of waves 0-3`` where others do other work. @param {number} entry */
+function entryName(entry) {
+  const e = page.entries[entry];
+  const section = page.sections[e[E.section]];
+  return `${section[N.name]}[${e[E.slot]}]${section[N.waves] ? ` of ${section[N.waves]}` : ""}`;
+}
+
+/** @param {number} op */
+function opName(op) {
+  return `${page.ops[op][O.label]} ${page.ops[op][O.offset]}`.trim();
+}
+
+/** Without the verb that its colour or row says already. @param {string} label */
+function shortened(label) {
+  return label.replace(/^(load|read|frag|mma|store|valu) /, "");
+}
+
+/**
+ * Whether an entry is near another: of its section, or of a loop of other waves; of any loop, if that is -1.
+ * @param {number} entry @param {number} other
+ */
+function isNear(entry, other) {
+  const section = page.entries[entry][E.section];
+  if (other < 0) return page.sections[section][N.loop];
+  const mine = page.entries[other][E.section];
+  const elsewhere = page.sections[section][N.track] !== page.sections[mine][N.track];
+  return section === mine || (elsewhere && page.sections[section][N.loop]);
+}
+
+/** The entry of an op that is near another entry, or -1. @param {number} op @param {number} other */
+function entryOf(op, other) {
+  return page.entries.findIndex((e, i) => e[E.op] === op && isNear(i, other));
+}

@@ -9,7 +9,7 @@ const FINDINGS_SHOWN = 6;
  * @param {((example: Example, zoom: boolean) => void)|null} onExample  null where there is no timeline
  */
 function fillVerdict(onExample) {
-  const v = page.verdict;
+  const v = /** @type {Record<string, any>} */ (page.verdict);
   const host = byId("verdict-body");
   const story = el("div", { id: "story" });
   byId("verdict-note").textContent = v.coverage;

@@ -1,12 +1,13 @@
-"""Labels: one short form for each kind of op."""
+"""A schedule in words: one short form for each kind of op, its tile, its knobs."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipeloom import KOffsetKind, OpDesc, OpRole, build_schedule
-from pipeloom.show.labels import STYLES, Labels
+from pipeloom.reference.words import Labels, knobs, sync_text, tile_text
 
+TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
 LABELS = Labels(build_schedule("ping_pong"))
 
 
@@ -42,5 +43,22 @@ def test_label(op: OpDesc, label: str) -> None:
     assert LABELS.of(op) == label
 
 
-def test_every_role_has_a_style() -> None:
-    assert set(STYLES) == set(OpRole)
+def test_the_tile_in_words() -> None:
+    compiled = build_schedule("ping_pong", TILE)
+    assert tile_text(compiled) == "256x256x64 bf16"
+    assert tile_text(compiled, "fp16") == "256x256x64 fp16"
+    assert tile_text(build_schedule("ping_pong")) == "no tile: 4 + 4 vmcnt entries per load"
+
+
+def test_how_it_was_synchronised() -> None:
+    assert sync_text(build_schedule("ping_pong")) == ""
+    repaired = build_schedule("ping_pong", sync="repaired", reorder=True)
+    assert sync_text(repaired) == "waits derived, barriers kept; 4 loads moved"
+
+
+def test_knobs_mark_what_was_changed() -> None:
+    tables = dict(knobs(build_schedule("ping_pong", TILE)))
+    assert list(tables) == ["schedule_config", "config", "geometry"]
+    scheduler = {name: (value, changed) for name, value, changed in tables["schedule_config"]}
+    assert scheduler["scheduling"] == ("csp", True)
+    assert scheduler["auto_waits"] == ("true", False)
