@@ -109,7 +109,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "reference.instruction_counts",
     ),
     "reference.sized": ("errors", "machine", "program", "reference.geometry"),
-    "judge.verify": ("errors", "checks", "plain", "program", "machine"),
+    "judge.verify": ("errors", "checks", "notebook", "plain", "program", "machine"),
     "reference.verdict": (*CONSUME, "program", "reference.lift", "judge.verify"),
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),

@@ -221,6 +221,9 @@ class Target:
         (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest; an mxfp type
         is block-scaled by definition, so it means the scaled form.
         """
+        exact = [op for op in self.matrix_ops if op.name == name]
+        if exact:
+            return exact[0]
         shape = re.search(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})(?!\d)", name)
         if shape is not None:
             m, n, k = (int(part) for part in shape.groups())
