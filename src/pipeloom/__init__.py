@@ -68,7 +68,15 @@ _HOMES = {
         "Specials",
         "dtype_for",
     ),
-    "pipeloom.machine.target": ("BarrierKind", "Counter", "Fact", "FactKind", "MatrixOp", "Target"),
+    "pipeloom.machine.target": (
+        "BarrierKind",
+        "Counter",
+        "Fact",
+        "FactKind",
+        "MatrixOp",
+        "Target",
+        "Traffic",
+    ),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
     "pipeloom.order.roles": ("Consumer", "Producer"),
     "pipeloom.order.strategy": ("Exact", "Timetable"),
@@ -250,6 +258,7 @@ if TYPE_CHECKING:
         FactKind as FactKind,
         MatrixOp as MatrixOp,
         Target as Target,
+        Traffic as Traffic,
     )
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
     from pipeloom.order.roles import Consumer as Consumer, Producer as Producer
