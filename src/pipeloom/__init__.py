@@ -1,7 +1,8 @@
 """pipeloom: declare one loop iteration and a machine, get its software pipeline.
 
-from pipeloom import DeclarativeSchedule, compile_schedule
-compiled = compile_schedule(DeclarativeSchedule(lgkm_a=8, lgkm_b=4))
+import pipeloom as pl
+program = pl.pipeline(pl.kernels.gemm(64, 64, 64), pl.target_for("gfx950"), waves=4)
+pl.verify(program).proved, pl.simulate(program), pl.emit(program).text
 
 Names are imported when first used, so that ``import pipeloom`` and ``pipeloom --help`` are quick.
 ``_HOMES`` says which there are and where they live; the imports below it tell type checkers
@@ -17,10 +18,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "pipeloom.drive.comparing": ("CompareJob", "compare"),
-    "pipeloom.drive.emitting": ("EmitJob", "emit"),
+    "pipeloom.drive.emitting": ("EmitJob",),
     "pipeloom.drive.fixing": ("FixJob", "fix"),
-    "pipeloom.drive.reporting": ("ReportJob", "report"),
-    "pipeloom.drive.running": ("RunJob", "run"),
+    "pipeloom.drive.reporting": ("ReportJob",),
+    "pipeloom.drive.running": ("RunJob",),
     "pipeloom.drive.simulating": ("SimulateJob",),
     "pipeloom.drive.sources": ("Source",),
     "pipeloom.errors": (
@@ -32,16 +33,88 @@ _HOMES = {
         "SpecError",
         "StructureError",
     ),
-    "pipeloom.declare": ("Loop",),
+    "pipeloom.declare": ("Loop", "Tensor", "exp2", "kernels", "maximum", "minimum", "where"),
     "pipeloom.drive.pipeline": ("pipeline",),
-    "pipeloom.drive.programs": ("as_program", "simulate"),
+    "pipeloom.drive.program_trial": ("ProgramTrial",),
+    "pipeloom.drive.programs": (
+        "as_program",
+        "emit",
+        "execute",
+        "report",
+        "run",
+        "simulate",
+        "synchronize",
+        "verify",
+    ),
+    "pipeloom.drive.trial": ("Data",),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
-    "pipeloom.judge.execute": ("execute",),
-    "pipeloom.judge.simulate": ("simulate_stream",),
-    "pipeloom.judge.verify": ("Verdict",),
+    "pipeloom.judge.execute": ("Outcome",),
+    "pipeloom.judge.simulate": ("Trace", "simulate_stream"),
+    "pipeloom.judge.verify": ("Status", "Verdict"),
     "pipeloom.lift": ("simulate_emitted",),
+    "pipeloom.machine.chips": ("target_for",),
+    "pipeloom.machine.dtypes": (
+        "BF8",
+        "BF8_FNUZ",
+        "BF16",
+        "BOOL",
+        "F32",
+        "F64",
+        "FP4",
+        "FP6",
+        "FP8",
+        "FP8_FNUZ",
+        "FP16",
+        "I8",
+        "I32",
+        "MXFP4",
+        "MXFP6",
+        "MXFP8",
+        "BlockScale",
+        "DType",
+        "Specials",
+        "dtype_for",
+    ),
+    "pipeloom.machine.target": (
+        "BarrierKind",
+        "Counter",
+        "Fact",
+        "FactKind",
+        "MatrixOp",
+        "Target",
+        "Traffic",
+    ),
     "pipeloom.order.modulo": ("ModuloProblem", "solve_modulo"),
     "pipeloom.order.roles": ("Consumer", "Producer"),
+    "pipeloom.order.strategy": ("Exact", "Timetable"),
+    "pipeloom.program": (
+        "VOCABULARY",
+        "Access",
+        "Affine",
+        "Barrier",
+        "Fence",
+        "Group",
+        "Issue",
+        "Layout",
+        "Meaning",
+        "Node",
+        "NodeKind",
+        "OpDef",
+        "Priority",
+        "Program",
+        "Reduce",
+        "Region",
+        "Resource",
+        "Section",
+        "Space",
+        "Step",
+        "TileType",
+        "TripCount",
+        "Unit",
+        "Vocabulary",
+        "Wait",
+        "Work",
+    ),
     "pipeloom.reference.block_program": ("build_kernel_program",),
     "pipeloom.reference.blocks": ("MMABlockSpec", "PipelineProgram", "emit_minimal_barrier_block"),
     "pipeloom.reference.compiled": ("Certificate", "CompiledSchedule", "ScheduleEntry"),
@@ -112,11 +185,10 @@ _HOMES = {
     ),
     "pipeloom.reference.strategies.greedy": ("greedy_schedule", "simple_greedy"),
     "pipeloom.reference.structure": ("verify_schedule",),
-    "pipeloom.reference.verdict": ("verify",),
     "pipeloom.reference.tile": ("GemmTile",),
     "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
-    "pipeloom.reference.resync": ("synchronize",),
-    "pipeloom.write": ("assemble", "emit_kernel"),
+    "pipeloom.show.chrome_trace": ("chrome_trace",),
+    "pipeloom.write": ("EmitError", "EmittedKernel", "assemble", "emit_kernel"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -125,10 +197,10 @@ __all__ = sorted(_HOME_OF)
 if TYPE_CHECKING:
     # isort: off
     from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
-    from pipeloom.drive.emitting import EmitJob as EmitJob, emit as emit
+    from pipeloom.drive.emitting import EmitJob as EmitJob
     from pipeloom.drive.fixing import FixJob as FixJob, fix as fix
-    from pipeloom.drive.reporting import ReportJob as ReportJob, report as report
-    from pipeloom.drive.running import RunJob as RunJob, run as run
+    from pipeloom.drive.reporting import ReportJob as ReportJob
+    from pipeloom.drive.running import RunJob as RunJob
     from pipeloom.drive.simulating import SimulateJob as SimulateJob
     from pipeloom.drive.sources import Source as Source
     from pipeloom.errors import (
@@ -140,19 +212,99 @@ if TYPE_CHECKING:
         SpecError as SpecError,
         StructureError as StructureError,
     )
-    from pipeloom.declare import Loop as Loop
+    from pipeloom.declare import (
+        Loop as Loop,
+        Tensor as Tensor,
+        exp2 as exp2,
+        kernels as kernels,
+        maximum as maximum,
+        minimum as minimum,
+        where as where,
+    )
     from pipeloom.drive.pipeline import pipeline as pipeline
-    from pipeloom.drive.programs import as_program as as_program, simulate as simulate
+    from pipeloom.drive.program_trial import ProgramTrial as ProgramTrial
+    from pipeloom.drive.programs import (
+        as_program as as_program,
+        emit as emit,
+        execute as execute,
+        report as report,
+        run as run,
+        simulate as simulate,
+        synchronize as synchronize,
+        verify as verify,
+    )
+    from pipeloom.drive.trial import Data as Data
     from pipeloom.judge.emulate import (
         load_code_object as load_code_object,
         run_kernel as run_kernel,
     )
-    from pipeloom.judge.execute import execute as execute
-    from pipeloom.judge.simulate import simulate_stream as simulate_stream
-    from pipeloom.judge.verify import Verdict as Verdict
+    from pipeloom.judge.execute import Outcome as Outcome
+    from pipeloom.judge.simulate import Trace as Trace, simulate_stream as simulate_stream
+    from pipeloom.judge.verify import Status as Status, Verdict as Verdict
     from pipeloom.lift import simulate_emitted as simulate_emitted
+    from pipeloom.machine.chips import target_for as target_for
+    from pipeloom.machine.dtypes import (
+        BF8 as BF8,
+        BF8_FNUZ as BF8_FNUZ,
+        BF16 as BF16,
+        BOOL as BOOL,
+        F32 as F32,
+        F64 as F64,
+        FP4 as FP4,
+        FP6 as FP6,
+        FP8 as FP8,
+        FP8_FNUZ as FP8_FNUZ,
+        FP16 as FP16,
+        I8 as I8,
+        I32 as I32,
+        MXFP4 as MXFP4,
+        MXFP6 as MXFP6,
+        MXFP8 as MXFP8,
+        BlockScale as BlockScale,
+        DType as DType,
+        Specials as Specials,
+        dtype_for as dtype_for,
+    )
+    from pipeloom.machine.target import (
+        BarrierKind as BarrierKind,
+        Counter as Counter,
+        Fact as Fact,
+        FactKind as FactKind,
+        MatrixOp as MatrixOp,
+        Target as Target,
+        Traffic as Traffic,
+    )
     from pipeloom.order.modulo import ModuloProblem as ModuloProblem, solve_modulo as solve_modulo
     from pipeloom.order.roles import Consumer as Consumer, Producer as Producer
+    from pipeloom.order.strategy import Exact as Exact, Timetable as Timetable
+    from pipeloom.program import (
+        VOCABULARY as VOCABULARY,
+        Access as Access,
+        Affine as Affine,
+        Barrier as Barrier,
+        Fence as Fence,
+        Group as Group,
+        Issue as Issue,
+        Layout as Layout,
+        Meaning as Meaning,
+        Node as Node,
+        NodeKind as NodeKind,
+        OpDef as OpDef,
+        Priority as Priority,
+        Program as Program,
+        Reduce as Reduce,
+        Region as Region,
+        Resource as Resource,
+        Section as Section,
+        Space as Space,
+        Step as Step,
+        TileType as TileType,
+        TripCount as TripCount,
+        Unit as Unit,
+        Vocabulary as Vocabulary,
+        Wait as Wait,
+        Work as Work,
+    )
     from pipeloom.reference.block_program import build_kernel_program as build_kernel_program
     from pipeloom.reference.blocks import (
         MMABlockSpec as MMABlockSpec,
@@ -242,8 +394,8 @@ if TYPE_CHECKING:
     )
     from pipeloom.reference.spec import build_schedule as build_schedule, load_spec as load_spec
     from pipeloom.reference.strategies import (
-        Ordering as Ordering,
         OrderLimits as OrderLimits,
+        Ordering as Ordering,
         Strategy as Strategy,
     )
     from pipeloom.reference.strategies.cost import (
@@ -261,14 +413,18 @@ if TYPE_CHECKING:
         simple_greedy as simple_greedy,
     )
     from pipeloom.reference.structure import verify_schedule as verify_schedule
-    from pipeloom.reference.verdict import verify as verify
     from pipeloom.reference.tile import GemmTile as GemmTile
     from pipeloom.reference.waits import (
         derive_drain_mask as derive_drain_mask,
         derive_waits_from_blocks as derive_waits_from_blocks,
     )
-    from pipeloom.reference.resync import synchronize as synchronize
-    from pipeloom.write import assemble as assemble, emit_kernel as emit_kernel
+    from pipeloom.show.chrome_trace import chrome_trace as chrome_trace
+    from pipeloom.write import (
+        EmitError as EmitError,
+        EmittedKernel as EmittedKernel,
+        assemble as assemble,
+        emit_kernel as emit_kernel,
+    )
 
 
 def __getattr__(name: str) -> object:

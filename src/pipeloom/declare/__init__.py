@@ -1,6 +1,7 @@
 """What users write: loops over named values, and what they mean in NumPy."""
 
+from pipeloom.declare import kernels
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor, exp2, maximum, minimum, where
 
-__all__ = ["Loop", "Tensor", "exp2", "maximum", "minimum", "where"]
+__all__ = ["Loop", "Tensor", "exp2", "kernels", "maximum", "minimum", "where"]

@@ -245,8 +245,14 @@ DTYPES: tuple[DType, ...] = (
 
 
 def dtype_for(name: str | DType) -> DType:
-    """The shipped type called ``name``; a ``DType`` is itself."""
+    """The shipped type called ``name``; a ``DType`` is itself, if the name is not taken."""
     if isinstance(name, DType):
+        if any(dtype.name == name.name and dtype != name for dtype in DTYPES):
+            raise ConfigError(
+                f"{name.name} is the name of a shipped type that differs from this one",
+                hint="give a type of your own a name of its own: writers know types by name",
+                field="dtype",
+            )
         return name
     for dtype in DTYPES:
         if dtype.name == name:

@@ -14,6 +14,7 @@ from pipeloom.machine.target import (
     LdsPhases,
     MatrixOp,
     Target,
+    Traffic,
     lane_groups,
 )
 
@@ -57,8 +58,16 @@ GFX942 = Target(
     arch="gfx942",
     chip="MI300X",
     counters=(
-        Counter("vmcnt", Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
-        Counter("lgkmcnt", Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
+        Counter(
+            "vmcnt",
+            Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            counts=Traffic.GLOBAL,
+        ),
+        Counter(
+            "lgkmcnt",
+            Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            counts=Traffic.LDS,
+        ),
     ),
     barriers=(BarrierKind("workgroup"),),
     cus=Fact(304, "CUs", _VENDOR, "AMD product specification"),

@@ -14,6 +14,7 @@ from pipeloom.machine.target import (
     LdsPhases,
     MatrixOp,
     Target,
+    Traffic,
     lane_groups,
 )
 
@@ -62,8 +63,16 @@ GFX950 = Target(
     arch="gfx950",
     chip="MI355X",
     counters=(
-        Counter("vmcnt", Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
-        Counter("lgkmcnt", Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding")),
+        Counter(
+            "vmcnt",
+            Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            counts=Traffic.GLOBAL,
+        ),
+        Counter(
+            "lgkmcnt",
+            Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            counts=Traffic.LDS,
+        ),
     ),
     barriers=(BarrierKind("workgroup"),),
     cus=Fact(256, "CUs", _VENDOR, "AMD product specification"),

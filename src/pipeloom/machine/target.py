@@ -78,18 +78,26 @@ class MatrixOp:
         return 2 * self.m * self.n * self.k
 
 
+class Traffic(Enum):
+    """The accesses that kernels wait for."""
+
+    GLOBAL = "global"  # global memory to LDS or registers, and registers to global memory
+    LDS = "lds"  # LDS to registers, and registers to LDS
+
+
 @dataclass(frozen=True, slots=True)
 class Counter:
     """A hardware counter of outstanding accesses, which a wait compares with a number.
 
     Entries retire in the order of their issue. ``limit`` is the largest count that a wait can hold.
     ``stalls_when_full`` says whether a vendor states that issue stalls at the limit; where nobody
-    does, no proof may rely on it.
+    does, no proof may rely on it. ``counts`` says whose accesses they are, if a kernel's.
     """
 
     name: str
     limit: Fact[int]
     stalls_when_full: bool = False
+    counts: Traffic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +217,17 @@ class Target:
         """The counter of that name."""
         return _named("counter", name, self.counters, self.arch)
 
+    def counting(self, traffic: Traffic) -> Counter:
+        """The counter of such accesses."""
+        for counter in self.counters:
+            if counter.counts is traffic:
+                return counter
+        raise ConfigError(
+            f"{self.arch} has no counter of {traffic.value} accesses",
+            hint=f"give one of its counters counts=Traffic.{traffic.name}",
+            field="counters",
+        )
+
     def barrier(self, name: str) -> BarrierKind:
         """The barrier of that name."""
         return _named("barrier", name, self.barriers, self.arch)
@@ -221,6 +240,9 @@ class Target:
         (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest; an mxfp type
         is block-scaled by definition, so it means the scaled form.
         """
+        exact = [op for op in self.matrix_ops if op.name == name]
+        if exact:
+            return exact[0]
         shape = re.search(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})(?!\d)", name)
         if shape is not None:
             m, n, k = (int(part) for part in shape.groups())

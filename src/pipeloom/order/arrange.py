@@ -19,7 +19,7 @@ from pipeloom.order.lower import lower
 from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.problem import LoopProblem, loop_problem
 from pipeloom.order.roles import Consumer, Role
-from pipeloom.order.strategy import Exact, Strategy, Timetable, strategy_name
+from pipeloom.order.strategy import Exact, Strategy, Timetable, ask, strategy_name
 from pipeloom.order.tasks import Lowered
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance
@@ -67,13 +67,13 @@ def arrange(
     )
     solve = strategy or Exact()
     problem = loop_problem(lowered, depth=depth, stages=stages, global_latency=global_latency)
-    timetable = solve(problem.problem)
+    timetable = ask(solve, problem.problem)
     expansion = expand(problem, timetable)
     if k_tiles is not None and k_tiles < expansion.stages - 1:
         # Too few iterations to fill it: the best order of fewer stages, of which one is none.
         budget = replace(problem.problem.budget, stages=k_tiles + 1)
         problem = replace(problem, problem=replace(problem.problem, budget=budget))
-        timetable = solve(problem.problem)
+        timetable = ask(solve, problem.problem)
         expansion = expand(problem, timetable)
     rest = 0 if k_tiles is None else (k_tiles - expansion.stages + 1) % expansion.unroll
     phases = make_phases(lowered, problem, expansion, rest)

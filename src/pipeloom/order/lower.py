@@ -15,7 +15,7 @@ from functools import cached_property
 from math import log2, prod
 
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import Target, Traffic
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
 from pipeloom.order.matrix import (
@@ -42,7 +42,6 @@ from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 from pipeloom.program.vocabulary import Vocabulary
 
-VMCNT, LGKMCNT = "vmcnt", "lgkmcnt"
 TRANSCENDENTAL = ("v_exp", "v_log", "v_rcp", "v_rsq", "v_sqrt", "v_sin", "v_cos")
 
 
@@ -103,6 +102,9 @@ class _Lowering:
     @cached_property
     def computing(self) -> WaveGroup:
         return next(g for g in self.groups if g.computes)
+
+    def _counter(self, traffic: Traffic) -> str:
+        return self.target.counting(traffic).name
 
     def run(self) -> None:
         """Loads first, then what reads LDS, then ops and stores in order of declaration."""
@@ -166,7 +168,7 @@ class _Lowering:
                 reads=(Touch(node.name, node.name, (box,), shared=True),),
                 writes=(Touch(place.name, node.name, shared=True),),
                 is_copy=True,
-                counter=VMCNT,
+                counter=self._counter(Traffic.GLOBAL),
                 entries=entries,
                 issues=(Issue(Unit.LOAD_LDS, entries, bytes=width),),
             )
@@ -222,7 +224,7 @@ class _Lowering:
                 reads=(source,),
                 writes=(Touch(place.name, node.name),),
                 is_copy=True,
-                counter=LGKMCNT if staged else VMCNT,
+                counter=self._counter(Traffic.LDS if staged else Traffic.GLOBAL),
                 entries=count,
                 issues=(Issue(Unit.LDS_READ if staged else Unit.LOAD, count, bytes=width),),
             )
@@ -376,7 +378,7 @@ class _Lowering:
                 reads=(self._read(value.name, node, piece),),
                 writes=(Touch(node.name, value.name, boxes),),
                 is_copy=True,
-                counter=VMCNT,
+                counter=self._counter(Traffic.GLOBAL),
                 entries=count,
                 issues=(Issue(Unit.STORE, count, bytes=min(width, ACCESS_BYTES)),),
             )

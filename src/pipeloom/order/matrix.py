@@ -30,7 +30,7 @@ SPEED = {
     "fp4": "fp4",
     "f32": "f32",
 }
-"""Element type -> what the target's table calls its instructions."""
+"""Element type -> what the target's table calls its instructions; others go by their own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _instruction(
     meaning: Meaning, node: Node, first: DType, second: DType, target: Target
 ) -> MatrixOp:
     where = f"{meaning.name}.{node.name}"
-    kinds = {SPEED.get(t.name) if t.scale is None else None for t in (first, second)}
+    kinds = {SPEED.get(t.name, t.name) if t.scale is None else None for t in (first, second)}
     kind = kinds.pop()
     if kinds or kind is None:
         raise ConfigError(

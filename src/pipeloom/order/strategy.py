@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipeloom.errors import OrderError
 from pipeloom.order.modulo import ModuloProblem, Objective, solve_modulo
 
 WORK_LIMIT = 10.0
@@ -51,6 +52,25 @@ class Exact:
     def __call__(self, problem: ModuloProblem) -> Timetable:
         result = solve_modulo(problem, work_limit=self.work_limit, objectives=self.objectives)
         return Timetable(result.ii, result.starts, result.lower_bound, result.certificate.why)
+
+
+def ask(strategy: Strategy, problem: ModuloProblem) -> Timetable:
+    """What a strategy answers; raises ``OrderError`` if that is no timetable at all."""
+    name = strategy_name(strategy)
+    if not callable(strategy):
+        raise OrderError(
+            f"strategy {strategy!r} cannot be called",
+            hint="pass a function of a ModuloProblem that returns a Timetable",
+            field="strategy",
+        )
+    found: object = strategy(problem)
+    if not isinstance(found, Timetable) or any(type(start) is not int for start in found.starts):
+        raise OrderError(
+            f"strategy {name} returned {found!r}",
+            hint="return Timetable(ii, starts): whole steps, one start for each op of the problem",
+            field="strategy",
+        )
+    return found
 
 
 def strategy_name(strategy: Strategy) -> str:

@@ -44,7 +44,7 @@ from pipeloom.judge.simulate.units import (
     VectorUnits,
     Wave,
 )
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import Target, Traffic
 
 MAX_EVENTS = 20_000_000
 MAX_JITTER = 10.0
@@ -140,8 +140,8 @@ def lower(instruction: Instruction, machine: Target, chain: int) -> Op:
         # A count at or above the counter's limit encodes "no wait".
         vm = _NO_COUNT if instruction.vm is None else instruction.vm
         lgkm = _NO_COUNT if instruction.lgkm is None else instruction.lgkm
-        vm = vm if vm < machine.counter("vmcnt").limit.value else _NO_COUNT
-        lgkm = lgkm if lgkm < machine.counter("lgkmcnt").limit.value else _NO_COUNT
+        vm = vm if vm < machine.counting(Traffic.GLOBAL).limit.value else _NO_COUNT
+        lgkm = lgkm if lgkm < machine.counting(Traffic.LDS).limit.value else _NO_COUNT
         return (code, vm, lgkm, machine.wait_cycles.value, 0.0, 0)
     if kind is Kind.NOP:
         issue += machine.nop_cycles_per_count.value * instruction.amount

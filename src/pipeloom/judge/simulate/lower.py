@@ -14,7 +14,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import Target, Traffic
 from pipeloom.program import (
     Barrier,
     Group,
@@ -133,13 +133,14 @@ def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instructi
         case Barrier():
             return (Instruction.barrier(label=step.label or "barrier", entry=entry),)
         case Wait(counter, count):
-            if counter == "vmcnt":
+            traffic = machine.counter(counter).counts
+            if traffic is Traffic.GLOBAL:
                 return (Instruction.wait(vm=count, entry=entry),)
-            if counter == "lgkmcnt":
+            if traffic is Traffic.LDS:
                 return (Instruction.wait(lgkm=count, entry=entry),)
             raise ConfigError(
                 f"the simulator does not know counter {counter!r}",
-                hint="it knows vmcnt and lgkmcnt",
+                hint="it knows those that count global or LDS accesses: counts=Traffic...",
                 field="counter",
             )
         case Priority(level):

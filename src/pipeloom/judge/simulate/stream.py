@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.instruction import Instruction, Kind
-from pipeloom.machine.target import MatrixOp, Target
+from pipeloom.machine.target import MatrixOp, Target, Traffic
 
 
 class StreamError(SpecError):
@@ -191,8 +191,8 @@ def _operand(name: str, digits: str, largest: int, text: str, position: int) -> 
 
 def _wait(token: str, text: str, position: int, machine: Target) -> Instruction:
     limits = {
-        "v": ("vmcnt", machine.counter("vmcnt").limit.value),
-        "l": ("lgkmcnt", machine.counter("lgkmcnt").limit.value),
+        "v": ("vmcnt", machine.counting(Traffic.GLOBAL).limit.value),
+        "l": ("lgkmcnt", machine.counting(Traffic.LDS).limit.value),
     }
     counts: dict[str, int] = {}
     for name, digits in re.findall(r"([vl])\(?(\d+)\)?", token):

@@ -13,7 +13,7 @@ import random
 from heapq import heappop, heappush
 
 from pipeloom.judge.simulate.trace import Cause
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import Target, Traffic
 
 # An instruction as the engine runs it: opcode, then numbers whose meaning is the opcode's own
 # (engine.lower lists them).
@@ -182,7 +182,7 @@ class Lds:
         self.simds = machine.lds_queue_simds.value
         self.depth = machine.lds_queue_depth.value
         self.delay = machine.lds_queue_delay.value
-        self.limit = machine.counter("lgkmcnt").limit.value
+        self.limit = machine.counting(Traffic.LDS).limit.value
         self.array_free = 0
         count = -(-machine.simds.value // self.simds)
         # When each operation leaves its queue, in issue order: entry -depth bounds the next.
@@ -245,7 +245,7 @@ class GlobalPath:
 
     def __init__(self, machine: Target, jitter: float, seed: int) -> None:
         self.depth = machine.vmem_queue_depth.value
-        self.limit = machine.counter("vmcnt").limit.value
+        self.limit = machine.counting(Traffic.GLOBAL).limit.value
         self.latency = machine.global_latency.value
         self.cap = machine.global_bytes_in_flight.value
         self.issue_cycles = machine.issue_cycles.value

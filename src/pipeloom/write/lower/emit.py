@@ -17,7 +17,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
-from pipeloom.machine.target import WAVE_LANES
+from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.target import WAVE_LANES, Target, Traffic
 from pipeloom.program import (
     VOCABULARY,
     Barrier,
@@ -56,7 +57,8 @@ from pipeloom.write.lower.vector import float_bits, plan_elementwise
 from pipeloom.write.text import kernel_text
 
 ProgramJudge = Callable[[Program], VerdictLike]
-COUNTED = {"vmcnt": Unit.VMEM, "lgkmcnt": Unit.LDS}
+WAITS = {Traffic.GLOBAL: "vm", Traffic.LDS: "lgkm"}
+COUNTED = {Traffic.GLOBAL: Unit.VMEM, Traffic.LDS: Unit.LDS}
 
 
 def emit_program(
@@ -72,6 +74,8 @@ def emit_program(
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
     """
     chip = chip_for(program.target.arch)
+    for typed in (*program.meaning.nodes, *program.resources):
+        dtype_for(typed.type.dtype)
     symbol = re.sub(r"\W", "_", name or program.name)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
     return _Emission(program, chip, ops, symbol).kernel(status)
@@ -313,14 +317,20 @@ class _Emission:
                 start = len(code.lines)
                 if isinstance(step, Work):
                     self.writes[group, at, slot](code)
-                    _check_counts(step, code.lines[start:])
+                    _check_counts(self.program.target, step, code.lines[start:])
                 else:
                     self._framework(code, step)
 
     def _framework(self, code: Code, step: Step) -> None:
         if isinstance(step, Wait):
-            count = min(step.count, self.program.target.counter(step.counter).limit.value)
-            code.wait(**{"vm" if step.counter == "vmcnt" else "lgkm": count})
+            counter = self.program.target.counter(step.counter)
+            if counter.counts is None:
+                raise EmitError(
+                    f"a wait for counter {counter.name!r}, which counts no memory accesses",
+                    hint="kernels wait for global and LDS accesses",
+                    field="counter",
+                )
+            code.wait(**{WAITS[counter.counts]: min(step.count, counter.limit.value)})
         elif isinstance(step, Barrier):
             code("s_barrier")
         elif isinstance(step, Priority):
@@ -366,13 +376,14 @@ def _describe(step: Step) -> str:
             return step.label or "fence: no instruction"
 
 
-def _check_counts(work: Work, added: Sequence[Line]) -> None:
+def _check_counts(target: Target, work: Work, added: Sequence[Line]) -> None:
     """A counter may move by more than the program says, which only makes waits stricter.
 
     wait(n) retires a step once n entries follow it; more instructions make that true earlier.
     Fewer would make the program's waits wrong, and so would an entry that it does not know of.
     """
-    for counter, unit in COUNTED.items():
+    for traffic, unit in COUNTED.items():
+        counter = target.counting(traffic).name
         count = _fewest(added, counter, unit)
         stated = work.entries if work.counter == counter else 0
         if count < stated or (count and not stated):
