@@ -183,7 +183,7 @@ def run(
     code = assemble(emitted)
     if emitted.launch is not None:
         return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops, **options)
-    shape = {dim.upper(): size for dim, size in sizes.items()}
+    shape: dict[str, Any] = {dim.upper(): size for dim, size in sizes.items()}
     return run_gemm(emitted, code, seed=seed, **shape, **options)
 
 

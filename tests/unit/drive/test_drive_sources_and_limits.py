@@ -14,6 +14,7 @@ import pytest
 import pipeloom as pl
 from pipeloom.cli.main import main
 from pipeloom.drive.declared import load_declaration
+from pipeloom.drive.emitting import emit
 from pipeloom.drive.running import needed_bytes
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo.generate import Shape, random_problem
@@ -100,7 +101,7 @@ def test_emit_report_and_verify_speak_of_the_same_form(
 ) -> None:
     main(["verify", "single_buffer"])
     said = capsys.readouterr().out
-    emission = pl.emit("single_buffer")
+    emission = emit("single_buffer")
     assert emission.choice is not None
     assert f"emit writes its fastest proved form: {emission.sync}" in " ".join(said.split())
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom import build_schedule, load_spec, synchronize, verify
+from pipeloom import build_schedule, load_spec, verify
 from pipeloom.errors import ConfigError
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.pipelining.costs import TileCosts
 from pipeloom.reference.pipelining.inorder import in_order_cycles
+from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.gemm_tile import GemmTileSchedule
 
 BF16 = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
