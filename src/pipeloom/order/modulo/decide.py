@@ -41,6 +41,9 @@ QUICK_FAILURES = 60
 REPAIR_SEEDS = 2
 REPAIR_EFFORT = 8
 
+EDGES_PER_STEP = 8
+"""Edges that a longest path settles in one step of effort."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -74,6 +77,8 @@ class Decider:
             or _channels_compete(problem)
         )
         self.monotone = not self.budgeted and self.structure.stretches()
+        lifetimes = len(problem.values) + len(problem.channels)
+        self.graph_steps = (1 + lifetimes) * len(self.structure.edges) // EDGES_PER_STEP
         self._cores: dict[int, tuple[Core, CoreSearch]] = {}
 
     def quick(self, ii: int, effort: Effort) -> Decision:
@@ -86,6 +91,7 @@ class Decider:
     def _quick(self, ii: int, effort: Effort) -> Decision:
         if ii < self.mii:
             return Decision(ii, Verdict.IMPOSSIBLE, how="bounds")
+        effort.step(self.graph_steps)
         if self.budgeted:
             short = exceeds_budget(self.problem, self.structure.timed(ii), ii)
             if short is not None:

@@ -166,10 +166,10 @@ class _Solve:
 
         Then back down by halves: a larger II is usually easier, though only exact search knows.
         """
-        if self.lower_bound > self.max_ii or self._quick(self.lower_bound):
+        failed, step = self.lower_bound, 1
+        if failed > self.max_ii or self._quick(failed):
             return
         self._try_fallback()
-        failed, step = self.lower_bound, 1
         highest = min(self.max_ii, 4 * self.lower_bound + 64)
         while not self.effort.spent():
             ii = failed + step
