@@ -195,6 +195,11 @@ class Memory:
             bound = "left" if dim in self.meaning.grid else "size"
             code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
         code("s_mul_i32", buffer.part(2), scratch, self.operand(array.stride(0)))
+        for axis, dim in enumerate(array.dims):
+            if axis > 0 and dim in self.meaning.grid and dim != array.over:
+                # The base is past so much of the first row, and of what ends with the last one.
+                code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
+                code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
 
     def operand(self, value: str | int) -> Register | int:
