@@ -101,6 +101,7 @@ class _Loop:
         self._reaches: set[tuple[int, int]] = set()
         self._fixed: set[tuple[int, int]] = set()
         self._spread = self._output_spread()
+        self._inside = self._touched_inside()
 
     def _at(self, moment: Moment) -> int:
         """The trip; -1 before the loop, the number of trips after it."""
@@ -184,8 +185,22 @@ class _Loop:
             return 0
         return -(-(max(steps) - min(steps)) // abs(self._shape.advance))
 
+    def _touched_inside(self) -> frozenset[str]:
+        """What the loop touches, in any group."""
+        return frozenset(
+            name
+            for group, at in zip(self._run.program.groups, self._shape.sections, strict=True)
+            for step in group.sections[at].steps
+            if isinstance(step, Work)
+            for name in _resources(step)
+        )
+
     def apart(self) -> int | None:
-        """From which distance in trips on accesses of one place are ordered in any case."""
+        """From which distance in trips on accesses of one place are ordered in any case.
+
+        Places that the loop never touches may stay in flight across it: trips put in do not meet
+        them.
+        """
         span = self._trips + 2
         first, last = [NEVER] * span, [-1] * span  # epochs of LDS, over all waves
         unordered = set[int]()
@@ -196,6 +211,8 @@ class _Loop:
                     continue
                 at = self._at(moment) + 1
                 begin[at] = min(begin[at], moment.issue)
+                if not self._inside & _resources(moment.step):
+                    continue
                 if self._writes_storage(moment) or self._touches_lds(moment):
                     end[at] = max(end[at], moment.retire)
                 if self._touches_lds(moment):
@@ -218,6 +235,10 @@ class _Loop:
         yield from (touch.space for touch, _ in deed.targets)
         if reads:
             yield from (touch.space for _, touch, _, _ in deed.reads)
+
+
+def _resources(step: Work) -> frozenset[str]:
+    return frozenset(a.resource for a in (*step.reads, *step.writes, *step.accumulates))
 
 
 def _unordered(first: list[int], last: list[int], *, strict: bool) -> set[int]:
