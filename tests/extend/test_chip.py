@@ -1,0 +1,100 @@
+"""A chip that nobody makes: other counters under other names, less LDS, a slower barrier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import pipeloom as pl
+
+GFX950 = pl.target_for("gfx950")
+QUICK = pl.Exact(work_limit=1.0)
+
+
+def made_up(value: int, unit: str) -> pl.Fact[int]:
+    return pl.Fact(value, unit, pl.FactKind.ASSUMED, "made up for a test")
+
+
+ACME = replace(
+    GFX950,
+    arch="acme1",
+    chip="Acme One",
+    lds_kib=made_up(24, "KiB"),
+    counters=(
+        pl.Counter("loadcnt", made_up(3, "entries"), counts=pl.Traffic.GLOBAL),
+        pl.Counter("dscnt", made_up(31, "entries"), counts=pl.Traffic.LDS),
+        pl.Counter("teacnt", made_up(7, "cups")),
+    ),
+)
+
+
+def lds_bytes(program: pl.Program) -> int:
+    return sum(r.bytes for r in program.resources if r.space is pl.Space.LDS)
+
+
+def waits(program: pl.Program) -> dict[str, set[int]]:
+    """By counter, the counts of all waits."""
+    found: dict[str, set[int]] = {}
+    for group in program.groups:
+        for _, _, step in group.steps():
+            if isinstance(step, pl.Wait):
+                found.setdefault(step.counter, set()).add(step.count)
+    return found
+
+
+@pytest.fixture(scope="module")
+def program() -> pl.Program:
+    return pl.pipeline(pl.kernels.gemm(64, 64, 64), ACME, waves=4, strategy=QUICK)
+
+
+def test_it_is_proved_and_runs_right(program: pl.Program) -> None:
+    assert pl.verify(program).proved
+    assert pl.execute(program, trips=1, order="reverse").correct
+
+
+def test_its_counters_are_waited_for(program: pl.Program) -> None:
+    found = waits(program)
+    assert set(found) == {"loadcnt", "dscnt"}
+    assert max(found["loadcnt"]) < 3
+
+
+def test_its_lds_is_enough_for_fewer_copies(program: pl.Program) -> None:
+    """A MI355X keeps three tiles of each operand, which would be 48 KiB."""
+    usual = pl.pipeline(pl.kernels.gemm(64, 64, 64), GFX950, waves=4, strategy=QUICK)
+    assert max(waits(usual)["vmcnt"]) > 3
+    assert lds_bytes(usual) > 24 * 1024 >= lds_bytes(program)
+    assert cycles(program) > 1.5 * cycles(usual)
+
+
+def cycles(program: pl.Program) -> float:
+    """Simulated cycles of one iteration; a trip of the loop has several."""
+    ((_, per_trip),) = program.iterations.factors
+    return pl.simulate(program).steady_cycles_per_iteration / per_trip
+
+
+def test_slower_memory_is_simulated_slower(program: pl.Program) -> None:
+    slow = ACME.with_value("global_latency", 5000, "made up for a test")
+    assert pl.simulate(program, slow).total_cycles > pl.simulate(program).total_cycles
+
+
+def test_a_file_needs_no_registry(program: pl.Program) -> None:
+    again = pl.Program.from_json(program.to_json())
+    assert again == program
+    assert again.target.counter("teacnt").limit.value == 7
+    assert pl.verify(again).proved
+
+
+def test_its_page_names_it(program: pl.Program) -> None:
+    assert "acme1" in pl.report(program)
+
+
+def test_nobody_writes_its_machine_code(program: pl.Program) -> None:
+    with pytest.raises(pl.EmitError, match="target 'acme1' is not known to the emitter"):
+        pl.emit(program)
+
+
+def test_a_chip_that_counts_no_loads_is_refused() -> None:
+    blind = replace(ACME, counters=ACME.counters[1:])
+    with pytest.raises(pl.ConfigError, match="acme1 has no counter of global accesses"):
+        pl.pipeline(pl.kernels.gemm(64, 64, 64), blind, waves=4, strategy=QUICK)

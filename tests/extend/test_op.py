@@ -1,0 +1,103 @@
+"""A vector op of one's own: its meaning in NumPy, and the instructions that compute it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import pipeloom as pl
+
+RELU6 = pl.OpDef(
+    "acme.relu6",
+    1,
+    lambda a: np.clip(a, 0, 6),
+    lowering=("v_max_f32 {t}, 0, {0}", "v_min_f32 {d}, 0x40c00000, {t}"),
+)
+WRONG = pl.OpDef(
+    "acme.relu5",
+    1,
+    lambda a: np.clip(a, 0, 5),
+    lowering=RELU6.lowering,
+)
+WORDLESS = pl.OpDef("acme.relu7", 1, lambda a: np.clip(a, 0, 7))
+
+
+def clipped_sum(op: pl.OpDef) -> pl.Loop:
+    """out[b, n] = sum over k of op(X[b, k, n])."""
+    loop = pl.Loop("clipped_sum", over="k")
+    x = loop.stream("X", pl.F32, b=1, k=1, n=256)
+    total = loop.carry("total", pl.F32, b=1, n=256)
+    total += loop.apply(op, x * 4.0).sum("k")
+    loop.store("out", total)
+    return loop
+
+
+@cache
+def piped(op: pl.OpDef) -> pl.Program:
+    return pl.pipeline(
+        clipped_sum(op),
+        pl.target_for("gfx950"),
+        waves=1,
+        depth=2,
+        strategy=pl.Exact(work_limit=1.0),
+    )
+
+
+def words(op: pl.OpDef) -> pl.Vocabulary:
+    return pl.VOCABULARY.extended(op)
+
+
+def test_it_means_its_function() -> None:
+    x = np.arange(-300, 300, dtype=np.float32).reshape(1, 2, 300)
+    out = clipped_sum(RELU6).evaluate(X=x)["out"]
+    np.testing.assert_array_equal(out, np.clip(4 * x, 0, 6).sum(axis=1))
+
+
+def test_it_is_proved_executed_and_simulated() -> None:
+    program = piped(RELU6)
+    assert pl.verify(program).proved
+    assert pl.execute(program, trips=2, ops=words(RELU6)).correct
+    assert pl.simulate(program).steady_cycles_per_iteration > 0
+
+
+def test_its_instructions_run_as_it_means() -> None:
+    emitted = pl.emit(piped(RELU6), ops=words(RELU6))
+    assert "v_min_f32" in emitted.text
+    for trips, columns in ((0, 256), (2, 259)):
+        sizes = {"b": 2, "k": emitted.k_min + trips * emitted.k_step, "n": columns}
+        trial = pl.run(emitted, sizes=sizes, ops=words(RELU6), seed=trips)
+        assert trial.ok, trial.summary()
+
+
+def test_instructions_that_compute_something_else_are_found_out() -> None:
+    emitted = pl.emit(piped(WRONG), ops=words(WRONG))
+    sizes = {"b": 1, "k": emitted.k_min, "n": 256}
+    trial = pl.run(emitted, sizes=sizes, ops=words(WRONG))
+    assert not trial.ok
+    assert "elements of out wrong" in trial.summary()
+
+
+def test_a_file_does_not_carry_it() -> None:
+    """Order needs no op's meaning, numbers and machine code do."""
+    again = pl.Program.from_json(piped(RELU6).to_json())
+    assert pl.verify(again).proved
+    assert pl.simulate(again).total_cycles > 0
+    for verb in (pl.emit, lambda p: pl.execute(p, trips=1)):
+        with pytest.raises(pl.ConfigError, match=r"op 'acme\.relu6' is not in the vocabulary"):
+            verb(again)
+    assert pl.emit(again, ops=words(RELU6)).text == pl.emit(piped(RELU6), ops=words(RELU6)).text
+
+
+def test_without_instructions_it_has_a_meaning_only() -> None:
+    x = np.ones((1, 3, 256), np.float32)
+    assert (clipped_sum(WORDLESS).evaluate(X=x)["out"] == 12).all()
+    with pytest.raises(pl.ConfigError, match=r"op 'acme\.relu7' has no lowering to instructions"):
+        piped(WORDLESS)
+
+
+def test_a_name_means_one_op() -> None:
+    twin = pl.OpDef(RELU6.name, 1, lambda a: a)
+    with pytest.raises(pl.ConfigError, match="defined twice, differently"):
+        words(RELU6).extended(twin)
