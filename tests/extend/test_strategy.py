@@ -68,8 +68,11 @@ def test_its_kernel_runs() -> None:
 
 Wrong = Callable[[pl.ModuloProblem], object]
 WRONG: dict[str, tuple[Wrong, str]] = {
-    "too early": (lambda p: pl.Timetable(4096, (0,) * len(p.ops)), "read A0 starts at 0, before"),
-    "too few": (lambda p: pl.Timetable(4096, (0,)), "1 starts for 12 ops"),
+    "too early": (
+        lambda p: pl.Timetable(4096, (0,) * len(p.ops)),
+        "read A tile starts at 0, before",
+    ),
+    "too few": (lambda p: pl.Timetable(4096, (0,)), "1 starts for 5 ops"),
     "no pace": (lambda p: pl.Timetable(0, (0,) * len(p.ops)), "II is 0"),
     "nothing": (lambda p: None, "returned None"),
     "halves": (lambda p: pl.Timetable(9, (0.5,) * len(p.ops)), "returned Timetable"),  # type: ignore[arg-type]
