@@ -265,6 +265,10 @@ def judge(compiled: CompiledSchedule, seed: int) -> str:
         if finding.status is Status.PROVED:
             continue
         assert finding.counterexample is not None
+        first, second = finding.first, finding.second
+        loads = first is not None and first.op[:5] == second.op[:5] == "load "
+        if loads and first is not None and first.entry != second.entry:
+            continue  # two steps may slice a box differently; here every wave has one slice
         if replay(compiled, kernel, finding.counterexample.replay):
             return f"false alarm: {finding.describe()}"
     return ""
