@@ -65,8 +65,10 @@ def test_it_is_proved_and_executed(program: pl.Program) -> None:
 def test_it_is_simulated_and_traced(program: pl.Program) -> None:
     trace = pl.simulate(program)
     ((_, per_trip),) = program.iterations.factors
-    assert program.provenance.ordered is not None
-    derived = program.provenance.ordered.cycles * per_trip
+    ordered = program.provenance.ordered
+    assert ordered is not None
+    assert ordered.cycles is not None
+    derived = ordered.cycles * per_trip
     assert 0.75 * derived < trace.steady_cycles_per_iteration < 1.5 * derived
     assert json.loads(pl.chrome_trace(trace))["traceEvents"]
 
