@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeloom.reference.compiler import Sync
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 
+README = Path(__file__).parents[2] / "README.md"
 OWN = Path(__file__).parents[2] / "examples" / "own_schedule.py"
 
 
@@ -44,3 +46,15 @@ def test_own_schedule_saves_barriers_when_proven() -> None:
 
 def test_own_schedule_stays_short() -> None:
     assert len(OWN.read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_the_readme_runs_and_prints_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = README.read_text(encoding="utf-8")
+    ((code, printed),) = re.findall(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL)
+    assert 15 <= len([line for line in code.splitlines() if line]) <= 25
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == printed
+    assert "<title>layer" in Path("layer.html").read_text(encoding="utf-8")
