@@ -101,7 +101,7 @@ class _Draw:
         elif kind == "neg":
             made = -x
         elif kind == "where":
-            made = where(x > y, x, -x)  # either way it shows which x
+            made = where(x > (0.5 if self.inexact else 9.0), x, -x)  # now this, now that
         else:
             made = x.to("bf16")
         self.pool.append(made)
