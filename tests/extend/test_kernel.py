@@ -65,8 +65,10 @@ def test_it_is_proved_and_executed(program: pl.Program) -> None:
 def test_it_is_simulated_and_traced(program: pl.Program) -> None:
     trace = pl.simulate(program)
     ((_, per_trip),) = program.iterations.factors
-    assert program.provenance.ordered is not None
-    derived = program.provenance.ordered.cycles * per_trip
+    ordered = program.provenance.ordered
+    assert ordered is not None
+    assert ordered.cycles is not None
+    derived = ordered.cycles * per_trip
     assert 0.75 * derived < trace.steady_cycles_per_iteration < 1.5 * derived
     assert json.loads(pl.chrome_trace(trace))["traceEvents"]
 
@@ -139,6 +141,13 @@ def test_a_declaration_has_no_order_yet(verb: object) -> None:
         verb(LOOP)
     with pytest.raises(pl.ConfigError, match="a str is no kernel"):
         verb("layer")
+
+
+def test_options_of_schedules_are_not_for_programs(program: pl.Program) -> None:
+    with pytest.raises(pl.ConfigError, match="dtype is for compiled schedules"):
+        pl.emit(program, dtype="bf16")
+    with pytest.raises(pl.ConfigError, match="loop_barriers is for compiled schedules"):
+        pl.synchronize(program, loop_barriers=(1, 2))  # type: ignore[call-overload]
 
 
 def test_groups_of_waves_and_both_chips() -> None:
