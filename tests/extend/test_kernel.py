@@ -103,6 +103,14 @@ def test_depths_it_cannot_sum_are_refused(emitted: pl.EmittedKernel) -> None:
         pl.run(emitted, sizes=sizes, ops=LOOP.ops, scalars=SCALE)
 
 
+def test_what_a_launch_lacks_is_named(emitted: pl.EmittedKernel) -> None:
+    sizes = {"m": 32, "n": 32, "k": emitted.k_min}
+    with pytest.raises(pl.ScheduleError, match="layer needs the scalar 'scale'"):
+        pl.run(emitted, sizes=sizes, ops=LOOP.ops)
+    with pytest.raises(pl.ScheduleError, match="the size along 'n' is None"):
+        pl.run(emitted, sizes={"m": 32, "k": emitted.k_min}, ops=LOOP.ops, scalars=SCALE)
+
+
 def test_new_waits_for_old(program: pl.Program) -> None:
     """Without its waits it is wrong, and ``synchronize`` finds them again."""
     bare = pl.Program.from_dict(without_waits(program.to_dict()))
