@@ -30,7 +30,7 @@ from evidence.leave_out import (
     mean_left_out,
 )
 from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
-from pipeloom.machine.chips import MACHINES, target_for
+from pipeloom.machine.chips import TARGETS, target_for
 
 HEAD = """# The simulator against what was measured
 
@@ -162,7 +162,7 @@ def _leave_out_section(
                 ", ".join(
                     f"`{name}` {value:g}"
                     for name, value in fold.fitted.items()
-                    if any(getattr(machine, name).value != value for machine in MACHINES)
+                    if any(getattr(machine, name).value != value for machine in TARGETS)
                 ),
                 ", ".join(_percent(error) for error in fold.errors.values()),
                 ", ".join(_percent(used[loop]) for loop in fold.left_out),
@@ -263,15 +263,13 @@ def _sensitivity_section(uncertain: Sequence[tuple[str, float, float]]) -> str:
     for name, low, high in uncertain:
         errors = []
         for value in (low, high):
-            machines = {m.arch: m.with_value(name, value, "sensitivity study") for m in MACHINES}
+            machines = {m.arch: m.with_value(name, value, "sensitivity study") for m in TARGETS}
             errors.append(
                 mean_error(
                     compare(case, machines[case.arch], SENSITIVITY_ITERATIONS) for case in cases
                 )
             )
-        used = " / ".join(
-            str(value) for value in sorted({getattr(m, name).value for m in MACHINES})
-        )
+        used = " / ".join(str(value) for value in sorted({getattr(m, name).value for m in TARGETS}))
         rows.append(
             (f"`{name}`", used, f"{low:g} .. {high:g}", *(f"{100 * e:.1f} %" for e in errors))
         )
@@ -355,7 +353,7 @@ def _published_section() -> str:
 
 def _facts_section() -> str:
     parts = []
-    for machine in MACHINES:
+    for machine in TARGETS:
         table = _table(
             ("constant", "value", "unit", "kind", "source"),
             (

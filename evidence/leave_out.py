@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evidence.calibration import LoopCase, compare, loop_cases, measured_records
-from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.chips import TARGETS
 from pipeloom.machine.target import Target
 
 # Constants whose sources give a range, or that no source gives: (name, low, high).
@@ -78,7 +78,7 @@ class Evaluator:
     def _machine(self, arch: str, values: Values) -> Target:
         key = (arch, values)
         if key not in self._machines:
-            machine = next(machine for machine in MACHINES if machine.arch == arch)
+            machine = next(machine for machine in TARGETS if machine.arch == arch)
             for name, value in values:
                 machine = machine.with_value(name, value, "refit")
             self._machines[key] = machine

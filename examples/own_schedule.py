@@ -10,7 +10,6 @@ from rich.console import Console
 
 import pipeloom as pl
 from pipeloom.reference.kernels.grid import GridKernel
-from pipeloom.reference.lift import lift
 from pipeloom.show.terminal import render_program
 
 
@@ -53,7 +52,7 @@ class QkvProjection(pl.PipelineSchedule):
 if __name__ == "__main__":
     schedule, console = QkvProjection(), Console(highlight=False)
     compiled = pl.compile_schedule(schedule)
-    console.print(render_program(lift(compiled, schedule.kernel(compiled))))
+    console.print(render_program(pl.as_program(compiled, schedule.kernel(compiled))))
     console.print("reference sync:", pl.verify(compiled, schedule.kernel(compiled)).summary())
     proven = pl.compile_schedule(schedule, sync="proven")
     console.print("proven sync:   ", pl.verify(proven, schedule.kernel(proven)).summary())

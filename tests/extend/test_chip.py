@@ -98,3 +98,19 @@ def test_a_chip_that_counts_no_loads_is_refused() -> None:
     blind = replace(ACME, counters=ACME.counters[1:])
     with pytest.raises(pl.ConfigError, match="acme1 has no counter of global accesses"):
         pl.pipeline(pl.kernels.gemm(64, 64, 64), blind, waves=4, strategy=QUICK)
+
+
+def test_a_counter_that_counts_nothing_of_a_kernel() -> None:
+    """It may be there, and even be waited for; who would have to know what that means says so."""
+    tea = replace(GFX950, counters=(*GFX950.counters, ACME.counter("teacnt")))
+    program = pl.pipeline(pl.kernels.row_sum(), tea, waves=1, depth=2, strategy=QUICK)
+    assert pl.run(program, sizes={"b": 1, "k": 5, "n": 256}).ok
+    (group,) = program.groups
+    first, *rest = group.sections
+    patient = replace(first, steps=(pl.Wait("teacnt", 0), *first.steps))
+    idle = replace(program, groups=(replace(group, sections=(patient, *rest)),))
+    assert pl.verify(idle).proved
+    with pytest.raises(pl.ConfigError, match="the simulator does not know counter 'teacnt'"):
+        pl.simulate(idle)
+    with pytest.raises(pl.EmitError, match="'teacnt', which counts no memory accesses"):
+        pl.emit(idle)

@@ -103,6 +103,14 @@ def test_depths_it_cannot_sum_are_refused(emitted: pl.EmittedKernel) -> None:
         pl.run(emitted, sizes=sizes, ops=LOOP.ops, scalars=SCALE)
 
 
+def test_what_a_launch_lacks_is_named(emitted: pl.EmittedKernel) -> None:
+    sizes = {"m": 32, "n": 32, "k": emitted.k_min}
+    with pytest.raises(pl.ScheduleError, match="layer needs the scalar 'scale'"):
+        pl.run(emitted, sizes=sizes, ops=LOOP.ops)
+    with pytest.raises(pl.ScheduleError, match="the size along 'n' is None"):
+        pl.run(emitted, sizes={"m": 32, "k": emitted.k_min}, ops=LOOP.ops, scalars=SCALE)
+
+
 def test_new_waits_for_old(program: pl.Program) -> None:
     """Without its waits it is wrong, and ``synchronize`` finds them again."""
     bare = pl.Program.from_dict(without_waits(program.to_dict()))
@@ -141,6 +149,13 @@ def test_a_declaration_has_no_order_yet(verb: object) -> None:
         verb(LOOP)
     with pytest.raises(pl.ConfigError, match="a str is no kernel"):
         verb("layer")
+
+
+def test_options_of_schedules_are_not_for_programs(program: pl.Program) -> None:
+    with pytest.raises(pl.ConfigError, match="dtype is for compiled schedules"):
+        pl.emit(program, dtype="bf16")
+    with pytest.raises(pl.ConfigError, match="loop_barriers is for compiled schedules"):
+        pl.synchronize(program, loop_barriers=(1, 2))  # type: ignore[call-overload]
 
 
 def test_groups_of_waves_and_both_chips() -> None:

@@ -16,7 +16,7 @@ from pipeloom.cli.usage import UsageError
 from pipeloom.drive.sources import Source, Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.chips import TARGETS
 from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
 from pipeloom.reference.compiler import Sync
 
@@ -87,7 +87,7 @@ def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
 
 def add_arch(parser: argparse.ArgumentParser) -> None:
     """``--arch`` of a command that runs nothing: what a tile or a depth is derived for."""
-    names = ", ".join(machine.arch for machine in MACHINES)
+    names = ", ".join(machine.arch for machine in TARGETS)
     parser.add_argument(
         "--arch",
         "--target",

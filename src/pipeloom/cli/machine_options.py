@@ -6,12 +6,12 @@ import argparse
 
 from pipeloom.cli.common import source_of
 from pipeloom.drive.simulating import K_TILES, SimulateJob
-from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.chips import TARGETS
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
     """The machine, the problem's K, jitter."""
-    names = ", ".join(machine.arch for machine in MACHINES)
+    names = ", ".join(machine.arch for machine in TARGETS)
     parser.add_argument(
         "--arch",
         "--target",

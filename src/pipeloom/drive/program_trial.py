@@ -89,7 +89,16 @@ def run_program(
         raise InternalError(f"kernel {emitted.name} was not emitted from a program")
     if seed < 0:
         raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
+    launch.check(sizes)
     meaning = launch.meaning
+    given = {name: float(value) for name, value in (scalars or {}).items()}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.SCALAR and node.name not in given:
+            raise LaunchError(
+                f"{meaning.name} needs the scalar {node.name!r}",
+                hint=f"pass scalars={{{node.name!r}: ...}}",
+                field=node.name,
+            )
     nodes = (*meaning.inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
     pitches = {
@@ -102,7 +111,6 @@ def run_program(
         node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
         for at, node in enumerate(meaning.inputs)
     }
-    given = {name: float(value) for name, value in (scalars or {}).items()}
     buffers = {
         n.name: _encoded(n.type.dtype, values[n.name], pitches[n.name]) for n in meaning.inputs
     }

@@ -11,7 +11,7 @@ A ``Loop`` says what is computed, not in which order: ``pipeline`` makes a progr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from pipeloom.checks import check_instance
@@ -69,17 +69,22 @@ def synchronize(
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
+    *,
+    loop_barriers: Sequence[int] | None = None,
 ) -> CompiledSchedule: ...
 def synchronize(
     source: Source,
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
+    *,
+    loop_barriers: Sequence[int] | None = None,
 ) -> Source:
     """The same work in the same order, with new waits and barriers; the result is PROVED.
 
     With ``keep_barriers`` only the waits are new. An order that no synchronisation can save raises
     ``OrderError``; with ``reorder`` the fewest steps move instead, and the result says which.
+    ``loop_barriers`` is that of ``reference.resync.synchronize``, for compiled schedules.
     """
     from pipeloom.reference.resync import synchronize as synchronize_schedule
     from pipeloom.sync import PROVEN, REPAIRED
@@ -87,7 +92,10 @@ def synchronize(
 
     _check(source)
     if isinstance(source, CompiledSchedule):
-        return synchronize_schedule(source, kernel, reorder, keep_barriers)
+        return synchronize_schedule(
+            source, kernel, reorder, keep_barriers, loop_barriers=loop_barriers
+        )
+    _only_for_schedules(kernel=kernel, loop_barriers=loop_barriers)
     method = REPAIRED if keep_barriers else PROVEN
     return synchronize_program(source, method=method, reorder=reorder)
 
@@ -153,12 +161,7 @@ def emit(
     _check(source)
     if isinstance(source, CompiledSchedule):
         return emit_kernel(source, allow_timing=allow_timing, **schedule)
-    if schedule:
-        raise ConfigError(
-            f"emit got {', '.join(schedule)} for a program, which says that itself",
-            hint="leave it out; it is for compiled schedules",
-            field=next(iter(schedule)),
-        )
+    _only_for_schedules(**schedule)
     return emit_program(source, ops=ops, name=name, allow_timing=allow_timing)
 
 
@@ -183,8 +186,8 @@ def run(
     code = assemble(emitted)
     if emitted.launch is not None:
         return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops, **options)
-    shape: dict[str, Any] = {dim.upper(): size for dim, size in sizes.items()}
-    return run_gemm(emitted, code, seed=seed, **shape, **options)
+    shape = [sizes.get(dim, 0) for dim in "mnk"]
+    return run_gemm(emitted, code, M=shape[0], N=shape[1], K=shape[2], seed=seed, **options)
 
 
 def report(
@@ -196,6 +199,16 @@ def report(
     program = as_program(source, kernel)
     trace = simulate(program, k_tiles=k_tiles)
     return render_page(program, verify(program), trace, **options)
+
+
+def _only_for_schedules(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} is for compiled schedules; a program says that itself",
+                hint=f"leave {name} out",
+                field=name,
+            )
 
 
 def _check(source: object) -> None:

@@ -7,17 +7,17 @@ from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 
-MACHINES: tuple[Target, ...] = (GFX942, GFX950)
+TARGETS: tuple[Target, ...] = (GFX942, GFX950)
 
 
 def target_for(arch: str) -> Target:
     """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``)."""
-    for machine in MACHINES:
+    for machine in TARGETS:
         if isinstance(arch, str) and arch.lower() in (machine.arch, machine.chip.lower()):
             return machine
     raise ConfigError(
         f"unknown architecture {arch!r}",
-        hint="use one of " + ", ".join(f"{m.arch} ({m.chip})" for m in MACHINES),
+        hint="use one of " + ", ".join(f"{m.arch} ({m.chip})" for m in TARGETS),
         field="arch",
     )
 
@@ -28,7 +28,7 @@ def stalling_counters(arch: str | None, assumed: bool | None = None) -> frozense
     By default those of which the vendor of ``arch`` says so (without an ``arch``: of every chip),
     which today is none. ``assumed`` decides for all counters instead.
     """
-    machines = MACHINES if arch is None else (target_for(arch),)
+    machines = TARGETS if arch is None else (target_for(arch),)
     return frozenset.intersection(
         *(
             frozenset(

@@ -26,7 +26,7 @@ from functools import cached_property
 from math import lcm
 
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.dtypes import BF16, F32
 from pipeloom.machine.target import Target
 from pipeloom.program import (
@@ -78,11 +78,22 @@ def lift(
 ) -> Program:
     """The program of a compiled schedule as its kernel runs it.
 
-    ``target`` is the schedule's own chip by default, or gfx950.
+    ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
     """
     model = kernel_for(compiled) if kernel is None else kernel
     check_loop(model, compiled, model.min_trips)
-    return _Lift(compiled, model, target or target_for(compiled.arch or "gfx950")).program()
+    return _Lift(compiled, model, target or _target(compiled)).program()
+
+
+def _target(compiled: CompiledSchedule) -> Target:
+    """Its own chip; of one for any, the newest that has the tile's matrix instruction."""
+    if compiled.arch is not None:
+        return target_for(compiled.arch)
+    shape = compiled.geometry
+    name = "" if shape is None else f"{shape.MMA_M}x{shape.MMA_N}x{shape.MMA_K}_"
+    newest = TARGETS[::-1]
+    has = [t for t in newest if any(op.name.startswith(name) for op in t.matrix_ops)]
+    return (has or newest)[0]
 
 
 def entry_of(program: Program, group: int, section: str, slot: int) -> int | None:

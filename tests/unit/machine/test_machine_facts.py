@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.machine.chips import MACHINES, target_for
+from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import FactKind, Target
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))
 def test_every_number_has_a_unit_and_a_source(machine: Target) -> None:
     facts = dict(machine.facts())
     assert len(facts) > 35
@@ -61,7 +61,7 @@ def test_gfx942_names(name: str, value: int) -> None:
 
 
 def test_names_print_back() -> None:
-    for machine in MACHINES:
+    for machine in TARGETS:
         for op in machine.matrix_ops:
             assert machine.matrix_op(op.name) == op
 

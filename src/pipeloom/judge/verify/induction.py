@@ -78,7 +78,7 @@ def repeats(run: Run, outcome: Outcome, shape: LoopShape) -> tuple[int, int] | N
     if trips < 3:
         return None
     loop = _Loop(run, shape, trips)
-    apart = loop.apart({edge.demand.key for edge in outcome.edges})
+    apart = loop.apart({edge.demand.key for edge in outcome.edges} & loop.touched())
     if apart is None:
         return None
     for edge in outcome.edges:
@@ -187,7 +187,8 @@ class _Loop:
     def apart(self, keys: set[Key]) -> int | None:
         """From which distance in trips on accesses of ``keys`` are ordered in any case.
 
-        Other places concern no output, so what is in flight there may pile up.
+        Other places concern no output, or not this loop: what is in flight there may pile up, and
+        trips that are put in do not meet it.
         """
         span = self._trips + 2
         first, last = [NEVER] * span, [-1] * span  # epochs of LDS, over all waves
@@ -210,6 +211,17 @@ class _Loop:
             unordered |= _unordered(first, last, strict=True)
         apart = max(unordered, default=0) + 1
         return apart if apart <= self._trips else None
+
+    def touched(self) -> set[Key]:
+        """Every place that the loop itself touches, in any group."""
+        found = set[Key]()
+        for walk in self._run.walks:
+            for moment in walk.moments:
+                if isinstance(moment.step, Work) and 0 <= self._at(moment) < self._trips:
+                    deed = next(iter(self._run.deeds[moment.group, id(moment.step)].values()))
+                    found |= {touch.key for touch, _ in deed.targets}
+                    found |= {touch.key for _, touch, _, _ in deed.reads}
+        return found
 
     def _touched(self, moment: Moment, keys: set[Key]) -> set[Space]:
         """Where it writes, and LDS if it reads there (registers are read at issue)."""

@@ -74,8 +74,7 @@ def emit_program(
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
     """
     chip = chip_for(program.target.arch)
-    types = [n.type for n in program.meaning.nodes] + [r.type for r in program.resources]
-    for tile in types:
+    for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
     symbol = re.sub(r"\W", "_", name or program.name)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)

@@ -7,13 +7,13 @@ import pytest
 from pipeloom.judge.simulate import costs
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.instruction import Instruction
-from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.chips import TARGETS
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
     machine: Target, width: int
@@ -24,13 +24,13 @@ def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
     assert len(phases.lanes) == costs.lds_cycles(read, machine)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_consecutive_lanes_do_not_conflict(machine: Target, width: int) -> None:
     assert bank_conflict([width * lane for lane in range(64)], width, machine) == 1.0
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: str(m.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))
 def test_one_word_for_all_lanes_is_a_broadcast(machine: Target) -> None:
     assert bank_conflict([64] * 64, 4, machine) == 1.0
 

@@ -30,7 +30,7 @@ from evidence.calibration_report import (
 )
 from evidence.fact_checks import FACT_CHECKS, FactCheck
 from evidence.leave_out import UNCERTAIN, Evaluator, refit
-from pipeloom.machine.chips import MACHINES
+from pipeloom.machine.chips import TARGETS
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import FactKind, Target
 
@@ -231,7 +231,7 @@ def test_a_refit_stays_in_the_ranges_and_does_not_look_at_what_it_left_out() -> 
     assert all(values == fitted for loop, values in evaluator.evaluated() if loop in hidden)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda machine: str(machine.arch))
 def test_what_was_measured_on_another_chip_is_not_called_measured(machine: Target) -> None:
     """Measured means on this chip: a range's middle is derived, another chip's number assumed."""
     for name, fact in machine.facts():
@@ -246,7 +246,7 @@ def test_the_model_behaves_as_each_fact_says(check: FactCheck) -> None:
     assert check.holds(), f"{check.modelled()} is not in {check.low} .. {check.high}"
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.arch))
+@pytest.mark.parametrize("machine", TARGETS, ids=lambda machine: str(machine.arch))
 def test_every_mfma_runs_back_to_back_in_its_cycles(machine: Target) -> None:
     for op in machine.matrix_ops:
         check = FactCheck(

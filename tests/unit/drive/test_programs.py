@@ -1,0 +1,42 @@
+"""The verbs take compiled schedules as they take programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import pipeloom as pl
+from pipeloom.drive.programs import usual_iterations
+
+TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> pl.CompiledSchedule:
+    return pl.synchronize(pl.build_schedule({"schedule": "four_wave", "geometry": TILE}))
+
+
+def test_proved_executed_simulated_and_shown(compiled: pl.CompiledSchedule) -> None:
+    assert pl.verify(compiled).proved
+    assert pl.execute(compiled, trips=1).correct
+    assert pl.simulate(compiled).total_cycles == pl.simulate(compiled, k_tiles=32).total_cycles
+    assert "four_wave" in pl.report(compiled, k_tiles=8)
+
+
+def test_emitted_and_run(compiled: pl.CompiledSchedule) -> None:
+    emitted = pl.emit(compiled, target="gfx950", dtype="bf16")
+    trial = pl.run(emitted, sizes={"m": 65, "n": 128, "k": emitted.k_min}, seed=1)
+    assert trial.ok, trial.summary()
+
+
+def test_the_usual_number_of_iterations() -> None:
+    program = pl.pipeline(pl.kernels.row_sum(), pl.target_for("gfx950"), waves=1, depth=3)
+    base = program.iterations.at(program.min_trips)
+    ((_, step),) = program.iterations.factors
+    count = usual_iterations(program)
+    assert 32 <= count < 32 + step
+    assert (count - base) % step == 0
+    assert usual_iterations(program, 1) == base
+    straight = replace(program, trips=(*program.trips, pl.TripCount("unused")))
+    assert usual_iterations(straight) == base
