@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import add_json, print_json
-from pipeloom.machine.chips import TARGETS
+from pipeloom.machine.chips import TARGETS as CHIPS
 from pipeloom.reference.schedules import SCHEDULES, summary
 from pipeloom.reference.schedules.spec_parts import TARGETS
 from pipeloom.reference.strategies import STRATEGIES
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     registries = {
         "schedules": {name: summary(name) for name in SCHEDULES},
         "targets": dict(TARGETS),
-        "architectures": {machine.arch: machine.chip for machine in TARGETS},
+        "architectures": {machine.arch: machine.chip for machine in CHIPS},
         "strategies": {s.name: s.summary for s in STRATEGIES.values()},
     }
     if arguments.json:

@@ -11,7 +11,8 @@ units as its fragments need to be told apart.
     MMA (0, 1)                            C.next, m and n of what the wave's A0 and B1 are for
 
 The model says which accumulator an MMA adds to, but not which K tile: the n-th MMA of an
-accumulator is taken for tile n. A verifier does not believe that; it follows the loads.
+accumulator, and the n-th copy of the same part, are taken for tile n. A verifier does not believe
+that; it follows the loads.
 
 Every entry of a phase becomes one step of the section of that name, in order; barriers that the
 kernel adds itself stand between them, and the stores of C have a section of their own.
@@ -142,9 +143,8 @@ class _Lift:
     compiled: CompiledSchedule
     kernel: Kernel
     target: Target
-    ordinals: Tally[Accumulator] = field(default_factory=Tally)
-    holds: dict[object, int] = field(default_factory=dict)
-    """Place -> the K tile that loads and copies have brought there, in program order."""
+    ordinals: Tally[object] = field(default_factory=Tally)
+    """How often an accumulator was added to, or a part of a stream copied to a kind of place."""
 
     @cached_property
     def counts(self) -> InstructionCounts:
@@ -372,7 +372,6 @@ class _Lift:
         advance, trips = kernel.tiles_per_iteration, self.trips
         walk = kernel.walk(self.compiled, waves[0], trips)
         self.ordinals.clear()
-        self.holds.clear()
         parts: dict[Phase, list[ProgramStep]] = {phase: [] for phase in Phase}
         for step in walk:
             keep = step.iteration in (None, 0)
@@ -451,9 +450,11 @@ class _Lift:
             target = Access(_lds(place.operand), moved, place.stage, shared=True)
         else:
             target = Access(str(place))
-        sources = [*(r.region for r in first.lds_reads), *first.register_reads]
-        iteration = step.tile if step.tile is not None else self.holds.get(sources[0], 0)
-        self.holds |= dict.fromkeys(written, iteration)
+        iteration = step.tile
+        if iteration is None:
+            key = (source, moved[0], isinstance(place, LdsRegion))
+            iteration = self.ordinals[key]
+            self.ordinals[key] += 1
         counter = None if first.counter is None else COUNTERS[first.counter.name]
         return Work(
             node=source,
