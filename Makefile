@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo quick test lint bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,14 @@ demo: $(VENV)/runtime  ## set up and run the main job end to end
 
 test: lint  ## lint, types and the whole test suite; about 7 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \
+  tests/unit/declare tests/unit/machine tests/unit/sync tests/unit/test_*.py \
+  tests/unit/judge/wait_states tests/unit/reference/test_lift.py tests/unit/judge/verify/test_programs.py
+
+quick: $(VENV)/dev  ## the inner loop: ruff and the fast tests, under a minute
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
 
 lint: $(VENV)/dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .

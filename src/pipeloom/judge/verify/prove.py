@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from pipeloom.checks import check_instance
@@ -50,9 +51,15 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
     """Prove ``program`` right for every trip count, or say what goes wrong and how.
 
     ``counter_stall`` says whether the issue of a step waits while its counter is full; by default
-    what the target's vendor states of each counter.
+    what the target's vendor states of each counter. Verdicts on the last programs are kept: a
+    synchroniser, a gate and a page ask for the same one.
     """
     check_instance("verify", "program", program, Program)
+    return _verdict(program, counter_stall)
+
+
+@lru_cache(maxsize=64)
+def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
     check_barriers_known(program)
     deeds = all_deeds(program)
     if not deeds:
