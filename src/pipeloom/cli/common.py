@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pipeloom.cli.usage import UsageError
+from pipeloom.drive.loops import OwnProgram, own_program
 from pipeloom.drive.sources import Source, Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.errors import SpecError
@@ -108,6 +109,24 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
+
+
+def add_waves(parser: argparse.ArgumentParser) -> None:
+    """``--waves``."""
+    parser.add_argument(
+        "--waves", type=int, metavar="N", help="of a loop of your own (my.py:name): default 4"
+    )
+
+
+def own_program_of(arguments: argparse.Namespace) -> OwnProgram | None:
+    """The program of a loop or program of the user's own; None for everything else."""
+    arch = getattr(arguments, "arch", None) or getattr(arguments, "target", None)
+    found = own_program(arguments.source, arch, arguments.waves)
+    if found is None and arguments.waves is not None:
+        raise UsageError("--waves is for a loop of your own, my.py:name")
+    if found is not None and arguments.settings:
+        raise UsageError("--set is for schedules; a loop says itself what it is")
+    return found
 
 
 def opened(arguments: argparse.Namespace) -> tuple[Subject, CompiledSchedule]:

@@ -6,18 +6,25 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
+    add_waves,
+    own_program_of,
     print_json,
     say,
     source_of,
     write_file,
 )
 from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.programs import emit as emit_program
 from pipeloom.errors import SpecError
+
+if TYPE_CHECKING:
+    from pipeloom.write import EmittedKernel
 
 CHOSEN_SYNC = (
     "the fastest proved form: as it is where it is PROVED, repaired or proven, each simulated; a "
@@ -34,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Nothing here has run on a GPU: the emulator runs it (pipeloom run)."
     )
     add_emission(parser)
+    add_waves(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -97,6 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
             hint="use .s for assembly or .hsaco for a code object",
         )
     beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
+    own = own_program_of(arguments)
+    if own is not None:
+        return _write_own(arguments, emit_program(own.program, ops=own.ops))
     found = emit(emit_job(arguments))
     say(found.notes)
     emitted = found.kernel
@@ -120,6 +131,25 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(cost_line(found))
         sys.stdout.write(emitted.text)
+    return 0
+
+
+def _write_own(arguments: argparse.Namespace, emitted: EmittedKernel) -> int:
+    from pipeloom.write import assemble, launch_record
+
+    if not arguments.output:
+        sys.stdout.write(emitted.text)
+        return 0
+    code = arguments.output.endswith(".hsaco")
+    write_file(arguments.output, assemble(emitted).data if code else emitted.text)
+    record = launch_record(emitted)
+    if code:
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        write_file(_sidecar(arguments.output), text)
+    if arguments.json:
+        print_json({**record, "output": arguments.output})
+    else:
+        print(f"{emitted.name}: {emitted.resources}\nwrote {arguments.output}")
     return 0
 
 

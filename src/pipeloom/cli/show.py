@@ -11,13 +11,16 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
+    add_waves,
     exit_code,
     opened,
+    own_program_of,
     print_json,
 )
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.programs import as_program
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import Labels, tile_text
@@ -35,12 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tile(parser)
     add_arch(parser)
     add_sync(parser)
+    add_waves(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
+    own = own_program_of(arguments)
+    if own is not None:
+        return _show_own(arguments, own.program)
     subject, compiled = opened(arguments)
     code = exit_code(compiled)
     emitted = None if code else emitted_form(subject.source)
@@ -71,3 +78,14 @@ def _as_data(compiled: CompiledSchedule) -> dict[str, object]:
         "warp_stagger_index": compiled.warp_stagger_index,
         "notes": compiled.notes,
     }
+
+
+def _show_own(arguments: argparse.Namespace, program: Program) -> int:
+    if arguments.json:
+        print_json(program.to_dict())
+        return 0
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.terminal import render_program
+
+    TerminalConsole().print(render_program(program))
+    return 0

@@ -13,6 +13,8 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
+    add_waves,
+    own_program_of,
     print_json,
     say,
     verify_command,
@@ -20,11 +22,13 @@ from pipeloom.cli.common import (
 from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.drive.programs import simulate
 from pipeloom.drive.simulating import Simulation, prepare
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
+from pipeloom.program import Program
 from pipeloom.reference.words import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
@@ -64,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_emitted(parser)
     add_machine(parser)
     add_problem(parser)
+    add_waves(parser)
     group = parser.add_argument_group("a hand-written loop instead of a schedule")
     group.add_argument(
         "--stream",
@@ -107,9 +112,26 @@ def run(arguments: argparse.Namespace) -> int:
     for name in STREAM:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
+    own = own_program_of(arguments)
+    if own is not None:
+        return _show_own(arguments, own.program)
     simulation = prepare(simulate_job(arguments))
     say(simulation.subject.notes())
     return _show(arguments, simulation.run(), simulation)
+
+
+def _show_own(arguments: argparse.Namespace, program: Program) -> int:
+    tiles, jitter, seed = arguments.k_tiles, arguments.jitter, arguments.seed
+    trace = simulate(program, k_tiles=tiles, jitter=jitter, seed=seed)
+    if arguments.json:
+        print_json({**trace_data(trace), "schedule": program.name})
+        return 0
+    from pipeloom.show.console import TerminalConsole
+    from pipeloom.show.timeline import render_trace
+
+    console = TerminalConsole()
+    console.print(render_trace(trace, program, width=min(console.width, 120)))
+    return 0
 
 
 def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | None) -> int:

@@ -10,12 +10,14 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
+    add_waves,
+    own_program_of,
     print_json,
     say,
     source_of,
 )
 from pipeloom.drive.judging import emit_note, judge
-from pipeloom.judge.verify import Status
+from pipeloom.judge.verify import Status, Verdict, verify
 from pipeloom.reference.words import tile_text, unsynchronised_note
 
 
@@ -36,12 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="assume that an issue past a counter's limit (63 vmcnt, 15 lgkmcnt) stalls until the "
         "oldest access is done, which then needs no wait; no vendor says so",
     )
+    add_waves(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
+    own = own_program_of(arguments)
+    if own is not None:
+        stall = arguments.counter_stall or None
+        return _show_own(arguments, verify(own.program, counter_stall=stall))
     found = judge(source_of(arguments), counter_stall=arguments.counter_stall or None)
     subject, compiled, verdict = found.subject, found.compiled, found.verdict
     say((*subject.arch_unused(), *subject.notes()))
@@ -60,4 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(f"\n{note}")
         if written := emit_note(found.emitted):
             console.print(f"\nnote: {written}", soft_wrap=True)
+    return verdict.status.exit_code
+
+
+def _show_own(arguments: argparse.Namespace, verdict: Verdict) -> int:
+    if arguments.json:
+        print_json(verdict.to_dict())
+    else:
+        from pipeloom.show.console import TerminalConsole
+        from pipeloom.show.verdict import render_verdict
+
+        TerminalConsole().print(render_verdict(verdict))
     return verdict.status.exit_code

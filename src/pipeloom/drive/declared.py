@@ -1,7 +1,7 @@
 """Declarations of the user's own: ``my_kernels.py:Name``.
 
-``Name`` is a ``PipelineSchedule`` (class or instance), a ``CompiledSchedule``, or a function that
-returns one. To take another kind, add a line to ``KINDS``.
+``Name`` is a ``Loop``, a ``Program``, a ``PipelineSchedule`` (class or instance), a
+``CompiledSchedule``, or a function that returns one. To take another kind, add a line to ``KINDS``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from pipeloom.checks import nearest
+from pipeloom.declare.loop import Loop
 from pipeloom.errors import SpecError
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
 
-Declared = PipelineSchedule | CompiledSchedule
+Declared = PipelineSchedule | CompiledSchedule | Loop | Program
 
 KINDS: Mapping[type, Callable[[Any], Declared]] = MappingProxyType(
     {
         PipelineSchedule: lambda schedule: schedule,
         CompiledSchedule: lambda compiled: compiled,
+        Loop: lambda loop: loop,
+        Program: lambda program: program,
     }
 )
-"""What a declaration may be -> the schedule that it stands for."""
+"""What a declaration may be -> what it stands for."""
 
 
 def names_declaration(text: str) -> bool:
@@ -45,8 +49,8 @@ def load_declaration(text: str) -> Declared:
     module = _import(Path(path))
     public = {key: value for key, value in vars(module).items() if _declares(value, module)}
     if not name or not hasattr(module, name):
-        hint = nearest(name, public) if public else "declare a PipelineSchedule in it"
-        said = f"{path} has no name {name!r}" if name else f"{path} needs the name of a schedule"
+        hint = nearest(name, public) if public else "declare a Loop or a PipelineSchedule in it"
+        said = f"{path} has no name {name!r}" if name else f"{path} needs the name of a declaration"
         raise SpecError(said, hint=hint if name else f"write {path}:NAME; {hint}", field="schedule")
     return resolve(getattr(module, name), text)
 
@@ -70,7 +74,7 @@ def resolve(value: object, text: str) -> Declared:
 def _wrong_kind(text: str, what: str) -> SpecError:
     names = ", ".join(kind.__name__ for kind in KINDS)
     return SpecError(
-        f"{text} is {what}, not a schedule",
+        f"{text} is {what}, not a loop and not a schedule",
         hint=f"name one of these, or a function that returns one: {names}",
         field="schedule",
     )

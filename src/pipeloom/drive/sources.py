@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from pipeloom.drive.declared import Declared, load_declaration, names_declaration
+from pipeloom.drive.declared import load_declaration, names_declaration
 from pipeloom.drive.tiling import (
     ANY_CHIP,
     DERIVES_DEPTH,
@@ -74,7 +74,7 @@ class Subject:
 
     source: Source
     data: Mapping[str, Any]
-    origin: Declared
+    origin: PipelineSchedule | CompiledSchedule
     keep_interrupted: bool = False
     _forms: dict[tuple[Sync, bool], CompiledSchedule] = field(default_factory=dict)
 
@@ -211,13 +211,20 @@ def open_source(what: Source | Named, *, keep_interrupted: bool = False) -> Subj
     return subject
 
 
-def find_source(source: Source) -> Mapping[str, Any] | Declared:
+def find_source(source: Source) -> Mapping[str, Any] | PipelineSchedule | CompiledSchedule:
     """The mapping or object behind a source; a launch record is no schedule."""
     what = source.what
     if isinstance(what, PipelineSchedule | CompiledSchedule):
         return what
     if isinstance(what, str) and names_declaration(what):
-        return load_declaration(what)
+        made = load_declaration(what)
+        if isinstance(made, PipelineSchedule | CompiledSchedule):
+            return made
+        raise SpecError(
+            f"{what} is a {type(made).__name__}, and this command takes schedules",
+            hint="verify, show, simulate, report and emit take loops and programs",
+            field="schedule",
+        )
     data = find_spec(what)
     if is_launch_record(data):
         raise SpecError(

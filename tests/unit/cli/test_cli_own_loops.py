@@ -1,0 +1,96 @@
+"""Commands on loops and programs of the user's own: ``my.py:name`` and program files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pipeloom as pl
+from pipeloom.cli.main import main
+
+SOURCE = """
+import pipeloom as pl
+
+def small():
+    loop = pl.Loop("small", over="k")
+    a = loop.stream("A", "bf16", m=32, k=32)
+    b = loop.stream("B", "bf16", n=32, k=32)
+    c = loop.carry("C", "f32", m=32, n=32)
+    c += a.staged() @ b.staged()
+    loop.store("out", c.to("bf16"))
+    return loop
+
+PROGRAM = pl.pipeline(small(), pl.target_for("gfx950"), 1)
+NUMBER = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("own") / "mine.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return str(path)
+
+
+def test_a_loop_is_verified(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", f"{mine}:small", "--waves", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "proved"
+    assert main(["verify", f"{mine}:PROGRAM"]) == 0
+    assert "PROVED" in capsys.readouterr().out
+
+
+def test_a_loop_is_shown_and_simulated(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"{mine}:PROGRAM"]) == 0
+    assert "load A" in capsys.readouterr().out
+    assert main(["simulate", f"{mine}:PROGRAM", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["iterations"] > 0
+    assert main(["simulate", f"{mine}:PROGRAM"]) == 0
+    assert "cycles" in capsys.readouterr().out
+
+
+def test_a_loop_is_reported_and_emitted(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, code = tmp_path / "x.html", tmp_path / "k.hsaco"
+    assert main(["report", f"{mine}:PROGRAM", "-o", str(page), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bytes"] == page.stat().st_size
+    assert main(["emit", f"{mine}:PROGRAM", "-o", str(code)]) == 0
+    assert code.read_bytes()[:4] == b"\x7fELF"
+    assert json.loads((tmp_path / "k.json").read_text())["kernel"]
+    capsys.readouterr()
+    assert main(["emit", f"{mine}:PROGRAM"]) == 0
+    assert "v_mfma" in capsys.readouterr().out
+
+
+def test_a_program_file_is_a_source(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", f"{mine}:PROGRAM", "--json"]) == 0
+    file = tmp_path / "program.json"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert pl.Program.from_json(file.read_text()).name == "small"
+    assert main(["verify", str(file)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve", "{}:small"], "this command takes schedules"),
+        (["verify", "{}:NUMBER"], "not a loop"),
+        (["verify", "{}:PROGRAM", "--waves", "2"], "--waves 2 cannot change"),
+        (["verify", "{}:PROGRAM", "--arch", "gfx942"], "--arch gfx942 cannot change"),
+        (["verify", "ping_pong", "--waves", "2"], "--waves is for a loop of your own"),
+        (["verify", "{}:PROGRAM", "--set", "a=1"], "--set is for schedules"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    mine: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: int | str | None = main([a.format(mine) for a in arguments])
+    except SystemExit as error:
+        code = error.code
+    assert code in (1, 2)
+    assert message in capsys.readouterr().err
