@@ -70,6 +70,8 @@ SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "e
 STORE = "store"
 SAMPLE_TRIPS = 2
 """Trips walked to see how far K advances; the least number more than ``min_trips`` allows."""
+COMPARED_TRIPS = 6
+"""How many more walks of a model of the user's own are compared before it counts as a loop."""
 COUNTERS = {"VM": "vmcnt", "LGKM": "lgkmcnt"}
 LENGTHWISE = ("m", "n")
 
@@ -82,7 +84,7 @@ def lift(
     ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
     """
     model = kernel_for(compiled) if kernel is None else kernel
-    check_loop(model, compiled, model.min_trips)
+    check_loop(model, compiled, model.min_trips + (0 if kernel is None else COMPARED_TRIPS))
     return _Lift(compiled, model, target or _target(compiled)).program()
 
 

@@ -290,10 +290,10 @@ def test_entries_are_numbered() -> None:
 
 
 def test_an_older_load_of_a_register_on_another_counter_is_waited_for(toy: Any) -> None:
-    line = "load@-1 vm0 bar direct@-1 frag lg0 mma bar"
+    line = "load@-1 vm0 bar direct frag lg0 mma bar"
     compiled = toy.compiled("", line, "load@-1 vm0 bar frag lg0 mma bar")
     assert not verify(compiled, toy.Kernel()).proved
     fixed = synchronize(compiled, toy.Kernel())
     assert verify(fixed, toy.Kernel()).proved
     words = toy.words(fixed.kernel).split()
-    assert "vm0" in words[words.index("direct@-1") : words.index("frag")]
+    assert "vm0" in words[words.index("direct") : words.index("frag")]
