@@ -92,10 +92,11 @@ def _target(compiled: CompiledSchedule) -> Target:
     """Its own chip; of one for any, the newest that has the tile's matrix instruction."""
     if compiled.arch is not None:
         return target_for(compiled.arch)
-    shape = compiled.geometry
-    name = "" if shape is None else f"{shape.MMA_M}x{shape.MMA_N}x{shape.MMA_K}_"
-    newest = TARGETS[::-1]
-    has = [t for t in newest if any(op.name.startswith(name) for op in t.matrix_ops)]
+    shape, newest = compiled.geometry, TARGETS[::-1]
+    if shape is None:
+        return newest[0]
+    name = f"{shape.MMA_M}x{shape.MMA_N}x{shape.MMA_K}_{'fp8' if shape.is_fp8 else 'f16'}"
+    has = [t for t in newest if any(op.name == name for op in t.matrix_ops)]
     return (has or newest)[0]
 
 
