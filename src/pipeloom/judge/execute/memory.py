@@ -4,8 +4,8 @@
 content is. ``WorstMemory`` looks at every moment of a flight at once:
 
 - From the issue of a write to its retirement, an element that it would change is undefined.
-- A ``shared`` write of LDS is in flight from the issue of the first wave of the group until the
-  last has retired, because any element may be any wave's.
+- A ``shared`` write of LDS is in flight from the issue of the first wave of the group (or groups,
+  where several make the same one) until the last has retired: any element may be any wave's.
 - Two writes in flight together leave an element undefined unless they agree on it.
 - What a counted step reads of LDS is undefined if it changed between issue and retirement.
 
@@ -15,6 +15,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Memory:
         self.outputs = {n: np.full(e.shape[:-1], np.nan).reshape(-1) for n, e in self._expected()}
         self._wrong: list[Wrong] = []
         self._held: dict[Line, list[Array | None]] = {}
-        self._owners: dict[int, NDArray[np.intp]] = {}
+        self._owners: dict[Hashable, NDArray[np.intp]] = {}
 
     def _expected(self) -> list[tuple[str, Array]]:
         return list(self._truth.outputs.items())
@@ -116,7 +117,8 @@ class Memory:
         """
         action = line.action
         assert action is not None
-        key = id(action.work)
+        work, joint = action.work, line.event[0] < 0
+        key = (work.node, work.label, work.writes, line.place.section) if joint else id(work)
         found = self._owners.get(key)
         if found is None:
             count = len(action.write.index)

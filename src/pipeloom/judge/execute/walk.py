@@ -5,7 +5,8 @@ Which line retires which access is fixed here, because counters go by the order 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from pipeloom.checks import check_int
@@ -23,7 +24,7 @@ class Line:
     """One step of one wave, once.
 
     ``event`` names the step of the group, the same in all of its waves: there are ``members`` of
-    them, this is the ``local``-th.
+    them, this is the ``local``-th. Equal shared writes of several groups are one event.
     ``before`` and ``after`` are the accesses that have retired when it issues, or when it has.
     ``last`` is the line at which it has retired itself: one past the end if never.
     """
@@ -75,7 +76,28 @@ def walk(
     for number, group in enumerate(program.groups):
         for local, wave in enumerate(group.waves):
             walks[wave] = _wave(program, storage, trips, number, group, local, counter_stall)
-    return tuple(walks[wave] for wave in sorted(walks))
+    found = tuple(walks[wave] for wave in sorted(walks))
+    if len(program.groups) > 1:
+        _join(found)
+    return found
+
+
+def _join(walks: tuple[WaveWalk, ...]) -> None:
+    """Make one event of the shared writes that several groups make of the same part."""
+    joint: dict[Hashable, list[Line]] = {}
+    for walk_ in walks:
+        times: Counter[Hashable] = Counter()
+        for line in walk_.lines:
+            if line.action is not None and line.action.write.shared:
+                work = line.action.work
+                (access,) = (*work.writes, *work.accumulates)
+                key = (work.node, access.resource, access.copy, access.boxes, line.iteration)
+                joint.setdefault((key, times[key]), []).append(line)
+                times[key] += 1
+    for number, lines in enumerate(joint.values()):
+        if len({line.event[0] for line in lines}) > 1:
+            for local, line in enumerate(lines):
+                line.event, line.members, line.local = (-1, number), len(lines), local
 
 
 def _wave(
