@@ -55,8 +55,8 @@ def test_every_kind_of_declaration_is_judged(
     ("name", "said"),
     [
         (":Mien", "did you mean 'Mine'"),
-        ("", "needs the name of a schedule"),
-        (":number", "is a int, not a schedule"),
+        ("", "needs the name of a declaration"),
+        (":number", "is a int, not a loop"),
         (":Needy", "Needy() raised TypeError"),
         (":broken", "return 1 / 0"),
     ],
