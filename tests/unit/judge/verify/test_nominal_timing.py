@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.prove import _verdict
 from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
 from pipeloom.judge.verify.walk import walk_group
 from pipeloom.program import Program, Work
@@ -91,6 +92,7 @@ def test_the_work_of_an_op_does_not_grow_with_its_entries(
     played([(counter, 3_000_000, 20)], stalls)
     assert work <= (STEADY_AFTER + 1) * LIMITS[counter] + 1
     work = 0
+    _verdict.cache_clear()
     verify(lift(build_schedule("ping_pong")), counter_stall=stalls)
     usual, work = work, 0
     huge = build_schedule({"schedule": "ping_pong", "lgkm_a": 3_000_000})
