@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
 from pipeloom.order.modulo import Expansion, ModuloResult, expand_modulo
+from pipeloom.order.modulo.circle import fewest_points
 from pipeloom.order.modulo.expand import Step
 from pipeloom.reference.compiled import INTERRUPTED, ScheduleEntry
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
-from pipeloom.reference.pipelining.barriers import crossing_intervals, kernel_gaps, stabbing_slots
+from pipeloom.reference.pipelining.barriers import crossing_intervals, kernel_gaps
 from pipeloom.reference.pipelining.loop import TileLoop
 from pipeloom.reference.pipelining.problem import modulo_problem
 
@@ -81,7 +82,7 @@ def peel_tile_phases(loop: TileLoop, result: ModuloResult, rest: int = 0) -> Pip
         )
     counts = rotation_counts(loop, expansion)
     size, unroll = len(loop.ops), expansion.unroll
-    slots = stabbing_slots(crossing_intervals(loop, result, counts), result.ii)
+    slots = fewest_points(crossing_intervals(loop, result, counts), result.ii)
     body = tuple(loop.placed(op, tile, counts) for tile in range(unroll) for op in range(size))
     return PipelinedLoop(
         result=result,

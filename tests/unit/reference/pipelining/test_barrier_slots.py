@@ -7,8 +7,9 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeloom.order.modulo.circle import fewest_points
 from pipeloom.order.modulo.expand import Step
-from pipeloom.reference.pipelining.barriers import kernel_gaps, stabbing_slots
+from pipeloom.reference.pipelining.barriers import kernel_gaps
 
 
 def meets(slots: tuple[int, ...] | list[int], interval: tuple[int, int], ii: int) -> bool:
@@ -23,7 +24,7 @@ def meets(slots: tuple[int, ...] | list[int], interval: tuple[int, int], ii: int
 def test_fewest_slots(ii: int, drawn: list[tuple[int, int]]) -> None:
     intervals = [(start, start + length) for start, length in drawn]
     bounded = [(a, b) for a, b in intervals if b - a < ii]
-    chosen = stabbing_slots(intervals, ii)
+    chosen = fewest_points(intervals, ii)
     assert all(meets(chosen, interval, ii) for interval in bounded)
     fewest = next(
         size
