@@ -19,12 +19,14 @@ from pipeloom.judge.emulate.loader import (
     KernelMetadata,
     load_code_object,
 )
+from pipeloom.judge.emulate.observe import Effect, Observer, Space, Touch
 from pipeloom.judge.emulate.pending import Timing
 from pipeloom.judge.emulate.wait_states import Hazard, check_hazards
 
 __all__ = [
     "CodeObject",
     "CodeObjectError",
+    "Effect",
     "EmulateError",
     "Finding",
     "FindingKind",
@@ -35,11 +37,14 @@ __all__ = [
     "KernelMetadata",
     "LaunchError",
     "LineMap",
+    "Observer",
     "Pitched",
     "RunResult",
     "SourceLine",
+    "Space",
     "StepLimitError",
     "Timing",
+    "Touch",
     "UnsupportedInstructionError",
     "check_hazards",
     "decode_kernel",

@@ -14,6 +14,7 @@ from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.memory import Extent
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
@@ -72,7 +73,8 @@ def build_atomic(instruction: Instruction) -> Step:
                     wave.v[target + i, place.lanes] = old[:, i]
 
         lanes = wave.exec_mask if returns else 0
-        group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes))
+        touches = (Touch(Space.GLOBAL, Effect.UPDATE, place.lanes, place.addresses, size),)
+        group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes, touches=touches))
         if is_flat:
             group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))
 

@@ -9,6 +9,7 @@ import numpy as np
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.memory import load_words
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, register_bits
@@ -105,6 +106,7 @@ def _trap(instruction: Instruction) -> Run:
     return run
 
 
+_FIRST_LANE = np.zeros(1, np.intp)
 _SMEM_WORDS = {
     "s_load_dword": 1,
     "s_load_dwordx2": 2,
@@ -139,7 +141,8 @@ def _scalar_load(instruction: Instruction) -> Step:
         moved = read_base(wave) + offset + (read_offset(wave) if read_offset else 0)
         address = signed(moved & 0xFFFFFFFFFFFFFFFC, 64)
         group = wave.group
-        extents, outside = group.memory.split(np.array([address], np.int64), 4 * words)
+        addresses = np.array([address], np.int64)
+        extents, outside = group.memory.split(addresses, 4 * words)
         if outside.size:
             message = f"reads {4 * words} bytes at {group.memory.describe(address)}"
             group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
@@ -147,7 +150,8 @@ def _scalar_load(instruction: Instruction) -> Step:
         def land() -> None:
             wave.s[target : target + words] = load_words(extents, 1, words)[0].tolist()
 
-        group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1))
+        touches = (Touch(Space.GLOBAL, Effect.READ, _FIRST_LANE, addresses, 4 * words),)
+        group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1, touches=touches))
 
     reads = register_bits(base, 2) | (0 if register is None else scalar_bits(register))
     return Step(instruction, run, reads, written)

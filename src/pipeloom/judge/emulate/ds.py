@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.lds import Index
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
@@ -183,7 +184,13 @@ def _read(instruction: Instruction) -> Step:
                     for i in range(words_each):
                         taint(wave, VGPR + first + i, kept, cause)
 
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
+        touches = tuple(
+            Touch(Space.LDS, Effect.READ, kept, addresses, size) for addresses, kept, _ in pieces
+        )
+        group.issue(
+            wave,
+            Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),
+        )
 
     return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
 
@@ -235,6 +242,7 @@ def _write(instruction: Instruction) -> Step:
         number = lds.begin(wave.index, Counter.LGKM, instruction)
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
+        touches: tuple[Touch, ...] = ()
         for offset, row in zip(form.offsets, rows, strict=True):
             addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "writes")
             data = wave.v[row : row + words_each, kept].T.copy()
@@ -246,6 +254,7 @@ def _write(instruction: Instruction) -> Step:
                 report_race(wave, instruction, racing)
             bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
             pieces.append((addresses, data, bad))
+            touches += (Touch(Space.LDS, Effect.WRITE, kept, addresses, size),)
 
         def land() -> None:
             for addresses, data, bad in pieces:
@@ -255,7 +264,7 @@ def _write(instruction: Instruction) -> Step:
                     lds.store_octets(addresses, data[:, 0], size)
                 settle_lds(wave, addresses, size, bad)
 
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number))
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number, touches=touches))
 
     def screen(wave: Wave, step: Step) -> None:
         check_sources(wave, step, [VGPR + address_row])
@@ -342,6 +351,10 @@ def _transposed_read(instruction: Instruction) -> Step:
                 for i in range(2):
                     taint(wave, VGPR + target + i, _EVERY_LANE, cause)
 
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number))
+        touches = (Touch(Space.LDS, Effect.READ, kept, addresses, 8),)
+        group.issue(
+            wave,
+            Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),
+        )
 
     return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))

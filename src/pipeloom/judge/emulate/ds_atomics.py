@@ -23,6 +23,7 @@ from pipeloom.judge.emulate.ds import (
     settle_lds,
     taint,
 )
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import VGPR, register_bits
@@ -103,7 +104,8 @@ def build(instruction: Instruction) -> Step | None:
                     taint(wave, VGPR + target + i, lanes, cause)
 
         mask = wave.exec_mask if returns else 0
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, mask, number))
+        touches = (Touch(Space.LDS, Effect.UPDATE, lanes, addresses, size),)
+        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, mask, number, touches))
 
     reads = 1 << (VGPR + address_row) | register_bits(VGPR + first, words)
     reads |= register_bits(VGPR + new, words)

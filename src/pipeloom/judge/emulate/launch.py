@@ -26,6 +26,7 @@ from pipeloom.judge.emulate.lds import LocalMemory
 from pipeloom.judge.emulate.limits import check_block, check_descriptor, check_registers
 from pipeloom.judge.emulate.loader import CodeObject, Kernel
 from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.observe import Observer
 from pipeloom.judge.emulate.pending import Timing
 from pipeloom.judge.emulate.program import build_program
 from pipeloom.judge.emulate.registers import FLAT_SCRATCH, LANES, VGPR, lane_mask
@@ -90,6 +91,7 @@ def run_kernel(
     check_wait_states: bool = True,
     counter_stall: bool = False,
     max_instructions: int = 20_000_000,
+    observer: Observer | None = None,
 ) -> RunResult:
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
 
@@ -99,7 +101,7 @@ def run_kernel(
     the data is then still computed, but not reported. ``check_wait_states=False`` turns off the
     judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
     the issue of an operation past a counter's limit wait for the oldest one, and counts that as a
-    wait; no vendor promises it, so by default only s_waitcnt retires.
+    wait; no vendor promises it, so by default only s_waitcnt retires. ``observer`` watches the run.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -144,6 +146,7 @@ def run_kernel(
                     when,
                     max_instructions,
                     counter_stall,
+                    observer,
                 )
                 _start_waves(group, kernel, program, items, segment.base, kernarg)
                 group.run(counts)

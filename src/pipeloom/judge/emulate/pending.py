@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.observe import Touch
 
 
 class Counter(Enum):
@@ -41,7 +42,10 @@ class Timing(Enum):
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """One operation in flight. ``registers`` and ``lanes`` are what it will write."""
+    """One operation in flight. ``registers`` and ``lanes`` are what it will write.
+
+    ``touches`` are the bytes that it reads or writes, for an observer.
+    """
 
     instruction: Instruction
     counter: Counter
@@ -49,6 +53,7 @@ class Pending:
     registers: int = 0
     lanes: int = 0
     access: int = -1
+    touches: tuple[Touch, ...] = ()
     landed: bool = False
     due: int = 0
 

@@ -32,6 +32,7 @@ from pipeloom.judge.emulate.memory import (
     store_octets,
     store_words,
 )
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
@@ -200,7 +201,11 @@ def _load(
                     value = wave.v[row, lanes] & 0xFFFF | value << 16
                 wave.v[row + i, lanes] = value
 
-        wave.group.issue(wave, Pending(instruction, Counter.VM, land, written, wave.exec_mask))
+        touches = (Touch(Space.GLOBAL, Effect.READ, lanes, target.addresses, transfer.size),)
+        wave.group.issue(
+            wave,
+            Pending(instruction, Counter.VM, land, written, wave.exec_mask, touches=touches),
+        )
 
     return Step(instruction, run, reads, written, screen_load(Counter.VM))
 
@@ -248,7 +253,8 @@ def _store(
             for write in writes:
                 write()
 
-        group.issue(wave, Pending(instruction, Counter.VM, land))
+        touches = (Touch(Space.GLOBAL, Effect.WRITE, lanes, addresses, size),)
+        group.issue(wave, Pending(instruction, Counter.VM, land, touches=touches))
 
     data_bits = register_bits(VGPR + row, words)
 
@@ -306,6 +312,10 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
             lds.store(kept_places, data if inside.all() else data[inside])
             settle_lds(wave, kept_places, size, None)
 
-        group.issue(wave, Pending(instruction, Counter.VM, land, access=number))
+        touches = (
+            Touch(Space.GLOBAL, Effect.READ, target.lanes, target.addresses, transfer.size),
+            Touch(Space.LDS, Effect.WRITE, active[inside], kept_places, size),
+        )
+        group.issue(wave, Pending(instruction, Counter.VM, land, access=number, touches=touches))
 
     return Step(instruction, run, reads | 1 << M0)

@@ -24,6 +24,7 @@ from pipeloom.judge.emulate.findings import (
 )
 from pipeloom.judge.emulate.lds import LocalMemory
 from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.observe import Observer
 from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Pending, Timing
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave, WaveState
@@ -71,6 +72,7 @@ class Workgroup:
         timing: Timing,
         max_instructions: int,
         counter_stall: bool,
+        observer: Observer | None = None,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -82,6 +84,7 @@ class Workgroup:
         self.max_burst = self.rng.choice((2, 8, 32, 256))
         self.max_instructions = max_instructions
         self.counter_stall = counter_stall
+        self.observer = observer
         self.waves: list[Wave] = []
         self.clock = 0
         self.events: list[tuple[int, int, Pending]] = []
@@ -121,6 +124,8 @@ class Workgroup:
 
     def issue(self, wave: Wave, pending: Pending) -> None:
         """Put an operation in flight and decide when it lands."""
+        if self.observer is not None:
+            self.observer.issue(wave, pending)
         if pending.counter is Counter.SMEM:
             wave.smem.append(pending)
         else:
@@ -156,6 +161,8 @@ class Workgroup:
 
     def retire(self, wave: Wave, pending: Pending) -> None:
         """A wait of the wave covers this operation: it has landed, and the wave knows."""
+        if self.observer is not None:
+            self.observer.retire(wave, pending)
         pending.complete()
         if pending.access > 0:
             self.lds.retire(pending.access, wave.barriers)
@@ -191,6 +198,8 @@ class Workgroup:
 
     def run(self, counts: Tally[str]) -> None:
         """Run every wave to s_endpgm; ``counts`` gains one per executed instruction."""
+        if self.observer is not None:
+            self.observer.begin(self)
         running = list(self.waves)
         tallies = [0] * len(self.program)
         try:
@@ -213,6 +222,7 @@ class Workgroup:
     def _burst(self, wave: Wave, length: int, tallies: list[int]) -> None:
         program = self.program
         events = self.events
+        observer = self.observer
         clock = self.clock
         if clock > self.max_instructions:
             raise StepLimitError(
@@ -224,6 +234,8 @@ class Workgroup:
             at = wave.next
             step = program[at]
             tallies[at] += 1
+            if observer is not None:
+                observer.execute(wave, step)
             if wave.dirty & step.touched:
                 step.screen(wave, step)
             wave.next = at + 1
