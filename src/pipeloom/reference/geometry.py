@@ -18,6 +18,7 @@ from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 
 PING_PONG_GRID = (2, 4)
 FOUR_WAVE_GRID = (2, 2)
+SINGLE_BUFFER_GRID = (2, 2)
 """Waves along M and N."""
 
 GFX950_LDS_BYTES = 160 * 1024

@@ -34,6 +34,7 @@ from pipeloom.program import (
     Work,
 )
 from pipeloom.reference.geometry import KernelGeometry
+from pipeloom.reference.staged import with_two_operands
 
 
 def sized(
@@ -43,7 +44,10 @@ def sized(
     out_dtype: DType | str,
 ) -> Program:
     """The program of a lifted GEMM schedule on a tile of this geometry and these types."""
-    return _Sizes(program, geometry, dtype_for(dtype), dtype_for(out_dtype)).program()
+    types = dtype_for(dtype), dtype_for(out_dtype)
+    if len(program.meaning.inputs) == 1:
+        return with_two_operands(program, geometry, *types)
+    return _Sizes(program, geometry, *types).program()
 
 
 class _Sizes:

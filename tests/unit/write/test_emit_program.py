@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from pipeloom import compile_schedule, load_spec, target_for
 from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.trial import Data, Launchable
 from pipeloom.program import VOCABULARY, Program
@@ -94,6 +95,27 @@ def test_schedules_of_the_specification(
     kernel = ready(emit_program(sized(lift(compiled), compiled.geometry, "bf16", "bf16")))
     assert kernel.emitted.waves == waves
     sizes = {"m": 130, "n": 101, "k": kernel.emitted.k_min + kernel.emitted.k_step}
+    trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=4)
+    assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "tile"),
+    [
+        ("gfx950", "bf16", {"BM": 128, "BN": 64, "BK": 64, "MMA_K": 32, "elem_bytes": 2}),
+        ("gfx942", "fp8_fnuz", {"BM": 64, "BN": 64, "BK": 128, "MMA_K": 32, "elem_bytes": 1}),
+    ],
+)
+def test_a_schedule_that_stages_both_operands_at_once(
+    arch: str, dtype: str, tile: dict[str, int]
+) -> None:
+    """One op for A and B becomes one for each, where it stood."""
+    spec = {"schedule": "single_buffer", "geometry": tile}
+    compiled = compile_schedule(load_spec(spec), sync="repaired")
+    assert compiled.geometry is not None
+    lifted = lift(compiled, target=target_for(arch))
+    kernel = ready(emit_program(sized(lifted, compiled.geometry, dtype, "f32")))
+    sizes = {"m": 130, "n": 61, "k": kernel.emitted.k_min + kernel.emitted.k_step}
     trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=4)
     assert trial.ok, trial.summary()
 

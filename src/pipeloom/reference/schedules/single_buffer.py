@@ -25,6 +25,7 @@ from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.costs import annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import GFX950_LDS_BYTES, KernelGeometry
+from pipeloom.reference.geometry import SINGLE_BUFFER_GRID as WAVE_GRID
 from pipeloom.reference.hints import AMDScheduleHints, append_amd_hints
 from pipeloom.reference.mi355x import SingleBufferTag, mi355x_single_buffer_target
 from pipeloom.reference.ops import OpDesc, PipelineBody
@@ -33,10 +34,6 @@ from pipeloom.reference.schedules.spec_parts import SingleBufferGeometrySpec, Si
 
 MAX_K_TILES = 256
 """Far beyond what fits in LDS; keeps a slip from becoming a body of millions of ops."""
-
-
-WAVE_GRID = (2, 2)
-"""Waves along M and N, as the kernel model and the emitter have them."""
 
 
 class SingleBufferSchedule(PipelineSchedule):
