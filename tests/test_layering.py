@@ -171,7 +171,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.pipeline",
         "show",
     ),
-    "lift": ("errors", "reference.geometry", "machine", "write", "judge.simulate"),
+    "lift": (
+        "errors",
+        "checks",
+        "plain",
+        "reference.geometry",
+        "machine",
+        "write",
+        "judge.simulate",
+        "judge.emulate",
+    ),
     "reference.weaken": WAIST,
     "reference.words": WAIST,
     "show": (

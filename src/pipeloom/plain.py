@@ -188,7 +188,7 @@ def _value(kind: Any, data: object, where: str) -> Any:
 
 def _tagged(options: list[Any], data: object, where: str) -> Any:
     """One of several dataclasses, by its tag."""
-    by_name = {option.TAG: option for option in options}
+    by_name = {option.TAG: get_origin(option) or option for option in options}
     name = data.get(TAG) if isinstance(data, Mapping) else None
     if name not in by_name:
         raise SpecError(

@@ -1,6 +1,6 @@
 """Execute AMD code objects on the CPU, and punish missing waits. See docs/emulator.md."""
 
-from pipeloom.judge.emulate.arguments import Pitched
+from pipeloom.judge.emulate.arguments import Pitched, Placed
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
 from pipeloom.judge.emulate.faults import (
     CodeObjectError,
@@ -39,6 +39,7 @@ __all__ = [
     "LineMap",
     "Observer",
     "Pitched",
+    "Placed",
     "RunResult",
     "SourceLine",
     "Space",

@@ -31,31 +31,41 @@ class Pitched:
     pitch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An argument by its place in the kernarg segment, whatever the metadata lists there.
+
+    An array, ``Pitched`` or None is passed as a pointer. What no argument covers is zero.
+    """
+
+    offset: int
+    size: int
+    value: Argument
+    name: str = ""
+
+
 Argument: TypeAlias = "npt.NDArray[Any] | Pitched | np.generic | int | float | bytes | None"
+Arguments: TypeAlias = "Sequence[Argument | Placed]"
+"""All in the order of the metadata, or each with its place."""
 Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[Buffer]]]"
 """The caller's arrays, and the buffers that hold their copies."""
 Dim3: TypeAlias = tuple[int, int, int]
 
 
 def pack_arguments(
-    kernel: Kernel, args: Sequence[Argument], memory: GlobalMemory, groups: Dim3, items: Dim3
+    kernel: Kernel, args: Arguments, memory: GlobalMemory, groups: Dim3, items: Dim3
 ) -> tuple[npt.NDArray[np.uint8], Bound]:
     """(the kernarg segment, which array lies where)."""
-    wanted = kernel.explicit_arguments
-    if len(args) != len(wanted):
-        raise LaunchError(
-            f"kernel {kernel.name} takes {len(wanted)} arguments, got {len(args)}",
-            hint="in order: " + ", ".join(_describe(a) for a in wanted),
-        )
+    placed = _placed(kernel, args)
     packed = bytearray(kernel.kernarg_size)
     bound: Bound = []
-    for position, (argument, value) in enumerate(zip(wanted, args, strict=True)):
-        name = argument.name or f"arg {position}"
-        if argument.is_pointer:
-            data = _pointer(name, argument.size, value, memory, bound)
+    for at, is_pointer in placed:
+        name = at.name or f"the argument at byte {at.offset}"
+        if is_pointer:
+            data = _pointer(name, at.size, at.value, memory, bound)
         else:
-            data = _value(name, argument.size, value)
-        packed[argument.offset : argument.offset + argument.size] = data
+            data = _value(name, at.size, at.value)
+        packed[at.offset : at.offset + at.size] = data
     hidden = {
         "hidden_block_count_x": groups[0],
         "hidden_block_count_y": groups[1],
@@ -70,6 +80,55 @@ def pack_arguments(
             filled = hidden[argument.value_kind].to_bytes(argument.size, "little")
             packed[argument.offset : argument.offset + argument.size] = filled
     return np.frombuffer(bytes(packed), np.uint8), bound
+
+
+def _placed(kernel: Kernel, args: Arguments) -> list[tuple[Placed, bool]]:
+    """The arguments with their places, and whether each is a pointer."""
+    found = [argument for argument in args if isinstance(argument, Placed)]
+    if found:
+        if len(found) != len(args):
+            raise LaunchError(
+                "some arguments have a place and some have not",
+                hint="pass all as Placed, or all in the order of the metadata",
+                field="args",
+            )
+        _check_places(kernel, found)
+        return [
+            (argument, argument.value is None or isinstance(argument.value, np.ndarray | Pitched))
+            for argument in found
+        ]
+    wanted = kernel.explicit_arguments
+    if len(args) != len(wanted):
+        raise LaunchError(
+            f"kernel {kernel.name} takes {len(wanted)} arguments, got {len(args)}",
+            hint="in order: " + ", ".join(_describe(a) for a in wanted),
+        )
+    return [
+        (Placed(want.offset, want.size, value, want.name or f"arg {position}"), want.is_pointer)
+        for position, (want, value) in enumerate(zip(wanted, args, strict=True))
+        if not isinstance(value, Placed)
+    ]
+
+
+def _check_places(kernel: Kernel, args: Sequence[Placed]) -> None:
+    """Arguments must lie in the kernarg segment and not overlap."""
+    end = 0
+    for argument in sorted(args, key=lambda argument: argument.offset):
+        if argument.offset < end:
+            raise LaunchError(
+                f"argument {argument.name or argument.offset} starts at byte {argument.offset}, "
+                f"inside the one before it, which ends at {end}",
+                hint="give arguments that do not overlap",
+                field="args",
+            )
+        end = argument.offset + argument.size
+    if end > kernel.kernarg_size:
+        raise LaunchError(
+            f"the arguments end at byte {end}; the kernarg segment of kernel {kernel.name} has "
+            f"{kernel.kernarg_size} bytes",
+            hint="leave out what the kernel does not take",
+            field="args",
+        )
 
 
 def copy_back(bound: Bound) -> None:
@@ -97,6 +156,9 @@ def _pointer(name: str, size: int, value: Argument, memory: GlobalMemory, bound:
         )
     if not array.flags.c_contiguous:
         raise LaunchError(f"{name} must be C-contiguous", hint="pass np.ascontiguousarray(x)")
+    for known, buffers in bound:
+        if known is array:
+            return buffers[0].base.to_bytes(size, "little")
     if isinstance(value, Pitched):
         rows = array.reshape(len(array), -1).view(np.uint8)
         if value.pitch < rows.shape[1]:

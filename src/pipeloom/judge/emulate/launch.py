@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.arguments import Argument, Dim3, copy_back, pack_arguments
+from pipeloom.judge.emulate.arguments import Arguments, Dim3, copy_back, pack_arguments
 from pipeloom.judge.emulate.ds import is_sub_dword
 from pipeloom.judge.emulate.faults import EmulateError, LaunchError, UnsupportedInstructionError
 from pipeloom.judge.emulate.findings import Finding, LineMap
@@ -81,7 +81,7 @@ def run_kernel(
     *,
     grid: Sequence[int],
     block: Sequence[int],
-    args: Sequence[Argument],
+    args: Arguments,
     seed: int = 0,
     timing: Timing | str = Timing.RANDOM,
     line_map: LineMap | None = None,
@@ -96,7 +96,8 @@ def run_kernel(
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
 
     ``args`` are the explicit arguments in order: arrays for pointers (None for a null pointer),
-    numbers or bytes for values. The same seed gives the same run. ``check_races=False`` turns off
+    numbers or bytes for values; or each as ``Placed``, by its offset. One array passed twice is one
+    buffer. The same seed gives the same run. ``check_races=False`` turns off
     the ordering check on LDS, for schedules that are known to lean on timing: what a race does to
     the data is then still computed, but not reported. ``check_wait_states=False`` turns off the
     judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
