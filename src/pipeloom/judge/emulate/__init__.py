@@ -20,12 +20,13 @@ from pipeloom.judge.emulate.loader import (
     load_code_object,
 )
 from pipeloom.judge.emulate.observe import Effect, Observer, Space, Touch
-from pipeloom.judge.emulate.pending import Timing
+from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.wait_states import Hazard, check_hazards
 
 __all__ = [
     "CodeObject",
     "CodeObjectError",
+    "Directed",
     "Effect",
     "EmulateError",
     "Finding",

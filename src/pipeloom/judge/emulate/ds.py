@@ -254,7 +254,7 @@ def _write(instruction: Instruction) -> Step:
                 report_race(wave, instruction, racing)
             bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
             pieces.append((addresses, data, bad))
-            touches += (Touch(Space.LDS, Effect.WRITE, kept, addresses, size),)
+            touches += (Touch(Space.LDS, Effect.WRITE, kept, addresses, size, data),)
 
         def land() -> None:
             for addresses, data, bad in pieces:

@@ -27,7 +27,7 @@ from pipeloom.judge.emulate.limits import check_block, check_descriptor, check_r
 from pipeloom.judge.emulate.loader import CodeObject, Kernel
 from pipeloom.judge.emulate.memory import GlobalMemory
 from pipeloom.judge.emulate.observe import Observer
-from pipeloom.judge.emulate.pending import Timing
+from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.program import build_program
 from pipeloom.judge.emulate.registers import FLAT_SCRATCH, LANES, VGPR, lane_mask
 from pipeloom.judge.emulate.step import Step
@@ -83,7 +83,7 @@ def run_kernel(
     block: Sequence[int],
     args: Arguments,
     seed: int = 0,
-    timing: Timing | str = Timing.RANDOM,
+    timing: Timing | Directed | str = Timing.RANDOM,
     line_map: LineMap | None = None,
     max_findings: int = 20,
     dynamic_lds: int = 0,
@@ -107,7 +107,7 @@ def run_kernel(
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
     try:
-        when = Timing(timing)
+        when = timing if isinstance(timing, Directed) else Timing(timing)
     except ValueError as error:
         choices = ", ".join(t.value for t in Timing)
         raise LaunchError(f"unknown timing {timing!r}", hint=f"one of: {choices}") from error

@@ -58,6 +58,8 @@ class Touch(NamedTuple):
     lanes: npt.NDArray[np.intp]
     addresses: npt.NDArray[np.int64]
     size: int
+    values: npt.NDArray[np.uint32] | None = None
+    """What a write stores, a row of words per address, where it is known at issue."""
 
 
 class Observer(Protocol):

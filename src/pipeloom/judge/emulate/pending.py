@@ -40,6 +40,23 @@ class Timing(Enum):
     EARLY = "early"
 
 
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """A timing that sets out to break one order, as far as waits and barriers let it.
+
+    Operations of the instructions at ``held`` (pcs) land when they must, all others at issue. A
+    wave of ``eager`` runs whenever it can, one of ``slow`` only when no other can.
+    """
+
+    held: frozenset[int]
+    eager: tuple[int, ...] = ()
+    slow: tuple[int, ...] = ()
+
+    def rank(self, wave: int) -> int:
+        """Waves of a lower rank go first."""
+        return -1 if wave in self.eager else 1 if wave in self.slow else 0
+
+
 @dataclass(slots=True, eq=False)
 class Pending:
     """One operation in flight. ``registers`` and ``lanes`` are what it will write.
@@ -73,14 +90,16 @@ class Delays:
     """
 
     rng: random.Random
-    timing: Timing
+    timing: Timing | Directed
     scale: int = 0
 
     def __post_init__(self) -> None:
         self.scale = self.rng.choice((8, 64, 512, 4096))
 
-    def draw(self) -> int | None:
-        """Instructions until the operation lands; None for "not before it must"."""
+    def draw(self, pc: int) -> int | None:
+        """Instructions until the operation of ``pc`` lands; None for "not before it must"."""
+        if isinstance(self.timing, Directed):
+            return None if pc in self.timing.held else 0
         if self.timing is Timing.EARLY:
             return 0
         if self.timing is Timing.LATE or self.rng.random() < 0.15:

@@ -253,7 +253,8 @@ def _store(
             for write in writes:
                 write()
 
-        touches = (Touch(Space.GLOBAL, Effect.WRITE, lanes, addresses, size),)
+        values = data >> np.uint32(16) if upper else data
+        touches = (Touch(Space.GLOBAL, Effect.WRITE, lanes, addresses, size, values),)
         group.issue(wave, Pending(instruction, Counter.VM, land, touches=touches))
 
     data_bits = register_bits(VGPR + row, words)

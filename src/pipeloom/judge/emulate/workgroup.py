@@ -25,7 +25,7 @@ from pipeloom.judge.emulate.findings import (
 from pipeloom.judge.emulate.lds import LocalMemory
 from pipeloom.judge.emulate.memory import GlobalMemory
 from pipeloom.judge.emulate.observe import Observer
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Pending, Timing
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Directed, Pending, Timing
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
@@ -69,7 +69,7 @@ class Workgroup:
         ledger: Ledger,
         workgroup_id: tuple[int, int, int],
         seed: int,
-        timing: Timing,
+        timing: Timing | Directed,
         max_instructions: int,
         counter_stall: bool,
         observer: Observer | None = None,
@@ -138,7 +138,7 @@ class Workgroup:
         if pending.registers:
             wave.in_flight |= pending.registers
             wave.dirty |= pending.registers
-        delay = self.delays.draw()
+        delay = self.delays.draw(pending.instruction.pc)
         if delay is None:
             pending.due = -1
             return
@@ -204,7 +204,7 @@ class Workgroup:
         tallies = [0] * len(self.program)
         try:
             while running:
-                wave = running[int(self.rng.random() * len(running))]
+                wave = self._pick(running)
                 self._burst(wave, 1 + int(self.rng.random() * self.max_burst), tallies)
                 if wave.state is not WaveState.RUNNING:
                     running.remove(wave)
@@ -218,6 +218,14 @@ class Workgroup:
             for step, count in zip(self.program, tallies, strict=True):
                 if count:
                     counts[step.instruction.name] += count
+
+    def _pick(self, running: list[Wave]) -> Wave:
+        """Whose turn it is."""
+        timing = self.delays.timing
+        if isinstance(timing, Directed):
+            best = min(timing.rank(wave.index) for wave in running)
+            running = [wave for wave in running if timing.rank(wave.index) == best]
+        return running[int(self.rng.random() * len(running))]
 
     def _burst(self, wave: Wave, length: int, tallies: list[int]) -> None:
         program = self.program

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate import FindingKind, RunResult, Timing
+from pipeloom.judge.emulate import Directed, FindingKind, RunResult, Timing
 
 Words = npt.NDArray[np.uint32]
 
@@ -422,3 +422,26 @@ class TestRuns:
         run = bench.launch(body, [data, data.copy()], timing="late", counter_stall=True)
         (finding,) = run.findings
         assert "reads v27" in finding.message
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_directed_timing_decides_a_race(bench: Any, slow: int) -> None:
+    """Both waves write the same bytes; the one that is held back wins, whatever the seed."""
+    body = f"""{POINTERS}
+      v_and_b32 v2, 63, v0
+      v_lshlrev_b32 v2, 2, v2
+      ds_write_b32 v2, v0
+      s_waitcnt lgkmcnt(0)
+      s_barrier
+      ds_read_b32 v3, v2
+      s_waitcnt lgkmcnt(0)
+      global_store_dword v1, v3, s[6:7]
+      s_endpgm"""
+    for seed in range(3):
+        out = np.zeros(128, np.uint32)
+        timing = Directed(frozenset(), eager=(1 - slow,), slow=(slow,))
+        bench.launch(
+            body, [out.copy(), out], lds=256, waves=2, timing=timing, seed=seed,
+            check_races=False,
+        )
+        np.testing.assert_array_equal(out % 128 // 64, slow)
