@@ -441,7 +441,12 @@ def test_a_directed_timing_decides_a_race(bench: Any, slow: int) -> None:
         out = np.zeros(128, np.uint32)
         timing = Directed(frozenset(), eager=(1 - slow,), slow=(slow,))
         bench.launch(
-            body, [out.copy(), out], lds=256, waves=2, timing=timing, seed=seed,
+            body,
+            [out.copy(), out],
+            lds=256,
+            waves=2,
+            timing=timing,
+            seed=seed,
             check_races=False,
         )
         np.testing.assert_array_equal(out % 128 // 64, slow)
