@@ -136,10 +136,12 @@ def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
 
 
 def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate, int]:
-    """Descriptor addressing: raw (stride 0) and structured without swizzle.
+    """Descriptor addressing: raw (stride 0 or no index) and structured without swizzle.
 
     Range check (CDNA3 ISA, "Buffer addressing"): raw buffers compare the offset, without soffset,
-    to num_records - soffset, dword by dword; structured ones compare the index.
+    to num_records - soffset, dword by dword; structured ones compare the index. On gfx9 the
+    instruction's idxen decides, beside the stride, in which unit num_records counts (Mesa,
+    si_descriptors.c, "NUM_RECORDS"): hand-written kernels set a stride and never index.
     """
     fields = instruction.fields
     resource, row, offset = fields["srsrc"], fields["vaddr"], fields["offset"]
@@ -150,7 +152,7 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
     def locate(wave: Wave) -> Target:
         s = wave.s
         base = s[resource] | (s[resource + 1] & 0xFFFF) << 32
-        stride, records = s[resource + 1] >> 16 & 0x3FFF, s[resource + 2]
+        stride, records = s[resource + 1] >> 16 & 0x3FFF if idxen else 0, s[resource + 2]
         lanes = wave.lane_numbers()
         plain = s[resource + 3] == _RAW_BUFFER and not s[resource + 1] >> 31
         if not plain and not _is_valid(wave, instruction, resource):
@@ -161,12 +163,10 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
         else:
             within = np.full(lanes.size, offset, np.int64)
         if stride:
-            index = wave.v[row, lanes].astype(np.int64) if idxen else np.zeros(lanes.size, np.int64)
+            index = wave.v[row, lanes].astype(np.int64)
             outside = (index >= records) | (within + transfer.size > stride)
             total = base + soffset + index * stride + within
         else:
-            if idxen:
-                raise unsupported(instruction, "idxen with stride 0")
             outside = within >= records - soffset
             total = base + soffset + within
         clipped = None

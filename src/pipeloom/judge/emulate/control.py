@@ -1,17 +1,12 @@
-"""Program flow, waits and barriers (SOPP), and scalar loads (SMEM)."""
+"""Program flow, waits and barriers (SOPP)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import load_words
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
-from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.step import Run, Step
@@ -43,9 +38,7 @@ _CONDITIONS: Mapping[str, tuple[int, Callable[[Wave], bool]]] = {
 
 
 def build(instruction: Instruction, at: Mapping[int, int]) -> Step | None:
-    """The step of a SOPP or SMEM instruction; ``at`` maps a pc to its place in the program."""
-    if instruction.encoding == "SMEM":
-        return _scalar_load(instruction)
+    """The step of a SOPP instruction; ``at`` maps a pc to its place in the program."""
     if instruction.encoding != "SOPP":
         return None
     name = instruction.name
@@ -104,70 +97,3 @@ def _trap(instruction: Instruction) -> Run:
         wave.state = WaveState.ENDED
 
     return run
-
-
-_FIRST_LANE = np.zeros(1, np.intp)
-_SMEM_WORDS = {
-    "s_load_dword": 1,
-    "s_load_dwordx2": 2,
-    "s_load_dwordx4": 4,
-    "s_load_dwordx8": 8,
-    "s_load_dwordx16": 16,
-}
-
-
-def _scalar_load(instruction: Instruction) -> Step:
-    name, fields = instruction.name, instruction.fields
-    if name in ("s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol"):
-        return Step(instruction, lambda wave: None)
-    if name in ("s_memtime", "s_memrealtime"):
-        return _clock(instruction)
-    if name not in _SMEM_WORDS:
-        raise unsupported(instruction)
-    words, target, base = _SMEM_WORDS[name], fields["sdata"], fields["sbase"]
-    if target in (EXEC, EXEC + 1):
-        raise unsupported(instruction, "scalar load into exec")
-    read_base = scalar_reader(base, 2, instruction)
-    offset = signed(fields["offset"], 21) if fields["imm"] else 0
-    register: int | None = None
-    if fields["soffset_en"]:
-        register = fields["soffset"]
-    elif not fields["imm"]:
-        register = fields["offset"] & 0x7F
-    read_offset = None if register is None else scalar_reader(register, 1, instruction)
-    written = register_bits(target, words)
-
-    def run(wave: Wave) -> None:
-        moved = read_base(wave) + offset + (read_offset(wave) if read_offset else 0)
-        address = signed(moved & 0xFFFFFFFFFFFFFFFC, 64)
-        group = wave.group
-        addresses = np.array([address], np.int64)
-        extents, outside = group.memory.split(addresses, 4 * words)
-        if outside.size:
-            message = f"reads {4 * words} bytes at {group.memory.describe(address)}"
-            group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
-
-        def land() -> None:
-            wave.s[target : target + words] = load_words(extents, 1, words)[0].tolist()
-
-        touches = (Touch(Space.GLOBAL, Effect.READ, _FIRST_LANE, addresses, 4 * words),)
-        group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1, touches=touches))
-
-    reads = register_bits(base, 2) | (0 if register is None else scalar_bits(register))
-    return Step(instruction, run, reads, written)
-
-
-def _clock(instruction: Instruction) -> Step:
-    """s_memtime: instructions issued by the workgroup, which at least grows."""
-    target = instruction.fields["sdata"]
-    written = register_bits(target, 2)
-
-    def run(wave: Wave) -> None:
-        now = wave.group.clock
-
-        def land() -> None:
-            wave.s[target], wave.s[target + 1] = now & 0xFFFFFFFF, now >> 32
-
-        wave.group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1))
-
-    return Step(instruction, run, 0, written)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.formats import unpack_bits
 from pipeloom.judge.emulate.lds import Index
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
@@ -76,7 +77,7 @@ def build(instruction: Instruction) -> Step | None:
     name = instruction.name
     if instruction.fields["gds"]:
         raise unsupported(instruction, "gds")
-    if name.startswith(("ds_read_b64_tr_b16", "ds_read_b64_tr_b8")):
+    if name.startswith("ds_read_b64_tr_b"):
         return _transposed_read(instruction)
     if name.startswith(("ds_read_", "ds_read2")) and "addtid" not in name and "_tr_" not in name:
         return _read(instruction)
@@ -311,12 +312,12 @@ def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
 
 
 def _transposed_read(instruction: Instruction) -> Step:
-    """ds_read_b64_tr_b16 / _b8: 16 lanes read a block and get it transposed.
+    """ds_read_b64_tr_b16 / _b8 / _b4: 16 lanes read a block and get it transposed.
 
-    The 16 lanes' 128 bytes are rows of 16 elements (four rows of 16-bit, eight of 8-bit); lane i
-    of the group receives column i.
+    The 16 lanes' 128 bytes are rows of 16 elements (four rows of 16-bit, eight of 8-bit, sixteen of
+    4-bit); lane i of the group receives column i.
     """
-    bits = 16 if instruction.name.endswith("b16") else 8
+    bits = int(instruction.name.rpartition("_b")[2])
     dtype: type[np.generic] = np.uint16 if bits == 16 else np.uint8
     per_lane = 64 // bits
     address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
@@ -337,8 +338,14 @@ def _transposed_read(instruction: Instruction) -> Step:
         def land() -> None:
             data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
             data[kept] = lds.load(addresses, 8)
-            elements = data.view(dtype).reshape(4, per_lane, 16).transpose(0, 2, 1)
-            moved = np.ascontiguousarray(elements).reshape(LANES, per_lane).view(np.uint32)
+            held = data.view(dtype)
+            if bits == 4:
+                held = unpack_bits(held, 4)
+            elements = held.reshape(4, per_lane, 16).transpose(0, 2, 1)
+            moved = np.ascontiguousarray(elements).reshape(LANES, per_lane)
+            if bits == 4:
+                moved = moved[:, 0::2] | moved[:, 1::2] << 4
+            moved = np.ascontiguousarray(moved).view(np.uint32)
             wave.v[target : target + 2] = moved.T
             if lds.poison_left:
                 bad = np.zeros(LANES, np.bool_)

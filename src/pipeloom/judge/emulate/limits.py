@@ -23,6 +23,7 @@ from pipeloom.judge.emulate.registers import (
     AGPR,
     FLAT_SCRATCH,
     LANES,
+    SCC,
     VGPR,
     register_bits,
     register_name,
@@ -38,6 +39,10 @@ _SIMDS = 4
 _MAX_WORK_ITEMS = 1024
 _EXTRA_SGPRS = 6
 """VCC, XNACK_MASK and FLAT_SCRATCH lie behind the numbered SGPRs of a wave."""
+_MAX_SCRATCH = ((1 << 13) - 1) * 256 * 4 // LANES
+"""Bytes per lane; a wave has a 13-bit count of 256 dwords (LLVM, getMaxWaveScratchSize)."""
+_MAX_KERNARG = 1 << 16
+"""Far more than runtimes pass (HIP: 4 KiB); a damaged size must not ask for gigabytes."""
 _WAVEFRONT_SIZE32 = 10
 """Bit of the code properties; gfx9 has no such mode."""
 
@@ -53,6 +58,8 @@ class Limits:
     """s0 .. s(n - 1), without VCC and kin."""
     registers: int
     """VGPRs and AGPRs as allocated, gap included."""
+    scalars: int
+    """SGPRs as allocated: in granules of 16, VCC and kin among them."""
     accum_offset: int
 
     @classmethod
@@ -66,6 +73,7 @@ class Limits:
             agprs=min(max(registers - offset, 0), 256),
             sgprs=min(scalars - _EXTRA_SGPRS, FLAT_SCRATCH),
             registers=registers,
+            scalars=scalars,
             accum_offset=offset,
         )
 
@@ -96,11 +104,21 @@ def check_descriptor(kernel: Kernel) -> None:
                 "metadata",
                 hint="give .amdhsa_kernel and .amdgpu_metadata the same sizes",
             )
+    sizes = (
+        ("private_segment_fixed_size", kernel.private_segment_bytes, _MAX_SCRATCH),
+        ("kernarg_size", kernel.kernarg_size, _MAX_KERNARG),
+    )
+    for name, real, limit in sizes:
+        if not 0 <= real <= limit:
+            raise CodeObjectError(
+                f"kernel {kernel.name}: {name} is {real} bytes; the limit is {limit}",
+                hint="the code object is damaged, or not for this chip",
+            )
     agprs = said.agprs or 0
     within = (
         ("vgpr_count", said.vgprs, limits.registers),
         ("agpr_count", limits.accum_offset + agprs if agprs else None, limits.registers),
-        ("sgpr_count", said.sgprs, limits.sgprs + _EXTRA_SGPRS),
+        ("sgpr_count", said.sgprs, limits.scalars),
     )
     for name, claimed, real in within:
         if claimed is not None and claimed > real:
@@ -155,13 +173,19 @@ def check_block(kernel: Kernel, items: tuple[int, int, int], dynamic_lds: int) -
 def check_registers(kernel: Kernel, program: Sequence[Step]) -> None:
     """Raise ``CodeObjectError`` for the first instruction that uses a register it has not."""
     limits = Limits.of(kernel)
+    vgprs, agprs = limits.vgprs, register_bits(AGPR, 256)
+    if not any((step.reads | step.writes) & agprs for step in program):
+        # Without AGPRs nothing else lies behind accum_offset: the file is the kernel's own.
+        vgprs = min(limits.registers, 256)
     outside = (
         register_bits(limits.sgprs, FLAT_SCRATCH - limits.sgprs)
-        | register_bits(VGPR + limits.vgprs, 256 - limits.vgprs)
-        | register_bits(AGPR + limits.agprs, 256 - limits.agprs)
+        | register_bits(VGPR + vgprs, 256 - vgprs)
+        # Past the last AGPR there is nothing, nor behind the scalars' 128 codes.
+        | register_bits(AGPR + limits.agprs, 512 - limits.agprs)
+        | register_bits(128, SCC - 128)
     )
     for step in program:
-        found = step.touched & outside
+        found = (step.reads | step.writes) & outside
         if found:
             raise _beyond(kernel, step.instruction, limits, found.bit_length() - 1)
 

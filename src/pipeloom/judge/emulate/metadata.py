@@ -40,6 +40,8 @@ def parse_metadata(data: bytes) -> MetadataValue:
         value, _ = _value(data, 0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise CodeObjectError(f"the metadata note is malformed: {error}") from error
+    except RecursionError as error:
+        raise CodeObjectError("the metadata note is nested without end") from error
     return value
 
 

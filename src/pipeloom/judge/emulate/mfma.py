@@ -86,7 +86,7 @@ def _shape(instruction: Instruction, arch: str) -> Shape:
 
 def build(instruction: Instruction, arch: str) -> Step | None:
     """The step of an MFMA, or None."""
-    if not instruction.name.startswith(("v_mfma", "v_smfmac")):
+    if not instruction.name.startswith("v_mfma"):
         return None
     shape = _shape(instruction, arch)
     fields = instruction.fields
@@ -94,18 +94,18 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     # The decoder has no matrix class for the xf32 opcodes: acc and acc_cd arrive under the names
     # of the packed encoding, in the same bits.
     in_agprs = bool(fields.get("acc_cd", fields.get("clmp", 0)))
-    a = _matrix_row(fields["src0"], bool(accumulators & 1), instruction)
-    b = _matrix_row(fields["src1"], bool(accumulators & 2), instruction)
+    a = matrix_row(fields["src0"], bool(accumulators & 1), instruction)
+    b = matrix_row(fields["src1"], bool(accumulators & 2), instruction)
     d = fields["vdst"] + (AGPR - VGPR if in_agprs else 0)
     words_a, words_b, words_d = shape.words(shape.a), shape.words(shape.b), shape.words_d
     read_c = _addend(fields["src2"], in_agprs, shape, instruction)
     scale = None
     if "_scale_" in instruction.name:
         scale = _scales(instruction, shape.side, shape.depth)
-    left_of, right_of = _gatherer(shape, shape.a), _gatherer(shape, shape.b)
+    left_of, right_of = gatherer(shape, shape.a), gatherer(shape, shape.b)
     if shape.blocks > 1 and fields["cbsz"]:
         left_of = _broadcast(left_of, shape.blocks, fields["cbsz"], fields["abid"])
-    spread = _spreader(shape)
+    spread = spreader(shape)
 
     def run(wave: Wave) -> None:
         v = wave.v
@@ -125,7 +125,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     return Step(instruction, run, reads, writes, whole_wave=True)
 
 
-def _gatherer(shape: Shape, operand: Format) -> Callable[[Words], Values]:
+def gatherer(shape: Shape, operand: Format) -> Callable[[Words], Values]:
     """From registers (one row per lane) to the operand: side x depth, with blocks in front."""
     side, depth, blocks, groups = shape.side, shape.depth, shape.blocks, shape.groups
     widen, chunk = operand.widen, operand.chunk
@@ -156,7 +156,7 @@ def _broadcast(
     return lambda rows: gather(rows)[source]
 
 
-def _spreader(shape: Shape) -> Callable[[Values, Values], Words]:
+def spreader(shape: Shape) -> Callable[[Values, Values], Words]:
     """From the product and the addend's registers to the result's registers."""
     side, blocks, words_d = shape.side, shape.blocks, shape.words_d
 
@@ -194,7 +194,7 @@ def _spreader(shape: Shape) -> Callable[[Values, Values], Words]:
     return single if blocks == 1 else several
 
 
-def _matrix_row(code: int, in_agpr: bool, instruction: Instruction) -> int:
+def matrix_row(code: int, in_agpr: bool, instruction: Instruction) -> int:
     if code < VGPR:
         raise unsupported(instruction, "matrix operand that is no vector register")
     return code - VGPR + (AGPR - VGPR if in_agpr else 0)

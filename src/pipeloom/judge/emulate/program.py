@@ -11,9 +11,12 @@ from pipeloom.judge.emulate import (
     ds,
     ds_atomics,
     ds_permute,
+    gpr_index,
     mfma,
     packed,
     salu,
+    smem,
+    sparse,
     vmem,
 )
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
@@ -47,9 +50,17 @@ def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
     steps: list[Step] = []
     refused: dict[str, UnsupportedInstructionError] = {}
+    by_index = gpr_index.indexed_pcs(instructions)
+
+    def make(instruction: Instruction) -> Step:
+        return _build(instruction, arch, places)
+
     for instruction in instructions:
         try:
-            steps.append(_build(instruction, arch, places))
+            if instruction.pc in by_index:
+                steps.append(gpr_index.indexed(instruction, make))
+            else:
+                steps.append(make(instruction))
         except UnsupportedInstructionError as error:
             refused.setdefault(instruction.name, error)
     if refused:
@@ -81,9 +92,12 @@ def _past_the_end(pc: int) -> Step:
 
 def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
     step = (
-        control.build(instruction, places)
+        gpr_index.build(instruction)
+        or control.build(instruction, places)
+        or smem.build(instruction)
         or salu.build(instruction)
         or mfma.build(instruction, arch)
+        or sparse.build(instruction, arch)
         or ds_permute.build(instruction)
         or ds_atomics.build(instruction)
         or ds.build(instruction)

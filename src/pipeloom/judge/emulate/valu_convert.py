@@ -44,6 +44,14 @@ def _toward_zero(values: Values) -> npt.NDArray[np.uint16]:
     return np.where(over & np.isfinite(values), bits - 1, bits).astype(np.uint16)
 
 
+def _pack_byte(value: Values, place: Words, old: Words) -> Words:
+    """A float to the byte of ``old`` that ``place`` names, rounded to nearest even, saturated."""
+    byte = to_integer(np.rint(value), 0, 255).astype(np.uint32)
+    shift = (place & 3) * 8
+    packed: Words = old & ~(np.uint32(0xFF) << shift) | byte << shift
+    return packed
+
+
 def _byte_to_float(index: int) -> Op:
     return Op("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
 
@@ -69,6 +77,8 @@ CONVERT_OPS: dict[str, Op] = {
     "v_cvt_pk_f16_f32": Op("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
     "v_cvt_pk_bf16_f32": Op("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
     "v_cvt_pkrtz_f16_f32": Op("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),
+    # Rounds as MODE says, which is to nearest even here (GCN3 ISA, "V_CVT_PK_U8_F32").
+    "v_cvt_pk_u8_f32": Op("u32", ("f32", "u32", "u32"), _pack_byte),
     "v_cvt_f32_ubyte0": _byte_to_float(0),
     "v_cvt_f32_ubyte1": _byte_to_float(1),
     "v_cvt_f32_ubyte2": _byte_to_float(2),

@@ -104,6 +104,23 @@ def test_unaligned_access(bench: Any, lanes: Words) -> None:
         assert [rows[0][lane], rows[1][lane]] == wanted.tolist()
 
 
+def test_transposed_read_of_nibbles(bench: Any) -> None:
+    """16 lanes' 8-byte pieces are 16 rows of 16 nibbles; lane i receives column i."""
+    nibbles = np.random.default_rng(4).integers(0, 16, (4, 16, 16))
+    packed = (nibbles[..., 0::2] | nibbles[..., 1::2] << 4).astype(np.uint8)
+    pieces = packed.reshape(64, 8).view(np.uint32)
+    body = """
+      v_lshlrev_b32 v20, 3, v0
+      ds_write_b64 v20, v[8:9]
+      ds_read_b64_tr_b4 v[24:25], v20
+      s_waitcnt lgkmcnt(0)"""
+    rows = bench.run(body, [pieces[:, 0], pieces[:, 1]], ["v24", "v25"], lds=512)
+    for lane in range(64):
+        word = int(rows[0][lane]) | int(rows[1][lane]) << 32
+        got = [word >> 4 * i & 15 for i in range(16)]
+        assert got == nibbles[lane // 16, :, lane % 16].tolist()
+
+
 @pytest.mark.parametrize("bits", [16, 8])
 def test_transposed_read(bench: Any, bits: int) -> None:
     """16 lanes' 8-byte pieces are rows of 16 elements; lane i receives column i."""

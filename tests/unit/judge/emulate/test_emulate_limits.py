@@ -54,7 +54,9 @@ def test_what_fits_runs(bench: Any) -> None:
     run(bench, text)
     kernel = load_code_object(bench.assemble(text, "gfx950")).kernel()
     # 44 registers in granules of 8; 22 SGPRs and the 6 special ones in granules of 16.
-    assert Limits.of(kernel) == Limits(vgprs=32, agprs=16, sgprs=26, registers=48, accum_offset=32)
+    assert Limits.of(kernel) == Limits(
+        vgprs=32, agprs=16, sgprs=26, registers=48, scalars=32, accum_offset=32
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,6 +110,19 @@ def test_registers_beyond_the_descriptor(bench: Any, limits: dict[str, str], mes
 def test_descriptor_and_metadata_disagree(bench: Any, pattern: str, new: str, message: str) -> None:
     with pytest.raises(CodeObjectError, match=message):
         run(bench, text_with(bench, (pattern, new), **FITTING))
+
+
+def test_counts_are_in_granules(bench: Any) -> None:
+    """102 SGPRs and VCC and kin are 108, which the hardware gives as 112."""
+    text = text_with(bench, ("sgpr_count: 8", "sgpr_count: 112"), **{**FITTING, "sgpr": "102"})
+    run(bench, text)
+
+
+def test_vgprs_behind_accum_offset_without_agprs(bench: Any) -> None:
+    text = re.sub(r"v_accvgpr\w+ .*\n", "s_nop 0\n", text_with(bench, **FITTING))
+    run(bench, text.replace("accum_offset 32", "accum_offset 4"))
+    with pytest.raises(CodeObjectError, match="uses v30"):
+        run(bench, text.replace("vgpr 44", "vgpr 24").replace("offset 32", "offset 4"))
 
 
 def test_the_block_that_the_kernel_requires(bench: Any) -> None:

@@ -120,6 +120,29 @@ def test_structured_descriptor(bench: Any) -> None:
     np.testing.assert_array_equal(out, np.where(np.arange(64) < 60, np.arange(64) * 3 + 2, 0))
 
 
+def test_a_stride_without_an_index_is_raw(bench: Any) -> None:
+    """Hand-written kernels set a stride and never index: the range is in bytes then."""
+    data, out = np.arange(1, 65, dtype=np.uint32), np.zeros(64, np.uint32)
+    body = f"""{POINTERS}{descriptor(12, 4, 240, stride=4)}{descriptor(16, 6, 256, stride=64)}
+      buffer_load_dword v4, v1, s[12:15], 0 offen
+      s_waitcnt vmcnt(0)
+      buffer_store_dword v4, v1, s[16:19], 0 offen
+      s_endpgm"""
+    assert bench.launch(body, [data, out]).ok
+    np.testing.assert_array_equal(out, np.where(np.arange(64) < 60, data, 0))
+
+
+def test_an_index_without_a_stride_moves_nothing(bench: Any) -> None:
+    data, out = np.arange(5, 69, dtype=np.uint32), np.zeros(64, np.uint32)
+    body = f"""{POINTERS}{descriptor(12, 4, 256)}
+      buffer_load_dword v4, v0, s[12:15], 0 idxen offset:8
+      s_waitcnt vmcnt(0)
+      global_store_dword v1, v4, s[6:7]
+      s_endpgm"""
+    assert bench.launch(body, [data, out]).ok
+    assert (out == 7).all()
+
+
 WIDTHS = [(1, "gfx942"), (1, "gfx950"), (3, "gfx950"), (4, "gfx950")]
 
 

@@ -334,3 +334,18 @@ def test_exec_masks_writes(bench: Any, lanes: Words) -> None:
     got = bench.run(body, [lanes])[0]
     changed = lanes // 8 % 2 == 1
     np.testing.assert_array_equal(got, np.where(changed, lanes + 5, lanes))
+
+
+def test_float_to_a_byte(bench: Any) -> None:
+    """To nearest even, saturated, into the byte that source 1 names."""
+    values = np.array([0.5, 1.5, 2.49, 254.5, 255.7, 1e9, -3, np.nan, np.inf, 7], np.float32)
+    values = np.resize(values, 64)
+    place = np.arange(64, dtype=np.uint32) + 4
+    old = np.full(64, 0xA1B2C3D4, np.uint32)
+    got = bench.run("v_cvt_pk_u8_f32 v20, v8, v9, v10", [values, place, old], ["v20"])[0]
+    for lane in range(64):
+        value = float(values[lane])
+        byte = 0 if np.isnan(value) else min(max(round(min(value, 1e6)), 0), 255)
+        want = bytearray(int(old[lane]).to_bytes(4, "little"))
+        want[lane % 4] = byte
+        assert got[lane] == int.from_bytes(want, "little")

@@ -1,0 +1,126 @@
+"""VGPR indexing (s_set_gpr_idx_on .. s_set_gpr_idx_off): register numbers that M0 moves.
+
+    s_set_gpr_idx_on s4, 0x1        M0[7:0] = s4, M0[15:12] = 1: source 0 is indexed
+    v_mov_b32 v0, v8                v0 = v[8 + s4]
+    s_set_gpr_idx_off
+
+The mode is not state of a wave here but a stretch of code, from the instruction that turns it on to
+the one that turns it off: branches within it, or into it, are refused. Which operands move stands
+in M0 (bit 12 source 0, 13 source 1, 14 source 2, 15 destination). Source: CDNA3 ISA, "VGPR
+Indexing" and S_SET_GPR_IDX_ON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.faults import EmulateError
+from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
+from pipeloom.judge.emulate.registers import M0, VGPR, register_bits
+from pipeloom.judge.emulate.scalar_ops import signed
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.wave import Wave
+
+_ON, _OFF, _MODE, _IDX = (f"s_set_gpr_idx_{what}" for what in ("on", "off", "mode", "idx"))
+_OPERANDS = (
+    # (bit of M0, field, code of v0 in it)
+    (12, "src0", VGPR),
+    (13, "src1", VGPR),
+    (13, "vsrc1", 0),
+    (14, "src2", VGPR),
+    (15, "vdst", 0),
+)
+_VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3P", "VOPC")
+
+
+def indexed_pcs(instructions: Sequence[Instruction]) -> frozenset[int]:
+    """The vector instructions that run while indexing is on."""
+    inside = False
+    found: dict[int, bool] = {}
+    for instruction in instructions:
+        if instruction.name in (_ON, _OFF):
+            inside = instruction.name == _ON
+        elif inside:
+            found[instruction.pc] = instruction.encoding in _VECTOR
+    if not found:
+        return frozenset()
+    for instruction in instructions:
+        if instruction.name.startswith(("s_branch", "s_cbranch")):
+            target = instruction.pc + 4 + 4 * signed(instruction.fields["simm16"], 16)
+            if instruction.pc in found or target in found:
+                raise unsupported(instruction, "a branch while VGPR indexing is on")
+    return frozenset(pc for pc, is_vector in found.items() if is_vector)
+
+
+def build(instruction: Instruction) -> Step | None:
+    """The step of an instruction that sets the mode, or None."""
+    name, m0 = instruction.name, 1 << M0
+    if name == _OFF:
+        return Step(instruction, lambda wave: None)
+    if name == _MODE:
+        bits = (instruction.fields["simm16"] & 0xF) << 12
+
+        def set_mode(wave: Wave) -> None:
+            wave.s[M0] = wave.s[M0] & ~0xF000 | bits
+
+        return Step(instruction, set_mode, m0, m0)
+    if name not in (_ON, _IDX):
+        return None
+    code = instruction.fields["ssrc0"]
+    read = scalar_reader(code, 1, instruction)
+    kept = ~0xF0FF if name == _ON else ~0xFF
+    mode = (instruction.fields["ssrc1"] & 0xF) << 12 if name == _ON else 0
+
+    def set_index(wave: Wave) -> None:
+        wave.s[M0] = wave.s[M0] & kept | read(wave) & 0xFF | mode
+
+    # What M0 held is kept in bits that indexing does not look at: no use of a value.
+    return Step(instruction, set_index, scalar_bits(code) | (m0 if name == _IDX else 0), m0)
+
+
+def indexed(instruction: Instruction, make: Callable[[Instruction], Step]) -> Step:
+    """The step of a vector instruction under indexing: what ``make`` gives for the moved one."""
+    plain = make(instruction)
+    variants: dict[int, Step] = {}
+
+    def moved(wave: Wave) -> Step:
+        key = wave.s[M0] & 0xF0FF
+        if key not in variants:
+            variants[key] = make(_moved(instruction, key))
+        return variants[key]
+
+    def run(wave: Wave) -> None:
+        moved(wave).run(wave)
+
+    def screen(wave: Wave, step: Step) -> None:
+        real = moved(wave)
+        real.screen(wave, real)
+
+    step = Step(instruction, run, plain.reads | 1 << M0, plain.writes, screen, plain.whole_wave)
+    step.touched |= register_bits(VGPR, 512)
+    return step
+
+
+def _moved(instruction: Instruction, key: int) -> Instruction:
+    fields: Mapping[str, int] = dict(instruction.fields)
+    shifted = {
+        name: fields[name] + (key & 0xFF)
+        for bit, name, first in _OPERANDS
+        if key >> bit & 1 and fields.get(name, -1) >= first
+    }
+    for name, first in ((name, first) for _, name, first in _OPERANDS if name in shifted):
+        if shifted[name] - first > 255:
+            raise EmulateError(
+                f"{instruction.name} at pc {instruction.pc:#x}: {name} is indexed to register "
+                f"{shifted[name] - first}; there are 256",
+                hint="keep the index of s_set_gpr_idx_on within the registers",
+            )
+    return Instruction(
+        instruction.pc,
+        instruction.size,
+        instruction.name,
+        instruction.encoding,
+        instruction.variant,
+        {**fields, **shifted},
+    )
