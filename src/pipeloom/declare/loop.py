@@ -148,6 +148,12 @@ class Loop:
                 hint="declare it with loop.carry(...)",
                 field=target.name,
             )
+        if target.name != self._updates.get(target.carry, target.carry):
+            raise GraphError(
+                f"carry {target.carry!r} gets a second next value, and the first would be lost",
+                hint="go on from what becomes() returned: c = c.becomes(...)",
+                field=target.carry,
+            )
         node = self._nodes[name]
         carry = self._nodes[target.carry]
         if set(node.type.dims) != set(carry.type.dims):
@@ -252,12 +258,13 @@ class Loop:
         return self._constant(value).name
 
     def _constant(self, value: float) -> Tensor:
-        name = f"{float(value):g}"
+        number = float(value)
+        short = f"{number:g}"
+        taken = self._nodes.get(short)
+        name = short if taken is None or repr(taken.start) == repr(number) else repr(number)
         if name not in self._nodes:
             tile = TileType((), (), F32)
-            self._nodes[name] = Node(
-                name=name, kind=NodeKind.CONSTANT, type=tile, start=float(value)
-            )
+            self._nodes[name] = Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number)
         return Tensor(self, name)
 
     def _users(self, name: str) -> list[Node]:

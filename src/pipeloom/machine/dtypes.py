@@ -17,7 +17,7 @@ one NaN in place of -0), IEEE 754.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -102,6 +102,23 @@ class DType:
                 return 2.0 ** (top - 1)
             last = 2 - 2.0 ** (1 - self.mantissa)
         return float(last * 2.0**top)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive value."""
+        return 2.0 ** (1 - self.bias - self.mantissa) if self.exponent else 1.0
+
+    def holds(self, other: DType) -> bool:
+        """Whether every value of ``other`` is one of this type, so that nothing is rounded."""
+        mine, theirs = replace(self, name="x"), replace(other, name="x")
+        if mine == theirs or other.is_bool:
+            return True
+        if self.is_bool or self.scale is not None or other.scale is not None:
+            return False
+        infinite = other.specials is not Specials.IEEE or self.specials is Specials.IEEE
+        exact = self.mantissa + (self.exponent > 0) >= other.mantissa + (other.exponent > 0)
+        ranges = self.largest >= other.largest and self.smallest <= other.smallest
+        return exact and ranges and infinite and (self.exponent > 0 or other.exponent == 0)
 
     def bytes(self, elements: int) -> int:
         """Bytes of ``elements`` packed elements, block scales left out; whole bytes only."""

@@ -145,7 +145,58 @@ class Meaning:
                 hint="write c += ..., or c.becomes(...), exactly once",
                 field=node.name,
             )
+        if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:
+            raise GraphError(
+                f"output {node.name!r} stores {len(node.uses)} values",
+                hint="an output uses the one value that it stores",
+                field=node.name,
+            )
+        self._check_region(node)
+        self._check_shape(node)
+
+    def _check_region(self, node: Node) -> None:
+        inside = node.region is Region.LOOP
+        if node.kind in (NodeKind.STREAM, NodeKind.CARRY) and not inside:
+            raise GraphError(
+                f"{node.kind.value} {node.name!r} is not in the loop",
+                hint="it has a value per iteration; use a resident for what does not change",
+                field=node.name,
+            )
+        if node.kind is NodeKind.OUTPUT and inside and self.over not in node.type.dims:
+            raise GraphError(
+                f"output {node.name!r} is stored in every iteration to the same place",
+                hint=f"give it the dimension {self.over!r}, or store it after the loop",
+                field=node.name,
+            )
+
+    def _check_shape(self, node: Node) -> None:
+        """What has the value of another has its shape; what goes element by element fits in."""
         self.domain(node)
+        if node.kind in (NodeKind.CARRY, NodeKind.OUTPUT):
+            used = self[node.uses[0]].type
+            if (used.dims, used.shape) != (node.type.dims, node.type.shape):
+                raise GraphError(
+                    f"{node.name!r} is {node.type}, but what it has the value of is {used}",
+                    hint="give both the same dimensions in the same order",
+                    field=node.name,
+                )
+        for name in (node.init, node.otherwise, node.when):
+            if name is not None and not self[name].type.sizes.items() <= node.type.sizes.items():
+                raise GraphError(
+                    f"{node.name!r} is {node.type}, which does not fit {name!r}, {self[name].type}",
+                    hint="init, otherwise and when have dimensions of the result",
+                    field=node.name,
+                )
+        if (node.when is None) != (node.otherwise is None):
+            raise GraphError(
+                f"{node.name!r} has only one of when and otherwise",
+                hint="a condition chooses between two values",
+                field=node.name,
+            )
+        if node.kind is NodeKind.CONSTANT and node.start is None:
+            raise GraphError(
+                f"constant {node.name!r} has no number", hint="give it a start", field=node.name
+            )
 
     def __getitem__(self, name: str) -> Node:
         found = self._by_name.get(name)

@@ -34,9 +34,9 @@ from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.provenance import UNKNOWN, Provenance
-from pipeloom.program.resources import Resource
+from pipeloom.program.resources import Resource, Space
 from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
-from pipeloom.program.tiles import contains
+from pipeloom.program.tiles import Box, TileType, contains
 
 FORMAT = 1
 """Of the JSON; a reader refuses any other."""
@@ -235,7 +235,7 @@ def _check(program: Program) -> None:
             hint="a resource needs a name of its own, unlike any input or output",
             field=taken[0],
         )
-    known = {count.name for count in program.trips}
+    _check_trips(program)
     for group in program.groups:
         for section, slot, step in group.steps():
             where = f"{section.name}[{slot}]"
@@ -246,33 +246,54 @@ def _check(program: Program) -> None:
                 check_int(f"program {program.name}", f"{where}.count", step.count, 0)
             elif isinstance(step, Barrier):
                 program.target.barrier(step.name)
-        for section in group.sections:
-            used = {n for n, _ in section.first.factors} | ({section.trips} - {None})
-            if not used <= known:
-                raise StructureError(
-                    f"program {program.name!r}: section {section.name!r} counts trips by "
-                    f"{', '.join(map(str, sorted(used - known, key=str)))}",
-                    hint=f"declared are: {', '.join(sorted(known)) or 'none'}",
-                    field=section.name,
-                )
+
+
+def _check_trips(program: Program) -> None:
+    known = [count.name for count in program.trips]
+    for count in program.trips:
+        check_int(f"program {program.name}", f"trips.{count.name}.least", count.least, 0)
+        if known.count(count.name) > 1:
+            raise StructureError(
+                f"program {program.name!r} declares the trip count {count.name!r} twice",
+                hint="name each trip count once",
+                field="trips",
+            )
+    places = [("iterations", program.iterations, None)] + [
+        (f"section {section.name!r}", section.first, section.trips)
+        for group in program.groups
+        for section in group.sections
+    ]
+    for where, first, trips in places:
+        names = [name for name, _ in first.factors]
+        strange = {*names, *([] if trips is None else [trips])} - set(known)
+        if strange:
+            raise StructureError(
+                f"program {program.name!r}: {where} counts trips by {', '.join(sorted(strange))}",
+                hint=f"declared are: {', '.join(sorted(known)) or 'none'}",
+                field=where,
+            )
+        if len(set(names)) != len(names):
+            raise StructureError(
+                f"program {program.name!r}: {where} is {first}",
+                hint="name each trip count once, with one factor",
+                field=where,
+            )
 
 
 def _is_memory(program: Program, name: str) -> bool:
-    if name not in program.meaning:
-        return False
-    kind = program.meaning[name].kind
-    return kind.is_input or kind is NodeKind.OUTPUT
+    meaning = program.meaning
+    return _is_input(program, name) or (name in meaning and meaning[name].kind is NodeKind.OUTPUT)
 
 
 def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
     node = program.meaning[step.node]
     domain = node.type if step.is_copy else program.meaning.domain(node)
     for part in step.parts:
-        if len(part) != len(domain.dims) or not contains(domain.whole, part):
+        if len(part) != len(domain.dims) or not _is_within(domain, part):
             raise StructureError(
                 f"program {program.name!r}: {where} {step.label!r} works on {part}, which is no "
                 f"part of {domain}",
-                hint="parts are boxes of the node's domain",
+                hint="parts are boxes of the node's domain with something in them",
                 field=where,
             )
     if len(step.parts) > 1 and len(step.parts) != len(group.waves):
@@ -282,6 +303,30 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
         check_int(f"program {program.name}", f"{where}.entries", step.entries, 1)
     for access in (*step.reads, *step.writes, *step.accumulates):
         _check_access(program, group, access, where, step.label)
+    for access in (*step.writes, *step.accumulates):
+        if _is_input(program, access.resource):
+            raise StructureError(
+                f"program {program.name!r}: {where} {step.label!r} writes the input "
+                f"{access.resource!r}",
+                hint="steps write resources and outputs",
+                field=where,
+            )
+    if any(access.shared for access in (*step.reads, *step.accumulates)) and not (
+        step.is_copy and any(access.shared for access in step.writes)
+    ):
+        raise StructureError(
+            f"program {program.name!r}: {where} {step.label!r} reads a slice per wave",
+            hint="only a copy may read shared, to a place that it writes shared",
+            field=where,
+        )
+
+
+def _is_within(type_: TileType, box: Box) -> bool:
+    return contains(type_.whole, box) and all(start < stop for start, stop in box)
+
+
+def _is_input(program: Program, name: str) -> bool:
+    return name in program.meaning and program.meaning[name].kind.is_input
 
 
 def _check_access(program: Program, group: Group, access: Access, where: str, label: str) -> None:
@@ -291,14 +336,20 @@ def _check_access(program: Program, group: Group, access: Access, where: str, la
     else:
         resource = program.resource(access.resource)
         type_, copies = resource.type, resource.copies
+        if access.shared and (resource.space is not Space.LDS or len(access.boxes) > 1):
+            raise StructureError(
+                f"program {program.name!r}: {where} {label!r} shares {access.resource}",
+                hint="waves share one box of LDS, or of memory",
+                field=where,
+            )
     if len(access.boxes) > 1 and len(access.boxes) != len(group.waves):
         raise _per_wave(program, where, label, len(access.boxes), group)
     for box in access.boxes:
-        if len(box) != len(type_.dims) or not contains(type_.whole, box):
+        if len(box) != len(type_.dims) or not _is_within(type_, box):
             raise StructureError(
                 f"program {program.name!r}: {where} {label!r} touches {box} of "
                 f"{access.resource}, which is {type_}",
-                hint="boxes lie within their resource",
+                hint="boxes lie within their resource and have something in them",
                 field=where,
             )
     check_int(f"program {program.name}", f"{where}.copy", access.copy, 0, copies - 1)

@@ -145,7 +145,8 @@ class Storage:
                 elements = resource.copies * resource.type.elements
                 self._offset[resource.name, wave] = self.size
                 if resource.start is not None:
-                    self.starts.append((self.size, self.size + elements, resource.start))
+                    held = float(resource.type.dtype.round(resource.start))
+                    self.starts.append((self.size, self.size + elements, held))
                 self.size += elements
 
     def action(self, step: Work, wave: int, local: int) -> Action:

@@ -66,7 +66,9 @@ class Truth:
     def input(self, node: Node) -> Array:
         """All tiles of an input: [tile, *shape, set]."""
         if node.kind is NodeKind.CONSTANT:
-            return np.full((1, *node.type.shape, len(self.sets)), node.start, np.float64)
+            return np.full(
+                (1, *node.type.shape, len(self.sets)), np.float32(node.start), np.float64
+            )
         if node.kind is NodeKind.SCALAR:
             numbers = np.array([s[node.name] for s in self.scalars])
             return np.broadcast_to(numbers, (1, *node.type.shape, len(self.sets)))

@@ -15,6 +15,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from pipeloom.errors import StructureError
 from pipeloom.judge.verify.geometry import (
     View,
     behind,
@@ -26,11 +29,11 @@ from pipeloom.judge.verify.run import Deed, Key, Run, Site, Touch
 from pipeloom.judge.verify.sight import Seen, Sight
 from pipeloom.judge.verify.walk import Moment
 from pipeloom.judge.verify.wants import NOTHING, Identity, Want, iteration_of
-from pipeloom.program import Box, NodeKind, Region, Space
+from pipeloom.program import Box, Node, NodeKind, Region, Space
 from pipeloom.program.tiles import subtract
 
-Assumed = tuple[str, int, Box, bool]
-"""A condition's value, iteration and part, and whether it is taken to hold."""
+Assumed = tuple[str, int, View, bool]
+"""A condition and its iteration, how it lies over the place asked, whether it is taken to hold."""
 
 
 class Demand(NamedTuple):
@@ -103,6 +106,7 @@ class Prover:
         self._open: deque[Demand] = deque()
         self._known: set[tuple[object, ...]] = set()
         self._user: tuple[Moment, int] | None = None  # for whose sake the next demand is made
+        self._types: set[tuple[str, str, float]] = set()
         self._supplied: set[tuple[object, ...]] = set()
         self._may: dict[tuple[int, int, int, int, Box], frozenset[Identity]] = {}
 
@@ -200,6 +204,7 @@ class Prover:
         """Every write that the read can see gives what it must find, or it is a finding."""
         space, key, moment, wave = demand.space, demand.key, demand.moment, demand.wave
         assert space is not None
+        self._check_type(key[0], demand.want)
         self._user = moment, wave
         for cell in self.sight.cells(space, key, demand.cell, moment.group, wave):
             seen = self.sight.seen(space, key, cell, moment, wave)
@@ -219,6 +224,27 @@ class Prover:
                         wrong.append((item, owner))
             if wrong:
                 self.outcome.wrong.append(Wrong(demand, cell, tuple(wrong)))
+
+    def _check_type(self, place: str, want: Want) -> None:
+        """That a place can hold a value as it is; which numbers rounding changes is not decided."""
+        if (place, want.name, want.number) in self._types:
+            return
+        self._types.add((place, want.name, want.number))
+        kind = self._run.program.resource(place).type.dtype
+        if want.kind == "number":
+            fits = want.number != want.number or float(kind.round(want.number)) == np.float32(
+                want.number
+            )
+        else:
+            fits = kind.holds(self._meaning[want.name].type.dtype)
+        if not fits:
+            raise StructureError(
+                f"cannot decide program {self._run.program.name!r}: {place} is {kind}, which "
+                f"rounds {want}",
+                hint="keep a value in a place of its own type or a wider one; round it by an op "
+                "of the meaning (convert)",
+                field=place,
+            )
 
     def _deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
         """The waves whose write has to be looked at: one, where all bring the same."""
@@ -288,11 +314,14 @@ class Prover:
         self.outcome.used.add((moment.group, moment.index, wave))
         target, laid = deed.targets[site.which]
         if deed.condition is not None:
-            name, box = deed.condition
-            condition = name, moment.iteration or 0, box
-            if assumed != (*condition, True) and target.space is not None:
+            name, over = deed.condition
+            condition = name, moment.iteration or 0, over
+            known = None
+            if assumed is not None and assumed[:2] == condition[:2]:
+                known = assumed[3] if same_in(cell, assumed[2], over) else None
+            if known is not True and target.space is not None:
                 self._skipped(deed, moment, wave, target, cell, how, want, (*condition, False))
-            if assumed == (*condition, False):
+            if known is False:
                 return True
             assumed = (*condition, True)
         elif not deed.step.is_copy:
@@ -341,6 +370,9 @@ class Prover:
         if found is None:
             return False
         back, place = found
+        if assumed is not None:
+            over = behind(assumed[2], cell, move, source.box)
+            assumed = None if over is None else (*assumed[:2], over[0], assumed[3])
         if source.space is None:
             return self._is_memory(source, moment, place, back, want)
         self._demand(source, place, back, want, moment, wave, assumed)
@@ -371,8 +403,39 @@ class Prover:
             return node.init is None and before.kind == "number"
         touch, view_ = deed.adds_to
         place = storage_cell(view_, part, touch.box)
-        self._demand(touch, place, view_, before, moment, wave, assumed)
+        self._demand(
+            touch,
+            place,
+            self._seen_as(node, view_, before),
+            before,
+            moment,
+            wave,
+            self._given(assumed, node, view_),
+        )
         return True
+
+    def _seen_as(self, node: Node, laid: View, before: Want) -> View:
+        """How what a sum begins with lies where ``node`` is ``laid``: its dimensions by name."""
+        if node.init is None or before.kind == "number" or before.name == node.name:
+            return laid
+        dims = self._meaning[node.init].type.dims
+        return tuple(laid[node.type.dims.index(dim)] for dim in dims)
+
+    def _given(self, assumed: Assumed | None, value: Node, laid: View) -> Assumed | None:
+        """A condition per element of a step, as one on the elements of an operand ``laid`` there.
+
+        None where an operand's element serves several of the condition's: one may hold, one not.
+        """
+        if assumed is None:
+            return None
+        where = dict(zip(value.type.dims, laid, strict=True))
+        dims = self._meaning[assumed[0]].type.dims
+        if not all(
+            dim in where or axis < 0 for dim, (axis, _) in zip(dims, assumed[2], strict=True)
+        ):
+            return None
+        view = tuple(where.get(dim, how) for dim, how in zip(dims, assumed[2], strict=True))
+        return (*assumed[:2], view, assumed[3])
 
     def _operands(
         self, deed: Deed, moment: Moment, wave: int, at: int, part: Box, assumed: Assumed | None
@@ -386,7 +449,9 @@ class Prover:
             box = tuple(work[dim] for dim in dims)
             want = self._wants.operand(node, name, at)
             # the condition itself must be right whether it holds or not
-            given = None if name == deed.step.when else assumed
+            given = None
+            if name != deed.step.when:
+                given = self._given(assumed, self._meaning[name], laid)
             cell = storage_cell(laid, box, touch.box)
             self._demand(touch, cell, laid, want, moment, wave, given)
 

@@ -33,7 +33,8 @@ class Deed:
     """A ``Work`` step in one wave: ``out`` is its part of the result, ``reduced`` of the sum.
 
     ``reads`` pairs each operand (None for a copy's source) with its place and how the operand's
-    ``part`` lies there; ``adds_to`` is the place that holds what it adds to.
+    ``part`` lies there; ``adds_to`` is the place that holds what it adds to. ``condition`` is what
+    may skip it and, for each element of its first target, which element of that decides.
     """
 
     step: Work
@@ -43,7 +44,7 @@ class Deed:
     reads: tuple[tuple[str | None, Touch, Box, View], ...]
     targets: tuple[tuple[Touch, View], ...]
     adds_to: tuple[Touch, View] | None
-    condition: tuple[str, Box] | None
+    condition: tuple[str, View] | None
     domain: tuple[str, ...] = ()
     alike: bool = False
     """Whether it brings the same from memory to the same place whichever wave does it."""
@@ -195,6 +196,12 @@ def _deed(program: Program, step: Work, place: int, where: str) -> Deed:
     domain = meaning.domain(node)
     part = step.part(place) or domain.whole
     out, reduced = part[: len(node.type.dims)], part[len(node.type.dims) :]
+    if node.when is not None and step.when not in (None, node.when):
+        raise _broken(
+            where,
+            f"is skipped by {step.when!r}, but {node.name!r} is chosen by {node.when!r}",
+            "skip it by its own condition, or not at all",
+        )
     names: list[str] = list(node.uses)
     if node.init is not None and not step.accumulates:
         names.append(node.init)
@@ -225,9 +232,7 @@ def _deed(program: Program, step: Work, place: int, where: str) -> Deed:
         adds_to = (touch, _view(node.type.dims, out, touch, where, node.init))
     condition = None
     if step.when is not None:
-        condition = (step.when, reads[-1][2])
-        if not set(meaning[step.when].type.dims) <= set(node.type.dims):
-            raise _broken(where, f"is skipped by {step.when!r}", "a condition is per element")
+        condition = _condition(program, step, targets[0][1], where)
     if node.init is not None and not step.accumulates:
         del reads[len(node.uses)]
     return Deed(step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims)
@@ -249,17 +254,25 @@ def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touc
     places: list[tuple[str | None, Touch, Box, View]] = [(None, source, source.box, how)]
     condition = None
     if step.when is not None:
-        type_ = meaning[step.when].type
         part = step.part(place) or node.type.whole
-        same = set(type_.dims) <= set(node.type.dims)
-        box = project(part, node.type.dims, type_.dims) if same else type_.whole
-        places.append(
-            (step.when, reads[1], box, _view(type_.dims, box, reads[1], where, step.when))
+        condition = _condition(
+            program, step, _view(node.type.dims, part, target, where, "its part"), where
         )
-        condition = (step.when, box)
+        dims = meaning[step.when].type.dims
+        box = project(part, node.type.dims, dims)
+        places.append((step.when, reads[1], box, _view(dims, box, reads[1], where, step.when)))
     boxes = max(len(step.reads[0].boxes), len(step.writes[0].boxes))
     alike = source.space is None and boxes <= 1 and condition is None
     return Deed(step, node, (), (), tuple(places), ((target, how),), None, condition, alike=alike)
+
+
+def _condition(program: Program, step: Work, laid: View, where: str) -> tuple[str, View]:
+    """What skips a step, and how it lies over what the step writes, which is ``laid`` there."""
+    assert step.when is not None
+    dims, own = program.meaning[step.when].type.dims, program.meaning[step.node].type.dims
+    if not set(dims) <= set(own):
+        raise _broken(where, f"is skipped by {step.when!r}", "a condition is per element")
+    return step.when, tuple(laid[own.index(dim)] for dim in dims)
 
 
 def _view(dims: tuple[str, ...], box: Box, touch: Touch, where: str, what: str) -> View:

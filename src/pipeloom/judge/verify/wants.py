@@ -25,6 +25,9 @@ Identity = tuple[str, float]
 """Of whose value something is: a node's name and iteration, ``#`` and a number, or nothing."""
 
 NOTHING: Identity = ("", 0)
+_NEUTRAL = {Reduce.ADD: 0.0, Reduce.MAX: float("-inf"), Reduce.MIN: float("inf"), Reduce.ANY: 0.0}
+_UNKNOWN = float("nan")
+"""What an op from outside may add to without an init: no number is known not to change it."""
 
 
 class Want(NamedTuple):
@@ -167,9 +170,8 @@ class Wants:
         """What a sum begins with: its init, or (without one) what adding does not change."""
         if node.init is not None:
             return self.operand(node, node.init, iteration)
-        neutral = {Reduce.ADD: 0.0, Reduce.MAX: float("-inf"), Reduce.MIN: float("inf")}
         op = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
-        return Want("number", number=neutral.get(op, 0.0) if op else 0.0)
+        return Want("number", number=_UNKNOWN if op is None else _NEUTRAL[op])
 
 
 def iteration_of(node: Node, iteration: int | None, where: str) -> int:

@@ -1,0 +1,330 @@
+"""Programs that were PROVED and computed wrong numbers: each is refuted or refused now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeloom.declare import Loop, maximum
+from pipeloom.errors import GraphError, ScheduleError, StructureError
+from pipeloom.judge.execute import execute
+from pipeloom.judge.verify import verify
+from pipeloom.machine.dtypes import BF16, BOOL, DTYPES, F32, FP8, I8, I32, MXFP8
+from pipeloom.program import (
+    VOCABULARY,
+    Access,
+    Affine,
+    Meaning,
+    Node,
+    NodeKind,
+    OpDef,
+    Program,
+    Reduce,
+    Region,
+    Resource,
+    Step,
+    TileType,
+    TripCount,
+    Work,
+)
+from tests.unit.judge.verify.programs import (
+    ROW,
+    changed,
+    copy,
+    edited,
+    lowered,
+    producer_consumer,
+    register,
+    row_sum_program,
+)
+
+LOW, HIGH = (((0, 4),),), (((4, 8),),)
+SQUARE = TileType(("m", "n"), (4, 4), F32)
+TURNED = TileType(("n", "m"), (4, 4), F32)
+
+
+def step_of(steps: list[Step], node: str) -> int:
+    return next(
+        i for i, s in enumerate(steps) if isinstance(s, Work) and s.node == node and not s.is_copy
+    )
+
+
+def refuted(base: Program) -> None:
+    """The executor shows the wrong number, and the verifier knows."""
+    assert not execute(base, trips=2, explain=False).correct
+    assert not verify(base).proved
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+
+def chosen() -> Meaning:
+    """Two carries, each updated where a condition of its own holds, element by element."""
+    loop = Loop("chosen", over="k")
+    x = loop.stream("X", "f32", k=1, c=8)
+    s = loop.carry("S", c=8)
+    u = loop.carry("U", c=8)
+    row = x.sum("k").named("row")
+    big = (row > 1.0).named("big")
+    with loop.when(big):
+        u = u.becomes((u + row).named("grown"))
+    with loop.when((row > -30.0).named("other")):
+        s = s.becomes((s + row).named("sum"))
+    loop.store("out", s)
+    loop.store("chosen", u)
+    return loop.meaning
+
+
+def test_a_step_skipped_by_another_condition_than_its_node() -> None:
+    """Where only the step's condition holds, it would write over what its node should be."""
+
+    def again(steps: list[Step]) -> None:
+        at = step_of(steps, "grown")
+        step = steps[at]
+        assert isinstance(step, Work)
+        steps.insert(
+            at + 1, replace(step, reads=(*step.reads[:-1], Access("r.other")), when="other")
+        )
+
+    base = edited(lowered(chosen()), 0, "loop", again)
+    assert not execute(base, trips=2, explain=False).correct
+    with pytest.raises(StructureError, match="skipped by 'other'"):
+        verify(base)
+
+
+def guarded(*moves: Step) -> Program:
+    """Elements of ``row`` that are big go to R, somehow to R2, and from there back where big."""
+    spare = [register(name, ROW) for name in ("R", "R2", "S2")]
+    big = ("big", Access("r.big"))
+
+    def detour(steps: list[Step]) -> None:
+        at = max(step_of(steps, "big"), step_of(steps, "other"))
+        steps[at + 1 : at + 1] = [
+            copy("row", "r.row", "R", 0, when=big),
+            *moves,
+            copy("row", "R2", "S2", 0, when=big),
+            *(replace(m, reads=(swap(m.writes[0], "S2"),), writes=(swap(m.reads[0], "r.row"),))
+              for m in moves if isinstance(m, Work) and m.reads[0].resource == "R"),
+        ]  # fmt: skip
+
+    return edited(lowered(chosen(), spare), 0, "loop", detour)
+
+
+def swap(access: Access, resource: str) -> Access:
+    return replace(access, resource=resource)
+
+
+def test_the_condition_of_other_elements() -> None:
+    """Halves exchanged between two steps under one condition: each is skipped for the other's."""
+    exchanged = [
+        copy("row", Access("R", LOW), Access("R2", HIGH), 0),
+        copy("row", Access("R", HIGH), Access("R2", LOW), 0),
+        copy("row", Access("r.row", LOW), Access("S2", HIGH), 0),
+        copy("row", Access("r.row", HIGH), Access("S2", LOW), 0),
+    ]
+    refuted(guarded(*exchanged))
+    straight = [copy("row", "R", "R2", 0), copy("row", "r.row", "S2", 0)]
+    right = guarded(*straight)
+    assert verify(right).proved
+    assert execute(right, trips=2, explain=False).correct
+
+
+# --- dimensions -----------------------------------------------------------------------------------
+
+
+def products(*more: Node) -> Meaning:
+    def node(name: str, kind: NodeKind, type_: TileType, *uses: str, **fields: object) -> Node:
+        return Node(name=name, kind=kind, type=type_, uses=uses, **fields)  # type: ignore[arg-type]
+
+    nodes = (
+        node("A", NodeKind.STREAM, TileType(("k", "m"), (1, 4), F32)),
+        node("B", NodeKind.STREAM, TileType(("k", "n"), (1, 4), F32)),
+        node("Y", NodeKind.OP, TURNED, "B", "A", op="matmul"),
+        node("Z", NodeKind.OP, SQUARE, "A", "B", op="matmul", init="Y"),
+        node("C", NodeKind.CARRY, SQUARE, "D", start=0.0),
+        node("D", NodeKind.OP, SQUARE, "C", "Z", op="add"),
+        node("out", NodeKind.OUTPUT, SQUARE, "C", region=Region.AFTER),
+    )
+    return Meaning("products", "k", tuple({n.name: n for n in (*nodes, *more)}.values()))
+
+
+def test_a_sum_that_begins_with_a_value_of_turned_dimensions() -> None:
+    """Y lies in the place by its own dimensions, n first; the product adds m first."""
+    place = register("P", TileType(("p", "q"), (4, 4), F32))
+
+    def in_place(steps: list[Step]) -> None:
+        for node, fields in (
+            ("Y", {"writes": (Access("P"),)}),
+            ("Z", {"reads": (Access("r.A"), Access("r.B")), "writes": (),
+                   "accumulates": (Access("P"),)}),
+            ("D", {"reads": (Access("r.C"), Access("P"))}),
+        ):  # fmt: skip
+            at = step_of(steps, node)
+            steps[at] = replace(steps[at], **fields)
+
+    assert verify(lowered(products())).proved
+    refuted(edited(lowered(products(), [place]), 0, "loop", in_place))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Node(name="out", kind=NodeKind.OUTPUT, type=TURNED, uses=("C",), region=Region.AFTER),
+         "same dimensions"),
+        (Node(name="C", kind=NodeKind.CARRY, type=TURNED, uses=("D",), start=0.0),
+         "same dimensions"),
+        (Node(name="out", kind=NodeKind.OUTPUT, type=SQUARE, uses=("D",)), "same place"),
+        (Node(name="out", kind=NodeKind.OUTPUT, type=SQUARE, uses=()), "stores 0 values"),
+        (Node(name="A", kind=NodeKind.STREAM, type=TileType(("k", "m"), (1, 4), F32),
+              region=Region.BEFORE), "not in the loop"),
+        (Node(name="Z", kind=NodeKind.OP, op="matmul", type=SQUARE, uses=("A", "B"), init="A"),
+         "does not fit"),
+        (Node(name="Z", kind=NodeKind.OP, op="matmul", type=SQUARE, uses=("A", "B"), when="Y"),
+         "only one of"),
+        (Node(name="A", kind=NodeKind.CONSTANT, type=TileType(("k", "m"), (1, 4), F32)),
+         "no number"),
+    ],
+)  # fmt: skip
+def test_a_meaning_that_says_two_things(wrong: Node, message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        products(wrong)
+    assert message in f"{caught.value} {caught.value.hint}"
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_a_maximum_of_ones_own_does_not_begin_at_zero() -> None:
+    top = OpDef("acme.top", 1, lambda a: a, Reduce.MAX)
+    loop = Loop("top", over="k")
+    x = loop.stream("X", "f32", k=2, c=1)
+    s = loop.carry("S", start=-100.0, c=1)
+    s = s.becomes(maximum(s, loop.apply(top, x, over=("k",), name="row")))
+    loop.store("out", s + 0.0)
+
+    def added(steps: list[Step]) -> None:
+        at = step_of(steps, "row")
+        steps[at : at + 1] = [
+            copy("0", "0", "r.row", 0),
+            replace(steps[at], writes=(), accumulates=(Access("r.row"),)),  # type: ignore[arg-type]
+        ]
+
+    right = lowered(loop.meaning)
+    base = edited(right, 0, "loop", added)
+    assert not execute(base, trips=1, ops=VOCABULARY.extended(top), explain=False).correct
+    assert verify(right).proved
+    assert not verify(base).proved
+
+
+def test_constants_are_not_told_apart_by_six_digits() -> None:
+    loop = Loop("fine", over="k")
+    x = loop.stream("X", "f32", k=1, c=8)
+    s = loop.carry("S", c=8)
+    s = s.becomes(s + x.sum("k") * 1.0000001 * 1.0000009)
+    loop.store("out", s)
+    assert {n.start for n in loop.meaning.nodes if n.kind is NodeKind.CONSTANT} == {
+        1.0000001,
+        1.0000009,
+    }
+    base = lowered(loop.meaning)
+    assert verify(base).proved
+    assert execute(base, trips=2, explain=False).correct
+
+
+def test_a_second_next_value_does_not_replace_the_first() -> None:
+    loop = Loop("twice", over="k")
+    x = loop.stream("X", "f32", k=1, c=8)
+    s = loop.carry("S", c=8)
+    row = x.sum("k")
+    s.becomes(s + row)
+    with pytest.raises(GraphError, match="second next value"):
+        s.becomes(s + row + 1.0)
+
+
+def narrow(base: Program, name: str) -> Program:
+    def changed_type(resource: Resource) -> Resource:
+        kind = replace(resource.type, dtype=BF16)
+        return replace(resource, type=kind) if resource.name == name else resource
+
+    return replace(base, resources=tuple(map(changed_type, base.resources)))
+
+
+@pytest.mark.parametrize("place", ["R0", "sum"])
+def test_a_place_that_rounds_what_it_must_hold(place: str) -> None:
+    with pytest.raises(StructureError, match=f"{place} is bf16, which rounds"):
+        verify(narrow(row_sum_program(), place))
+
+
+def test_a_start_that_its_place_rounds() -> None:
+    loop = Loop("start", over="k")
+    x = loop.stream("X", "bf16", k=1, c=8)
+    s = loop.carry("S", "bf16", start=0.1, c=8)
+    s = s.becomes((s + x.sum("k")).named("next"))
+    loop.store("out", s)
+    base = lowered(loop.meaning)
+    with pytest.raises(StructureError, match=r"rounds the number 0\.1"):
+        verify(base)
+
+
+def test_what_a_type_holds() -> None:
+    tables = [d for d in DTYPES if d.exponent and d.bits <= 16 and d.scale is None]
+    for dtype in tables:
+        values = dtype.decode(np.arange(1 << dtype.bits, dtype=np.uint16))
+        values = values[~np.isnan(values)]
+        for wide in (F32, *tables):
+            same = bool((wide.round(values) == values).all())
+            assert wide.holds(dtype) is same, (wide, dtype)
+    assert not BF16.holds(F32)
+    assert not F32.holds(I32)
+    assert I32.holds(I8)
+    assert BF16.holds(BOOL)
+    assert not MXFP8.holds(FP8)
+
+
+# --- what a program may not say -------------------------------------------------------------------
+
+
+def shared(read: bool, write: bool) -> Program:
+    def fetch(steps: list[Step]) -> None:
+        step = steps[1]
+        assert isinstance(step, Work)
+        steps[1] = replace(
+            step,
+            reads=(Access("buffer", shared=read),),
+            writes=(replace(step.writes[0], shared=write),),
+        )
+
+    return edited(producer_consumer(), 1, "loop", fetch)
+
+
+@pytest.mark.parametrize(("read", "write"), [(True, False), (False, True), (True, True)])
+def test_a_slice_per_wave_is_not_the_whole(read: bool, write: bool) -> None:
+    with pytest.raises(StructureError, match=r"slice per wave|shares R"):
+        shared(read, write)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trips": (TripCount("T"), TripCount("T", 5))}, "twice"),
+        ({"trips": (TripCount("T", -1),)}, "at least 0"),
+        ({"iterations": Affine(2, (("U", 2),))}, "counts trips by U"),
+        ({"iterations": Affine(2, (("T", 1), ("T", 1)))}, "iterations is"),
+    ],
+)
+def test_trip_counts_that_contradict_themselves(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        replace(row_sum_program(), **fields)  # type: ignore[arg-type]
+
+
+def test_boxes_with_nothing_in_them() -> None:
+    for box in ((5, 3), (4, 4)):
+        with pytest.raises(StructureError, match="touches"):
+            changed(row_sum_program(), "epilogue", "store", reads=(Access("sum", ((box,),)),))
+
+
+def test_a_step_that_writes_an_input() -> None:
+    with pytest.raises(StructureError, match="writes the input 'X'"):
+        changed(row_sum_program(), "loop", "load R0", writes=(Access("X"),))
