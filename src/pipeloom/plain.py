@@ -190,7 +190,7 @@ def _tagged(options: list[Any], data: object, where: str) -> Any:
     """One of several dataclasses, by its tag."""
     by_name = {option.TAG: get_origin(option) or option for option in options}
     name = data.get(TAG) if isinstance(data, Mapping) else None
-    if name not in by_name:
+    if not isinstance(name, str) or name not in by_name:
         raise SpecError(
             f"{where} is {_short(data)}, which says no {TAG} of {', '.join(by_name)}",
             hint=nearest(str(name), by_name),

@@ -25,6 +25,7 @@ from functools import cached_property
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.tiles import TileType, merged_sizes
+from pipeloom.program.vocabulary import VOCABULARY
 
 
 class NodeKind(Enum):
@@ -153,6 +154,21 @@ class Meaning:
             )
         self._check_region(node)
         self._check_shape(node)
+        self._check_op(node)
+
+    def _check_op(self, node: Node) -> None:
+        """An op of the vocabulary is used as it is there; others are known to their users."""
+        if node.kind is not NodeKind.OP or node.op not in VOCABULARY:
+            return
+        op = VOCABULARY[node.op]
+        reduces = node.init is not None or len(self.domain(node).dims) > len(node.type.dims)
+        if len(node.uses) != op.arity or (reduces and op.reduce is None):
+            raise GraphError(
+                f"{node.name!r} uses {len(node.uses)} value(s) by {node.op!r}, which takes "
+                f"{op.arity}" + (" and adds nothing up" if op.reduce is None else ""),
+                hint="give an op its operands; one that reduces, or adds to init, is a reduction",
+                field=node.name,
+            )
 
     def _check_region(self, node: Node) -> None:
         inside = node.region is Region.LOOP

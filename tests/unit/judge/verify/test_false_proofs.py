@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, maximum
-from pipeloom.errors import GraphError, ScheduleError, StructureError
+from pipeloom.errors import GraphError, ScheduleError, SpecError, StructureError
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import BF16, BOOL, DTYPES, F32, FP8, I8, I32, MXFP8
@@ -183,6 +183,9 @@ def test_a_sum_that_begins_with_a_value_of_turned_dimensions() -> None:
          "does not fit"),
         (Node(name="Z", kind=NodeKind.OP, op="matmul", type=SQUARE, uses=("A", "B"), when="Y"),
          "only one of"),
+        (Node(name="D", kind=NodeKind.OP, op="add", type=SQUARE, uses=("Z",)), "uses 1 value"),
+        (Node(name="D", kind=NodeKind.OP, op="add", type=SQUARE, uses=("C", "Z"), init="C"),
+         "adds nothing up"),
         (Node(name="A", kind=NodeKind.CONSTANT, type=TileType(("k", "m"), (1, 4), F32)),
          "no number"),
     ],
@@ -328,3 +331,11 @@ def test_boxes_with_nothing_in_them() -> None:
 def test_a_step_that_writes_an_input() -> None:
     with pytest.raises(StructureError, match="writes the input 'X'"):
         changed(row_sum_program(), "loop", "load R0", writes=(Access("X"),))
+
+
+@pytest.mark.parametrize("tag", [[], {}, None, "works"])
+def test_a_step_of_no_known_kind(tag: object) -> None:
+    plain = row_sum_program().to_dict()
+    plain["groups"][0]["sections"][0]["steps"][0]["is"] = tag
+    with pytest.raises(SpecError, match="says no is"):
+        Program.from_dict(plain)
