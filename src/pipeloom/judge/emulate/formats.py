@@ -117,14 +117,11 @@ def fp8_names(arch: str) -> tuple[str, str]:
 
 
 def unpack_bits(words: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
-    """Rows of bytes as rows of ``width``-bit codes (6 or 4), low bits first."""
+    """Bytes along the last axis as ``width``-bit codes (6 or 4), low bits first."""
     if width == 4:
-        codes = np.empty((words.shape[0], words.shape[1] * 2), np.uint8)
-        codes[:, 0::2] = words & 15
-        codes[:, 1::2] = words >> 4
-        return codes
-    bits = np.unpackbits(words, axis=1, bitorder="little")
-    grouped = bits.reshape(words.shape[0], -1, width)
+        return np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+    bits = np.unpackbits(words, axis=-1, bitorder="little")
+    grouped = bits.reshape(*words.shape[:-1], -1, width)
     weights = (1 << np.arange(width)).astype(np.uint8)
-    codes6: npt.NDArray[np.uint8] = (grouped * weights).sum(axis=2, dtype=np.uint8)
+    codes6: npt.NDArray[np.uint8] = (grouped * weights).sum(axis=-1, dtype=np.uint8)
     return codes6

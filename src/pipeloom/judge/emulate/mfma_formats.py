@@ -1,7 +1,8 @@
 """What the bits of a matrix operand mean: the formats of A and B, and how they widen.
 
-A widened operand has one row per lane, its elements in the order in which the registers hold them.
-Products of 16-bit and narrower floats are exact in f32, of i8 in i32.
+``widen`` turns words into elements along the last axis, in the order in which the words hold them.
+Products of 16-bit and narrower floats are exact in f32; so are those of i8, and their sums over the
+depth of any instruction.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def operand_formats(kind: str, instruction: Instruction, arch: str) -> tuple[For
         "f32": Format(32, lambda rows: rows.view(np.float32)),
         "xf32": Format(32, _from_xf32),
         "f64": Format(64, lambda rows: rows.view(np.float64)),
-        "i8": Format(8, lambda rows: rows.view(np.int8).astype(np.int32)),
+        "i8": Format(8, lambda rows: rows.view(np.int8).astype(np.float32)),
         "fp8": Format(8, _from_float8(fp8)),
         "bf8": Format(8, _from_float8(bf8)),
     }

@@ -74,12 +74,6 @@ class Pending:
     landed: bool = False
     due: int = 0
 
-    def complete(self) -> None:
-        """Move the data, once."""
-        if not self.landed:
-            self.landed = True
-            self.land()
-
 
 @dataclass(slots=True)
 class Delays:

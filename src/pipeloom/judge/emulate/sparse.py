@@ -18,7 +18,8 @@ import re
 import numpy as np
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.mfma import Shape, Words, gatherer, matrix_row, spreader
+from pipeloom.judge.emulate.matrix_layout import Shape, Values, Words
+from pipeloom.judge.emulate.mfma import matrix_row
 from pipeloom.judge.emulate.mfma_formats import operand_formats
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR, register_bits
@@ -48,25 +49,25 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     chosen = fields["src2"] - VGPR
     words_a, words_b = shape.words(a_format) // 2, shape.words(b_format)
     words_d = shape.words_d
-    right_of, spread = gatherer(shape, b_format), spreader(shape)
+    order = shape.row_order()
+    places = shape.places(b_format, np.arange(shape.side), np.zeros(1, np.intp))
     lanes = np.arange(LANES)[:, None]
     quads = 4 * (np.arange(kept) // 2)
-    result = np.float32 if match[1] == "f32" else np.int32
 
-    def expand(rows: Words, index: Words) -> np.ndarray:
+    def expand(rows: Words, index: Words) -> Values:
         values = a_format.widen(rows)
-        places = quads + (index[:, None] >> (shift + 2 * np.arange(kept)) & 3)
+        columns = quads + (index[:, None] >> (shift + 2 * np.arange(kept)) & 3)
         full = np.zeros((LANES, 2 * kept), values.dtype)
-        np.add.at(full, (lanes, places), values)
+        np.add.at(full, (lanes, columns), values)
         parts = full.reshape(shape.groups, shape.side, -1)
-        return parts.transpose(1, 0, 2).reshape(shape.side, shape.depth)
+        return parts.transpose(1, 0, 2)[order].reshape(shape.side, shape.depth)
 
     def run(wave: Wave) -> None:
         v = wave.v
         left = expand(np.ascontiguousarray(v[a : a + words_a].T), v[chosen])
-        right = right_of(np.ascontiguousarray(v[b : b + words_b].T))
-        addend = v[d : d + words_d].view(result)
-        v[d : d + words_d] = spread(left @ right.T, addend)
+        right = shape.operand(b_format, v[b : b + words_b], places)
+        product = left @ right.swapaxes(-1, -2)
+        v[d : d + words_d] = shape.result_words(product, shape.addend(v[d : d + words_d]))
 
     reads = register_bits(VGPR + a, words_a) | register_bits(VGPR + b, words_b)
     reads |= 1 << fields["src2"] | register_bits(VGPR + d, words_d)

@@ -19,7 +19,8 @@ class Step:
     """``run`` executes on a wave; ``screen`` is called before it when a touched register is dirty.
 
     ``reads`` and ``writes`` are register sets. ``whole_wave`` marks instructions that ignore EXEC
-    (MFMA): they read and write all 64 lanes.
+    (MFMA): they read and write all 64 lanes. ``holds`` marks those whose arithmetic may wait
+    (``matrix_batch``). A step may touch no register that ``touched`` does not name.
     """
 
     instruction: Instruction
@@ -28,6 +29,7 @@ class Step:
     writes: int = 0
     screen: Screen = screen_reads
     whole_wave: bool = False
+    holds: bool = False
     touched: int = field(init=False)
     read_list: list[int] = field(init=False)
     write_list: list[int] = field(init=False)

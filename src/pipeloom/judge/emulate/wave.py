@@ -6,6 +6,8 @@ are a plain list of ints: Python's integers are several times faster than NumPy 
 
 ``dirty`` is the set of registers that are poisoned or in flight. An instruction that touches none
 of them needs no further checks, which keeps the cost of tracking to one AND (see ``screening``).
+``held`` is the set of registers of matrix ``products`` that are still to be computed (see
+``matrix_batch``): ``v`` may be looked at where it is clear.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from pipeloom.judge.emulate.registers import (
 )
 
 if TYPE_CHECKING:
+    from pipeloom.judge.emulate.matrix_batch import Product
     from pipeloom.judge.emulate.workgroup import Workgroup
 
 Words = npt.NDArray[np.uint32]
@@ -76,6 +79,7 @@ class Wave:
         "exec_mask",
         "full",
         "group",
+        "held",
         "in_flight",
         "index",
         "lgkm",
@@ -83,6 +87,7 @@ class Wave:
         "poison",
         "poison_bits",
         "poison_cause",
+        "products",
         "s",
         "scc",
         "scratch",
@@ -107,6 +112,8 @@ class Wave:
         self.vm: deque[Pending] = deque()
         self.lgkm: deque[Pending] = deque()
         self.smem: list[Pending] = []
+        self.products: list[Product] = []
+        self.held = 0
         self.scratch: Words = np.full((scratch_dwords, LANES), POISON_WORD, np.uint32)
         self.scratch_poison: Lanes = np.ones((scratch_dwords, LANES), np.bool_)
         self.poison: dict[int, int] = dict.fromkeys(range(VGPR, AGPR + 256), ALL_LANES)

@@ -23,6 +23,7 @@ from pipeloom.judge.emulate.findings import (
     describe_place,
 )
 from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.matrix_batch import carry_out
 from pipeloom.judge.emulate.memory import GlobalMemory
 from pipeloom.judge.emulate.observe import Observer
 from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Directed, Pending, Timing
@@ -87,7 +88,7 @@ class Workgroup:
         self.observer = observer
         self.waves: list[Wave] = []
         self.clock = 0
-        self.events: list[tuple[int, int, Pending]] = []
+        self.events: list[tuple[int, int, Wave, Pending]] = []
         self.issued = 0
 
     # --- findings ----------------------------------------------------------------------------
@@ -154,16 +155,16 @@ class Workgroup:
                 due = max(due, ahead.due)
         pending.due = due
         if due <= self.clock:
-            pending.complete()
+            _land(wave, pending)
         else:
             self.issued += 1
-            heapq.heappush(self.events, (due, self.issued, pending))
+            heapq.heappush(self.events, (due, self.issued, wave, pending))
 
     def retire(self, wave: Wave, pending: Pending) -> None:
         """A wait of the wave covers this operation: it has landed, and the wave knows."""
         if self.observer is not None:
             self.observer.retire(wave, pending)
-        pending.complete()
+        _land(wave, pending)
         if pending.access > 0:
             self.lds.retire(pending.access, wave.barriers)
 
@@ -192,7 +193,8 @@ class Workgroup:
     def _land_due(self) -> None:
         events = self.events
         while events and events[0][0] <= self.clock:
-            heapq.heappop(events)[2].complete()
+            _, _, wave, pending = heapq.heappop(events)
+            _land(wave, pending)
 
     # --- running -------------------------------------------------------------------------------
 
@@ -213,7 +215,7 @@ class Workgroup:
             for wave in self.waves:
                 for queue in (wave.vm, wave.lgkm, wave.smem):
                     for pending in queue:
-                        pending.complete()
+                        _land(wave, pending)
         finally:
             for step, count in zip(self.program, tallies, strict=True):
                 if count:
@@ -244,6 +246,8 @@ class Workgroup:
             tallies[at] += 1
             if observer is not None:
                 observer.execute(wave, step)
+            if wave.held & step.touched and not step.holds:
+                carry_out(wave)
             if wave.dirty & step.touched:
                 step.screen(wave, step)
             wave.next = at + 1
@@ -272,3 +276,12 @@ class Workgroup:
         for wave in waiting:
             wave.state = WaveState.RUNNING
         return waiting
+
+
+def _land(wave: Wave, pending: Pending) -> None:
+    """Move the data of an operation, once."""
+    if not pending.landed:
+        if wave.held & pending.registers:
+            carry_out(wave)
+        pending.landed = True
+        pending.land()

@@ -1,0 +1,110 @@
+"""Which register and lane holds which element of a matrix instruction's operands and result.
+
+An instruction multiplies ``blocks`` independent n x n x depth problems (n = 4, 16 or 32; mostly one
+block). Lane l holds row l % n of A (column l % n of B), of block l // n % blocks, and a share of K:
+neighbours in one lane, then lane group after lane group. Of the result, register r of lane l is
+column l % n and row
+
+    n = 4:   r                          n = 16:  4 (l // 16) + r
+    n = 32:  8 (r // 4) + 4 (l // 32) + r % 4        f64, n = 16:  4 r + l // 16
+
+with one set of registers per block for n = 16 and 32, and block l // 4 for n = 4 (f64: one element
+per lane, row l // 16, block l // 4 % 4).
+
+Worked example, 16x16x32 bf16: four registers are eight elements of a lane, so lane 17 holds
+A[1, 8:16] and, of the result, D[4:8, 1].
+
+Source: AMD matrix instruction calculator, CDNA3/CDNA4 ISA "MFMA".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.mfma_formats import Format
+from pipeloom.judge.emulate.registers import LANES
+
+Places = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint32]
+Values = npt.NDArray[Any]
+
+_RESULTS: dict[str, type[np.generic]] = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Side, depth and blocks of the product; the formats of A and B; the type of C and D."""
+
+    side: int
+    depth: int
+    blocks: int
+    a: Format
+    b: Format
+    result: str
+
+    @property
+    def groups(self) -> int:
+        """Lane groups that share the K dimension of one block."""
+        return LANES // (self.side * self.blocks)
+
+    def words(self, operand: Format) -> int:
+        """Registers of an operand per lane."""
+        return self.depth // self.groups * operand.bits // 32
+
+    @property
+    def words_d(self) -> int:
+        size = 2 if self.result == "f64" else 1
+        return self.side * self.side * self.blocks // LANES * size
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Of C and D."""
+        return _RESULTS[self.result]
+
+    def row_order(self) -> Places:
+        """Rows of A such that the product's rows come register by register, lane by lane."""
+        rows = np.arange(self.side)
+        if self.result == "f64" or self.side == 4:
+            return rows
+        return rows.reshape(-1, LANES // self.side, 4).transpose(0, 2, 1).ravel()
+
+    def places(self, operand: Format, rows: Places, sources: Places) -> Places:
+        """The words of an operand, row by row along K: each one's register * 64 + lane.
+
+        ``rows`` is the order of the rows, ``sources`` the block that serves each block.
+        """
+        words = self.words(operand)
+        together = operand.chunk * operand.bits // 32 or words
+        block, row, part, group, word = np.ix_(
+            sources, rows, np.arange(words // together), np.arange(self.groups), np.arange(together)
+        )
+        lane = (group * self.blocks + block) * self.side + row
+        place: Places = (part * together + word) * LANES + lane
+        return place.ravel()
+
+    def operand(self, operand: Format, registers: Words, places: Places) -> Values:
+        """Widened fragments, (fragment, block, row, k), from their registers, one row each."""
+        rows = registers.reshape(-1, self.words(operand) * LANES).take(places, axis=1)
+        return operand.widen(rows.reshape(len(rows), self.blocks, self.side, -1))
+
+    def addend(self, registers: Words) -> Values:
+        """C, (instruction, element, lane), from its registers."""
+        if self.result == "f64":
+            pairs = registers.reshape(-1, 2, LANES).transpose(0, 2, 1)
+            registers = np.ascontiguousarray(pairs)
+        return registers.view(self.dtype).reshape(-1, self.side**2 * self.blocks // LANES, LANES)
+
+    def result_words(self, product: Values, addend: Values) -> Words:
+        """The result's registers, one row each, of products whose rows are in ``row_order``."""
+        if self.side == 4:
+            product = product.swapaxes(1, 2)
+        elements = product.reshape(len(product), -1, LANES)
+        total = np.ascontiguousarray(elements.astype(self.dtype, copy=False) + addend)
+        words = total.view(np.uint32)
+        if self.result == "f64":
+            words = words.reshape(-1, LANES, 2).transpose(0, 2, 1)
+        return words.reshape(-1, LANES)
