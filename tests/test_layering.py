@@ -1,6 +1,7 @@
 """Who may import whom. Nothing that reads ``compiled``, the waist, may import what builds it.
 
-A judge imports no other judge, but for the emulator, which asks the judge of wait states.
+A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
+judge of recorded runs, which asks both.
 """
 
 from __future__ import annotations
@@ -119,6 +120,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "machine.elf": (),
     "judge.wait_states": (),
     "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),
+    "judge.check": (
+        "errors",
+        "plain",
+        "notebook",
+        "machine",
+        "judge.emulate",
+        "judge.wait_states",
+    ),
     "write": (
         *CONSUME,
         "program",
@@ -146,6 +155,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.emulate",
         "drive.trial",
     ),
+    "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
     "drive": (
         *CONSUME,
         "declare",
@@ -190,6 +200,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "notebook",
         "machine",
         "program",
+        "judge.check",
         "judge.verify",
         "judge.simulate",
         "order.modulo",

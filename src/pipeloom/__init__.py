@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "pipeloom.drive.checking": ("Checked", "check"),
     "pipeloom.drive.comparing": ("CompareJob", "compare"),
     "pipeloom.drive.emitting": ("EmitJob",),
     "pipeloom.drive.fixing": ("FixJob", "fix"),
@@ -47,6 +48,7 @@ _HOMES = {
         "verify",
     ),
     "pipeloom.drive.trial": ("Data",),
+    "pipeloom.judge.check.verdict": ("CheckStatus", "CheckVerdict"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("Outcome",),
     "pipeloom.judge.simulate": ("Trace", "simulate_stream"),
@@ -195,6 +197,15 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
+    from pipeloom.drive.checking import Checked as Checked
+    from pipeloom.drive.checking import check as check
+    from pipeloom.judge.check.verdict import (
+        CheckStatus as CheckStatus,
+    )
+    from pipeloom.judge.check.verdict import (
+        CheckVerdict as CheckVerdict,
+    )
+
     # isort: off
     from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
     from pipeloom.drive.emitting import EmitJob as EmitJob

@@ -2,10 +2,10 @@
 
 A command only turns arguments into a job of ``pipeloom.drive``, and its result into text or JSON.
 
-Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ``verify`` adds 3
-(TIMING) and 4 (RACE), ``run`` adds 5 (a wrong result). To add a command: a file here with
-``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
-the chosen command's file is imported, so that help comes at once.
+Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ``verify`` and
+``check`` add 3 (TIMING) and 4 (RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add
+a command: a file here with ``add_arguments`` (which also sets ``description`` and ``run``), and a
+line in ``COMMANDS``. Only the chosen command's file is imported, so that help comes at once.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ COMMANDS = (
     Command("compile", "derive the pipeline and write it as JSON", "compile_command"),
     Command("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
     Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
+    Command("check", "judge a kernel that others wrote: a code object or assembly", "check"),
     Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
     Command("simulate", "cycles per iteration, efficiency, stalls and a timeline", "simulate"),
     Command("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
@@ -64,7 +65,7 @@ Start with
   pipeloom verify my.py:Name             a schedule of your own
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
-4 RACE; run: 5 a wrong result.
+4 RACE; check: these and 6 NOT JUDGED; run: 5 a wrong result.
 """
 
 

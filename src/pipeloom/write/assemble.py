@@ -66,19 +66,36 @@ def assemble_text(
     text: str, target: str, line_map: Mapping[int, SourceLine] | None = None
 ) -> bytes:
     """A code object from any assembly text for ``target``."""
+    _check_tools()
+    with tempfile.TemporaryDirectory(prefix="pipeloom-") as folder:
+        place = Path(folder)
+        (place / "k.s").write_text(text)
+        compiler = ["clang", "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
+        _run([*compiler, "k.s", "-o", "k.o"], place, line_map or {})
+        return _linked(place)
+
+
+def link_object(data: bytes) -> bytes:
+    """A code object from an object file."""
+    _check_tools()
+    with tempfile.TemporaryDirectory(prefix="pipeloom-") as folder:
+        place = Path(folder)
+        (place / "k.o").write_bytes(data)
+        return _linked(place)
+
+
+def _linked(place: Path) -> bytes:
+    _run(["ld.lld", "-shared", "k.o", "-o", "k.hsaco"], place, {})
+    return (place / "k.hsaco").read_bytes()
+
+
+def _check_tools() -> None:
     if importlib.util.find_spec("ziglang") is None:
         raise AssemblyError(
             "assembling needs the ziglang wheel (clang and lld), which is not installed",
             hint="pip install 'pipeloom[emit]', or save the text and assemble it with LLVM 20 or "
             "later: clang -target amdgcn-amd-amdhsa -mcpu=... k.s -o k.hsaco",
         )
-    with tempfile.TemporaryDirectory(prefix="pipeloom-") as folder:
-        place = Path(folder)
-        (place / "k.s").write_text(text)
-        compiler = ["clang", "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
-        _run([*compiler, "k.s", "-o", "k.o"], place, line_map or {})
-        _run(["ld.lld", "-shared", "k.o", "-o", "k.hsaco"], place, {})
-        return (place / "k.hsaco").read_bytes()
 
 
 def _run(arguments: list[str], place: Path, line_map: Mapping[int, SourceLine]) -> None:

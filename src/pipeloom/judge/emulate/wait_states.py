@@ -17,7 +17,7 @@ from functools import lru_cache
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
 from pipeloom.judge.emulate.findings import Finding, FindingKind, LineMap
 from pipeloom.judge.emulate.loader import CodeObject, Kernel
-from pipeloom.judge.wait_states import Issued, Target, judge
+from pipeloom.judge.wait_states import Basis, Issued, Target, judge
 from pipeloom.judge.wait_states.program import AGPR, VCC, VGPR, Registers
 
 _CARRY_OUT = ("v_add_co_", "v_sub_co_", "v_subrev_co_", "v_addc_co_", "v_subb_co_", "v_subbrev_co_")
@@ -57,6 +57,7 @@ class Hazard:
     message: str
     source: str
     """Where the rule is written; see ``pipeloom.judge.wait_states.rules``."""
+    basis: Basis = Basis.ISA
 
     def __str__(self) -> str:
         return f"pc {self.pc:#x}: {self.instruction} {self.message}"
@@ -94,7 +95,15 @@ def _of_kernel(kernel: Kernel) -> tuple[Hazard, ...]:
 def _judged(code: bytes, arch: str, name: str) -> tuple[Hazard, ...]:
     program = read_instructions(decode_kernel(code))
     return tuple(
-        Hazard(name, program[f.at].place, program[f.at].name, f.missing, f.describe(), f.source)
+        Hazard(
+            name,
+            program[f.at].place,
+            program[f.at].name,
+            f.missing,
+            f.describe(),
+            f.source,
+            f.basis,
+        )
         for f in judge(program, Target(arch))
     )
 

@@ -11,10 +11,11 @@ from pipeloom.judge.wait_states.assembly import read_assembly
 from pipeloom.judge.wait_states.judge import Shortfall, judge
 from pipeloom.judge.wait_states.mnemonics import Target
 from pipeloom.judge.wait_states.program import Issued, register_name
-from pipeloom.judge.wait_states.rules import RULES, Rule
+from pipeloom.judge.wait_states.rules import RULES, Basis, Rule
 
 __all__ = [
     "RULES",
+    "Basis",
     "Issued",
     "Rule",
     "Shortfall",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pipeloom.judge.wait_states.effects import NO_REGISTER, Chain, Effects, effects
 from pipeloom.judge.wait_states.mnemonics import Target
 from pipeloom.judge.wait_states.program import Issued, register_name
-from pipeloom.judge.wait_states.rules import RULES, Danger
+from pipeloom.judge.wait_states.rules import RULES, Basis, Danger
 
 Moments = tuple[tuple[int, Chain | None], ...]
 """(when a danger is over, the chain it does not hurt), one for each chain that paths brought."""
@@ -35,6 +35,7 @@ class Shortfall:
     reason: str
     register: str = ""
     source: str = ""
+    basis: Basis = Basis.ISA
 
     def describe(self) -> str:
         """What is wrong, without the place."""
@@ -47,7 +48,10 @@ class Shortfall:
 def judge(
     program: Sequence[Issued], target: Target, entries: Iterable[int] = (0,)
 ) -> tuple[Shortfall, ...]:
-    """Every reachable instruction that may issue too early, with its worst danger, in order."""
+    """Every reachable instruction that may issue too early, with its worst danger, in order.
+
+    What the ISA requires is worse than what is customary, whatever the numbers.
+    """
     known = [effects(one, target) for one in program]
     states: dict[int, State] = {at: {} for at in entries if at < len(program)}
     blocks = _blocks(program, known, states)
@@ -139,21 +143,24 @@ def _meet(
 ) -> Shortfall | None:
     if effect.unknown:
         return Shortfall(at, 0, effect.unknown)
-    worst, rule, culprit = 0, None, NO_REGISTER
+    worst, rule, culprit = (False, 0), None, NO_REGISTER
     for danger, registers in effect.meets:
-        if over.get(danger, 0) - now <= worst:
+        required = RULES[danger].basis is Basis.ISA
+        if (required, over.get(danger, 0) - now) <= worst or over.get(danger, 0) <= now:
             continue
         moments = live[danger]
         for register in registers:
             for until, chain in moments.get(register, ()):
-                if until - now <= worst or (chain is not None and chain == effect.continues):
+                if until <= now or (required, until - now) <= worst:
                     continue
-                worst, rule, culprit = until - now, RULES[danger], register
+                if chain is not None and chain == effect.continues:
+                    continue
+                worst, rule, culprit = (required, until - now), RULES[danger], register
     if rule is None:
         return None
     named = culprit != NO_REGISTER and rule is not RULES[Danger.SETREG]
     name = register_name(culprit) if named else ""
-    return Shortfall(at, worst, rule.reason, name, rule.source)
+    return Shortfall(at, worst[1], rule.reason, name, rule.source, rule.basis)
 
 
 def _join(states: dict[int, State], at: int, state: State) -> bool:

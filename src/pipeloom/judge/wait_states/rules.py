@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from types import MappingProxyType
 
 from pipeloom.judge.wait_states.mnemonics import Matrix, Target, Traits
@@ -58,6 +58,18 @@ class Danger(IntEnum):
 
 
 States = Callable[[Traits, bool], int]
+
+
+class Basis(Enum):
+    """Who asks for the wait states."""
+
+    ISA = "required"
+    """The ISA documents, or results that go wrong without them."""
+    CUSTOM = "customary"
+    """Compilers keep them, while kernels written by hand and shipped leave them out by the ten
+    thousand (ROCm/aiter, hsa/gfx950): no reason to fail a kernel of others."""
+
+
 """Wait states after a matrix instruction; the flag is for gfx950."""
 
 
@@ -70,6 +82,7 @@ class Rule:
     states: int | States
     reason: str
     source: str
+    basis: Basis = Basis.ISA
 
     def after(self, first: Traits, target: Target) -> int:
         """Wait states that are needed after an instruction with these traits."""
@@ -253,6 +266,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             2,
             "a scalar written by VALU is not yet visible to VALU",
             f"{_VALU}, hasVDecCoExecHazard; [R] VALUWriteSGPRVCC94x (0 as a carry)",
+            Basis.CUSTOM,
         ),
         Danger.SCALAR_TO_MEMORY: Rule(
             "VALU write of an SGPR, m0 or exec",
@@ -316,6 +330,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             2,
             "a VALU result is not yet visible to v_permlane",
             "[L] checkPermlaneHazards; [P] 117287; [I]; [R] VALUWriteReadlane94x",
+            Basis.CUSTOM,
         ),
         Danger.EXEC_TO_PERMLANE: Rule(
             "VALU write of exec",
@@ -330,6 +345,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             1,
             "m0 is not yet visible",
             "[L] checkReadM0Hazards; [I]",
+            Basis.CUSTOM,
         ),
         Danger.STORE_DATA: Rule(
             "store or atomic with more than 8 bytes of data",
@@ -344,6 +360,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             1,
             "a store still reads its data",
             "[P] 197267",
+            Basis.CUSTOM,
         ),
         Danger.STORE_DATA_LOADED: Rule(
             "store or atomic with more than 8 bytes of data, no register as soffset",

@@ -1,0 +1,74 @@
+"""``pipeloom check``: can a kernel that others wrote go wrong, and how?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.usage import UsageError
+from pipeloom.drive.checking import SEEDS, check, open_kernel
+from pipeloom.lift.launch_file import load_launch, template
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Run a kernel in the emulator and judge, for every timing, whether waits and barriers "
+        "order all accesses to LDS, registers and global memory. Exit code 0: PROVED. 3: TIMING, "
+        "only latencies keep accesses apart. 4: RACE, or wrong in every run. 6: NOT JUDGED."
+    )
+    parser.add_argument("file", metavar="FILE", help="a .hsaco, .co or .o file, or assembly (.s)")
+    parser.add_argument("--kernel", metavar="NAME", help="which, where the file holds several")
+    parser.add_argument(
+        "--launch", metavar="LAUNCH.json", help="grid, block and arguments, see --template"
+    )
+    parser.add_argument(
+        "--template",
+        metavar="LAUNCH.json",
+        nargs="?",
+        const="-",
+        help="write a launch file from the kernel's metadata (default: to the terminal), to be "
+        "filled in",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=SEEDS,
+        metavar="N",
+        help=f"runs that try to show a race, beside the directed ones (default {SEEDS})",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the verdict; the exit code is its status."""
+    file = open_kernel(arguments.file, arguments.kernel)
+    if arguments.template is not None:
+        text = template(file.kernel).text()
+        if arguments.template == "-":
+            sys.stdout.write(text)
+        else:
+            write_file(arguments.template, text)
+        return 0
+    if arguments.launch is None:
+        raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
+    launch = load_launch(arguments.launch)
+    checked = check(
+        file,
+        launch.grid,
+        launch.block,
+        launch.arguments(),
+        dynamic_lds=launch.dynamic_lds,
+        seeds=arguments.seeds,
+    )
+    verdict = checked.verdict
+    if arguments.json:
+        print_json(verdict.to_dict())
+    else:
+        from pipeloom.show.check import render_check
+        from pipeloom.show.console import TerminalConsole
+
+        TerminalConsole().print(render_check(verdict))
+    return verdict.status.exit_code

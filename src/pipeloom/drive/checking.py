@@ -1,0 +1,306 @@
+"""Judge a kernel that others wrote: run it, judge the record, and show what goes wrong.
+
+    checked = check("k.hsaco", grid=(1,), block=(256,), args=[a, b, c, 256, 256, 128])
+    print(checked.verdict.summary())
+
+A kernel is a code object, an object file or assembly. The run's result is not compared with any
+other: what is judged is whether it depends on timing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.errors import SpecError
+from pipeloom.judge.check.judge import judge_run
+from pipeloom.judge.check.needless import loosen, needless
+from pipeloom.judge.check.order import Sync
+from pipeloom.judge.check.record import Recorder
+from pipeloom.judge.check.study import Study, study
+from pipeloom.judge.check.verdict import (
+    CheckFinding,
+    CheckKind,
+    CheckStatus,
+    CheckVerdict,
+    Witness,
+)
+from pipeloom.judge.emulate import (
+    CodeObject,
+    Directed,
+    EmulateError,
+    Kernel,
+    Pitched,
+    Placed,
+    Timing,
+    load_code_object,
+    map_lines,
+    run_kernel,
+)
+from pipeloom.judge.emulate.arguments import Argument, Arguments
+from pipeloom.write.assemble import assemble_text, link_object
+
+Array = npt.NDArray[Any]
+Lines = Mapping[int, str]
+
+SEEDS = 8
+"""Runs that try to show a race, beside the directed ones."""
+SHOWN = 3
+"""Findings for which a run is looked for."""
+MOST_INSTRUCTIONS = 20_000_000
+"""Per workgroup; a kernel that runs longer is taken not to end."""
+_MAX_FINDINGS = 1000
+_RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A kernel and where it comes from; ``text`` is its assembly, where that was given."""
+
+    kernel: Kernel
+    data: bytes
+    name: str = ""
+    text: str = ""
+
+    def lines(self) -> dict[int, str]:
+        """pc -> ``file:line``, as far as it is known."""
+        if not self.text:
+            return {}
+        try:
+            found = map_lines(self.kernel, self.text)
+        except EmulateError:
+            return {}
+        return {pc: f"{Path(self.name).name}:{source.line}" for pc, source in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the kernel is launched."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    args: Arguments
+    dynamic_lds: int = 0
+
+    def fresh(self) -> tuple[list[Argument | Placed], list[Array]]:
+        """The arguments with arrays of their own, and those arrays."""
+        copies: dict[int, Array] = {}
+
+        def copied(value: Argument) -> Argument:
+            if isinstance(value, Pitched):
+                inner = copied(value.array)
+                assert isinstance(inner, np.ndarray)
+                return replace(value, array=inner)
+            if isinstance(value, np.ndarray):
+                return copies.setdefault(id(value), value.copy())
+            return value
+
+        args = [
+            replace(one, value=copied(one.value)) if isinstance(one, Placed) else copied(one)
+            for one in self.args
+        ]
+        return args, list(copies.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A verdict, and what it was made from."""
+
+    verdict: CheckVerdict
+    file: KernelFile
+    start: Start
+    study: Study | None = None
+    loose: Sync | None = None
+
+
+def open_kernel(
+    source: str | os.PathLike[str] | bytes | CodeObject | Kernel, kernel: str | None = None
+) -> KernelFile:
+    """Load a code object, link an object file or assemble text."""
+    if isinstance(source, Kernel):
+        return KernelFile(source, b"")
+    if isinstance(source, CodeObject):
+        return KernelFile(source.kernel(kernel), b"")
+    if isinstance(source, bytes):
+        data, name = source, ""
+    else:
+        name = os.fspath(source)
+        try:
+            data = Path(name).read_bytes()
+        except OSError as error:
+            raise SpecError(
+                f"cannot read {name}: {error.strerror}", hint="give a .hsaco, .co, .o or .s file"
+            ) from error
+    text = ""
+    if name.endswith((".s", ".S", ".asm")):
+        text = data.decode("utf-8", "replace")
+        data = assemble_text(text, _target_of(text, name))
+    elif data[:4] == b"\x7fELF" and data[16:18] == b"\x01\x00":
+        data = link_object(data)
+    return KernelFile(load_code_object(data).kernel(kernel), data, name, text)
+
+
+def _target_of(text: str, name: str) -> str:
+    """The chip that assembly says it is for."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == [".amdgcn_target"] and len(words) > 1:
+            return words[1].strip('"').rpartition("--")[2].split(":")[0]
+    raise SpecError(
+        f"{name} does not say which chip it is for",
+        hint='begin it with .amdgcn_target "amdgcn-amd-amdhsa--gfx950"',
+    )
+
+
+def check(
+    source: str | os.PathLike[str] | bytes | CodeObject | Kernel | KernelFile,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Arguments,
+    *,
+    kernel: str | None = None,
+    dynamic_lds: int = 0,
+    seeds: int = SEEDS,
+    look_for_needless: bool = True,
+) -> Checked:
+    """Judge one kernel at one launch.
+
+    ``grid`` counts workgroups, ``block`` work-items; ``args`` as for ``emulate.run_kernel``. Arrays
+    are copied: the caller's stay as they are. ``seeds`` runs try to show each race.
+    """
+    file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
+    start = Start(tuple(grid), tuple(block), args, dynamic_lds)
+    return _Check(file, start, seeds).run(look_for_needless)
+
+
+class _Check:
+    def __init__(self, file: KernelFile, start: Start, seeds: int) -> None:
+        self._file, self._start, self._seeds = file, start, seeds
+        self._lines = file.lines()
+        self._limit = MOST_INSTRUCTIONS
+        self._random: list[tuple[int, int]] | None = None
+
+    def run(self, look_for_needless: bool) -> Checked:
+        kernel = self._file.kernel
+        stopped = ""
+        args, outputs = self._start.fresh()
+        try:
+            recorder = Recorder(kernel)
+            result = run_kernel(
+                kernel,
+                grid=self._start.grid,
+                block=self._start.block,
+                args=args,
+                dynamic_lds=self._start.dynamic_lds,
+                timing=Timing.EARLY,
+                check_races=False,
+                check_wait_states=False,
+                max_findings=_MAX_FINDINGS,
+                max_instructions=self._limit,
+                observer=recorder,
+            )
+        except EmulateError as error:
+            if error.field is not None:
+                raise
+            reason = error.message
+            return Checked(
+                CheckVerdict(kernel.name, kernel.arch, CheckStatus.NOT_JUDGED, reason=reason),
+                self._file,
+                self._start,
+            )
+        stopped = result.stopped or ""
+        self._limit = max(4 * result.executed, 100_000)
+        found = study(recorder)
+        verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
+        verdict = self._shown(verdict, outputs)
+        loose = None
+        if look_for_needless and not stopped:
+            loose = loosen(found)
+            verdict = replace(verdict, needless=needless(found, loose, self._lines))
+        return Checked(verdict, self._file, self._start, found, loose)
+
+    # --- runs that show it -----------------------------------------------------------------
+
+    def _shown(self, verdict: CheckVerdict, wanted: list[Array]) -> CheckVerdict:
+        """The first few races, each with a run that gives another result, or with none."""
+        left = SHOWN
+        findings = []
+        for finding in verdict.findings:
+            if finding.kind in _RACES and finding.first is not None and left:
+                left -= 1
+                finding = replace(finding, witness=self._witness(finding, wanted))
+            findings.append(finding)
+        return replace(verdict, findings=tuple(findings))
+
+    def _witness(self, finding: CheckFinding, wanted: list[Array]) -> Witness:
+        tries = 0
+        for timing in _directed(finding):
+            tries += 1
+            wrong = self._differs(timing, 0, wanted)
+            if wrong:
+                held = tuple(sorted(timing.held))
+                return Witness(tries, wrong, 0, held, timing.eager, timing.slow)
+        if self._random is None:
+            self._random = [
+                (seed, self._differs(Timing.RANDOM, seed, wanted))
+                for seed in range(1, self._seeds + 1)
+            ]
+        for seed, wrong in self._random:
+            tries += 1
+            if wrong:
+                return Witness(tries, wrong, seed)
+        return Witness(tries)
+
+    def _differs(self, timing: Timing | Directed, seed: int, wanted: list[Array]) -> int:
+        """How many numbers come out otherwise; all of them where the run breaks down."""
+        args, outputs = self._start.fresh()
+        try:
+            result = run_kernel(
+                self._file.kernel,
+                grid=self._start.grid,
+                block=self._start.block,
+                args=args,
+                dynamic_lds=self._start.dynamic_lds,
+                timing=timing,
+                seed=seed,
+                check_races=False,
+                check_wait_states=False,
+                max_findings=_MAX_FINDINGS,
+                max_instructions=self._limit,
+            )
+        except EmulateError:
+            return sum(one.size for one in wanted)
+        atomics = any("atomic" in name for name in result.instructions)
+        return sum(_differing(a, b, atomics) for a, b in zip(outputs, wanted, strict=True))
+
+
+def _directed(finding: CheckFinding) -> Iterator[Directed]:
+    """Timings that set out to break the order of a finding's two accesses."""
+    assert finding.first is not None
+    first, second = finding.first, finding.second
+    held = frozenset({first.pc})
+    if first.wave == second.wave or first.wave is None or second.wave is None:
+        yield Directed(held)
+        return
+    ahead, behind = (second.wave,), (first.wave,)
+    yield Directed(held, ahead, behind)
+    yield Directed(held, behind, ahead)
+    yield Directed(held | {second.pc}, ahead, behind)
+
+
+def _differing(got: Array, wanted: Array, rounding: bool) -> int:
+    """Elements that differ; with atomics on floats the order of additions may round otherwise."""
+    if got.tobytes() == wanted.tobytes():
+        return 0
+    if rounding and got.dtype.kind == "f":
+        close: npt.NDArray[np.bool_] = np.isclose(got, wanted, 1e-3, 1e-3, equal_nan=True)
+        return int((~close).sum())
+    size = got.dtype.itemsize
+    a, b = (np.frombuffer(x.tobytes(), np.uint8).reshape(-1, size) for x in (got, wanted))
+    return int((a != b).any(axis=1).sum())

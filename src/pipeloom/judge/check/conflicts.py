@@ -1,0 +1,153 @@
+"""Which accesses of one workgroup touch the same bytes, at least one of them writing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.check.pairs import Conflict, Pairs
+from pipeloom.judge.check.record import LDS, Access, GroupRecord
+from pipeloom.judge.emulate import Effect
+from pipeloom.judge.emulate.pending import Counter
+
+Column = npt.NDArray[np.int64]
+
+
+def memory_pairs(
+    group: GroupRecord, dead: Sequence[Container[int]], *, local: bool = True
+) -> Pairs:
+    """Adjacent conflicting accesses, in LDS and in every buffer that some wave writes.
+
+    ``dead`` has, per wave, the times of loads whose result reaches nothing: what they read does
+    not matter. ``local=False`` leaves LDS out. Waves that write equal values to the same bytes do
+    not conflict (compilers let waves store replicated results).
+    """
+    by_buffer: defaultdict[int, list[Access]] = defaultdict(list)
+    for access in group.accesses:
+        if access.effect is Effect.READ and access.time in dead[access.wave]:
+            continue
+        if access.buffer == LDS and not local:
+            continue
+        by_buffer[access.buffer].append(access)
+    return Pairs.join(
+        _of_buffer(number, accesses, len(group.waves))
+        for number, accesses in sorted(by_buffer.items())
+        if any(one.effect is not Effect.READ for one in accesses)
+    )
+
+
+def _of_buffer(buffer: int, accesses: list[Access], waves: int) -> Pairs:
+    shared = _shared_cells(accesses)
+    if not shared.size:
+        return Pairs.of([])
+    shadow = _Shadow(waves, shared, accesses)
+    for number, access in enumerate(accesses, start=1):
+        shadow.enter(number, access)
+    rows = []
+    for (first, second), (kind, cell) in shadow.found.items():
+        x, y = accesses[first - 1], accesses[second - 1]
+        rows.append((x.wave, x.time, y.wave, y.time, kind, buffer, int(shared[cell])))
+    return Pairs.of(rows)
+
+
+def _shared_cells(accesses: list[Access]) -> Column:
+    """Cells that are written and touched more than once; the rest cannot conflict."""
+    distinct: dict[tuple[int, bool], list[Access]] = {}
+    for access in accesses:
+        distinct.setdefault((access.key, access.effect is Effect.READ), []).append(access)
+    every, written = [], []
+    for (_, reads), members in distinct.items():
+        cells = members[0].cells
+        every += [cells] * min(len(members), 2)
+        if not reads:
+            written.append(cells)
+    cells, counts = np.unique(np.concatenate(every), return_counts=True)
+    shared = cells[counts > 1]
+    return shared[np.isin(shared, np.concatenate(written))]
+
+
+class _Shadow:
+    """Per cell: the last write, and each wave's last write, read and update since it changed."""
+
+    def __init__(self, waves: int, shared: Column, accesses: list[Access]) -> None:
+        size = shared.size
+        self._shared = shared
+        self._accesses = accesses
+        self._writer = np.zeros(size, np.int64)
+        self._wrote = np.zeros((waves, size), np.int64)
+        self._read = np.zeros((waves, size), np.int64)
+        self._updated = np.zeros((waves, size), np.int64)
+        self._has_updates = False
+        self._value = np.zeros(size, np.uint32)
+        self._known = np.zeros(size, np.bool_)
+        self._owner = np.array([-1, *(a.wave for a in accesses)], np.int64)
+        order = {Counter.VM: 1, Counter.LGKM: 2, Counter.SMEM: 0}
+        self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
+        self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
+        self.found: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def enter(self, number: int, access: Access) -> None:
+        """Enter the next access, in the order of issue."""
+        places, kept = self._placed(access)
+        if not places.size:
+            return
+        if access.effect is Effect.READ:
+            self._pair(number, self._writer[None, places], places, Conflict.RAW)
+            if self._has_updates:
+                self._pair(number, self._updated[:, places], places, Conflict.RAW)
+            self._read[access.wave, places] = number
+        elif access.effect is Effect.UPDATE:
+            self._has_updates = True
+            self._pair(number, self._wrote[:, places], places, Conflict.RAW)
+            self._pair(number, self._read[:, places], places, Conflict.WAR)
+            self._updated[access.wave, places] = number
+        else:
+            self._write(number, access, places, kept)
+
+    def _write(
+        self, number: int, access: Access, places: Column, kept: npt.NDArray[np.bool_]
+    ) -> None:
+        changed = places
+        values = None if access.values is None else access.values[kept]
+        if values is not None:
+            changed = places[~(self._known[places] & (self._value[places] == values))]
+        if changed.size:
+            self._pair(number, self._wrote[:, changed], changed, Conflict.WAW)
+            self._pair(number, self._read[:, changed], changed, Conflict.WAR)
+            self._wrote[:, changed] = 0
+            self._read[:, changed] = 0
+            if self._has_updates:
+                self._pair(number, self._updated[:, changed], changed, Conflict.WAW)
+                self._updated[:, changed] = 0
+        self._wrote[access.wave, places] = number
+        self._writer[places] = number
+        self._known[places] = values is not None
+        if values is not None:
+            self._value[places] = values
+
+    def _placed(self, access: Access) -> tuple[Column, npt.NDArray[np.bool_]]:
+        found = self._places.get(access.key)
+        if found is None:
+            at = np.searchsorted(self._shared, access.cells)
+            at = np.minimum(at, self._shared.size - 1)
+            kept = self._shared[at] == access.cells
+            found = self._places[access.key] = at[kept], kept
+        return found
+
+    def _pair(self, number: int, earlier: Column, places: Column, kind: Conflict) -> None:
+        """Pairs with these earlier accesses, but for those that one queue keeps in order."""
+        for row in earlier:
+            firsts, at = np.unique(row, return_index=True)
+            for first, place in zip(firsts.tolist(), at.tolist(), strict=True):
+                if first and not self._in_order(first, number):
+                    self.found.setdefault((first, number), (int(kind), int(places[place])))
+
+    def _in_order(self, first: int, second: int) -> bool:
+        """Operations of one wave in one queue take effect in the order of issue; ``first`` may
+        also be the second's own access (a load into LDS reads and writes)."""
+        if self._owner[first] != self._owner[second]:
+            return False
+        return bool(self._queue[first] and self._queue[first] == self._queue[second])

@@ -1,0 +1,196 @@
+"""Loops of a recorded run, and whether its verdict holds for other trip counts.
+
+A trip of a loop *repeats* trip i - p when it executes the same instructions and touches the same
+bytes of LDS. Let trips from s on repeat with period p, let every operation of a trip retire within
+r trips, and let there be p + r + 1 of them or more. Then the pairs of n + p trips are those of n
+trips, some of them shifted: two accesses further apart than r + 1 trips are ordered by any barrier
+of a trip, pairs with what comes before the loop reach as far as that, and so do pairs with what
+comes behind it, which by the repetition finds LDS as it did. So the verdict of n trips is that of
+n + p, n + 2p, ..., and of every such number down to s + p + r + 1.
+
+That argument needs that waves run the loop equally often with equally many barriers, that nothing
+in it writes global memory, and that neither a branch nor an LDS address depends on data. Where it
+does not apply, the verdict is for the launch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeloom.judge.check.flow import Flow
+from pipeloom.judge.check.order import NEVER, Column, Sync, Timeline
+from pipeloom.judge.check.record import LDS, Access, GroupRecord
+from pipeloom.judge.emulate import Effect
+
+MOST_PERIOD = 8
+"""Longer periods (more LDS buffers in turn) are not looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopClaim:
+    """For which trip counts of one loop a verdict holds, beside those that ran.
+
+    ``head`` is the position of its first instruction; the verdict holds for ``least``,
+    ``least + period``, ... trips. ``reason`` says why only the launch was judged, where it was.
+    """
+
+    head: int
+    trips: tuple[int, ...]
+    least: int = 0
+    period: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One time that a wave goes through a loop: when each trip starts, and the end of the last."""
+
+    head: int
+    starts: tuple[int, ...]
+    end: int
+
+    def trip(self, number: int) -> slice:
+        stop = self.starts[number + 1] if number + 1 < len(self.starts) else self.end
+        return slice(self.starts[number], stop)
+
+
+def claims(
+    group: GroupRecord, timelines: Sequence[Timeline], flows: Sequence[Flow], sync: Sync
+) -> tuple[LoopClaim, ...]:
+    """One claim per loop that some wave runs more than once."""
+    runs = [_runs(line.path) for line in timelines]
+    heads = sorted({run.head for one in runs for run in one})
+    if not heads:
+        return ()
+    why = _against(group, flows)
+    touched = _touched(group)
+    retired = [line.retired(sync) for line in timelines]
+    barriers = [line.barrier_times(sync) for line in timelines]
+    found = []
+    for head in heads:
+        mine = [[run for run in one if run.head == head] for one in runs]
+        trips = tuple(sorted({len(run.starts) for one in mine for run in one}))
+        reason = why or _writes(group, mine) or _uneven(mine, barriers)
+        least, period = 0, 0
+        if not reason:
+            steady = [
+                _steady(run, timelines[wave].path, touched[wave], retired[wave])
+                for wave, one in enumerate(mine)
+                for run in one
+            ]
+            known = [s for s in steady if s is not None]
+            if len(known) < len(steady):
+                reason = "the trips that ran do not repeat often enough"
+            else:
+                least = max(low for low, _ in known)
+                period = int(np.lcm.reduce([p for _, p in known]))
+        found.append(LoopClaim(head, trips, least, period, reason))
+    return tuple(found)
+
+
+def _against(group: GroupRecord, flows: Sequence[Flow]) -> str:
+    for wave, flow in enumerate(flows):
+        if flow.data_branches:
+            return f"a branch of wave {wave} depends on loaded data"
+        if flow.data_addresses:
+            return f"an LDS address of wave {wave} depends on loaded data"
+    return ""
+
+
+def _runs(path: Column) -> list[_Run]:
+    """Every time that the path goes through a loop, innermost ones included, in order of time."""
+    back = np.flatnonzero(path[1:] <= path[:-1])
+    tails: dict[int, int] = {}
+    for time in back.tolist():
+        head = int(path[time + 1])
+        tails[head] = max(tails.get(head, 0), int(path[time]))
+    found = []
+    for head, tail in tails.items():
+        starts = np.flatnonzero(path == head)
+        outside = np.flatnonzero((path < head) | (path > tail))
+        ends = np.append(outside, len(path))[np.searchsorted(outside, starts)]
+        for end in np.unique(ends).tolist():
+            members = starts[ends == end]
+            if members.size > 1:
+                found.append(_Run(head, tuple(members.tolist()), end))
+    return sorted(found, key=lambda run: run.starts[0])
+
+
+def _touched(group: GroupRecord) -> list[dict[int, list[Access]]]:
+    """Per wave, the LDS accesses of every time."""
+    table: list[defaultdict[int, list[Access]]] = [defaultdict(list) for _ in group.waves]
+    for access in group.accesses:
+        if access.buffer == LDS:
+            table[access.wave][access.time].append(access)
+    return [dict(one) for one in table]
+
+
+def _writes(group: GroupRecord, runs: Sequence[Sequence[_Run]]) -> str:
+    spans = [[(run.starts[0], run.end) for run in one] for one in runs]
+    for access in group.accesses:
+        stores = access.buffer != LDS and access.effect is not Effect.READ
+        if stores and any(start <= access.time < end for start, end in spans[access.wave]):
+            return "the loop writes global memory"
+    return ""
+
+
+def _uneven(runs: Sequence[Sequence[_Run]], barriers: Sequence[Column]) -> str:
+    """Waves must go through the loop alike: equally often, with as many barriers."""
+    shapes = set()
+    for wave, one in enumerate(runs):
+        shape = []
+        for run in one:
+            counts = [
+                int(np.searchsorted(barriers[wave], 2 * cut.stop))
+                - int(np.searchsorted(barriers[wave], 2 * cut.start))
+                for cut in (run.trip(number) for number in range(len(run.starts)))
+            ]
+            shape.append((len(run.starts), tuple(counts)))
+        shapes.add(tuple(shape))
+    return "" if len(shapes) == 1 else "waves run the loop differently often"
+
+
+def _steady(
+    run: _Run, path: Column, touched: dict[int, list[Access]], retired: Column
+) -> tuple[int, int] | None:
+    """(least trip count, period) for which the trips of a run stand, or None."""
+    names: dict[tuple[bytes, tuple[tuple[int, str, int], ...]], int] = {}
+    marks = []
+    for number in range(len(run.starts)):
+        cut = run.trip(number)
+        bytes_ = tuple(
+            (time - cut.start, one.effect.value, one.key)
+            for time in range(cut.start, cut.stop)
+            for one in touched.get(time, ())
+        )
+        marks.append(names.setdefault((path[cut].tobytes(), bytes_), len(names)))
+    count = len(marks)
+    for period in range(1, min(MOST_PERIOD, count - 1) + 1):
+        first = count
+        while first > period and marks[first - 1] == marks[first - 1 - period]:
+            first -= 1
+        first -= period
+        lag = _lag(run, first, retired)
+        least = first + period + lag + 1
+        if count - first > period and count >= least:
+            return least, period
+    return None
+
+
+def _lag(run: _Run, first: int, retired: Column) -> int:
+    """In how many trips after its own an operation of a steady trip retires, at most."""
+    lag = 0
+    edges = 2 * np.array([*run.starts, run.end], np.int64)
+    for number in range(first, len(run.starts)):
+        cut = run.trip(number)
+        ends = retired[cut]
+        ends = ends[ends != NEVER]
+        if ends.size:
+            # What retires behind the loop would have retired within as many trips more.
+            at = int(np.searchsorted(edges, ends.max(), side="right")) - 1
+            lag = max(lag, min(at, len(run.starts) - 1) - number)
+    return lag

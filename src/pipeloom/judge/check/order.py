@@ -1,0 +1,192 @@
+"""When operations retire and which barrier each step comes after, for given waits and barriers.
+
+``Sync`` is what the program's waits and barriers are, or would be: a change is tried by judging the
+same record under another ``Sync``. Rules (docs/memory-model.md, docs/emulator.md): a wait for n
+retires all but the youngest n of its counter; scalar loads return in any order, so only
+lgkmcnt(0) retires them; a count with all bits set waits for nothing; a barrier retires nothing. X
+comes before Y in its own wave when it has retired at Y's issue, and in another wave when it has
+retired before the n-th barrier of its wave and Y is issued after the n-th of its own.
+
+Times are doubled, so that something inserted before a step has a time of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.check.pairs import Pairs
+from pipeloom.judge.check.record import WaveTrace
+from pipeloom.judge.emulate.control import wait_counts
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter
+from pipeloom.judge.emulate.step import Step
+
+Column = npt.NDArray[np.int64]
+
+NO_VM, NO_LGKM = COUNTER_LIMIT[Counter.VM], COUNTER_LIMIT[Counter.LGKM]
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The counts of one s_waitcnt; the limit waits for nothing."""
+
+    vm: int = NO_VM
+    lgkm: int = NO_LGKM
+
+    @property
+    def waits(self) -> bool:
+        return self.vm < NO_VM or self.lgkm < NO_LGKM
+
+    def tighten(self, other: Counts) -> Counts:
+        """What waits for both."""
+        return Counts(min(self.vm, other.vm), min(self.lgkm, other.lgkm))
+
+    def text(self) -> str:
+        """As in assembly."""
+        parts = [f"vmcnt({self.vm})"] * (self.vm < NO_VM)
+        parts += [f"lgkmcnt({self.lgkm})"] * (self.lgkm < NO_LGKM)
+        return "s_waitcnt " + " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Waits and barriers by position in the program.
+
+    ``added`` stands before the step of its position: a wait, then a barrier if there is one.
+    """
+
+    waits: Mapping[int, Counts]
+    barriers: frozenset[int]
+    added: Mapping[int, tuple[Counts, bool]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: Sequence[Step]) -> Sync:
+        """What the program itself has."""
+        waits, barriers = {}, set()
+        for at, step in enumerate(program):
+            name = step.instruction.name
+            if name == "s_waitcnt":
+                vm, _, lgkm = wait_counts(step.instruction.fields["simm16"])
+                waits[at] = Counts(vm, lgkm)
+            elif name == "s_barrier":
+                barriers.add(at)
+        return cls(waits, frozenset(barriers))
+
+    def with_wait(self, at: int, counts: Counts) -> Sync:
+        """Another wait at the position of an existing one."""
+        return replace(self, waits={**self.waits, at: counts})
+
+    def without_barrier(self, at: int) -> Sync:
+        """One barrier less."""
+        return replace(self, barriers=self.barriers - {at})
+
+    def adding(self, at: int, counts: Counts, barrier: bool) -> Sync:
+        """A wait, and a barrier if asked for, before the step at ``at``."""
+        old, had = self.added.get(at, (Counts(), False))
+        return replace(self, added={**self.added, at: (old.tighten(counts), had or barrier)})
+
+
+class Timeline:
+    """One wave's path, indexed so that any ``Sync`` can be laid over it quickly."""
+
+    def __init__(self, trace: WaveTrace) -> None:
+        self.path = trace.path()
+        self.queues = {c: np.array(times, np.int64) for c, times in trace.queues.items()}
+        self._times: dict[int, Column] = {}
+
+    def times_of(self, position: int) -> Column:
+        """When the wave executes the step at a position."""
+        found = self._times.get(position)
+        if found is None:
+            found = self._times[position] = np.flatnonzero(self.path == position)
+        return found
+
+    def barrier_times(self, sync: Sync) -> Column:
+        """Doubled times of the wave's barriers."""
+        parts = [2 * self.times_of(at) for at in sync.barriers]
+        parts += [2 * self.times_of(at) - 1 for at, (_, bar) in sync.added.items() if bar]
+        return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def retired(self, sync: Sync) -> Column:
+        """Per time, the doubled time at which its operation has retired; NEVER at the end.
+
+        A step that puts nothing in flight has retired at once.
+        """
+        times, vm, lgkm = self._waits(sync)
+        result = 2 * np.arange(len(self.path), dtype=np.int64)
+        for queue, counts, limit in (
+            (Counter.VM, vm, NO_VM),
+            (Counter.LGKM, lgkm, NO_LGKM),
+        ):
+            issued = self.queues[queue]
+            if issued.size:
+                real = counts < limit
+                when, left = times[real], counts[real]
+                done = np.maximum.accumulate(np.searchsorted(2 * issued, when) - left)
+                at = np.searchsorted(done, np.arange(issued.size), side="right")
+                ends = np.append(when, NEVER)[at]
+                np.maximum.at(result, issued, ends)
+        scalar = self.queues[Counter.SMEM]
+        if scalar.size:
+            when = np.append(times[lgkm == 0], NEVER)
+            np.maximum.at(result, scalar, when[np.searchsorted(when[:-1], 2 * scalar)])
+        return result
+
+    def _waits(self, sync: Sync) -> tuple[Column, Column, Column]:
+        rows: list[tuple[Column, Counts]] = [
+            (2 * self.times_of(at), counts) for at, counts in sync.waits.items() if counts.waits
+        ]
+        rows += [
+            (2 * self.times_of(at) - 1, counts)
+            for at, (counts, _) in sync.added.items()
+            if counts.waits
+        ]
+        if not rows:
+            nothing = np.empty(0, np.int64)
+            return nothing, nothing, nothing
+        times = np.concatenate([t for t, _ in rows])
+        vm = np.concatenate([np.full(t.size, c.vm) for t, c in rows])
+        lgkm = np.concatenate([np.full(t.size, c.lgkm) for t, c in rows])
+        order = np.argsort(times, kind="stable")
+        return times[order], vm[order], lgkm[order]
+
+
+class Order:
+    """The pairs of one workgroup, to be judged under any synchronisation."""
+
+    def __init__(self, timelines: Sequence[Timeline], pairs: Pairs) -> None:
+        self.timelines = timelines
+        self.pairs = pairs
+        waves = range(len(timelines))
+        self._firsts = [np.flatnonzero(pairs.first_wave == wave) for wave in waves]
+        self._seconds = [np.flatnonzero(pairs.second_wave == wave) for wave in waves]
+        self._same = pairs.first_wave == pairs.second_wave
+
+    def unordered(self, sync: Sync) -> npt.NDArray[np.bool_]:
+        """Which pairs nothing orders."""
+        pairs = self.pairs
+        count = len(pairs)
+        done = np.zeros(count, np.int64)
+        first_epoch = np.zeros(count, np.int64)
+        second_epoch = np.zeros(count, np.int64)
+        for wave, line in enumerate(self.timelines):
+            mine, theirs = self._firsts[wave], self._seconds[wave]
+            if not mine.size and not theirs.size:
+                continue
+            barriers = line.barrier_times(sync)
+            if mine.size:
+                retired = line.retired(sync)[pairs.first_time[mine]]
+                done[mine] = retired
+                first_epoch[mine] = np.searchsorted(barriers, retired)
+                first_epoch[mine[retired == NEVER]] = NEVER
+            second_epoch[theirs] = np.searchsorted(barriers, 2 * pairs.second_time[theirs])
+        late = np.where(self._same, done >= 2 * pairs.second_time, first_epoch >= second_epoch)
+        return np.asarray(late, np.bool_)
+
+    def barriers_met(self, sync: Sync) -> bool:
+        """Whether all waves execute equally many barriers."""
+        return len({line.barrier_times(sync).size for line in self.timelines}) <= 1

@@ -1,0 +1,102 @@
+"""Pairs of accesses that some wait or barrier must order, as columns.
+
+Only *adjacent* pairs are kept: a read with the last write of its bytes, a write with the last write
+and the reads since. Before is transitive (what is retired before a barrier stays retired), so if
+every adjacent pair is ordered every pair is. The pairs do not depend on waits or barriers, only on
+what the waves executed: one list serves every change of synchronisation that is tried on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.int64]
+
+
+class Conflict(IntEnum):
+    """What goes wrong when the second does not come after the first."""
+
+    RAW = 0
+    """Bytes are read before the write has landed."""
+    WAR = 1
+    """Bytes are overwritten before an earlier read has taken them."""
+    WAW = 2
+    """An earlier write may land on top of a later one."""
+    REGISTER_READ = 3
+    """A register is read whose load may not have landed."""
+    REGISTER_WRITE = 4
+    """A register is written while a load into it is in flight: the load may win."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """``first`` of wave and time must have retired when ``second`` is issued.
+
+    ``where`` is a cell of ``buffer`` that both touch, or the register of a register pair.
+    """
+
+    first_wave: Column
+    first_time: Column
+    second_wave: Column
+    second_time: Column
+    kind: Column
+    buffer: Column
+    where: Column
+
+    def __len__(self) -> int:
+        return len(self.first_wave)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, ...]]) -> Pairs:
+        """From rows (first wave, first time, second wave, second time, kind, buffer, where)."""
+        table = np.array(list(rows), np.int64).reshape(-1, 7)
+        return cls(*(np.ascontiguousarray(table[:, i]) for i in range(7)))
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """All columns side by side."""
+        return np.stack(self._columns(), axis=1)
+
+    def take(self, which: npt.NDArray[np.bool_] | Column) -> Pairs:
+        """Some of them."""
+        return Pairs(*(column[which] for column in self._columns()))
+
+    def oriented(self) -> Pairs:
+        """Each pair of two waves with that access first which lies earlier in its wave's path.
+
+        Which came first in the run that was recorded means nothing where nothing orders the two.
+        """
+        turn = (self.first_wave != self.second_wave) & (self.first_time > self.second_time)
+        kind = np.where(self.kind == Conflict.RAW, Conflict.WAR, Conflict.RAW)
+        kind = np.where(self.kind == Conflict.WAW, Conflict.WAW, kind)
+        return Pairs(
+            np.where(turn, self.second_wave, self.first_wave),
+            np.where(turn, self.second_time, self.first_time),
+            np.where(turn, self.first_wave, self.second_wave),
+            np.where(turn, self.first_time, self.second_time),
+            np.where(turn, kind, self.kind),
+            self.buffer,
+            self.where,
+        )
+
+    def _columns(self) -> tuple[Column, ...]:
+        return (
+            self.first_wave,
+            self.first_time,
+            self.second_wave,
+            self.second_time,
+            self.kind,
+            self.buffer,
+            self.where,
+        )
+
+    @classmethod
+    def join(cls, parts: Iterable[Pairs]) -> Pairs:
+        """Several lists as one."""
+        tables = [part.rows() for part in parts]
+        table = np.concatenate(tables) if tables else np.empty((0, 7), np.int64)
+        return cls(*(np.ascontiguousarray(table[:, i]) for i in range(7)))

@@ -1,0 +1,230 @@
+"""What a check says: a status, for which launches it holds, and findings with their places.
+
+PROVED      every conflicting pair of accesses is ordered by waits and barriers alone
+TIMING      something is not, but the nominal latencies keep the accesses apart
+RACE        accesses can meet, or the kernel does something wrong in every run
+NOT JUDGED  the kernel could not be run to its end, and nothing wrong was seen before
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from pipeloom.notebook import fragment
+from pipeloom.plain import to_plain
+
+
+class CheckStatus(Enum):
+    """The worst finding decides."""
+
+    PROVED = "proved"
+    TIMING = "timing"
+    RACE = "race"
+    NOT_JUDGED = "not judged"
+
+    @property
+    def exit_code(self) -> int:
+        """0, 3 and 4 as ``pipeloom verify``; 6 where nothing could be decided."""
+        return {"proved": 0, "timing": 3, "race": 4, "not judged": 6}[self.value]
+
+    @property
+    def title(self) -> str:
+        return self.value.upper()
+
+
+class CheckKind(Enum):
+    """What is wrong."""
+
+    RAW = "raw"
+    WAR = "war"
+    WAW = "waw"
+    REGISTER = "register"
+    """A register is used or overwritten while a load into it may be in flight."""
+    UNINITIALISED = "uninitialised"
+    """A register or LDS is used that nothing has written."""
+    OUT_OF_BOUNDS = "out-of-bounds"
+    BARRIER = "barrier"
+    """Waves do not meet at a barrier."""
+    WORKGROUPS = "workgroups"
+    """Two workgroups touch the same global bytes, one writing, and nothing orders them."""
+    WAIT_STATES = "wait-states"
+    TRAP = "trap"
+    DESCRIPTOR = "descriptor"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An instruction as one wave executed it; ``pc`` counts from the kernel's first byte."""
+
+    pc: int
+    text: str
+    wave: int | None = None
+    line: str = ""
+    """``file:line`` where debug information or the assembly has it."""
+
+    def __str__(self) -> str:
+        who = "" if self.wave is None else f"wave {self.wave}, "
+        line = f" ({self.line})" if self.line else ""
+        return f"{who}pc {self.pc:#x}{line}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoryLine:
+    """One line of a counterexample: what a wave does next."""
+
+    wave: int
+    text: str
+    pc: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """How the emulator shows a race: a timing that gives another result, or how many did not.
+
+    ``held`` are pcs whose operations land as late as waits allow, ``eager`` waves that run ahead
+    of all others, ``slow`` ones that run last; ``seed`` is that of the run.
+    """
+
+    tries: int
+    wrong: int = 0
+    """Elements of the output that differ; 0 where no try showed it."""
+    seed: int | None = None
+    held: tuple[int, ...] = ()
+    eager: tuple[int, ...] = ()
+    slow: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.wrong:
+            return f"no wrong number in {self.tries} tries of the emulator"
+        if self.held or self.eager:
+            held = ", ".join(f"{pc:#x}" for pc in self.held)
+            ahead = f", wave {self.eager[0]} ahead of wave {self.slow[0]}" if self.eager else ""
+            return (
+                f"{self.wrong} numbers differ when pc {held} lands late{ahead} (seed {self.seed})"
+            )
+        return f"{self.wrong} numbers differ at seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that is wrong: ``first`` should have been over before ``second``."""
+
+    kind: CheckKind
+    status: CheckStatus
+    second: Site
+    why: str
+    first: Site | None = None
+    where: str = ""
+    margin: int | None = None
+    """Nominal cycles between the two."""
+    workgroup: tuple[int, int, int] | None = None
+    instances: int = 1
+    source: str = ""
+    """Where a broken rule is written."""
+    witness: Witness | None = None
+    story: tuple[StoryLine, ...] = ()
+
+    def describe(self) -> str:
+        """A few lines of text."""
+        margin = "" if self.margin is None else f", margin {self.margin} cycles"
+        lines = [f"{self.status.title} {self.kind.value}: {self.where}{margin}".rstrip(": ")]
+        if self.first is not None:
+            lines.append(f"  first   {self.first}")
+        lines += [f"  second  {self.second}", f"  why     {self.why}"]
+        if self.witness is not None:
+            lines.append(f"  shown   {self.witness}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCoverage:
+    """For which trip counts of a loop the verdict holds."""
+
+    pc: int
+    trips: tuple[int, ...]
+    least: int
+    period: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        ran = " and ".join(map(str, self.trips))
+        if self.reason:
+            return f"loop at pc {self.pc:#x}: {ran} trips only ({self.reason})"
+        every = "every number" if self.period == 1 else f"every {self.period}th number"
+        return f"loop at pc {self.pc:#x}: {every} of trips from {self.least} on ({ran} ran)"
+
+
+@dataclass(frozen=True, slots=True)
+class Needless:
+    """A wait or barrier that can be loosened or removed; all of them together."""
+
+    pc: int
+    before: str
+    after: str
+    """Empty where it goes altogether."""
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """The judgement of one kernel at one launch."""
+
+    kernel: str
+    arch: str
+    status: CheckStatus
+    findings: tuple[CheckFinding, ...] = ()
+    loops: tuple[LoopCoverage, ...] = ()
+    reason: str = ""
+    """Why it was not judged."""
+    notes: tuple[str, ...] = ()
+    needless: tuple[Needless, ...] = ()
+    customary: tuple[CheckFinding, ...] = ()
+    """Wait states that only compilers keep; they fail no kernel."""
+    dead: tuple[CheckFinding, ...] = ()
+    """Accesses outside buffers whose data reach nothing."""
+    figures: dict[str, int] = field(default_factory=dict)
+    """What was looked at: waves, workgroups, instructions, operations, pairs."""
+
+    @property
+    def every_trip_count(self) -> bool:
+        """Whether the verdict holds for other trip counts than those that ran."""
+        return bool(self.loops) and all(not loop.reason for loop in self.loops)
+
+    def shortest(self) -> CheckFinding | None:
+        """The finding to look at first."""
+        ranked = sorted(
+            self.findings, key=lambda f: (f.status is not CheckStatus.RACE, len(f.story) or 99)
+        )
+        return ranked[0] if ranked else None
+
+    def summary(self) -> str:
+        """One line."""
+        if self.status is CheckStatus.NOT_JUDGED:
+            return f"NOT JUDGED: {self.reason}"
+        if self.status is CheckStatus.PROVED:
+            if self.every_trip_count:
+                which = "every trip count" + (
+                    "" if all(x.period == 1 for x in self.loops) else " of the same remainder"
+                )
+                least = max(loop.least for loop in self.loops)
+                return f"PROVED for {which} from {least} on: waits and barriers order every access"
+            return "PROVED for this launch: waits and barriers order every access"
+        worst = [f for f in self.findings if f.status is self.status]
+        kinds = sorted({f.kind.value for f in worst})
+        plural = "" if len(worst) == 1 else "s"
+        return f"{self.status.title}: {len(worst)} finding{plural} ({', '.join(kinds)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the status, how far it reaches, and the findings."""
+        rows = [
+            (f.status.title, f.kind.value, f.first or "", f.second, f.why) for f in self.findings
+        ]
+        columns = ("status", "kind", "first", "second", "why")
+        return fragment(f"{self.kernel} ({self.arch})", self.summary(), columns, rows)

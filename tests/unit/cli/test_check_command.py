@@ -1,0 +1,116 @@
+"""``pipeloom check``: exit codes, launch files and what is printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeloom.cli.main import main
+
+TEXT = """.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+.text
+.globl swap
+.p2align 8
+.type swap,@function
+swap:
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_waitcnt lgkmcnt(0)
+  v_lshlrev_b32 v1, 2, v0
+  v_xor_b32 v2, 0x100, v1
+  ds_write_b32 v1, v0
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_read_b32 v3, v2
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, v3, s[6:7]
+  s_endpgm
+.Lend:
+.size swap, .Lend-swap
+.rodata
+.p2align 6
+.amdhsa_kernel swap
+  .amdhsa_group_segment_fixed_size 512
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 16
+  .amdhsa_accum_offset 8
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - .name: swap
+    .symbol: swap.kd
+    .kernarg_segment_size: 16
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 512
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 16
+    .vgpr_count: 8
+    .max_flat_workgroup_size: 128
+    .args:
+      - {.name: x, .size: 8, .offset: 0, .value_kind: global_buffer, .address_space: global}
+      - {.name: y, .size: 8, .offset: 8, .value_kind: global_buffer, .address_space: global}
+...
+.end_amdgpu_metadata
+"""
+
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(wheel) is None for wheel in ("ziglang", "tinygrad")),
+    reason="the ziglang or the tinygrad wheel is not installed",
+)
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Path:
+    """The template of the kernel, filled in."""
+    source, path = tmp_path / "swap.s", tmp_path / "launch.json"
+    source.write_text(TEXT)
+    assert main(["check", str(source), "--template", str(path)]) == 0
+    plain = json.loads(path.read_text())
+    for argument in plain["args"]:
+        argument |= {"shape": [128], "type": "u32"}
+    path.write_text(json.dumps(plain))
+    return path
+
+
+def test_from_template_to_verdict(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = launch.with_name("swap.s")
+    assert main(["check", str(source), "--launch", str(launch)]) == 0
+    assert capsys.readouterr().out.startswith("PROVED")
+    assert main(["check", str(source), "--launch", str(launch), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "proved"
+
+
+def test_a_race_has_lines_of_the_source(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = launch.with_name("swap.s")
+    source.write_text(TEXT.replace("  s_barrier\n", ""))
+    assert main(["check", str(source), "--launch", str(launch)]) in (3, 4)
+    shown = capsys.readouterr().out
+    number = TEXT.splitlines().index("  ds_write_b32 v1, v0") + 1
+    assert f"swap.s:{number}" in shown
+    assert "wave 0" in shown
+    assert "wave 1" in shown
+
+
+def test_without_a_launch_file(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(launch.with_name("swap.s"))])
+    assert ended.value.code == 2
+    assert "--template" in capsys.readouterr().err
+
+
+def test_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "nowhere.hsaco", "--launch", "x.json"]) == 1
+    assert "nowhere.hsaco" in capsys.readouterr().err
+
+
+def test_assembly_that_names_no_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "k.s"
+    source.write_text("s_endpgm\n")
+    assert main(["check", str(source), "--launch", "x.json"]) == 1
+    assert ".amdgcn_target" in capsys.readouterr().err

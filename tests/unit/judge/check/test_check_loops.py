@@ -1,0 +1,81 @@
+"""For which trip counts a verdict holds, against runs with those trip counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeloom.drive.checking import check
+from pipeloom.judge.check.verdict import CheckStatus, CheckVerdict
+
+LOOP = """
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_waitcnt lgkmcnt(0)
+  v_lshlrev_b32 v1, 2, v0
+  v_xor_b32 v3, 0x100, v1
+  v_mov_b32 v5, 0
+  s_mov_b32 s8, {trips}
+  s_mov_b32 s9, 0
+.Lloop:
+  global_load_dword v2, v1, s[4:5]
+  v_add_u32 v6, s9, v1
+  v_add_u32 v7, s9, v3
+  s_waitcnt vmcnt(0)
+  ds_write_b32 v6, v2
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_read_b32 v4, v7
+  s_waitcnt lgkmcnt(0)
+  v_add_u32 v5, v4, v5
+  {more}
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 .Lloop
+  global_store_dword v1, v5, s[6:7]
+  s_endpgm"""
+"""Two waves exchange through LDS; with two halves in turn one barrier a trip is enough."""
+IN_TURN = "s_xor_b32 s9, s9, 0x200"
+
+
+def judge(bench: Any, trips: int, more: str) -> CheckVerdict:
+    given = np.arange(128, dtype=np.uint32)
+    code = bench.code(LOOP.format(trips=trips, more=more), lds=1024)
+    return check(code, (1,), (128,), [given, np.zeros_like(given)], seeds=1).verdict
+
+
+def test_one_buffer_needs_a_second_barrier(bench: Any) -> None:
+    assert judge(bench, 5, "").status is not CheckStatus.PROVED
+    verdict = judge(bench, 5, "s_barrier")
+    assert verdict.status is CheckStatus.PROVED
+    (loop,) = verdict.loops
+    assert (loop.trips, loop.period, loop.reason) == ((5,), 1, "")
+
+
+@pytest.mark.parametrize("more", ["s_barrier", IN_TURN, ""])
+def test_what_is_claimed_of_other_trip_counts_is_so(bench: Any, more: str) -> None:
+    verdict = judge(bench, 7, more)
+    (loop,) = verdict.loops
+    assert loop.period == (2 if more == IN_TURN else 1)
+    assert loop.least <= 7
+    for trips in range(loop.least + (7 - loop.least) % loop.period, 12, loop.period):
+        other = judge(bench, trips, more)
+        assert other.status is verdict.status
+        assert {f.second.pc for f in other.findings} == {f.second.pc for f in verdict.findings}
+
+
+def test_too_few_trips_claim_nothing_beyond_the_launch(bench: Any) -> None:
+    (loop,) = judge(bench, 2, IN_TURN).loops
+    assert "repeat" in loop.reason
+
+
+def test_a_branch_on_data_keeps_the_verdict_to_the_launch(bench: Any) -> None:
+    more = "v_readfirstlane_b32 s10, v4\n  s_cmp_eq_u32 s10, 0x12345\n  s_cbranch_scc1 .Lloop"
+    (loop,) = judge(bench, 6, more + "\n  s_barrier").loops
+    assert "depends on loaded data" in loop.reason
+
+
+def test_a_store_in_the_loop_keeps_the_verdict_to_the_launch(bench: Any) -> None:
+    (loop,) = judge(bench, 6, "global_store_dword v1, v5, s[6:7]\n  s_barrier").loops
+    assert "writes global memory" in loop.reason
