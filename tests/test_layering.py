@@ -296,7 +296,11 @@ def test_every_layer_exists() -> None:
 def test_judges_do_not_know_each_other() -> None:
     judges = {unit for unit in ALLOWED if unit.startswith("judge.")}
     known = {(judge, other) for judge in judges for other in judges & set(ALLOWED[judge])}
-    assert known == {("judge.emulate", "judge.wait_states")}
+    assert known == {
+        ("judge.emulate", "judge.wait_states"),
+        ("judge.check", "judge.emulate"),
+        ("judge.check", "judge.wait_states"),
+    }
 
 
 def test_the_layers_have_no_cycle() -> None:
