@@ -197,16 +197,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
-    from pipeloom.drive.checking import Checked as Checked
-    from pipeloom.drive.checking import check as check
-    from pipeloom.judge.check.verdict import (
-        CheckStatus as CheckStatus,
-    )
-    from pipeloom.judge.check.verdict import (
-        CheckVerdict as CheckVerdict,
-    )
-
     # isort: off
+    from pipeloom.drive.checking import Checked as Checked, check as check
     from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
     from pipeloom.drive.emitting import EmitJob as EmitJob
     from pipeloom.drive.fixing import FixJob as FixJob, fix as fix
@@ -245,6 +237,10 @@ if TYPE_CHECKING:
         verify as verify,
     )
     from pipeloom.drive.trial import Data as Data
+    from pipeloom.judge.check.verdict import (
+        CheckStatus as CheckStatus,
+        CheckVerdict as CheckVerdict,
+    )
     from pipeloom.judge.emulate import (
         load_code_object as load_code_object,
         run_kernel as run_kernel,
