@@ -154,7 +154,7 @@ class Blame:
             may = tuple(
                 v
                 for v in rest
-                if any(map(demand.want.admits, self._prover.may(site, v, wrong.cell)))
+                if any(map(demand.want.admits, self._prover.may(site, (v,), wrong.cell)))
             )
             both = tuple(v for v in said if v in may)
             if both:
@@ -204,8 +204,8 @@ class Blame:
         if site is None:
             start = self._run.starts[demand.key[0]]
             return NOTHING if start is None else ("#", start)
-        may = [i for i in self._prover.may(site, wave, cell) if not demand.want.admits(i)]
-        return min(may, default=next(iter(self._prover.may(site, wave, cell)), NOTHING))
+        may = [i for i in self._prover.may(site, (wave,), cell) if not demand.want.admits(i)]
+        return min(may, default=next(iter(self._prover.may(site, (wave,), cell)), NOTHING))
 
     # --- registers --------------------------------------------------------------------------------
 

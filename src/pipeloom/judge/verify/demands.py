@@ -7,29 +7,29 @@ output depends on is checked and no other; a step that nothing demands is dead w
 
 Demands that depend on each other in a circle are met: in a run, what a read finds was written
 earlier, so a wrong value would have to come in somewhere, and is found there.
+
+Waves that do the same are followed together (``supply.Spot``) as long as nothing is wrong; what is
+wrong is looked at wave by wave.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeloom.errors import StructureError
-from pipeloom.judge.verify.geometry import (
-    View,
-    behind,
-    same_in,
-    storage_cell,
-    value_box,
-)
-from pipeloom.judge.verify.run import Deed, Key, Run, Site, Touch
+from pipeloom.judge.verify.deeds import Key
+from pipeloom.judge.verify.geometry import View, same_in
+from pipeloom.judge.verify.run import Run, Site
 from pipeloom.judge.verify.sight import Seen, Sight
+from pipeloom.judge.verify.supply import Asked, Plan, Spot, is_straight
 from pipeloom.judge.verify.walk import Moment
-from pipeloom.judge.verify.wants import NOTHING, Identity, Want, iteration_of
-from pipeloom.program import Box, Node, NodeKind, Region, Space
+from pipeloom.judge.verify.wants import NOTHING, Identity, Want
+from pipeloom.program import Box, Node, NodeKind, Region, Space, Work
 from pipeloom.program.tiles import subtract
 
 Assumed = tuple[str, int, View, bool]
@@ -37,26 +37,42 @@ Assumed = tuple[str, int, View, bool]
 
 
 class Demand(NamedTuple):
-    """``moment`` in ``wave`` reads ``cell`` of a place and must find ``want``, seen as ``how``.
+    """``moment`` reads ``spot`` in each of its waves and must find ``want`` there.
 
-    ``user`` and ``user_wave`` are the step for whose sake; ``assumed`` a condition under which
+    ``user`` and ``user_waves`` are the step for whose sake; ``assumed`` a condition under which
     alone it matters.
     """
 
-    space: Space | None
-    key: Key
-    cell: Box
-    how: View
+    spot: Spot
     want: Want
     moment: Moment
-    wave: int
     user: Moment
-    user_wave: int
+    user_waves: tuple[int, ...]
     assumed: Assumed | None
+
+    @property
+    def space(self) -> Space | None:
+        """Which memory; None for global memory and numbers."""
+        return self.spot.space
+
+    @property
+    def key(self) -> Key:
+        """The resource and its copy."""
+        return self.spot.key
+
+    @property
+    def wave(self) -> int:
+        """The first wave that reads."""
+        return self.spot.waves[0]
+
+    @property
+    def user_wave(self) -> int:
+        """The wave for whose sake the first one reads: itself, if it may be."""
+        return self.wave if self.wave in self.user_waves else self.user_waves[0]
 
 
 class Wrong(NamedTuple):
-    """A demand that some writes it can see do not meet."""
+    """A demand of one wave that some writes it can see do not meet."""
 
     demand: Demand
     cell: Box
@@ -90,8 +106,8 @@ class Outcome:
     wrong: list[Wrong] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
-    used: set[tuple[int, int, int]] = field(default_factory=set)
-    """(group, index, wave) of every step that an output depends on."""
+    used: dict[Moment, set[int]] = field(default_factory=dict)
+    """In which waves an output depends on a step."""
 
 
 class Prover:
@@ -100,21 +116,21 @@ class Prover:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._meaning = run.program.meaning
+        self._plans = run.plans
         self._wants = run.wants
         self.sight = Sight(run)
         self.outcome = Outcome()
         self._open: deque[Demand] = deque()
         self._known: set[tuple[object, ...]] = set()
-        self._user: tuple[Moment, int] | None = None  # for whose sake the next demand is made
         self._types: set[tuple[str, str, float]] = set()
         self._supplied: set[tuple[object, ...]] = set()
-        self._may: dict[tuple[int, int, int, int, Box], frozenset[Identity]] = {}
+        self._may: dict[tuple[Site, tuple[int, ...], Box], frozenset[Identity]] = {}
+        self._user: tuple[Moment, tuple[int, ...]]  # for whose sake the next demand is made
 
     def prove(self) -> Outcome:
         """Check the stores, then whatever they demand."""
         for site in self._run.stores:
-            for wave in site.boxes:
-                self._store(site, wave)
+            self._store(site)
         self._check_stored()
         while self._open:
             self._meet(self._open.popleft())
@@ -122,23 +138,31 @@ class Prover:
 
     # --- stores -----------------------------------------------------------------------------------
 
-    def _store(self, site: Site, wave: int) -> None:
-        moment, deed = site.moment, self._run.deed(site.moment, wave)
-        target = deed.targets[site.which][0]
-        output = self._meaning[target.key[0]]
-        iteration = iteration_of(output, moment.iteration, self._run.name(moment))
+    def _stored(self, site: Site) -> Node:
+        step = site.moment.step
+        assert isinstance(step, Work)
+        touch, _ = self._plans.writes(site.moment.group, step)[site.which]
+        return self._meaning[touch.key[0]]
+
+    def _store(self, site: Site) -> None:
+        moment, waves = site.moment, tuple(site.boxes)
+        output = self._stored(site)
+        iteration = self._iteration(output, moment)
         if output.region is Region.LOOP and not 0 <= iteration < self._wants.iterations:
-            self.outcome.missing.append(Missing(output.name, iteration, None, moment, wave))
+            for wave in waves:
+                self.outcome.missing.append(Missing(output.name, iteration, None, moment, wave))
             return
         used = self._meaning[output.uses[0]]
         want = self._wants.operand(output, used.name, iteration)
         how = tuple((output.type.dims.index(dim), 0) for dim in used.type.dims)
-        self._user = moment, wave
-        if not self._supply(site, wave, target.box, how, want, None):
-            demand = Demand(
-                None, target.key, target.box, how, want, moment, wave, moment, wave, None
-            )
-            self.outcome.wrong.append(Wrong(demand, target.box, ()))
+        self._user = moment, waves
+        if self._supply(site, waves, None, (how,) * len(waves), want, None):
+            return
+        for wave, box in site.boxes.items():
+            self._user = moment, (wave,)
+            if not self._supply(site, (wave,), box, (how,), want, None):
+                spot = self._plans.spot(None, (output.name, 0), box, (wave,), (how,))
+                self._wrong(Demand(spot, want, moment, moment, (wave,), None))
 
     def _check_stored(self) -> None:
         """Every element of every output, of every iteration, is stored, whatever conditions say."""
@@ -146,12 +170,13 @@ class Prover:
             rounds = self._wants.iterations if output.region is Region.LOOP else 1
             left: list[list[Box]] = [[output.type.whole] for _ in range(max(rounds, 0))]
             for site in self._run.stores:
-                for wave, box in site.boxes.items():
-                    deed = self._run.deed(site.moment, wave)
-                    if deed.targets[site.which][0].key[0] != output.name or deed.condition:
-                        continue
-                    at = site.moment.iteration if output.region is Region.LOOP else 0
-                    if at is not None and 0 <= at < rounds and left[at]:
+                step = site.moment.step
+                assert isinstance(step, Work)
+                if self._stored(site) is not output or step.when is not None:
+                    continue
+                at = site.moment.iteration if output.region is Region.LOOP else 0
+                if at is not None and 0 <= at < rounds and left[at]:
+                    for box in dict.fromkeys(site.boxes.values()):
                         left[at] = [piece for old in left[at] for piece in subtract(old, box)]
             for at, boxes in enumerate(left):
                 if boxes:
@@ -159,71 +184,88 @@ class Prover:
 
     # --- demands ----------------------------------------------------------------------------------
 
-    def _demand(
-        self,
-        touch: Touch,
-        cell: Box,
-        how: View,
-        want: Want,
-        moment: Moment,
-        wave: int,
-        assumed: Assumed | None,
-    ) -> None:
+    def _demand(self, spot: Spot, want: Want, moment: Moment, assumed: Assumed | None) -> None:
         """Ask a place for a value."""
-        key = (touch.key, cell, how, want, moment.group, moment.index, wave, assumed)
+        key = spot, want, moment, assumed
         if key in self._known:
             return
         self._known.add(key)
-        user, user_wave = self._user or (moment, wave)
-        demand = Demand(
-            touch.space, touch.key, cell, how, want, moment, wave, user, user_wave, assumed
-        )
-        if touch.space is not None:
+        demand = Demand(spot, want, moment, *self._user, assumed)
+        if spot.space is not None:
             self._open.append(demand)
-        elif not self._is_memory(touch, moment, cell, how, want):
-            self.outcome.wrong.append(Wrong(demand, cell, ()))
+            return
+        node = self._meaning[spot.key[0]]
+        good = want.admits(self._memory(node, moment))
+        if good and want.kind != "number":
+            good = is_straight(spot.cell, spot.hows[0], node.type.dims)
+        if not good:
+            for single in self._one_by_one(demand):
+                self._wrong(single)
 
-    def _is_memory(self, touch: Touch, moment: Moment, cell: Box, how: View, want: Want) -> bool:
-        if not want.admits(self._memory(touch, moment)):
-            return False
-        if want.kind == "number":
-            return True
-        straight = tuple((axis, 0) for axis in range(len(touch.dims)))
-        return same_in(cell, how, straight)
+    def _one_by_one(self, demand: Demand) -> list[Demand]:
+        """A demand of several waves as one of each, where that has not been made already."""
+        spot = demand.spot
+        if len(spot.waves) == 1:
+            return [demand]
+        found = []
+        for wave, how in zip(spot.waves, spot.hows, strict=True):
+            one = self._plans.spot(spot.space, spot.key, spot.cell, (wave,), (how,))
+            key = one, demand.want, demand.moment, demand.assumed
+            if key not in self._known:
+                self._known.add(key)
+                users = (wave,) if wave in demand.user_waves else demand.user_waves
+                found.append(demand._replace(spot=one, user_waves=users))
+        return found
 
-    def _memory(self, touch: Touch, moment: Moment) -> Identity:
-        node = self._meaning[touch.key[0]]
+    def _wrong(self, demand: Demand) -> None:
+        self.outcome.wrong.append(Wrong(demand, demand.spot.cell, ()))
+
+    def _memory(self, node: Node, moment: Moment) -> Identity:
         if node.kind is NodeKind.OUTPUT:
             return NOTHING
         if node.kind is NodeKind.CONSTANT:
             assert node.start is not None
             return ("#", node.start)
-        return node.name, iteration_of(node, moment.iteration, self._run.name(moment))
+        return node.name, self._iteration(node, moment)
+
+    def _iteration(self, node: Node, moment: Moment) -> int:
+        """The iteration that a step of ``node`` serves; 0 outside of the loop."""
+        if node.region is not Region.LOOP or node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR):
+            return 0
+        if moment.iteration is None:
+            where = self._run.name(moment)
+            raise StructureError(
+                f"{where} serves {node.name!r}, which has a value per iteration, but names none",
+                hint="give the step an iteration",
+                field=where,
+            )
+        return moment.iteration
 
     def _meet(self, demand: Demand) -> None:
         """Every write that the read can see gives what it must find, or it is a finding."""
-        space, key, moment, wave = demand.space, demand.key, demand.moment, demand.wave
-        assert space is not None
-        self._check_type(key[0], demand.want)
-        self._user = moment, wave
-        for cell in self.sight.cells(space, key, demand.cell, moment.group, wave):
-            seen = self.sight.seen(space, key, cell, moment, wave)
-            self.outcome.edges.append(Edge(demand, cell, seen))
-            wrong = []
-            suspects = self._suspects(seen, cell, demand.want)
+        spot, want, moment = demand.spot, demand.want, demand.moment
+        single = len(spot.waves) == 1
+        self._check_type(spot.key[0], want)
+        self._user = moment, spot.waves
+        edges = []
+        for cell in self.sight.cells(spot, moment.group):
+            seen = self.sight.seen(spot, cell, moment)
+            edges.append(Edge(demand, cell, seen))
+            wrong: list[tuple[Seen, int]] = []
+            suspects = self._suspects(seen, cell, want, single)
+            if suspects is None:
+                break
             for item in seen:
-                if item.site is None:
-                    if not demand.want.admits(self._start(key)):
-                        wrong.append((item, wave))
-                    continue
-                for owner in self._deciding(item.site, item.waves):
-                    met = (item.site, owner) not in suspects and self._supply(
-                        item.site, owner, cell, demand.how, demand.want, demand.assumed
-                    )
-                    if not met:
-                        wrong.append((item, owner))
+                unmet = self._unmet(demand, item, cell, suspects)
+                wrong += [(item, owner) for owner in unmet]
+            if wrong and not single:
+                break
             if wrong:
                 self.outcome.wrong.append(Wrong(demand, cell, tuple(wrong)))
+        else:
+            self.outcome.edges += edges
+            return
+        self._open.extendleft(reversed(self._one_by_one(demand)))
 
     def _check_type(self, place: str, want: Want) -> None:
         """That a place can hold a value as it is; which numbers rounding changes is not decided."""
@@ -246,20 +288,41 @@ class Prover:
                 field=place,
             )
 
+    def _unmet(
+        self, demand: Demand, item: Seen, cell: Box, suspects: set[tuple[Site, int]]
+    ) -> tuple[int, ...]:
+        """Of the waves that make a write, those that bring something else."""
+        spot, want, site, hows = demand.spot, demand.want, item.site, demand.spot.hows
+        if site is None:
+            return () if want.admits(self._start(spot.key)) else spot.waves[:1]
+        waves = item.waves
+        if spot.space is Space.LDS:
+            waves = self._deciding(site, waves)
+            hows = hows[:1] * len(waves)
+        if not suspects and self._supply(site, waves, cell, hows, want, demand.assumed):
+            return ()
+        if len(waves) == 1 and not suspects:
+            return waves
+        return tuple(
+            wave
+            for wave, how in zip(waves, hows, strict=True)
+            if (site, wave) in suspects
+            or not self._supply(site, (wave,), cell, (how,), want, demand.assumed)
+        )
+
     def _deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
         """The waves whose write has to be looked at: one, where all bring the same."""
         return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
 
-    def _suspects(self, seen: tuple[Seen, ...], cell: Box, want: Want) -> set[tuple[Site, int]]:
+    def _suspects(
+        self, seen: tuple[Seen, ...], cell: Box, want: Want, single: bool
+    ) -> set[tuple[Site, int]] | None:
         """Copies that are not worth following, because they are not what the read is meant to see.
 
         Following one would find the fault too, but at its source instead of here. A copy that
-        surely brings something else is one; and one that may, beside another that is meant.
+        surely brings something else is one; and one that may, beside another that is meant. None
+        if there may be such copies and the read is not of a ``single`` wave.
         """
-        if len(seen) == 1 and seen[0].site is not None:
-            deed = self._run.deed(seen[0].site.moment, seen[0].waves[0])
-            if not deed.step.is_copy or deed.source.space is None:
-                return set()
         copies = []
         meant_by_claim = meant = False
         for site, waves in seen:
@@ -267,10 +330,15 @@ class Prover:
                 continue
             deed = self._run.deed(site.moment, waves[0])
             if not deed.step.is_copy or deed.source.space is None:
-                meant_by_claim |= any(map(want.admits, self.may(site, waves[0], cell)))
+                if len(seen) > 1 and single:
+                    meant_by_claim |= any(map(want.admits, self.may(site, waves[:1], cell)))
+                continue
+            if not single:
+                if not all(map(want.admits, self.may(site, waves, cell))):
+                    return None
                 continue
             for owner in waves:
-                may = self.may(site, owner, cell)
+                may = self.may(site, (owner,), cell)
                 good = sum(map(want.admits, may))
                 claimed = want.admits(self.claim(site, owner))
                 if good < len(may):
@@ -289,7 +357,7 @@ class Prover:
         moment, deed = site.moment, self._run.deed(site.moment, wave)
         node = deed.node
         if not deed.step.is_copy:
-            return node.name, iteration_of(node, moment.iteration, "")
+            return node.name, self._iteration(node, moment)
         at = self._wants.iterations if moment.iteration is None else moment.iteration
         want = self._wants.value(node.name, at)
         if want.kind == "number":
@@ -303,202 +371,138 @@ class Prover:
     # --- what a write gives -----------------------------------------------------------------------
 
     def _supply(
-        self, site: Site, wave: int, cell: Box, how: View, want: Want, assumed: Assumed | None
+        self,
+        site: Site,
+        waves: tuple[int, ...],
+        cell: Box | None,
+        hows: tuple[View, ...],
+        want: Want,
+        assumed: Assumed | None,
     ) -> bool:
         """Whether a write gives ``want`` there if its own demands are met; makes those demands.
 
-        False if it is surely something else.
+        False if, in some of the waves, it is surely something else.
         """
-        moment = site.moment
-        deed = self._run.deed(moment, wave)
-        self.outcome.used.add((moment.group, moment.index, wave))
-        target, laid = deed.targets[site.which]
-        if deed.condition is not None:
-            name, over = deed.condition
-            condition = name, moment.iteration or 0, over
-            known = None
-            if assumed is not None and assumed[:2] == condition[:2]:
-                known = assumed[3] if same_in(cell, assumed[2], over) else None
-            if known is not True and target.space is not None:
-                self._skipped(deed, moment, wave, target, cell, how, want, (*condition, False))
-            if known is False:
-                return True
-            assumed = (*condition, True)
-        elif not deed.step.is_copy:
-            assumed = None
-        if deed.step.is_copy:
-            return self._copied(site, deed, wave, cell, how, want, assumed)
-        return self._computed(deed, moment, wave, cell, how, laid, want, assumed)
+        moment, step = site.moment, site.moment.step
+        assert isinstance(step, Work)
+        self.outcome.used.setdefault(moment, set()).update(waves)
+        if want.kind == "number" and step.is_copy:
+            hows = ((),) * len(waves)
+        over = None if assumed is None or not step.is_copy else assumed[2]
+        met = True
+        for plan in self._plans.of(moment.group, step, site.which, waves, cell, hows, over):
+            given = assumed if step.is_copy else None
+            if plan.condition is not None:
+                name, laid = plan.condition
+                condition = name, moment.iteration or 0, laid
+                known = None
+                if assumed is not None and assumed[:2] == condition[:2] and cell is not None:
+                    known = assumed[3] if same_in(cell, assumed[2], laid) else None
+                if known is not True:
+                    self._skipped(plan, site, cell, want, (*condition, False))
+                if known is False:
+                    continue
+                given = (*condition, True)
+            follow = self._copied if step.is_copy else self._computed
+            met &= follow(plan, moment, want, given)
+        return met
 
     def _skipped(
-        self,
-        deed: Deed,
-        moment: Moment,
-        wave: int,
-        target: Touch,
-        cell: Box,
-        how: View,
-        want: Want,
-        assumed: Assumed,
+        self, plan: Plan, site: Site, cell: Box | None, want: Want, assumed: Assumed
     ) -> None:
         """If the step is skipped, the place must hold what it should already."""
-        node = deed.node
-        if not deed.step.is_copy and node.when == deed.step.when and node.otherwise is not None:
-            at = iteration_of(node, moment.iteration, self._run.name(moment))
+        if cell is None:
+            return  # an output: nothing reads it
+        node, moment, step = plan.node, site.moment, site.moment.step
+        assert isinstance(step, Work)
+        hows = plan.hows
+        if not step.is_copy and node.when == step.when and node.otherwise is not None:
+            at = self._iteration(node, moment)
             if want.admits((node.name, at)):
                 want = self._wants.operand(node, node.otherwise, at)
                 dims = self._meaning[node.otherwise].type.dims
-                how = tuple(how[node.type.dims.index(dim)] for dim in dims)
-        self._demand(target, cell, how, want, moment, wave, assumed)
+                hows = tuple(tuple(how[node.type.dims.index(d)] for d in dims) for how in hows)
+        touch, _ = self._plans.writes(moment.group, step)[site.which]
+        if touch.space is None:
+            return
+        reads = [(w, touch, cell, how, None) for w, how in zip(plan.waves, hows, strict=True)]
+        for spot, _ in self._plans.spots(moment.group, reads):
+            self._demand(spot, want, moment, assumed)
 
-    def _copied(
-        self,
-        site: Site,
-        deed: Deed,
-        wave: int,
-        cell: Box,
-        how: View,
-        want: Want,
-        assumed: Assumed | None,
-    ) -> bool:
-        source, move = deed.source, deed.targets[0][1]
-        moment = site.moment
-        self._condition(deed, moment, wave)
-        if want.kind == "number":
-            how = ()
-        found = behind(how, cell, move, source.box)
-        if found is None:
-            return False
-        back, place = found
-        if assumed is not None:
-            over = behind(assumed[2], cell, move, source.box)
-            assumed = None if over is None else (*assumed[:2], over[0], assumed[3])
-        if source.space is None:
-            return self._is_memory(source, moment, place, back, want)
-        self._demand(source, place, back, want, moment, wave, assumed)
-        return True
-
-    def _computed(
-        self,
-        deed: Deed,
-        moment: Moment,
-        wave: int,
-        cell: Box,
-        how: View,
-        laid: View,
-        want: Want,
-        assumed: Assumed | None,
-    ) -> bool:
-        node = deed.node
-        at = iteration_of(node, moment.iteration, self._run.name(moment))
-        before = self._wants.before(want, node, at, deed.reduced)
-        if before is None or not same_in(cell, how, laid):
-            return False
-        part = value_box(laid, cell)
-        once = (moment.group, moment.index, wave, part, assumed)
-        if once not in self._supplied:
-            self._supplied.add(once)
-            self._operands(deed, moment, wave, at, part, assumed)
-        if deed.adds_to is None:
-            return node.init is None and before.kind == "number"
-        touch, view_ = deed.adds_to
-        place = storage_cell(view_, part, touch.box)
-        self._demand(
-            touch,
-            place,
-            self._seen_as(node, view_, before),
-            before,
-            moment,
-            wave,
-            self._given(assumed, node, view_),
-        )
-        return True
-
-    def _seen_as(self, node: Node, laid: View, before: Want) -> View:
-        """How what a sum begins with lies where ``node`` is ``laid``: its dimensions by name."""
-        if node.init is None or before.kind == "number" or before.name == node.name:
-            return laid
-        dims = self._meaning[node.init].type.dims
-        return tuple(laid[node.type.dims.index(dim)] for dim in dims)
-
-    def _given(self, assumed: Assumed | None, value: Node, laid: View) -> Assumed | None:
-        """A condition per element of a step, as one on the elements of an operand ``laid`` there.
-
-        None where an operand's element serves several of the condition's: one may hold, one not.
-        """
-        if assumed is None:
-            return None
-        where = dict(zip(value.type.dims, laid, strict=True))
-        dims = self._meaning[assumed[0]].type.dims
-        if not all(
-            dim in where or axis < 0 for dim, (axis, _) in zip(dims, assumed[2], strict=True)
-        ):
-            return None
-        view = tuple(where.get(dim, how) for dim, how in zip(dims, assumed[2], strict=True))
-        return (*assumed[:2], view, assumed[3])
-
-    def _operands(
-        self, deed: Deed, moment: Moment, wave: int, at: int, part: Box, assumed: Assumed | None
-    ) -> None:
-        """Every operand of ``part`` of the result, over all that the step reduces of it."""
-        node = deed.node
-        work = dict(zip(deed.domain, (*part, *deed.reduced), strict=True))
-        for name, touch, _, laid in deed.reads:
-            assert name is not None
-            dims = self._meaning[name].type.dims
-            box = tuple(work[dim] for dim in dims)
-            want = self._wants.operand(node, name, at)
-            # the condition itself must be right whether it holds or not
-            given = None
-            if name != deed.step.when:
-                given = self._given(assumed, self._meaning[name], laid)
-            cell = storage_cell(laid, box, touch.box)
-            self._demand(touch, cell, laid, want, moment, wave, given)
-
-    def _condition(self, deed: Deed, moment: Moment, wave: int) -> None:
-        """That a copy runs where it should."""
-        for name, touch, _, laid in deed.reads[1:]:
-            assert name is not None
+    def _copied(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
+        for name, (spot, _) in plan.operands:  # that it runs where it should
             node = self._meaning[name]
-            want = self._wants.value(name, moment.iteration or 0)
+            condition = self._wants.value(name, moment.iteration or 0)
             if node.region is Region.AFTER:
-                want = self._wants.operand(node, name, 0)
-            self._demand(touch, touch.box, laid, want, moment, wave, None)
+                condition = self._wants.operand(node, name, 0)
+            self._demand(spot, condition, moment, None)
+        if not plan.fits:
+            return False
+        if plan.memory is not None:
+            brings = self._memory(self._meaning[plan.memory.key[0]], moment)
+            return want.admits(brings) and (plan.straight or want.kind == "number")
+        for asked in plan.source:
+            self._ask(asked, want, moment, assumed)
+        return True
+
+    def _computed(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
+        node = plan.node
+        at = self._iteration(node, moment)
+        before = self._wants.before(want, node, at, plan.reduced)
+        if before is None or not plan.fits:
+            return False
+        once = plan, moment, assumed
+        if once not in self._supplied:  # every operand, over all that the step reduces of it
+            self._supplied.add(once)
+            for name, asked in plan.operands:
+                self._ask(asked, self._wants.operand(node, name, at), moment, assumed)
+        still = before.kind == "number" or before.name == node.name
+        for asked in plan.rest if still else plan.start:
+            self._ask(asked, before, moment, assumed)
+        return bool(plan.rest) or (node.init is None and before.kind == "number")
+
+    def _ask(self, asked: Asked, want: Want, moment: Moment, assumed: Assumed | None) -> None:
+        """A demand that matters only where ``assumed`` is so, if that can be said of its place."""
+        spot, over = asked
+        given = None
+        if assumed is not None and over is not None:
+            given = (*assumed[:2], over, assumed[3])
+        self._demand(spot, want, moment, given)
 
     # --- whose value a write may hold -------------------------------------------------------------
 
-    def may(self, site: Site, wave: int, cell: Box) -> frozenset[Identity]:
+    def may(self, site: Site, waves: tuple[int, ...], cell: Box) -> frozenset[Identity]:
         """Whose value a write may bring, going by what each step says that it computes."""
-        moment = site.moment
-        key = moment.group, moment.index, site.which, wave, cell
+        key = site, waves, cell
         found = self._may.get(key)
         if found is not None:
             return found
         self._may[key] = frozenset()
-        deed = self._run.deed(moment, wave)
-        target = deed.targets[site.which][0]
-        if not deed.step.is_copy:
-            at = iteration_of(deed.node, moment.iteration, self._run.name(moment))
-            found = frozenset({(deed.node.name, at)})
-        elif deed.source.space is None:
-            found = frozenset({self._memory(deed.source, moment)})
+        moment, step = site.moment, site.moment.step
+        assert isinstance(step, Work)
+        if step.is_copy:
+            plans = self._plans.of(moment.group, step, site.which, waves, cell, ((),) * len(waves))
+            memory = plans[0].memory
+            if memory is None:
+                found = self._may_hold([asked for plan in plans for asked in plan.source], moment)
+            else:
+                found = frozenset({self._memory(self._meaning[memory.key[0]], moment)})
         else:
-            back = behind((), cell, deed.targets[0][1], deed.source.box)
-            assert back is not None
-            found = self._may_hold(deed.source, back[1], moment, wave)
-        if deed.condition is not None and target.space is not None:
-            found |= self._may_hold(target, cell, moment, wave)
+            found = frozenset({(step.node, self._iteration(self._meaning[step.node], moment))})
+        touch, _ = self._plans.writes(moment.group, step)[site.which]
+        if step.when is not None and touch.space is not None:
+            reads = [(wave, touch, cell, (), None) for wave in waves]
+            found |= self._may_hold(self._plans.spots(moment.group, reads), moment)
         self._may[key] = found
         return found
 
-    def _may_hold(self, touch: Touch, box: Box, moment: Moment, wave: int) -> frozenset[Identity]:
+    def _may_hold(self, places: Iterable[Asked], moment: Moment) -> frozenset[Identity]:
         found: set[Identity] = set()
-        assert touch.space is not None
-        for cell in self.sight.cells(touch.space, touch.key, box, moment.group, wave):
-            for item in self.sight.seen(touch.space, touch.key, cell, moment, wave):
-                if item.site is None:
-                    found.add(self._start(touch.key))
-                else:
-                    for owner in self._deciding(item.site, item.waves):
-                        found |= self.may(item.site, owner, cell)
+        for spot, _ in places:
+            for cell in self.sight.cells(spot, moment.group):
+                for site, waves in self.sight.seen(spot, cell, moment):
+                    if site is None:
+                        found.add(self._start(spot.key))
+                    else:
+                        found |= self.may(site, self._deciding(site, waves), cell)
         return frozenset(found)

@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.demands import Edge, Outcome
-from pipeloom.judge.verify.run import Key, Run, Site
+from pipeloom.judge.verify.run import Run, Site
 from pipeloom.judge.verify.walk import NEVER, Moment
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Barrier, Program, Section, Space, Work
@@ -129,10 +130,8 @@ class _Loop:
                 (
                     moment.group,
                     moment.slot,
-                    demand.wave,
-                    demand.key,
+                    demand.spot,
                     cell,
-                    demand.how,
                     _relative(want, moment.base),
                     assumed,
                     tuple(sources),
@@ -218,14 +217,14 @@ class _Loop:
         for walk in self._run.walks:
             for moment in walk.moments:
                 if isinstance(moment.step, Work) and 0 <= self._at(moment) < self._trips:
-                    deed = next(iter(self._run.deeds[moment.group, id(moment.step)].values()))
+                    deed = next(iter(self._run.plans.deeds[moment.group, id(moment.step)].values()))
                     found |= {touch.key for touch, _ in deed.targets}
                     found |= {touch.key for _, touch, _, _ in deed.reads}
         return found
 
     def _touched(self, moment: Moment, keys: set[Key]) -> set[Space]:
         """Where it writes, and LDS if it reads there (registers are read at issue)."""
-        deed = next(iter(self._run.deeds[moment.group, id(moment.step)].values()))
+        deed = next(iter(self._run.plans.deeds[moment.group, id(moment.step)].values()))
         found = {touch.space for touch, _ in deed.targets if touch.key in keys}
         reads = {touch.space for _, touch, _, _ in deed.reads if touch.key in keys}
         return {space for space in found | (reads & {Space.LDS}) if space is not None}

@@ -19,6 +19,7 @@ from pipeloom.checks import check_instance
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.verify.blame import Blame, Hazard
 from pipeloom.judge.verify.counterexample import Story, place_of
+from pipeloom.judge.verify.deeds import all_deeds
 from pipeloom.judge.verify.demands import Outcome, Prover
 from pipeloom.judge.verify.findings import (
     Coverage,
@@ -32,7 +33,8 @@ from pipeloom.judge.verify.findings import (
 )
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
 from pipeloom.judge.verify.induction import loop_shape, repeats
-from pipeloom.judge.verify.run import Deeds, Run, all_deeds, build_run
+from pipeloom.judge.verify.run import Run, build_run
+from pipeloom.judge.verify.supply import Plans
 from pipeloom.judge.verify.timing import NominalTiming
 from pipeloom.judge.verify.walk import Moment
 from pipeloom.program import Program, Wait, Work
@@ -67,14 +69,15 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
             f"program {program.name!r} has no work: there is nothing to verify",
             hint="verify a program that loads and computes",
         )
+    plans = Plans(program, deeds)
     hang = hanging_trips(program)
     if hang is not None:
-        run = build_run(program, deeds, hang, counter_stall)
+        run = build_run(plans, hang, counter_stall)
         low = sum(hang.values())
         coverage = Coverage((low,), None, None, tuple(hang))
         finding = _hang(run)
         return Verdict(Status.RACE, program.name, program.meaning.name, (finding,), (), coverage)
-    search = _Search(program, deeds, counter_stall)
+    search = _Search(plans, counter_stall)
     coverage = search.explore()
     findings = (*search.ledger.findings(), *_check_encoding(program))
     status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
@@ -98,9 +101,9 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
 class _Search:
     """Runs trip counts until those examined stand for all."""
 
-    def __init__(self, program: Program, deeds: Deeds, counter_stall: bool | None) -> None:
-        self._program = program
-        self._deeds = deeds
+    def __init__(self, plans: Plans, counter_stall: bool | None) -> None:
+        program = plans.program
+        self._plans = plans
         self._counter_stall = counter_stall
         sections = [section for group in program.groups for section in group.sections]
         used = {section.trips for section in sections}
@@ -169,8 +172,8 @@ class _Search:
         )
 
     def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
-        trips = {**self._program.min_trips, **dict(zip(self._names, counts, strict=True))}
-        run = build_run(self._program, self._deeds, trips, self._counter_stall)
+        trips = {**self._plans.program.min_trips, **dict(zip(self._names, counts, strict=True))}
+        run = build_run(self._plans, trips, self._counter_stall)
         prover = Prover(run)
         outcome = prover.prove()
         self.ledger.add_run(run, outcome, Blame(run, prover))
@@ -188,13 +191,23 @@ class _Case:
     instances: int = 1
 
 
+@dataclass(slots=True)
+class _Tally:
+    """How often a step was executed, and how often for nothing."""
+
+    section: str
+    op: str
+    dead: int = 0
+    total: int = 0
+
+
 class Ledger:
     """Collects hazards over trip counts, one case per kind and pair of steps."""
 
     def __init__(self, stalls: tuple[bool, ...]) -> None:
         self._stalls = stalls
         self._cases: dict[Hashable, _Case] = {}
-        self._work: dict[tuple[int, int, int], tuple[str, str, bool, int, int]] = {}
+        self._work: dict[tuple[int, int, int], _Tally] = {}
         self.runs_without_news = 0
         """Trip counts since the last new or worse hazard; 0 while none is known."""
 
@@ -226,32 +239,30 @@ class Ledger:
 
     def _add_work(self, run: Run, outcome: Outcome) -> None:
         for number, walk in enumerate(run.walks):
+            waves = len(walk.group.waves)
             for moment in walk.moments:
-                if not isinstance(moment.step, Work):
+                step = moment.step
+                if not isinstance(step, Work):
                     continue
-                used = sum((number, moment.index, w) in outcome.used for w in walk.group.waves)
+                used = len(outcome.used.get(moment, ()))
+                if used and any(access.shared for access in step.writes):
+                    used = waves
                 key = number, moment.section, moment.slot
-                name = walk.section(moment).name
-                op = describe_step(moment.step)
-                _, _, _, dead, total = self._work.get(key, (name, op, False, 0, 0))
-                waste = len(walk.group.waves) - used
-                if used and any(access.shared for access in moment.step.writes):
-                    waste = 0
-                self._work[key] = (
-                    name,
-                    op,
-                    moment.step.is_copy,
-                    dead + waste,
-                    total + len(walk.group.waves),
-                )
+                work = self._work.get(key)
+                if work is None:
+                    name = walk.section(moment).name
+                    work = self._work[key] = _Tally(name, describe_step(step))
+                work.dead += waves - used
+                work.total += waves
 
     def dead_work(self) -> tuple[DeadWork, ...]:
         """Steps whose result is wasted, in program order; once where groups share them."""
         found: dict[tuple[str, int], DeadWork] = {}
-        for (_, _, slot), (name, op, _, dead, total) in sorted(self._work.items()):
-            if dead:
-                reason = "no output depends on it"
-                found.setdefault((name, slot), DeadWork(name, slot, op, reason, dead == total))
+        for (_, _, slot), work in sorted(self._work.items(), key=lambda item: item[0]):
+            if work.dead:
+                always = work.dead == work.total
+                dead = DeadWork(work.section, slot, work.op, "no output depends on it", always)
+                found.setdefault((work.section, slot), dead)
         return tuple(found.values())
 
 

@@ -16,18 +16,24 @@ read at issue, so nothing issued later is seen.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.geometry import cells
-from pipeloom.judge.verify.run import Key, Run, Site, holds
+from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.supply import Spot
 from pipeloom.judge.verify.walk import Moment, happens_before
 from pipeloom.program import Box, Space
-from pipeloom.program.tiles import overlap
+from pipeloom.program.tiles import contains, overlap
 
 
 class Seen(NamedTuple):
-    """A write that may be what a read finds, made by any of ``waves``; None is the start."""
+    """A write that may be what a read finds, made by any of ``waves``; None is the start.
+
+    In registers, several waves stand for as many reads, each of what its own wave wrote.
+    """
 
     site: Site | None
     waves: tuple[int, ...]
@@ -42,97 +48,102 @@ class Sight:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._cells: dict[tuple[int, Space, Key, Box], list[Box]] = {}
+        self._cells: dict[tuple[int, Key, Box], list[Box]] = {}
         self._boxes: dict[tuple[int, Key], list[Box]] = {}
         self._owned: dict[tuple[int, Key, Box], list[Owned]] = {}
-        self._last: dict[tuple[int, Key, Box], list[int]] = {}
-        self._seen: dict[tuple[Key, Box, int, int, int], tuple[Seen, ...]] = {}
+        self._dates: dict[tuple[int, Key, Box], tuple[list[int], list[int]]] = {}
+        self._seen: dict[tuple[Key, Box, Moment, tuple[int, ...]], tuple[Seen, ...]] = {}
 
-    def cells(self, space: Space, key: Key, box: Box, group: int, wave: int) -> list[Box]:
-        """``box`` cut so that every write covers a piece wholly or not at all."""
-        at = -1 if space is Space.LDS else wave
-        found = self._cells.get((at, space, key, box))
+    def cells(self, spot: Spot, group: int) -> list[Box]:
+        """The spot's cell cut so that every write covers a piece wholly or not at all."""
+        key, box, wave = spot.key, spot.cell, spot.waves[0]
+        at = -1 if spot.space is Space.LDS else wave
+        found = self._cells.get((at, key, box))
         if found is None:
             boxes = self._boxes.get((at, key))
             if boxes is None:
-                sites = self._sites(space, key, group)
+                sites = self._sites(spot.space, key, group)
                 boxes = list(
                     dict.fromkeys(
                         b for s in sites for w, b in s.boxes.items() if at < 0 or w == wave
                     )
                 )
                 self._boxes[at, key] = boxes
-            found = self._cells[at, space, key, box] = cells(
+            found = self._cells[at, key, box] = cells(
                 box, [b for b in boxes if overlap(b, box) is not None]
             )
         return found
 
-    def seen(
-        self, space: Space, key: Key, cell: Box, moment: Moment, wave: int
-    ) -> tuple[Seen, ...]:
-        """What ``moment`` in ``wave`` may find in ``cell``, in program order."""
-        at = key, cell, moment.group, moment.index, wave
+    def seen(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
+        """What ``moment`` may find in ``cell`` of the spot, in program order."""
+        at = spot.key, cell, moment, spot.waves
         found = self._seen.get(at)
         if found is None:
-            if space is Space.LDS:
-                found = self._in_lds(key, cell, moment, wave)
-            else:
-                found = self._in_registers(key, cell, moment, wave)
-            self._seen[at] = found
+            look = self._in_lds if spot.space is Space.LDS else self._in_registers
+            found = self._seen[at] = look(spot, cell, moment)
         return found
 
-    def writes(self, space: Space, key: Key, cell: Box, group: int, wave: int) -> list[Owned]:
+    def writes(
+        self, space: Space | None, key: Key, cell: Box, group: int, wave: int
+    ) -> list[Owned]:
         """Every write of ``cell`` that concerns ``wave``, with the waves that make it."""
         at = -1 if space is Space.LDS else wave
         found = self._owned.get((at, key, cell))
         if found is None:
             found = []
+            owners: dict[int, tuple[int, ...]] = {}  # of a box per wave: trips share them
             for site in self._sites(space, key, group):
-                waves: Sequence[int] = tuple(site.boxes) if at < 0 else (wave,)
-                owners = tuple(w for w in waves if holds(site, w, cell))
-                if owners:
-                    found.append((site, owners))
+                if id(site.boxes) not in owners:
+                    waves: Sequence[int] = tuple(site.boxes) if at < 0 else (wave,)
+                    owners[id(site.boxes)] = tuple(
+                        w for w in waves if w in site.boxes and contains(site.boxes[w], cell)
+                    )
+                if owners[id(site.boxes)]:
+                    found.append((site, owners[id(site.boxes)]))
             self._owned[at, key, cell] = found
         return found
 
-    def _sites(self, space: Space, key: Key, group: int) -> list[Site]:
+    def _sites(self, space: Space | None, key: Key, group: int) -> list[Site]:
         if space is Space.LDS:
             return self._run.lds.get(key, [])
         return self._run.registers.get((group, key), [])
 
-    def _in_registers(self, key: Key, cell: Box, moment: Moment, wave: int) -> tuple[Seen, ...]:
-        writes = self.writes(Space.REGISTER, key, cell, moment.group, wave)
-        last = self._last.get((wave, key, cell))
-        if last is None:  # the latest retirement of the first n writes
+    def _in_registers(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
+        key, wave = spot.key, spot.waves[0]
+        writes = self.writes(spot.space, key, cell, moment.group, wave)
+        dates = self._dates.get((wave, key, cell))
+        if dates is None:  # of issue, and the latest retirement of the first n writes
             last = [-1]
             for site, _ in writes:
                 last.append(max(last[-1], site.moment.retire))
-            self._last[wave, key, cell] = last
+            dates = [site.moment.issue for site, _ in writes], last
+            self._dates[wave, key, cell] = dates
+        issues, last = dates
         covered = -1
         found: list[Seen] = []
-        for n in range(len(writes) - 1, -1, -1):
-            site = writes[n][0]
-            if site.moment.issue >= moment.issue:
-                continue
+        for n in range(bisect_left(issues, moment.issue) - 1, -1, -1):
             if last[n + 1] <= covered:
                 break
-            if site.moment.retire > covered:
-                found.append(Seen(site, (wave,)))
-            if site.moment.retire <= moment.issue:
-                covered = max(covered, site.moment.issue)
+            past = writes[n][0].moment
+            if past.retire > covered:
+                found.append(Seen(writes[n][0], spot.waves))
+            if past.retire <= moment.issue:
+                covered = max(covered, past.issue)
         if covered < 0:
             found.append(START)
         return tuple(reversed(found))
 
-    def _in_lds(self, key: Key, cell: Box, moment: Moment, wave: int) -> tuple[Seen, ...]:
-        writes = self.writes(Space.LDS, key, cell, moment.group, wave)
+    def _in_lds(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
+        wave = spot.waves[0]  # any: none of them is the only one to make a write
+        writes = self.writes(Space.LDS, spot.key, cell, moment.group, wave)
+        epoch = moment.issue_epoch
         sure: list[Owned] = []
         newest = -1
         for site, owners in writes:
             past = site.moment
-            if any(p.moment.retire_epoch >= moment.issue_epoch for p in site.partners):
+            if any(p.moment.retire_epoch >= epoch for p in site.partners):
                 continue
-            if past.retire_epoch < moment.issue_epoch and owners != (wave,):
+            if past.retire_epoch < epoch and owners != (wave,):
                 sure.append((site, owners))
                 first = min((p.moment.issue_epoch for p in site.partners), default=past.issue_epoch)
                 newest = max(newest, min(first, past.issue_epoch))
@@ -149,39 +160,30 @@ class Sight:
         for site, owners in writes:
             if site.moment.retire_epoch < newest:
                 continue
-            others: list[int] = []
-            own: list[int] = []
-            for owner in owners:
-                same = owner == wave
-                if same and site.moment is moment:
-                    continue
-                if happens_before(moment, site.moment, same):
-                    continue
-                if alone and any(_covers(late, site, owner) for late in alone):
-                    continue
-                if site.shared and any(
-                    _replaces(late, site, owner) and happens_before(late.moment, moment, same)
-                    for late, _ in writes
+            late = _replacement(site) if site.shared else None
+            for same in (True, False):
+                waves = tuple(owner for owner in owners if (owner == wave) is same)
+                if (
+                    not waves
+                    or (same and site.moment is moment)
+                    or happens_before(moment, site.moment, same)
+                    or (late is not None and happens_before(late.moment, moment, same))
                 ):
                     continue
-                (own if same else others).append(owner)
-            if own:
-                found.append(Seen(site, tuple(own)))
-            if others:
-                found.append(Seen(site, tuple(others)))
+                if alone:
+                    waves = tuple(v for v in waves if not any(_covers(x, site, v) for x in alone))
+                if waves:
+                    found.append(Seen(site, waves))
         return tuple(found)
 
 
-def _replaces(late: Site, site: Site, owner: int) -> bool:
-    """Whether ``late`` is the same step in a later trip, in which the wave has the same slice."""
-    past, then = site.moment, late.moment
-    return (
-        then.step is past.step
-        and then.group == past.group
-        and past.retire <= then.issue
-        and then is not past
-        and owner in late.boxes
-    )
+def _replacement(site: Site) -> Site | None:
+    """The next write of the same step that surely comes after: each wave has the same slice."""
+    past = site.moment
+    for late in site.again:
+        if late.moment.issue >= past.retire and late is not site:
+            return late
+    return None
 
 
 def _covers(late: Owned, site: Site, owner: int) -> bool:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeloom.errors import StructureError
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Reduce, Region
 from pipeloom.program.tiles import Box, describe_box, subtract, volume
 
@@ -150,9 +149,11 @@ class Wants:
             return None
         rest = dict(want.rest)
         boxes = rest.get(iteration, (self.reduced(node),))
-        left = tuple(piece for box in boxes for piece in subtract(box, part))
-        if _total(boxes) - _total(left) != volume(part):
-            return None
+        left: tuple[Box, ...] = ()
+        if boxes != (part,):
+            left = tuple(piece for box in boxes for piece in subtract(box, part))
+            if _total(boxes) - _total(left) != volume(part):
+                return None
         if want.kind != "sum":
             if left:
                 return want._replace(rest=((iteration, left),))
@@ -172,19 +173,6 @@ class Wants:
             return self.operand(node, node.init, iteration)
         op = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
         return Want("number", number=_UNKNOWN if op is None else _NEUTRAL[op])
-
-
-def iteration_of(node: Node, iteration: int | None, where: str) -> int:
-    """The iteration a step of ``node`` serves; 0 outside of the loop."""
-    if node.region is not Region.LOOP or node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR):
-        return 0
-    if iteration is None:
-        raise StructureError(
-            f"{where} serves {node.name!r}, which has a value per iteration, but names none",
-            hint="give the step an iteration",
-            field=where,
-        )
-    return iteration
 
 
 def _total(boxes: Sequence[Box]) -> int:

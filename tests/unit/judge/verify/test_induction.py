@@ -12,9 +12,11 @@ import pytest
 from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.blame import Blame
+from pipeloom.judge.verify.deeds import all_deeds
 from pipeloom.judge.verify.demands import Prover
 from pipeloom.judge.verify.induction import loop_shape, repeats
-from pipeloom.judge.verify.run import all_deeds, build_run
+from pipeloom.judge.verify.run import build_run
+from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
@@ -35,9 +37,9 @@ Pair = tuple[str, tuple[int, int] | None, tuple[int, int]]
 def brute_force(program: Program, trips: range) -> set[Pair]:
     """The hazards of each trip count on its own, without any induction."""
     found: set[Pair] = set()
-    deeds = all_deeds(program)
+    plans = Plans(program, all_deeds(program))
     for count in trips:
-        run = build_run(program, deeds, {"T": count}, True)
+        run = build_run(plans, {"T": count}, True)
         prover = Prover(run)
         prover.prove()
         for hazard in Blame(run, prover).hazards():
@@ -85,9 +87,9 @@ def test_a_cut_stays_where_it_is_as_the_loop_grows(program: Program) -> None:
     assert verdict.proved
     shape = loop_shape(program, "T")
     assert shape is not None
-    deeds = all_deeds(program)
+    plans = Plans(program, all_deeds(program))
     for count in range(verdict.coverage.checked[-1], 14):
-        run = build_run(program, deeds, {"T": count}, None)
+        run = build_run(plans, {"T": count}, None)
         outcome = Prover(run).prove()
         assert not outcome.wrong
         assert not outcome.missing

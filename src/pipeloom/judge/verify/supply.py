@@ -1,0 +1,274 @@
+"""What a write needs so that it brings a value: the same in every trip and run, so worked out once.
+
+Waves of a group run the same steps on different boxes, so most of what they need is the same but
+for where its elements come from. A ``Spot`` is a place that several waves read alike, and a
+``Plan`` says which spots a write of several waves rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pipeloom.judge.verify.deeds import Deed, Deeds, Key, Touch
+from pipeloom.judge.verify.geometry import View, behind, same_in, storage_cell, value_box
+from pipeloom.program import Box, Node, Program, Space, Work
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spot:
+    """``cell`` of a place as ``waves`` of one group read it, each with its own view of the value.
+
+    Waves stand together only where whatever one of them may find there each of them may.
+    """
+
+    space: Space | None
+    key: Key
+    cell: Box
+    waves: tuple[int, ...]
+    hows: tuple[View, ...]
+
+
+Asked = tuple[Spot, View | None]
+"""A spot, and how a condition under which alone it matters lies over it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What a write of some waves rests on. ``source`` is what a copy moves.
+
+    ``fits`` is False if the write surely is something else: another part of the value. ``rest``
+    is where what it adds to must be, ``start`` the same place as that which a sum begins with lies
+    there. ``memory`` is a copy's source outside of the workgroup.
+    """
+
+    node: Node
+    waves: tuple[int, ...]
+    hows: tuple[View, ...]
+    fits: bool
+    condition: tuple[str, View] | None
+    reduced: Box
+    operands: tuple[tuple[str, Asked], ...] = ()
+    rest: tuple[Asked, ...] = ()
+    start: tuple[Asked, ...] = ()
+    source: tuple[Asked, ...] = ()
+    memory: Touch | None = None
+    straight: bool = True
+
+
+Read = tuple[int, Touch, Box, View, View | None]
+Cohort = list[tuple[int, Deed, Box, View]]
+
+
+class Plans:
+    """Of one program."""
+
+    def __init__(self, program: Program, deeds: Deeds) -> None:
+        self.program = program
+        self.deeds = deeds
+        self._writes: dict[tuple[int, int], list[tuple[Touch, Mapping[int, Box]]]] = {}
+        self._alike: dict[tuple[int, Key], Mapping[int, object]] = {}
+        self._spots: dict[tuple[object, ...], Spot] = {}
+        self._plans: dict[tuple[object, ...], tuple[Plan, ...]] = {}
+        for (number, step), mine in deeds.items():
+            some = next(iter(mine.values()))
+            self._writes[number, step] = [
+                (touch, {wave: deed.targets[which][0].box for wave, deed in mine.items()})
+                for which, (touch, _) in enumerate(some.targets)
+            ]
+
+    def writes(self, group: int, step: Work) -> list[tuple[Touch, Mapping[int, Box]]]:
+        """What a step writes, with the box of each wave."""
+        return self._writes[group, id(step)]
+
+    def spot(
+        self,
+        space: Space | None,
+        key: Key,
+        cell: Box,
+        waves: tuple[int, ...],
+        hows: tuple[View, ...],
+    ) -> Spot:
+        """The one of that description."""
+        at = key, cell, waves, hows
+        found = self._spots.get(at)
+        if found is None:
+            found = self._spots[at] = Spot(space, key, cell, waves, hows)
+        return found
+
+    def spots(self, group: int, reads: Iterable[Read]) -> tuple[Asked, ...]:
+        """Reads of one place by several waves, those that are alike together."""
+        found: dict[tuple[object, ...], list[Read]] = {}
+        for read in reads:
+            wave, touch, cell, how, over = read
+            own = touch.space is not None and touch.space is not Space.LDS
+            key = cell, self._class(group, touch)[wave], None if own else how, over
+            found.setdefault(key, []).append(read)
+        return tuple(
+            (
+                self.spot(
+                    together[0][1].space,
+                    together[0][1].key,
+                    together[0][2],
+                    tuple(read[0] for read in together),
+                    tuple(read[3] for read in together),
+                ),
+                together[0][4],
+            )
+            for together in found.values()
+        )
+
+    def _class(self, group: int, touch: Touch) -> Mapping[int, object]:
+        """Which waves find the same in a place: by wave, equal for those.
+
+        In registers, if they write the same boxes of it; in LDS, if their own writes are no other
+        than those of any wave of the group.
+        """
+        found = self._alike.get((group, touch.key))
+        if found is None:
+            waves = self.program.groups[group].waves
+            writes = [
+                (deeds[waves[0]].alike and target.shared, boxes)
+                for (number, _), deeds in self.deeds.items()
+                if number == group
+                for target, boxes in self._writes[number, _]
+                if target.key == touch.key
+            ]
+            if touch.space is None or (
+                touch.space is Space.LDS and all(shared for shared, _ in writes)
+            ):
+                found = dict.fromkeys(waves)
+            elif touch.space is Space.LDS:
+                found = {wave: wave for wave in waves}
+            else:
+                found = {wave: tuple(boxes[wave] for _, boxes in writes) for wave in waves}
+            self._alike[group, touch.key] = found
+        return found
+
+    def of(
+        self,
+        group: int,
+        step: Work,
+        which: int,
+        waves: tuple[int, ...],
+        cell: Box | None,
+        hows: tuple[View, ...],
+        over: View | None = None,
+    ) -> tuple[Plan, ...]:
+        """What the write of ``cell`` by ``waves`` rests on, the value being seen as ``hows``.
+
+        No cell means all that each wave writes; ``over`` is how a condition lies there. Waves whose
+        steps differ in more than where their parts lie have plans of their own.
+        """
+        at = id(step), which, waves, cell, hows, over
+        found = self._plans.get(at)
+        if found is None:
+            mine = self.deeds[group, id(step)]
+            cohorts: dict[tuple[object, ...], Cohort] = {}
+            for wave, how in zip(waves, hows, strict=True):
+                deed = mine[wave]
+                place = deed.targets[which][0].box if cell is None else cell
+                cohort = cohorts.setdefault((deed.reduced, deed.condition), [])
+                cohort.append((wave, deed, place, how))
+            make = self._copy if step.is_copy else self._compute
+            found = tuple(make(group, which, cohort, over) for cohort in cohorts.values())
+            self._plans[at] = found
+        return found
+
+    def _copy(self, group: int, _: int, cohort: Cohort, over: View | None) -> Plan:
+        deed = cohort[0][1]
+        over = over if deed.condition is None else deed.condition[1]
+        sources: list[Read] = []
+        straight = True
+        for wave, mine, cell, how in cohort:
+            source, move = mine.source, mine.targets[0][1]
+            found = behind(how, cell, move, source.box)
+            if found is not None:
+                back, place = found
+                given = None if over is None else behind(over, cell, move, source.box)
+                sources.append((wave, source, place, back, given and given[0]))
+                straight &= source.space is not None or is_straight(place, back, source.dims)
+        memory = deed.source if deed.source.space is None else None
+        return Plan(
+            deed.node,
+            tuple(wave for wave, *_ in cohort),
+            tuple(how for *_, how in cohort),
+            len(sources) == len(cohort),
+            deed.condition,
+            deed.reduced,
+            operands=tuple(
+                (deed.reads[n][0] or "", asked)
+                for n in range(1, len(deed.reads))
+                for asked in self.spots(
+                    group,
+                    [
+                        (wave, touch, touch.box, lies, None)
+                        for wave, mine, _, _ in cohort
+                        for _, touch, _, lies in (mine.reads[n],)
+                    ],
+                )
+            ),
+            source=() if memory is not None else self.spots(group, sources),
+            memory=memory,
+            straight=straight,
+        )
+
+    def _compute(self, group: int, which: int, cohort: Cohort, _: View | None) -> Plan:
+        meaning, deed = self.program.meaning, cohort[0][1]
+        node = deed.node
+        reads: list[list[Read]] = [[] for _ in deed.reads]
+        rest: list[Read] = []
+        start: list[Read] = []
+        fits = True
+        for wave, mine, cell, how in cohort:
+            laid = mine.targets[which][1]
+            fits &= same_in(cell, how, laid)
+            part = value_box(laid, cell)
+            work = dict(zip(mine.domain, (*part, *mine.reduced), strict=True))
+            for mentions, (name, touch, _, lies) in zip(reads, mine.reads, strict=True):
+                assert name is not None
+                box = tuple(work[dim] for dim in meaning[name].type.dims)
+                # the condition itself must be right whether it holds or not
+                given = None if name == deed.step.when else self._given(mine, meaning[name], lies)
+                mentions.append((wave, touch, storage_cell(lies, box, touch.box), lies, given))
+            if mine.adds_to is not None:
+                touch, lies = mine.adds_to
+                place, given = storage_cell(lies, part, touch.box), self._given(mine, node, lies)
+                rest.append((wave, touch, place, lies, given))
+                dims = (node if node.init is None else meaning[node.init]).type.dims
+                seen_as = tuple(lies[node.type.dims.index(dim)] for dim in dims)
+                start.append((wave, touch, place, seen_as, given))
+        return Plan(
+            node,
+            tuple(wave for wave, *_ in cohort),
+            tuple(how for *_, how in cohort),
+            fits,
+            deed.condition,
+            deed.reduced,
+            operands=tuple(
+                (deed.reads[n][0] or "", asked)
+                for n, mentions in enumerate(reads)
+                for asked in self.spots(group, mentions)
+            ),
+            rest=self.spots(group, rest),
+            start=self.spots(group, start),
+        )
+
+    def _given(self, deed: Deed, value: Node, laid: View) -> View | None:
+        """A condition per element of a step, as one on the elements of an operand ``laid`` there.
+
+        None where an operand's element serves several of the condition's: one may hold, one not.
+        """
+        if deed.condition is None:
+            return None
+        name, over = deed.condition
+        where = dict(zip(value.type.dims, laid, strict=True))
+        dims = self.program.meaning[name].type.dims
+        if not all(dim in where or axis < 0 for dim, (axis, _) in zip(dims, over, strict=True)):
+            return None
+        return tuple(where.get(dim, how) for dim, how in zip(dims, over, strict=True))
+
+
+def is_straight(cell: Box, how: View, dims: tuple[str, ...]) -> bool:
+    """Whether ``cell`` of global memory lies there as the value does."""
+    return same_in(cell, how, tuple((axis, 0) for axis in range(len(dims))))
