@@ -316,7 +316,7 @@ def _known(argument: KernelArgument) -> LaunchArgument:
     name = argument.name or f"arg_{argument.offset}"
     if argument.is_pointer:
         return Buffer(name, argument.offset)
-    if argument.name.strip("_").lower().startswith("pad"):
+    if argument.is_padding:
         return Padding(argument.offset, argument.size)
     if argument.size in _VALUE_GUESS:
         return Value(name, argument.offset, _VALUE_GUESS[argument.size])

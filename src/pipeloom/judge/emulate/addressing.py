@@ -139,7 +139,8 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
     """Descriptor addressing: raw (stride 0 or no index) and structured without swizzle.
 
     Range check (CDNA3 ISA, "Buffer addressing"): raw buffers compare the offset, without soffset,
-    to num_records - soffset, dword by dword; structured ones compare the index. On gfx9 the
+    to num_records - soffset, dword by dword; structured ones compare the index, and the offset only
+    where they are swizzled: shipped kernels move 16 bytes at a stride of 4. On gfx9 the
     instruction's idxen decides, beside the stride, in which unit num_records counts (Mesa,
     si_descriptors.c, "NUM_RECORDS"): hand-written kernels set a stride and never index.
     """
@@ -164,7 +165,7 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
             within = np.full(lanes.size, offset, np.int64)
         if stride:
             index = wave.v[row, lanes].astype(np.int64)
-            outside = (index >= records) | (within + transfer.size > stride)
+            outside = index >= records
             total = base + soffset + index * stride + within
         else:
             outside = within >= records - soffset

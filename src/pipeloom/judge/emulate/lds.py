@@ -28,6 +28,9 @@ _NEVER = np.iinfo(np.int32).max
 _GROWTH = 4096
 _COUNT = np.arange(16)
 
+DATA, SOURCE = 1, 2
+"""What the recorded values of a write are: its data, or the addresses that they come from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -58,7 +61,7 @@ class LocalMemory:
         self.ready = np.full(_GROWTH, _NEVER, np.int32)
         self.owner = np.full(_GROWTH, -1, np.int16)
         self.channel = np.zeros(_GROWTH, np.int8)
-        self.known = np.zeros(_GROWTH, np.bool_)
+        self.known = np.zeros(_GROWTH, np.uint8)
         self.ready[0] = 0
 
     def granules(self, addresses: Index, size: int) -> Index:
@@ -81,7 +84,7 @@ class LocalMemory:
             self.ready = np.concatenate([self.ready, np.full(_GROWTH, _NEVER, np.int32)])
             self.owner = np.concatenate([self.owner, np.full(_GROWTH, -1, np.int16)])
             self.channel = np.concatenate([self.channel, np.zeros(_GROWTH, np.int8)])
-            self.known = np.concatenate([self.known, np.zeros(_GROWTH, np.bool_)])
+            self.known = np.concatenate([self.known, np.zeros(_GROWTH, np.uint8)])
         self.owner[number] = wave
         self.channel[number] = 1 if counter is Counter.VM else 2
         return number
@@ -121,12 +124,13 @@ class LocalMemory:
         barriers: int,
         granules: Index,
         values: npt.NDArray[np.uint32] | None = None,
+        what: int = DATA,
     ) -> int:
         """Enter a write. Returns the number of an access it races with, or 0.
 
-        ``values`` are the data, one row per access, where they are known at issue. Waves that
-        write the same bytes with the same values do not race: compilers let waves store
-        replicated results.
+        ``values`` say what is written, one row per access: the ``DATA``, or the ``SOURCE`` that it
+        is copied from. Waves that write the same bytes with the same values do not race: compilers
+        let waves store replicated results, and kernels let waves copy the same rows.
         """
         if not self.check_races:
             return 0
@@ -137,12 +141,12 @@ class LocalMemory:
         if racing.size:
             if data is not None:
                 same = self.issued[granules].ravel()[racing] == data.ravel()[racing]
-                racing = racing[~(same & self.known[writes[racing]])]
+                racing = racing[~(same & (self.known[writes[racing]] == what))]
             if racing.size:
                 return int(writes[racing[0]])
         if data is not None:
             self.issued[granules] = data
-            self.known[number] = True
+            self.known[number] = what
         reads = self.last_read[:, granules].ravel()
         if self.last_atomic is not None:
             reads = np.concatenate([reads, self.last_atomic[:, granules].ravel()])

@@ -129,7 +129,7 @@ def check_descriptor(kernel: Kernel) -> None:
             )
     for argument in kernel.arguments:
         end = argument.offset + argument.size
-        if end > kernel.kernarg_size:
+        if end > kernel.kernarg_size and not argument.is_padding:
             raise CodeObjectError(
                 f"kernel {kernel.name}: argument {argument.name or argument.offset} ends at byte "
                 f"{end} of a kernarg segment of {kernel.kernarg_size} bytes",

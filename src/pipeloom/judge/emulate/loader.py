@@ -44,6 +44,11 @@ class KernelArgument:
         return self.value_kind.startswith("hidden_")
 
     @property
+    def is_padding(self) -> bool:
+        """Space between arguments that the metadata lists as one, under a name like ``_pad3``."""
+        return self.name.strip("_").lower().startswith("pad")
+
+    @property
     def is_pointer(self) -> bool:
         return self.value_kind in ("global_buffer", "dynamic_shared_pointer")
 

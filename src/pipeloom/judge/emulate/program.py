@@ -17,6 +17,7 @@ from pipeloom.judge.emulate import (
     salu,
     smem,
     sparse,
+    vector_skip,
     vmem,
 )
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
@@ -51,9 +52,10 @@ def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     refused: dict[str, UnsupportedInstructionError] = {}
     by_index = gpr_index.indexed_pcs(instructions)
+    skips = vector_skip.skip_places(instructions)
 
     def make(instruction: Instruction) -> Step:
-        return _build(instruction, arch, places)
+        return vector_skip.build(instruction, skips) or _build(instruction, arch, places)
 
     for instruction in instructions:
         try:

@@ -25,6 +25,7 @@ from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.ds import report_race, settle_lds
 from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.lds import SOURCE
 from pipeloom.judge.emulate.memory import (
     Addresses,
     load_octets,
@@ -273,6 +274,19 @@ def _store(
     return Step(instruction, run, reads | data_bits, 0, screen)
 
 
+def _source_words(target: Target, size: int) -> Words:
+    """Where each dword of each active lane comes from; 0 for the zeros outside a descriptor."""
+    parts = 4 * np.arange(size // 4)
+    found = (target.addresses[:, None] + parts).astype(np.uint32)
+    if target.clipped is not None:
+        found[target.clipped] = 0
+    if target.lanes.size == target.active.size:
+        return found
+    words = np.zeros((target.active.size, size // 4), np.uint32)
+    words[np.isin(target.active, target.lanes)] = found
+    return words
+
+
 def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, reads: int) -> Step:
     """LDS address = M0 + the instruction's offset + lane * bytes (at least 4 per lane)."""
     size = max(transfer.size, 4)
@@ -300,7 +314,9 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
                 f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes",
             )
         kept_places = places[inside]
-        racing = lds.record_write(number, wave.barriers, lds.granules(kept_places, size))
+        granules = lds.granules(kept_places, size)
+        source = _source_words(target, size)[inside]
+        racing = lds.record_write(number, wave.barriers, granules, source, SOURCE)
         if racing:
             report_race(wave, instruction, racing)
 

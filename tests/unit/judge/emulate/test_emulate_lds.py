@@ -192,3 +192,21 @@ def test_out_of_bounds_lds(bench: Any) -> None:
     (finding,) = run.findings
     assert finding.kind is FindingKind.OUT_OF_BOUNDS
     assert "at LDS address 256 in 16 lanes; the workgroup has 256 bytes" in finding.message
+
+
+@pytest.mark.parametrize(("step", "races"), [(0, 0), (256, 1)])
+def test_waves_that_copy_the_same_rows_do_not_race(bench: Any, step: int, races: int) -> None:
+    """Two waves load LDS from memory at the same places: a race, unless the source is one."""
+    body = f"""
+      s_load_dwordx2 s[4:5], s[0:1], 0x0
+      v_and_b32 v1, 63, v0
+      v_lshlrev_b32 v1, 2, v1
+      v_lshrrev_b32 v2, 6, v0
+      v_mul_u32_u24 v2, {step}, v2
+      v_add_u32 v1, v1, v2
+      s_mov_b32 m0, 0
+      s_waitcnt lgkmcnt(0)
+      global_load_lds_dword v1, s[4:5]
+      s_endpgm"""
+    run = bench.launch(body, [np.zeros(128, np.uint32)], waves=2, lds=512)
+    assert len(run.findings) == races

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeloom.judge.emulate import CodeObjectError, LaunchError, load_code_object, run_kernel
-from pipeloom.judge.emulate.limits import LDS_BYTES, Limits
+from pipeloom.judge.emulate.limits import LDS_BYTES, Limits, check_descriptor
 from pipeloom.write import CHIPS
 
 BODY = """
@@ -110,6 +110,15 @@ def test_registers_beyond_the_descriptor(bench: Any, limits: dict[str, str], mes
 def test_descriptor_and_metadata_disagree(bench: Any, pattern: str, new: str, message: str) -> None:
     with pytest.raises(CodeObjectError, match=message):
         run(bench, text_with(bench, (pattern, new), **FITTING))
+
+
+def test_padding_may_lie_behind_the_segment(bench: Any) -> None:
+    pad = "    .args:\n      - {.size: 4, .offset: 8, .value_kind: by_value, .name: _pad1}"
+    kernel = load_code_object(
+        bench.assemble(text_with(bench, ("    .args:", pad), **FITTING), "gfx950")
+    ).kernel()
+    assert kernel.kernarg_size == 8
+    check_descriptor(kernel)
 
 
 def test_counts_are_in_granules(bench: Any) -> None:

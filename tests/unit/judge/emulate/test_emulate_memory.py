@@ -120,6 +120,20 @@ def test_structured_descriptor(bench: Any) -> None:
     np.testing.assert_array_equal(out, np.where(np.arange(64) < 60, np.arange(64) * 3 + 2, 0))
 
 
+def test_a_stride_does_not_bound_an_access(bench: Any) -> None:
+    """16 bytes at a stride of 4, as hand-written kernels store: only the index is compared."""
+    data, out = np.arange(256, dtype=np.uint32), np.full(256, 7, np.uint32)
+    body = f"""{POINTERS}{descriptor(12, 4, 200, stride=4)}{descriptor(16, 6, 240, stride=4)}
+      buffer_load_dwordx4 v[4:7], v1, s[12:15], 0 idxen
+      s_waitcnt vmcnt(0)
+      buffer_store_dwordx4 v[4:7], v1, s[16:19], 0 idxen
+      s_endpgm"""
+    assert bench.launch(body, [data, out]).ok
+    np.testing.assert_array_equal(out[:200], data[:200])
+    assert (out[200:240] == 0).all()
+    assert (out[240:] == 7).all()
+
+
 def test_a_stride_without_an_index_is_raw(bench: Any) -> None:
     """Hand-written kernels set a stride and never index: the range is in bytes then."""
     data, out = np.arange(1, 65, dtype=np.uint32), np.zeros(64, np.uint32)

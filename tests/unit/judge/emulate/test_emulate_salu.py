@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.judge.emulate import run_kernel
+from pipeloom.judge.emulate import UnsupportedInstructionError, run_kernel
 
 WORD = 0xFFFFFFFF
 LONG = 0xFFFFFFFFFFFFFFFF
@@ -127,3 +127,19 @@ def test_workgroup_and_workitem_ids(bench: Any) -> None:
     assert result.ok
     x, y = np.arange(128) % 32, np.arange(128) // 32
     assert (out.reshape(6, 128) == (x | y << 10)).all()
+
+
+def test_vector_skip(bench: Any) -> None:
+    """A set bit skips the vector instructions up to the next s_setvskip."""
+    lines = ["s_mov_b32 s20, 0x5"]
+    for bit in range(4):
+        lines += [f"v_mov_b32 v{20 + bit}, 0", f"s_setvskip s20, {bit}"]
+        lines += [f"v_mov_b32 v{20 + bit}, 7", "s_setvskip 0, 0"]
+    rows = bench.run("\n".join(lines), (), [f"v{20 + bit}" for bit in range(4)])
+    assert rows[:, 0].tolist() == [0, 7, 0, 7]
+
+
+def test_vector_skip_over_scalars_is_refused(bench: Any) -> None:
+    body = "s_setvskip s20, 0\nv_mov_b32 v20, 7\ns_mov_b32 s21, 0\ns_setvskip 0, 0"
+    with pytest.raises(UnsupportedInstructionError, match="more than vector instructions"):
+        bench.run(body)
