@@ -30,9 +30,11 @@ def evaluate(
     """The outputs for whole arrays: every block of the grid, as many iterations as they take.
 
     An input array has the dimensions of its tile; sizes need not be multiples of the tile: what
-    lies outside reads as zero, and is not stored. Dimensions of one name must agree in size.
+    lies outside reads as zero, and is not stored. Dimensions of one name must agree in size, and
+    one that neither the loop nor an output goes along must fit into its tile.
     """
     sizes = array_sizes(meaning, arrays)
+    meaning.check_sizes(sizes)
     trips = -(-sizes[meaning.over] // _step(meaning)) if meaning.over in sizes else 0
     outputs = {
         node.name: np.zeros([sizes[d] for d in node.type.dims], np.float32)

@@ -24,7 +24,7 @@ from functools import cached_property
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.program.tiles import TileType, merged_sizes
+from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
 
 
@@ -105,6 +105,7 @@ class Meaning:
                 hint="name each value once",
                 field=twice,
             )
+        merged_sizes([n.type for n in (*self.inputs, *self.outputs)], f"loop {self.name!r}")
         seen: set[str] = set()
         for node in self.nodes:
             self._check(node, seen)
@@ -152,6 +153,7 @@ class Meaning:
                 hint="an output uses the one value that it stores",
                 field=node.name,
             )
+        check_start(node.name, node.start)
         self._check_region(node)
         self._check_shape(node)
         self._check_op(node)
@@ -242,6 +244,42 @@ class Meaning:
         """Dimensions that workgroups share out, in order of first appearance in the outputs."""
         dims = (d for n in self.outputs for d in n.type.dims if d != self.over)
         return tuple(dict.fromkeys(dims))
+
+    @cached_property
+    def uncut(self) -> Mapping[str, int]:
+        """Dimensions of arrays that one tile must hold, with its size.
+
+        Those along which nothing goes from tile to tile; and those of the grid that some output
+        lacks though it depends on them: every workgroup along them would store another value.
+        """
+        found: dict[str, int] = {}
+        for node in self.inputs:
+            moves = {*self.grid, *([self.over] if node.kind is NodeKind.STREAM else [])}
+            found |= {d: s for d, s in node.type.sizes.items() if d not in moves}
+        for output in self.outputs:
+            names, seen = [output.name], set[str]()
+            while names:
+                node = self[names.pop()]
+                if node.name not in seen:
+                    seen.add(node.name)
+                    names.extend(node.operands)
+            for node in self.inputs:
+                if node.name in seen:
+                    lost = set(self.grid) & set(node.type.dims) - set(output.type.dims)
+                    found |= {dim: node.type.sizes[dim] for dim in lost}
+        return found
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raise for arrays of which part would be left out, or stored by several workgroups."""
+        for dim, tile in self.uncut.items():
+            if sizes.get(dim, 0) > tile:
+                raise ConfigError(
+                    f"{self.name}: the size along {dim!r} is {sizes[dim]}, but a workgroup takes "
+                    f"the first {tile}",
+                    hint=f"declare tiles that hold all of {dim!r}: no loop and no output goes on "
+                    "along it",
+                    field=dim,
+                )
 
     def domain(self, node: Node) -> TileType:
         """The whole work of a node: its result's dimensions, then those it reduces.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipeloom.checks import check_int
-from pipeloom.program.tiles import TileType
+from pipeloom.program.tiles import TileType, check_start
 
 
 class Space(Enum):
@@ -48,6 +48,7 @@ class Resource:
 
     def __post_init__(self) -> None:
         check_int(f"Resource {self.name}", "copies", self.copies, 1)
+        check_start(self.name, self.start)
 
     @property
     def bytes(self) -> int:

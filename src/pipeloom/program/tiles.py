@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import copysign, isinf, isnan, prod
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import DType
+from pipeloom.machine.dtypes import F32, DType
 
 Range = tuple[int, int]
 Box = tuple[Range, ...]
@@ -56,6 +56,19 @@ class TileType:
     def __str__(self) -> str:
         sizes = ", ".join(f"{d}={s}" for d, s in zip(self.dims, self.shape, strict=True))
         return f"{self.dtype}({sizes})"
+
+
+def check_start(owner: str, start: float | None) -> None:
+    """That a number to begin with is one number to everybody: in f32, and in comparisons."""
+    if start is None:
+        return
+    too_large = abs(start) > F32.largest and not isinf(start)
+    if isnan(start) or too_large or (start == 0 and copysign(1, start) < 0):
+        raise ConfigError(
+            f"{owner} starts at {start}",
+            hint="give a number that f32 holds, an infinity, or 0 without a sign",
+            field=f"{owner}.start",
+        )
 
 
 def project(box: Box, dims: Sequence[str], onto: Sequence[str]) -> Box:

@@ -46,7 +46,7 @@ class Launch:
         return sizes[self.meaning[name].type.dims[-1]]
 
     def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
-        """Raise ``EmitError`` for sizes that this kernel cannot compute."""
+        """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
         for dim in dimensions(self.meaning):
             size = sizes.get(dim)
             if type(size) is not int or not 0 < size < _SIGNED:
@@ -62,6 +62,7 @@ class Launch:
                     hint=f"pad it with zeros to a multiple of {self.multiples[dim]}",
                     field=dim,
                 )
+        self.meaning.check_sizes(sizes)
         self._check_over(sizes)
         for name, array in arrays_of(self.meaning).items():
             if array.has_pitch:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, maximum
-from pipeloom.errors import GraphError, ScheduleError, SpecError, StructureError
+from pipeloom.errors import ConfigError, GraphError, ScheduleError, SpecError, StructureError
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import BF16, BOOL, DTYPES, F32, FP8, I8, I32, MXFP8
@@ -258,6 +258,42 @@ def narrow(base: Program, name: str) -> Program:
 def test_a_place_that_rounds_what_it_must_hold(place: str) -> None:
     with pytest.raises(StructureError, match=f"{place} is bf16, which rounds"):
         verify(narrow(row_sum_program(), place))
+
+
+@pytest.mark.parametrize("start", [float("nan"), -0.0, 1e300])
+def test_a_start_that_is_not_one_number(start: float) -> None:
+    with pytest.raises(ConfigError, match="starts at"):
+        register("R", ROW, start)
+    loop = Loop("start", over="k")
+    s = loop.carry("S", start=start, c=8)
+    s += loop.stream("X", "f32", k=1, c=8).sum("k")
+    loop.store("out", s)
+    with pytest.raises(ConfigError, match="starts at"):
+        _ = loop.meaning
+
+
+def test_workgroups_do_not_store_over_each_other() -> None:
+    """The sum over all columns: with two blocks of columns each would store its own."""
+    loop = Loop("both", over="k")
+    x = loop.stream("X", "f32", k=1, r=4, c=8)
+    s = loop.carry("S", r=4, c=8)
+    s += x.sum("k")
+    loop.store("out", s)
+    loop.store("total", s.sum("c"))
+    whole = np.ones((3, 8, 8))
+    assert loop.evaluate(X=whole)["total"].tolist() == [24.0] * 8
+    with pytest.raises(ConfigError, match="'c' is 9"):
+        loop.evaluate(X=np.ones((3, 8, 9)))
+
+
+def test_what_no_tile_reaches_is_not_left_out() -> None:
+    loop = Loop("scores", over="k")
+    q = loop.resident("Q", "bf16", q=4, d=8)
+    x = loop.stream("X", "bf16", k=4, d=8)
+    loop.store("out", q @ x)
+    assert loop.evaluate(Q=np.ones((4, 8)), X=np.ones((8, 8)))["out"].shape == (4, 8)
+    with pytest.raises(ConfigError, match="'d' is 16"):
+        loop.evaluate(Q=np.ones((4, 16)), X=np.ones((8, 16)))
 
 
 def test_a_start_that_its_place_rounds() -> None:
