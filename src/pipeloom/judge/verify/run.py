@@ -74,12 +74,12 @@ def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None
     run = Run(program, plans, trips, Wants(program.meaning, program.iterations.at(trips)), walks)
     run.starts = {r.name: r.start for r in program.resources}
     for number, walk in enumerate(walks):
-        again: dict[tuple[int, int], list[Site]] = {}
+        again: dict[tuple[int, int, int], list[Site]] = {}
         for moment in walk.moments:
             if not isinstance(moment.step, Work):
                 continue
             for which, (touch, boxes) in enumerate(plans.writes(number, moment.step)):
-                same = again.setdefault((id(moment.step), which), [])
+                same = again.setdefault((moment.section, moment.slot, which), [])
                 site = Site(moment, which, touch.shared, boxes, same)
                 same.append(site)
                 if touch.space is None:

@@ -16,6 +16,7 @@ from pipeloom.program import (
     VOCABULARY,
     Access,
     Affine,
+    Group,
     Meaning,
     Node,
     NodeKind,
@@ -30,6 +31,7 @@ from pipeloom.program import (
     Work,
 )
 from tests.unit.judge.verify.programs import (
+    BARRIER,
     ROW,
     changed,
     copy,
@@ -38,6 +40,8 @@ from tests.unit.judge.verify.programs import (
     producer_consumer,
     register,
     row_sum_program,
+    straight,
+    wait,
 )
 
 LOW, HIGH = (((0, 4),),), (((4, 8),),)
@@ -125,8 +129,8 @@ def test_the_condition_of_other_elements() -> None:
         copy("row", Access("r.row", HIGH), Access("S2", LOW), 0),
     ]
     refuted(guarded(*exchanged))
-    straight = [copy("row", "R", "R2", 0), copy("row", "r.row", "S2", 0)]
-    right = guarded(*straight)
+    plain = [copy("row", "R", "R2", 0), copy("row", "r.row", "S2", 0)]
+    right = guarded(*plain)
     assert verify(right).proved
     assert execute(right, trips=2, explain=False).correct
 
@@ -320,6 +324,33 @@ def test_what_a_type_holds() -> None:
     assert I32.holds(I8)
     assert BF16.holds(BOOL)
     assert not MXFP8.holds(FP8)
+
+
+# --- slices ---------------------------------------------------------------------------------------
+
+
+def filled(*early: Step) -> Program:
+    """Two waves fill a buffer together, then each adds up its half."""
+    base = producer_consumer()
+    consume, end = base.groups[1].sections
+    fill = base.groups[0].sections[0].steps[0]
+    body = replace(consume, steps=(fill, wait("vm"), *consume.steps))
+    before = straight("early", *early, first=Affine(1))
+    return replace(base, groups=(Group((0, 1), (before, body, end)),))
+
+
+def test_two_places_of_one_step_may_slice_differently() -> None:
+    """An early fill that no barrier ends: only trips of one place have the same slices.
+
+    The very same object stands in both places; from a file it would be two.
+    """
+    plain = filled()
+    assert verify(plain).proved
+    fill = plain.groups[0].sections[1].steps[0]
+    base = filled(fill, wait("vm"))
+    refuted(base)
+    assert not verify(Program.from_json(base.to_json())).proved
+    assert verify(filled(fill, wait("vm"), BARRIER)).proved
 
 
 # --- what a program may not say -------------------------------------------------------------------
