@@ -136,6 +136,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine.elf",
         "judge.wait_states",
     ),
+    "drive.deriving": (
+        "errors",
+        "machine",
+        "program",
+        "declare",
+        "order",
+        "judge.verify",
+        "judge.simulate",
+    ),
     "drive.pipeline": (
         "errors",
         "machine",
@@ -179,6 +188,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.programs",
         "drive.program_trial",
         "drive.pipeline",
+        "drive.deriving",
         "show",
     ),
     "lift": (

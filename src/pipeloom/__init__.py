@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "pipeloom.drive.checking": ("Checked", "check"),
     "pipeloom.drive.comparing": ("CompareJob", "compare"),
+    "pipeloom.drive.deriving": ("Derived", "derive"),
     "pipeloom.drive.emitting": ("EmitJob",),
     "pipeloom.drive.fixing": ("FixJob", "fix"),
     "pipeloom.drive.reporting": ("ReportJob",),
@@ -200,6 +201,7 @@ if TYPE_CHECKING:
     # isort: off
     from pipeloom.drive.checking import Checked as Checked, check as check
     from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
+    from pipeloom.drive.deriving import Derived as Derived, derive as derive
     from pipeloom.drive.emitting import EmitJob as EmitJob
     from pipeloom.drive.fixing import FixJob as FixJob, fix as fix
     from pipeloom.drive.reporting import ReportJob as ReportJob

@@ -35,8 +35,8 @@ def simulate_emitted(
 ) -> Trace:
     """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
 
-    The shipped kernels compute one whole tile of C. A kernel of your own needs ``arguments``: its
-    arguments as 32-bit words by byte offset, which then decide the loop count instead. ``steps``,
+    The kernels of schedules and programs compute one whole tile. One of your own needs
+    ``arguments``: as 32-bit words by byte offset, which then decide the loop count instead. ``steps``,
     one mapping per wave, lead from the entries of a schedule to the steps of its program.
     """
     chosen = target_for(emitted.target) if machine is None else machine
@@ -53,7 +53,7 @@ def emitted_programs(
     steps: Sequence[Steps] = (),
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
-    words = _gemm_arguments(emitted, k_tiles) if arguments is None else arguments
+    words = _arguments(emitted, k_tiles) if arguments is None else arguments
     lowered: dict[tuple[int, int, bool], Instruction] = {}
 
     def lower(wave: int, path: Sequence[Executed]) -> tuple[Instruction, ...]:
@@ -114,6 +114,26 @@ def _groups(paths: Sequence[WavePath]) -> list[int]:
         for path in paths
     ]
     return [known.setdefault(key, len(known)) for key in keys]
+
+
+def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
+    """Arguments for one whole tile, with arrays densely packed."""
+    launch = emitted.launch
+    if launch is None:
+        return _gemm_arguments(emitted, iterations)
+    sizes = dict(launch.tiles)
+    over = launch.meaning.over
+    if over in sizes:
+        sizes[over] *= iterations
+    launch.check(sizes)
+    words: dict[int, int] = {}
+    for argument in emitted.arguments:
+        words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
+        if argument.name in sizes:
+            words[argument.offset] = sizes[argument.name]
+        elif argument.name.startswith("ld_"):
+            words[argument.offset] = launch.pitch(argument.name[3:], sizes)
+    return words
 
 
 def _gemm_arguments(emitted: EmittedKernel, k_tiles: int) -> dict[int, int]:

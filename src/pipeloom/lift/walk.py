@@ -18,7 +18,7 @@ The loop is what lies between a label and a branch back to it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -57,7 +57,6 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
     Raises ``ConfigError`` where a branch depends on an unknown value.
     """
     labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
-    head, back = loop_lines(lines)
     scalars = _Scalars(wave, arguments)
     path: list[Executed] = []
     at = 0
@@ -78,11 +77,11 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
         scalars.execute(line)
         path.append(Executed(at, line, target is not None))
         at = at + 1 if target is None else labels[target]
-    return _cut(path, head, back)
+    return _cut(path, *loop_lines(lines, {step.line for step in path}))
 
 
-def loop_lines(lines: Sequence[Line]) -> tuple[int, int]:
-    """Lines of the loop's label and of the branch back to it."""
+def loop_lines(lines: Sequence[Line], among: Container[int] | None = None) -> tuple[int, int]:
+    """Lines of the loop's label and of the branch back to it, ``among`` those of one wave."""
     labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
     loops = [
         (labels[target], at)
@@ -90,6 +89,7 @@ def loop_lines(lines: Sequence[Line]) -> tuple[int, int]:
         if isinstance(line, Instruction)
         and (target := _label(line)) is not None
         and labels[target] < at
+        and (among is None or at in among)
     ]
     if len(loops) > 1:
         raise ConfigError(

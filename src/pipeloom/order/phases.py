@@ -9,7 +9,7 @@ nothing to do there, so that barriers can be placed in pairs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.order.modulo import Expansion, Step, expand_modulo
 from pipeloom.order.problem import LoopProblem
@@ -19,7 +19,7 @@ from pipeloom.order.tasks import Lowered, Task, Touch
 from pipeloom.program.meaning import NodeKind, Region
 from pipeloom.program.program import Affine, Group, Section
 from pipeloom.program.resources import Resource
-from pipeloom.program.steps import Access, Work
+from pipeloom.program.steps import Access, Barrier, Work
 
 TRIPS, LOOP = "T", "loop"
 
@@ -40,12 +40,42 @@ def expand(loop: LoopProblem, timetable: Timetable) -> Expansion:
     return expand_modulo(loop.problem, timetable.ii, timetable.starts)
 
 
+def _with_barriers(loop: LoopProblem, expansion: Expansion) -> Expansion:
+    """Barriers in every row, whatever iterations there are: a row orders several of them."""
+    first = len(loop.tasks)
+    mine = range(first, first + loop.barriers)
+    at = {s.op: s.cycle for s in expansion.kernel if s.op in mine and s.cycle < expansion.ii}
+
+    def fill(steps: tuple[Step, ...], rows: int) -> tuple[Step, ...]:
+        work = [s for s in steps if s.op < first]
+        work += [
+            Step(op, 0, row * expansion.ii + cycle)
+            for row in range(rows)
+            for op, cycle in at.items()
+        ]
+        return tuple(sorted(work, key=lambda s: s.cycle))
+
+    rows = expansion.stages - 1
+    return replace(
+        expansion,
+        prologue=fill(expansion.prologue, rows),
+        kernel=fill(expansion.kernel, expansion.unroll),
+        epilogues=tuple(fill(steps, rows + n) for n, steps in enumerate(expansion.epilogues)),
+    )
+
+
 def make_phases(lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest: int = 0) -> Phases:
     """The sections for N of one residue: ``rest`` iterations beyond the least, 0 to unroll - 1."""
-    copies = dict(zip(loop.channels, expansion.channel_copies, strict=True))
+    copies: dict[str, int] = {}
+    for place, count in zip(loop.channels, expansion.channel_copies, strict=True):
+        copies[place] = max(count, copies.get(place, 1))
     base = expansion.stages - 1 + rest
-    write = _Writer(lowered, loop.tasks, copies, base)
+    if loop.barriers:
+        expansion = _with_barriers(loop, expansion)
+    write = _Writer(lowered, loop.tasks, loop.barriers, copies, base)
     sections = [write.sections(group, expansion, rest) for group in lowered.groups]
+    if loop.stagger:
+        sections = [_staggered(s, n, len(sections), loop.stagger) for n, s in enumerate(sections)]
     used = {s.name for found in sections for s in found if s.steps or s.trips}
     return Phases(
         groups=tuple(
@@ -69,10 +99,21 @@ def make_phases(lowered: Lowered, loop: LoopProblem, expansion: Expansion, rest:
     )
 
 
+def _staggered(sections: list[Section], group: int, groups: int, each: int) -> list[Section]:
+    """A later group waits for the earlier ones to begin, and those for it to end."""
+    meet = Barrier(label="stagger")
+    found = list(sections)
+    found[1] = replace(found[1], steps=(meet,) * (each * group) + found[1].steps)
+    late = each * (groups - 1 - group)
+    found[-2] = replace(found[-2], steps=found[-2].steps + (meet,) * late)
+    return found
+
+
 @dataclass
 class _Writer:
     lowered: Lowered
     tasks: tuple[Task, ...]
+    barriers: int
     copies: Mapping[str, int]
     base: int
 
@@ -94,9 +135,17 @@ class _Writer:
             Section(name="after", steps=self._outside(group, Region.AFTER)),
         ]
 
-    def _rows(self, group: WaveGroup, steps: tuple[Step, ...]) -> tuple[Work, ...]:
-        mine = ((self.tasks[step.op], step.iteration) for step in steps)
-        return tuple(self._work(task, i) for task, i in mine if task.group == group.name)
+    def _rows(self, group: WaveGroup, steps: tuple[Step, ...]) -> tuple[Work | Barrier, ...]:
+        """Ops behind the tasks are barriers, which all groups meet, and what is no step at all."""
+        found: list[Work | Barrier] = []
+        for step in steps:
+            if step.op < len(self.tasks):
+                task = self.tasks[step.op]
+                if task.group == group.name:
+                    found.append(self._work(task, step.iteration))
+            elif step.op < len(self.tasks) + self.barriers:
+                found.append(Barrier())
+        return tuple(found)
 
     def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
         """Piece by piece, so that what is stored frees its registers early."""

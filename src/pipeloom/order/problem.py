@@ -34,13 +34,17 @@ FEW_COPIES = 4
 class LoopProblem:
     """The problem, whose op i is ``tasks[i]``, and the cycles of one step of its time.
 
-    ``channels`` names the rotating places in the order of the problem's channels.
+    ``channels`` names the rotating places in the order of the problem's channels. Behind the tasks,
+    the problem may have ``barriers``, and ops that only mark a time. Each group starts ``stagger``
+    barriers after the one before it.
     """
 
     problem: ModuloProblem
     tasks: tuple[Task, ...]
     quantum: int
     channels: tuple[str, ...]
+    barriers: int = 0
+    stagger: int = 0
 
 
 def loop_problem(

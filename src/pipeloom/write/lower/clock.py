@@ -40,6 +40,7 @@ class Clock:
         self.factor = factors[0][1] if factors else 0
         self.constant = program.iterations.constant
         self._positions: dict[str, str | int] = {}
+        self._ahead: tuple[str | int, int] | None = None
         self._base = Affine()
         frame.scalar("extent")
         frame.scalar("left")
@@ -73,6 +74,10 @@ class Clock:
         self._base = Affine()
         for key in self._positions:
             code("s_mov_b32", self._frame[key], 0)
+
+    def forget(self) -> None:
+        """At a label, nobody knows what was computed before."""
+        self._ahead = None
 
     def enter(self, code: Code, section: Section) -> None:
         """Bring every stream to the section's first iteration."""
@@ -122,6 +127,9 @@ class Clock:
         if iteration == 0:
             return at
         result = self._frame["tile offset"]
+        if self._ahead == (stride, iteration):
+            return result
+        self._ahead = (stride, iteration)
         elements = iteration * self.tile
         if isinstance(stride, int):
             code("s_add_i32", result, at, elements * stride)

@@ -48,6 +48,7 @@ from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.copies import plan_copy
 from pipeloom.write.lower.frame import Frame, Write
+from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
@@ -291,6 +292,7 @@ class _Emission:
             return
         if any(isinstance(s, Work) and s.iteration is not None for s in section.steps):
             self.clock.enter(code, section)
+        self.clock.forget()
         if section.trips is None:
             self._steps(code, group, at, section)
             return
@@ -302,9 +304,11 @@ class _Emission:
             code("s_cbranch_scc1", after)
         code.align()
         code.label(loop)
+        start = len(code.lines)
         self._steps(code, group, at, section)
         self.clock.advance(code, section)
         code("s_cmp_lt_i32", 0, left)
+        code.lines[start:] = hoist_scalars(code.lines[start:])
         code("s_cbranch_scc1", loop)
         code.label(after)
         self.clock.leave(section)

@@ -1,0 +1,131 @@
+"""Which ways to weave there are for a loop, and the program of each.
+
+    structures     groups of waves, their turns, barriers: what the loop looks like
+    variations     of one structure: order of products, copies, distances in time
+
+Told only a number of waves, a search tries structures first and then varies the best. Nothing here
+knows how fast a program is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+from math import ceil
+
+from pipeloom.errors import OrderError
+from pipeloom.machine.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
+from pipeloom.order.instructions import refine
+from pipeloom.order.phases import TRIPS, expand, make_phases
+from pipeloom.order.prices import registers_kept
+from pipeloom.order.tasks import Lowered
+from pipeloom.order.unit_times import Machine
+from pipeloom.order.waits import NoBarrier, with_waits
+from pipeloom.order.weave import Pattern, weave
+from pipeloom.program.meaning import Region
+from pipeloom.program.program import Program, TripCount
+from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
+from pipeloom.program.resources import Space
+from pipeloom.program.steps import Unit
+
+STRATEGY = "weave"
+MOST_UNROLL = 6
+MOST_STEPS = 1200
+"""Iterations and instructions of a trip, beyond which code grows for little."""
+
+
+def structures(lowered: Lowered) -> Iterator[Pattern]:
+    """Every shape of loop that the waves allow."""
+    machine = Machine(lowered)
+    products = sum(t.issues[0].unit is Unit.MATRIX for t in refine(lowered).of(Region.LOOP))
+    if machine.alone:
+        yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 4))
+        return
+    turns = [m for m in (4, 8, 16, 32) if products % m == 0 and products // m > 1]
+    yield from (Pattern(barriers=b) for b in (1, 2, 4))
+    if len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0:
+        yield from (Pattern(groups=2, barriers=b) for b in (2, 4))
+        yield from (Pattern(groups=2, cluster=m) for m in turns)
+
+
+def variations(pattern: Pattern) -> Iterator[Pattern]:
+    """Small changes of one."""
+    for deep in (0, 1, 2, 4):
+        yield replace(pattern, deep=deep)
+    for pace in (75, 90, 115, 140):
+        yield replace(pattern, pace=pace)
+    for margin in (0, 32, 64, 128):
+        yield replace(pattern, margin=margin)
+    for lead in (64, 128, 256):
+        yield replace(pattern, lead=lead)
+    for order in permutations(("depth", "rows", "columns")):
+        yield replace(pattern, order=order)
+    if not pattern.cluster:
+        for barriers in (1, 2, 3, 4, 8):
+            yield replace(pattern, barriers=barriers)
+
+
+def bound_of(lowered: Lowered) -> tuple[int, str]:
+    """Cycles of an iteration that no order can beat, and the unit that says so."""
+    shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
+    longest = Machine(refine(lowered)).times(1 if shared else 0)[0]
+    return longest.cycles, longest.unit
+
+
+def matrix_cycles(lowered: Lowered) -> int:
+    """Cycles of a SIMD's matrix unit for one iteration."""
+    return next(t.cycles for t in Machine(lowered).times(0) if t.unit == "matrix unit")
+
+
+def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Program:
+    """The program of a pattern, with its waits; nothing has proved it yet.
+
+    Raises ``OrderError`` where the pattern does not fit the loop or the machine.
+    """
+    fine = refine(lowered, pattern.groups)
+    found = weave(fine, pattern, register_copies(fine))
+    expansion = expand(found.loop, found.timetable)
+    if expansion.unroll > MOST_UNROLL or len(expansion.kernel) > MOST_STEPS:
+        raise OrderError(f"a trip would take {expansion.unroll} iterations", hint="fewer copies")
+    rest = 0 if k_tiles is None else k_tiles - expansion.stages + 1
+    if rest < 0:
+        raise OrderError(
+            f"{k_tiles} iterations are fewer than {expansion.stages} stages", hint="more of them"
+        )
+    phases = make_phases(fine, found.loop, expansion, rest % expansion.unroll)
+    program = Program(
+        name=lowered.meaning.name,
+        meaning=lowered.meaning,
+        target=lowered.target,
+        resources=phases.resources,
+        groups=phases.groups,
+        trips=(TripCount(TRIPS),),
+        iterations=phases.iterations,
+        provenance=Provenance(
+            source=f"loop {lowered.meaning.name}",
+            ordered=OrderedBy(STRATEGY, stages=phases.stages),
+            synchronised=SyncMethod.PROVEN,
+        ),
+    )
+    try:
+        return with_waits(program)
+    except NoBarrier as missing:
+        raise OrderError(f"no barrier stands between: {missing}", hint="more barriers") from missing
+
+
+def register_copies(lowered: Lowered) -> dict[str, int]:
+    """How many copies of every fragment a wave's registers hold."""
+    target = lowered.target
+    waves = sum(len(group.waves) for group in lowered.groups)
+    share = VGPRS_PER_SIMD_LANE.value // ceil(waves / target.simds.value)
+    in_matrix, others = registers_kept(lowered)
+    left = min(share - in_matrix, DIRECT_VGPRS.value) - others - RESERVED_VGPRS.value
+    fragments = [p for p in lowered.places if p.rotates and p.space is Space.REGISTER]
+    one = sum(p.registers for p in fragments)
+    if left < one:
+        raise OrderError(
+            f"fragments take {one} registers per lane, and {left} are left",
+            hint="make the tile smaller, or share it among more waves",
+        )
+    return dict.fromkeys((p.name for p in fragments), left // one if one else 1)

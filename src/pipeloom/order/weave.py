@@ -1,0 +1,411 @@
+"""Single instructions in time: products at the pace of the matrix unit, all else woven in between.
+
+    order       products in nested loops over depth, rows and columns; an operand fragment lives
+                from its read to its last product
+    reads       evenly spaced over the iteration, none later than its fragment's first product less
+                the LDS latency, in the order of those deadlines
+    barriers    the first before the first read, the others evenly spaced
+    loads       between the barrier behind their buffer's last read and, a latency earlier, the one
+                before its next: at the pace of memory, deadlines first
+
+With ``groups`` of waves, each does the same a share of an iteration later; with ``cluster`` they
+take turns at the matrix unit, so many products at a time, and do everything else meanwhile. All of
+it is a ``Timetable`` of the modulo problem of copies, which decides stages and unrolling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+from pipeloom.errors import OrderError
+from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
+from pipeloom.order.problem import LoopProblem
+from pipeloom.order.strategy import Timetable
+from pipeloom.order.tasks import Lowered, Place
+from pipeloom.order.unit_times import Machine
+from pipeloom.program.meaning import Region
+from pipeloom.program.resources import Space
+from pipeloom.program.steps import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One way to weave; every field is a choice of the search.
+
+    ``order`` nests the products, outermost first. ``margin`` is added to the LDS latency, ``lead``
+    is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
+    in percent. ``deep`` LDS tiles rotate through one copy more than they need.
+    """
+
+    groups: int = 1
+    order: tuple[str, ...] = ("depth", "rows", "columns")
+    cluster: int = 0
+    barriers: int = 1
+    margin: int = 16
+    lead: int = 0
+    pace: int = 100
+    deep: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Woven:
+    """A timetable with its problem; ops behind the tasks are barriers. ``late`` is by how much the
+    last load would miss its barrier."""
+
+    loop: LoopProblem
+    timetable: Timetable
+    late: int
+
+
+def weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Woven:
+    """Start times for instructions; ``registers`` says how many copies of a fragment there may be.
+
+    Raises ``OrderError`` where fragments would need more copies, or LDS more room.
+    """
+    return _Weaver(lowered, pattern, registers).weave()
+
+
+class _Slots:
+    """Free issue slots of one group over one iteration, each with its distance to the next."""
+
+    def __init__(self, times: list[float], ii: float, issue: float) -> None:
+        self._free = sorted(times)
+        self._ii = ii
+        self._issue = issue
+
+    def drop(self, first: float, last: float) -> None:
+        """Keep a stretch of the iteration free of everything."""
+        length = last - first
+        self._free = [t for t in self._free if not 0 <= (t - first) % self._ii < length]
+
+    def take(self, low: float, wanted: float, high: float) -> float:
+        """The slot nearest to ``wanted`` within the limits; ``wanted`` itself if none is free."""
+        best: tuple[float, float, int] | None = None
+        for n, slot in enumerate(self._free):
+            turns = round((wanted - slot) / self._ii)
+            for turn in (turns - 1, turns, turns + 1):
+                at = slot + turn * self._ii
+                if low <= at <= high:
+                    found = (abs(at - wanted), at, n)
+                    best = found if best is None else min(best, found)
+        if best is None:
+            return min(max(wanted, low), high)
+        del self._free[best[2]]
+        return best[1]
+
+    def pairs(self, low: float, high: float) -> Iterator[float]:
+        """Slots with another one right behind, from ``low`` to ``high``, one lap at most."""
+        ahead = sorted((t - low) % self._ii for t in self._free)
+        for here, there in pairwise(ahead):
+            if there - here < self._issue + 0.5 and low + here <= high:
+                yield low + here
+
+    def take_pair(self, at: float) -> None:
+        """Take a slot and the next."""
+        self.drop(at - 0.25, at + self._issue + 0.25)
+
+
+class _Weaver:
+    def __init__(self, lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> None:
+        self.lowered, self.pattern, self.registers = lowered, pattern, registers
+        self.machine = Machine(lowered)
+        self.tasks = lowered.of(Region.LOOP)
+        self.ii = self.machine.times(pattern.barriers)[0].cycles
+        self.latency = self.machine.read_latency + pattern.margin
+        self.at: dict[int, float] = {}
+        self.products = [self._products(g.name) for g in lowered.groups]
+        self.slots = [self._free(n) for n in range(len(lowered.groups))]
+
+    def of(self, unit: Unit, group: int | None = None) -> list[int]:
+        """Tasks of a unit, by number."""
+        name = None if group is None else self.lowered.groups[group].name
+        return [
+            i
+            for i, t in enumerate(self.tasks)
+            if t.issues[0].unit is unit and name in (None, t.group)
+        ]
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def _products(self, group: str) -> list[int]:
+        mine = [
+            i
+            for i, t in enumerate(self.tasks)
+            if t.group == group and t.issues[0].unit is Unit.MATRIX
+        ]
+
+        def key(i: int) -> tuple[object, ...]:
+            task = self.tasks[i]
+            first, second = (self.lowered.meaning[r.value].type.dims for r in task.reads)
+            dims = self.lowered.meaning.domain(self.lowered.meaning[task.node]).dims
+            box = dict(zip(dims, task.parts[0], strict=True))
+            at = {"rows": box[first[0]], "columns": box[second[0]], "depth": box[first[1]]}
+            return (task.node, *(at[name] for name in self.pattern.order))
+
+        return sorted(mine, key=key)
+
+    def _time(self, group: int, number: int) -> float:
+        """When a product starts, in the steady loop."""
+        count, groups = len(self.products[group]), len(self.products)
+        cluster = self.pattern.cluster
+        if not cluster:
+            return number * self.ii / count + group * self.ii / (groups * count)
+        turn = self.ii * cluster / count
+        pace = turn / (groups * cluster)
+        return number // cluster * turn + number % cluster * pace + group * turn / groups
+
+    def _free(self, group: int) -> _Slots:
+        """Issue slots between products; while others compute, with clusters.
+
+        Before the first product of a fragment, one is left for the wait.
+        """
+        machine, cluster = self.machine, self.pattern.cluster
+        found: list[float] = []
+        known: set[str] = set()
+        for number, task in enumerate(self.products[group]):
+            begin = self._time(group, number)
+            self.at[task] = begin
+            fresh = {t.place for t in self.tasks[task].reads} - known
+            known |= fresh
+            if fresh and found and not cluster:
+                found.pop()
+            if cluster and (number + 1) % cluster:
+                continue
+            end = self._time(group, number + 1)
+            first = begin + machine.operands
+            if cluster:
+                first = self._turn_before(group, end)
+            room = int((end - first) / machine.issue)
+            found += [first + machine.issue * n for n in range(max(1, room))]
+        if not cluster:
+            found.pop()
+        return _Slots(found, self.ii, machine.issue)
+
+    # --- reads ------------------------------------------------------------------------------------
+
+    def _uses(self, group: int) -> dict[str, tuple[float, float]]:
+        """First and last product of every fragment."""
+        found: dict[str, tuple[float, float]] = {}
+        for task in self.products[group]:
+            for touch in self.tasks[task].reads:
+                first, _ = found.setdefault(touch.place, (self.at[task], 0.0))
+                found[touch.place] = (first, self.at[task])
+        return found
+
+    def _reads(self, group: int, barriers: Sequence[float] = ()) -> float:
+        """Place the reads; the time of the first. Before the barriers stand, only that."""
+        pattern, machine = self.pattern, self.machine
+        uses = self._uses(group)
+        mine = self.of(Unit.LDS_READ, group)
+        mine.sort(key=lambda i: (uses[self.tasks[i].writes[0].place][0], i))
+        latest = [uses[self.tasks[i].writes[0].place][0] - self.latency for i in mine]
+        room = self.ii
+        if pattern.barriers == 1:
+            room -= machine.barrier + self.latency + 2 * machine.issue
+        spacing = room / len(mine)
+        first = min(t - n * spacing for n, t in enumerate(latest)) - pattern.lead
+        if not barriers:
+            return first
+        for n, i in enumerate(mine):
+            place = self.tasks[i].writes[0].place
+            copies = self.registers.get(place, 1)
+            earliest = uses[place][1] + 1 - copies * self.ii
+            if len(barriers) == 1:
+                earliest = max(earliest, barriers[0] + machine.barrier)
+            wanted = first + n * spacing
+            if pattern.cluster:
+                wanted = self._turn_before(group, uses[place][0])
+            if earliest > latest[n]:
+                raise OrderError(
+                    f"{self.tasks[i].label} would need more than {copies} copies",
+                    hint="another order of products, or a smaller tile",
+                )
+            self.at[i] = self.slots[group].take(earliest, wanted, latest[n])
+        return min(self.at[i] for i in mine)
+
+    def _turn_before(self, group: int, at: float) -> float:
+        """When a group has ended the products before those of a time."""
+        share = self._share
+        turn = share * len(self.products)
+        begin = (at - group * share) // turn * turn + group * share
+        return begin - turn + share
+
+    # --- barriers and loads -----------------------------------------------------------------------
+
+    def _barriers(self, first: float) -> list[float]:
+        pattern, groups = self.pattern, len(self.products)
+        if pattern.cluster:
+            count = groups * len(self.products[0]) // pattern.cluster
+            return [n * self.ii / count - 0.5 for n in range(count)]
+        begin = first - self.machine.barrier
+        return [begin + n * self.ii / pattern.barriers for n in range(pattern.barriers)]
+
+    def _clear(self, group: int, barriers: Sequence[float]) -> None:
+        """Nothing issues in the gap of a barrier, nor in the one before, which has its waits."""
+        if self.machine.alone:
+            pitch = self.ii / len(self.products[group])
+            for barrier in barriers:
+                number = barrier // pitch
+                self.slots[group].drop((number - 1) * pitch, (number + 1) * pitch)
+            start = self._loop_start(barriers)
+            self.slots[group].drop(start - pitch, start)
+
+    def _loop_start(self, barriers: Sequence[float]) -> float:
+        """A trip begins with a product, ahead of the first barrier and its waits.
+
+        In clusters, it begins while others compute.
+        """
+        pitch = self.ii / len(self.products[0])
+        if self.pattern.cluster:
+            return self._share
+        return (barriers[0] // pitch - 2) * pitch
+
+    def _load(self, barriers: Sequence[float]) -> int:
+        """Place the loads; by how many cycles the latest comes too late."""
+        windows: list[tuple[float, float, int]] = []
+        reads: dict[str, list[float]] = {}
+        for i in self.of(Unit.LDS_READ):
+            reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
+        deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
+        for i in self.of(Unit.LOAD_LDS):
+            task = self.tasks[i]
+            times = reads[task.writes[0].place]
+            opened = self._barrier(barriers, min(times), before=True)
+            closed = self._barrier(barriers, max(times) + self.latency, before=False)
+            need = self.machine.load_latency(task)
+            copies = max(1, ceil((closed - opened + need) / self.ii))
+            copies += task.writes[0].place in deep
+            windows.append((opened - need, closed - copies * self.ii + 1, i))
+        windows.sort(key=lambda w: (w[0] - w[1], w))
+        pace = max(
+            max(self.machine.texture(self.tasks[i]), self.machine.memory(self.tasks[i]))
+            for _, _, i in windows
+        )
+        pace = min(pace * self.pattern.pace / 100, self.ii / len(windows))
+        names = [g.name for g in self.lowered.groups]
+        late = 0.0
+        taken: list[float] = []
+        for high, low, i in windows:
+            slots = self.slots[names.index(self.tasks[i].group)]
+            self.at[i] = self._paced(slots, low, taken, pace)
+            taken.append(self.at[i])
+            late = max(late, self.at[i] - high)
+        return ceil(late)
+
+    def _paced(self, slots: _Slots, low: float, taken: Sequence[float], pace: float) -> float:
+        """The first pair of slots from ``low`` on that keeps its distance from other loads."""
+        found = list(slots.pairs(low, low + self.ii))
+        for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
+            for at in found:
+                apart = [abs((at - t + self.ii / 2) % self.ii - self.ii / 2) for t in taken]
+                if min(apart, default=pace) >= share * pace:
+                    slots.take_pair(at)
+                    return at
+        return low
+
+    def _barrier(self, times: Sequence[float], at: float, *, before: bool) -> float:
+        """The barrier next to a time."""
+        if before:
+            return max(t + self.ii * ((at - t) // self.ii) for t in times)
+        return min(t + self.ii * -((t - at) // self.ii) for t in times)
+
+    # --- the problem ------------------------------------------------------------------------------
+
+    def weave(self) -> Woven:
+        groups = range(len(self.products))
+        barriers = self._barriers(min(self._reads(group) for group in groups))
+        for group in groups:
+            self._clear(group, barriers)
+            self._reads(group, barriers)
+        late = self._load(barriers)
+        starts = self._ranked(barriers)
+        return Woven(self._problem(barriers, starts), Timetable(self._ticks, starts), late)
+
+    @property
+    def _ticks(self) -> int:
+        return ceil(self.ii) * TICKS
+
+    @property
+    def _share(self) -> float:
+        """How long a group of several computes at a time."""
+        return self.ii * self.pattern.cluster / (len(self.products) * len(self.products[0]))
+
+    def _own(self, task: int) -> float:
+        """When a task starts on the clock of its group: groups that take turns start in turn."""
+        names = [g.name for g in self.lowered.groups]
+        return self.at[task] - names.index(self.tasks[task].group) * self._share
+
+    def _ranked(self, barriers: Sequence[float]) -> tuple[int, ...]:
+        times = [self._own(i) for i in range(len(self.tasks))] + list(barriers)
+        first = self._loop_start(barriers)
+        times.append(first - self.ii * ceil((first - min(times)) / self.ii))
+        return tuple(round(t / self.ii * self._ticks) for t in times)
+
+    def _problem(self, barriers: Sequence[float], starts: Sequence[int]) -> LoopProblem:
+        channels: list[Channel] = []
+        places: list[str] = []
+        edges: dict[Edge, None] = {}
+        for place in self.lowered.places:
+            for name, fills, readers in self._traffic(place):
+                if not fills or not readers:
+                    continue
+                in_lds = place.space is Space.LDS
+                size = place.type.dtype.bytes(place.type.elements) if in_lds else 0
+                most = None if in_lds else self.registers.get(place.name, 1)
+                end = self._released(place, fills, readers, barriers, starts)
+                held = tuple(Reader(i, 0, max(1, end - starts[i])) for i in readers)
+                channels.append(Channel(name, size, tuple(fills), held, most))
+                places.append(place.name)
+                edges |= {Edge(f, r, 1): None for f in fills for r in readers}
+        ops = [Op(f"{i} {task.label}") for i, task in enumerate(self.tasks)]
+        ops += [Op(f"barrier {n}") for n in range(len(barriers))]
+        ops.append(Op("loop"))
+        problem = ModuloProblem(
+            name=self.lowered.meaning.name,
+            units=(),
+            ops=tuple(ops),
+            edges=tuple(edges),
+            channels=tuple(channels),
+            budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
+            time_unit="tick",
+        )
+        stagger = 1 if self.pattern.cluster else 0
+        return LoopProblem(problem, self.tasks, 1, tuple(places), len(barriers), stagger)
+
+    def _traffic(self, place: Place) -> list[tuple[str, list[int], list[int]]]:
+        """Who fills and who reads a rotating place; of registers every group has its own."""
+        if not place.rotates:
+            return []
+
+        def among(group: str | None) -> tuple[list[int], list[int]]:
+            mine = [(i, t) for i, t in enumerate(self.tasks) if group in (None, t.group)]
+            return (
+                [i for i, t in mine if any(x.place == place.name for x in t.left)],
+                [i for i, t in mine if any(x.place == place.name for x in t.found)],
+            )
+
+        if place.space is Space.LDS:
+            return [(place.name, *among(None))]
+        return [(f"{place.name} {g.name}", *among(g.name)) for g in self.lowered.groups]
+
+    def _released(
+        self,
+        place: Place,
+        fills: Sequence[int],
+        readers: Sequence[int],
+        barriers: Sequence[float],
+        starts: Sequence[int],
+    ) -> int:
+        """When a place is free again: in LDS, at the barrier after its last read."""
+        if place.space is not Space.LDS:
+            return max(starts[i] for i in readers) + 1
+        last = max(self.at[i] for i in readers) + self.latency
+        lived = self._barrier(barriers, last, before=False) - min(self.at[i] for i in fills)
+        return min(starts[i] for i in fills) + round(lived / self.ii * self._ticks)
+
+
+TICKS = 16
+"""Of a cycle, so that what starts within one keeps its order."""
