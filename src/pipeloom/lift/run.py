@@ -36,8 +36,9 @@ def simulate_emitted(
     """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
 
     The kernels of schedules and programs compute one whole tile. One of your own needs
-    ``arguments``: as 32-bit words by byte offset, which then decide the loop count instead. ``steps``,
-    one mapping per wave, lead from the entries of a schedule to the steps of its program.
+    ``arguments``: as 32-bit words by byte offset, which then decide the loop count instead.
+    ``steps``, one mapping per wave, lead from the entries of a schedule to the steps of its
+    program.
     """
     chosen = target_for(emitted.target) if machine is None else machine
     programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, steps=steps)

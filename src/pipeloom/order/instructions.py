@@ -195,7 +195,9 @@ class _Cutter:
         """Depth outermost, so that neighbours add to different results."""
         first, second = (self._lowered.place(t.place) for t in task.reads)
         result = self._lowered.place(task.accumulates[0].place)
-        assert first is not None and second is not None and result is not None
+        assert first is not None
+        assert second is not None
+        assert result is not None
         one, two = self._grains[first.name], self._grains[second.name]
         dims = self._lowered.meaning.domain(self._lowered.meaning[task.node]).dims
         rows, columns = first.type.dims[0], second.type.dims[0]

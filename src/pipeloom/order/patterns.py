@@ -21,7 +21,7 @@ from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.prices import registers_kept
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.unit_times import Machine
-from pipeloom.order.waits import NoBarrier, with_waits
+from pipeloom.order.waits import with_waits
 from pipeloom.order.weave import Pattern, weave
 from pipeloom.program.meaning import Region
 from pipeloom.program.program import Program, TripCount
@@ -108,10 +108,7 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
             synchronised=SyncMethod.PROVEN,
         ),
     )
-    try:
-        return with_waits(program)
-    except NoBarrier as missing:
-        raise OrderError(f"no barrier stands between: {missing}", hint="more barriers") from missing
+    return with_waits(program)
 
 
 def register_copies(lowered: Lowered) -> dict[str, int]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeloom.errors import OrderError
 from pipeloom.program.program import Group, Program, Section
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
@@ -28,14 +29,10 @@ Needs = dict[Position, dict[str, int]]
 """The count of each counter that a wait before a step has."""
 
 
-class NoBarrier(Exception):
-    """No barrier stands between two accesses that need one."""
-
-
 def with_waits(program: Program) -> Program:
     """``program`` with the waits that its barriers and its registers need.
 
-    Raises ``NoBarrier`` where its barriers are too few.
+    Raises ``OrderError`` where its barriers are too few.
     """
     limits = {c.name: c.limit.value for c in program.target.counters}
     needs: Needs = {}
@@ -190,8 +187,12 @@ class _Run:
 
     def _through_barrier(self, first: _Event, second: _Event) -> None:
         if second.barriers <= first.barriers:
-            assert isinstance(first.step, Work) and isinstance(second.step, Work)
-            raise NoBarrier(f"{first.step.label} before {second.step.label}")
+            assert isinstance(first.step, Work)
+            assert isinstance(second.step, Work)
+            raise OrderError(
+                f"no barrier stands between {first.step.label} and {second.step.label}",
+                hint="more barriers, or an earlier start",
+            )
         gate = self._gates[first.group][second.barriers - 1]
         gate.due.append((first, True))
 
