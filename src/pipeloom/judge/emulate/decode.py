@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from pipeloom.judge.emulate.faults import EmulateError, UnsupportedInstructionError
 
@@ -43,9 +44,87 @@ class Instruction:
         return self.fields.get("literal")
 
 
+_SRC, _SSRC = (0, 0x1FF), (0, 0xFF)
+_SSRC2 = (_SSRC, (8, 0xFF))
+_SRC3 = ((32, 0x1FF), (41, 0x1FF), (50, 0x1FF))
+_ENCODINGS = (
+    # (bits that name the encoding, their value, bits of the opcode, (lowest bit, mask) of the
+    # sources that may hold a marker); first match counts. CDNA3 ISA, "Microcode Formats".
+    (0xFF800000, 0xBE800000, 0x0000FF00, (_SSRC,)),  # SOP1
+    (0xFF800000, 0xBF000000, 0x007F0000, _SSRC2),  # SOPC
+    (0xFF800000, 0xBF800000, 0x007F0000, ()),  # SOPP
+    (0xF0000000, 0xB0000000, 0x0F800000, ()),  # SOPK
+    (0xC0000000, 0x80000000, 0x3F800000, _SSRC2),  # SOP2
+    (0xFE000000, 0x7E000000, 0x0001FE00, (_SRC,)),  # VOP1
+    (0xFE000000, 0x7C000000, 0x01FE0000, (_SRC,)),  # VOPC
+    (0x80000000, 0x00000000, 0x7E000000, (_SRC,)),  # VOP2
+    (0xFF800000, 0xD3800000, 0x007F0000, _SRC3),  # VOP3P
+    (0xFC000000, 0xD0000000, 0x03FF0000, _SRC3),  # VOP3
+    (0xFC000000, 0xC0000000, 0x03FC0000, ()),  # SMEM
+    (0xFC000000, 0xD8000000, 0x01FE0000, ()),  # DS
+    (0xFC000000, 0xDC000000, 0x01FCC000, ()),  # FLAT, with its segment
+    (0xFC000000, 0xE0000000, 0x01FC0000, ()),  # MUBUF
+)
+_MARKERS = frozenset({249, 250, 255})
+"""Source codes that change the encoding: SDWA, DPP, and a literal behind the instruction."""
+
+
+class _Form(NamedTuple):
+    """What all instructions of one opcode have in common."""
+
+    name: str
+    encoding: str
+    variant: str
+    size: int
+    fields: tuple[tuple[str, int, int, int], ...]
+    """(name, lowest bit, mask, shift of the value)."""
+
+
+def _form_bits(raw: int) -> int | None:
+    """The bits that tell forms apart: encoding, opcode and markers; None if not known."""
+    for mask, value, opcode, sources in _ENCODINGS:
+        if raw & mask == value:
+            bits = raw & (mask | opcode)
+            for lo, field in sources:
+                if raw >> lo & field in _MARKERS:
+                    bits |= raw & field << lo
+            return bits
+    return None
+
+
 @lru_cache(maxsize=64)
 def decode_kernel(code: bytes) -> tuple[Instruction, ...]:
-    """All instructions of a kernel, in address order. Results are kept by code bytes."""
+    """All instructions of a kernel, in address order. Results are kept by code bytes.
+
+    Each form is looked up once: tinygrad's search through all formats is slow.
+    """
+    forms: dict[int, _Form] = {}
+    instructions: list[Instruction] = []
+    pc = 0
+    while pc < len(code):
+        bits = _form_bits(int.from_bytes(code[pc : pc + 8], "little"))
+        form = None if bits is None else forms.get(bits)
+        if form is None:
+            form = _look_up(code, pc)
+            if bits is not None:
+                forms[bits] = form
+        raw = int.from_bytes(code[pc : pc + form.size], "little")
+        instruction = Instruction(
+            pc=pc,
+            size=form.size,
+            name=form.name,
+            encoding=form.encoding,
+            variant=form.variant,
+            fields={name: (raw >> lo & mask) << shift for name, lo, mask, shift in form.fields},
+        )
+        _reject_half_decoded(instruction)
+        instructions.append(instruction)
+        pc += form.size
+    return tuple(instructions)
+
+
+def _look_up(code: bytes, pc: int) -> _Form:
+    """The form of the instruction at ``pc``, as tinygrad has it."""
     try:
         from tinygrad.renderer.amd import decode_inst
     except ImportError as error:
@@ -54,37 +133,28 @@ def decode_kernel(code: bytes) -> tuple[Instruction, ...]:
             hint="pip install 'pipeloom[emulate]'",
         ) from error
 
-    instructions: list[Instruction] = []
-    pc = 0
-    while pc < len(code):
-        word = int.from_bytes(code[pc : pc + 4], "little")
-        # Longer windows would match the scaled MFMA on the instruction after this one.
-        window = 16 if word >> 16 == _SCALED_MFMA_PREFIX else 8
-        try:
-            decoded = decode_inst(code[pc : pc + window].ljust(16, b"\0"), "cdna")
-        except (ValueError, AssertionError) as error:
-            raise UnsupportedInstructionError(
-                f"the word {word:#010x} at pc {pc:#x} is no instruction the decoder knows"
-            ) from error
-        raw = decoded._raw
-        fields = {
-            name: ((raw >> field.lo) & field.mask) << _ALIGNED_FIELDS.get(name, 0)
-            for name, field in decoded._fields
-        }
-        encoding, _, variant = type(decoded).__name__.partition("_")
-        name = decoded.op_name.lower().removesuffix("_e32").removesuffix("_e64")
-        instruction = Instruction(
-            pc=pc,
-            size=decoded.size(),
-            name=_LLVM_NAMES.get(name, name),
-            encoding=encoding,
-            variant=variant,
-            fields=fields,
-        )
-        _reject_half_decoded(instruction)
-        instructions.append(instruction)
-        pc += instruction.size
-    return tuple(instructions)
+    word = int.from_bytes(code[pc : pc + 4], "little")
+    # Longer windows would match the scaled MFMA on the instruction after this one.
+    window = 16 if word >> 16 == _SCALED_MFMA_PREFIX else 8
+    try:
+        decoded = decode_inst(code[pc : pc + window].ljust(16, b"\0"), "cdna")
+    except (ValueError, AssertionError) as error:
+        raise UnsupportedInstructionError(
+            f"the word {word:#010x} at pc {pc:#x} is no instruction the decoder knows"
+        ) from error
+    fields = tuple(
+        (name, field.lo, field.mask, _ALIGNED_FIELDS.get(name, 0))
+        for name, field in decoded._fields
+    )
+    encoding, _, variant = type(decoded).__name__.partition("_")
+    name = decoded.op_name.lower().removesuffix("_e32").removesuffix("_e64")
+    return _Form(
+        name=_LLVM_NAMES.get(name, name),
+        encoding=encoding,
+        variant=variant,
+        size=decoded.size(),
+        fields=fields,
+    )
 
 
 def _reject_half_decoded(instruction: Instruction) -> None:

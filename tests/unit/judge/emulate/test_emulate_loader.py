@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,31 @@ def test_partial_wave_and_scalar_arguments(bench: Any) -> None:
     args: list[Any] = [out, np.float32(2.5), 0.25]
     assert run_kernel(code, grid=(1,), block=(100,), args=args).ok
     np.testing.assert_array_equal(out, [2.75] * 100 + [0] * 28)
+
+
+def test_instructions_are_decoded_as_if_each_stood_alone(bench: Any) -> None:
+    """The decoder remembers forms: literals, DPP and SDWA beside the plain form of an opcode."""
+    body = """
+      v_add_f32 v1, v2, v3
+      v_add_f32 v1, 0x40490fdb, v3
+      v_add_f32_dpp v1, v2, v3 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+      v_add_f32_sdwa v1, v2, v3 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:BYTE_0 src1_sel:DWORD
+      v_add_f32_e64 v1, |v2|, -v3 clamp
+      v_add_f32 v4, s2, v5
+      s_add_u32 s4, s5, s6
+      s_add_u32 s4, s5, 0x12345
+      s_add_u32 s4, 0x12345, s6
+      s_mov_b32 s7, 0x1234567
+      s_mov_b32 s7, s8
+      v_mfma_f32_16x16x128_f8f6f4 v[0:3], v[8:15], v[16:23], 0
+      v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[8:15], v[16:23], 0, v24, v25
+      v_mfma_scale_f32_16x16x128_f8f6f4 v[4:7], v[8:15], v[16:23], 0, v24, v25
+      global_load_dword v4, v1, s[4:5] offset:-16
+      flat_load_dword v4, v[2:3] offset:16
+      scratch_load_dword v4, off, s4
+      ds_read_b32 v4, v1 offset:12
+      s_endpgm"""
+    code = bench.code(body).kernel().code
+    for one in decode_kernel(code):
+        (alone,) = decode_kernel(code[one.pc : one.pc + one.size])
+        assert replace(alone, pc=one.pc) == one
