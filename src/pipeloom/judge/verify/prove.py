@@ -42,6 +42,9 @@ from pipeloom.program import Program, Wait, Work
 MAX_TRIPS = 40
 """Trips of a loop examined at most beyond the least number."""
 
+MAX_LEAST = 10_000
+"""Trips that a loop makes at least: walking more takes too long."""
+
 MAX_RUNS = 600
 """Combinations of trip counts examined at most."""
 
@@ -63,6 +66,13 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
 @lru_cache(maxsize=64)
 def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
     check_barriers_known(program)
+    for count in program.trips:
+        if count.least > MAX_LEAST:
+            raise ScheduleError(
+                f"cannot decide program {program.name!r}: {count.name} is at least {count.least}",
+                hint=f"walking more than {MAX_LEAST} trips takes too long; lower the least number",
+                field=f"trips.{count.name}.least",
+            )
     deeds = all_deeds(program)
     if not deeds:
         raise ScheduleError(

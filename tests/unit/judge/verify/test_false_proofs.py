@@ -389,6 +389,11 @@ def test_trip_counts_that_contradict_themselves(fields: dict[str, object], messa
         replace(row_sum_program(), **fields)  # type: ignore[arg-type]
 
 
+def test_more_trips_than_can_be_walked() -> None:
+    with pytest.raises(ScheduleError, match="cannot decide"):
+        verify(replace(row_sum_program(), trips=(TripCount("T", 10**30),)))
+
+
 def test_boxes_with_nothing_in_them() -> None:
     for box in ((5, 3), (4, 4)):
         with pytest.raises(StructureError, match="touches"):
