@@ -165,6 +165,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.trial",
     ),
     "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
+    "drive.correcting": (
+        "errors",
+        "judge.check",
+        "judge.emulate",
+        "judge.wait_states",
+        "lift",
+        "write",
+        "drive.checking",
+    ),
     "drive": (
         *CONSUME,
         "declare",

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "pipeloom.drive.checking": ("Checked", "check"),
+    "pipeloom.drive.correcting": ("Corrected", "correct"),
     "pipeloom.drive.comparing": ("CompareJob", "compare"),
     "pipeloom.drive.deriving": ("Derived", "derive"),
     "pipeloom.drive.emitting": ("EmitJob",),
@@ -200,6 +201,7 @@ __all__ = sorted(_HOME_OF)
 if TYPE_CHECKING:
     # isort: off
     from pipeloom.drive.checking import Checked as Checked, check as check
+    from pipeloom.drive.correcting import Corrected as Corrected, correct as correct
     from pipeloom.drive.comparing import CompareJob as CompareJob, compare as compare
     from pipeloom.drive.deriving import Derived as Derived, derive as derive
     from pipeloom.drive.emitting import EmitJob as EmitJob

@@ -8,6 +8,7 @@ import sys
 from pipeloom.cli.common import add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.checking import SEEDS, check, open_kernel
+from pipeloom.drive.correcting import check_path, correct
 from pipeloom.lift.launch_file import load_launch, template
 
 
@@ -38,12 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"runs that try to show a race, beside the directed ones (default {SEEDS})",
     )
+    parser.add_argument(
+        "--fix",
+        metavar="OUT.s",
+        help="write the kernel with the missing waits and barriers put in or, where nothing is "
+        "missing, with the needless ones taken out, and judge that",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict; the exit code is its status."""
+    """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel."""
+    if arguments.fix is not None:
+        check_path(arguments.fix)
     file = open_kernel(arguments.file, arguments.kernel)
     if arguments.template is not None:
         text = template(file.kernel).text()
@@ -63,12 +72,24 @@ def run(arguments: argparse.Namespace) -> int:
         dynamic_lds=launch.dynamic_lds,
         seeds=arguments.seeds,
     )
-    verdict = checked.verdict
+    fixed = None if arguments.fix is None else correct(checked)
+    verdict = checked.verdict if fixed is None else fixed.checked.verdict
+    if fixed is not None:
+        write_file(arguments.fix, fixed.text)
     if arguments.json:
-        print_json(verdict.to_dict())
-    else:
-        from pipeloom.show.check import render_check
-        from pipeloom.show.console import TerminalConsole
+        plain = checked.verdict.to_dict()
+        if fixed is not None:
+            plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict.to_dict()}
+        print_json(plain)
+        return verdict.status.exit_code
+    from pipeloom.show.check import render_check
+    from pipeloom.show.console import TerminalConsole
 
-        TerminalConsole().print(render_check(verdict))
+    console = TerminalConsole()
+    console.print(render_check(checked.verdict))
+    if fixed is not None:
+        console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} changes", soft_wrap=True)
+        for change in fixed.changes:
+            console.print(f"  {change}", soft_wrap=True, highlight=False)
+        console.print(render_check(verdict))
     return verdict.status.exit_code

@@ -277,7 +277,7 @@ class _Check:
         except EmulateError:
             return sum(one.size for one in wanted)
         atomics = any("atomic" in name for name in result.instructions)
-        return sum(_differing(a, b, atomics) for a, b in zip(outputs, wanted, strict=True))
+        return sum(differing(a, b, atomics) for a, b in zip(outputs, wanted, strict=True))
 
 
 def _directed(finding: CheckFinding) -> Iterator[Directed]:
@@ -294,7 +294,7 @@ def _directed(finding: CheckFinding) -> Iterator[Directed]:
     yield Directed(held | {second.pc}, ahead, behind)
 
 
-def _differing(got: Array, wanted: Array, rounding: bool) -> int:
+def differing(got: Array, wanted: Array, rounding: bool) -> int:
     """Elements that differ; with atomics on floats the order of additions may round otherwise."""
     if got.tobytes() == wanted.tobytes():
         return 0

@@ -114,3 +114,21 @@ def test_assembly_that_names_no_chip(tmp_path: Path, capsys: pytest.CaptureFixtu
     source.write_text("s_endpgm\n")
     assert main(["check", str(source), "--launch", "x.json"]) == 1
     assert ".amdgcn_target" in capsys.readouterr().err
+
+
+def test_fix_writes_a_file_that_is_proved(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = launch.with_name("swap.s"), launch.with_name("fixed.s")
+    source.write_text(TEXT.replace("  s_barrier\n", ""))
+    command = ["check", str(source), "--launch", str(launch), "--seeds", "0"]
+    assert main([*command, "--fix", str(out)]) == 0
+    assert "s_barrier" in out.read_text()
+    assert main(["check", str(out), "--launch", str(launch)]) == 0
+    capsys.readouterr()
+    assert main([*command, "--fix", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fixed"]["verdict"]["status"] == "proved"
+
+
+def test_fix_writes_assembly_only(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = launch.with_name("swap.s")
+    assert main(["check", str(source), "--launch", str(launch), "--fix", "out.hsaco"]) == 1
+    assert ".s" in capsys.readouterr().err

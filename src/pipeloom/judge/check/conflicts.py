@@ -22,8 +22,8 @@ def memory_pairs(
     """Adjacent conflicting accesses, in LDS and in every buffer that some wave writes.
 
     ``dead`` has, per wave, the times of loads whose result reaches nothing: what they read does
-    not matter. ``local=False`` leaves LDS out. Waves that write equal values to the same bytes do
-    not conflict (compilers let waves store replicated results).
+    not matter. ``local=False`` leaves LDS out. Waves that write equal values to the same bytes by
+    the same instruction do not conflict (compilers let waves store replicated results).
     """
     by_buffer: defaultdict[int, list[Access]] = defaultdict(list)
     for access in group.accesses:
@@ -33,17 +33,18 @@ def memory_pairs(
             continue
         by_buffer[access.buffer].append(access)
     return Pairs.join(
-        _of_buffer(number, accesses, len(group.waves))
+        _of_buffer(number, accesses, group)
         for number, accesses in sorted(by_buffer.items())
         if any(one.effect is not Effect.READ for one in accesses)
     )
 
 
-def _of_buffer(buffer: int, accesses: list[Access], waves: int) -> Pairs:
+def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord) -> Pairs:
     shared = _shared_cells(accesses)
     if not shared.size:
         return Pairs.of([])
-    shadow = _Shadow(waves, shared, accesses)
+    positions = np.array([-1, *(group.waves[a.wave].steps[a.time] for a in accesses)], np.int64)
+    shadow = _Shadow(len(group.waves), shared, accesses, positions)
     for number, access in enumerate(accesses, start=1):
         shadow.enter(number, access)
     rows = []
@@ -72,10 +73,12 @@ def _shared_cells(accesses: list[Access]) -> Column:
 class _Shadow:
     """Per cell: the last write, and each wave's last write, read and update since it changed."""
 
-    def __init__(self, waves: int, shared: Column, accesses: list[Access]) -> None:
+    def __init__(
+        self, waves: int, shared: Column, accesses: list[Access], positions: Column
+    ) -> None:
         size = shared.size
         self._shared = shared
-        self._accesses = accesses
+        self._positions = positions
         self._writer = np.zeros(size, np.int64)
         self._wrote = np.zeros((waves, size), np.int64)
         self._read = np.zeros((waves, size), np.int64)
@@ -113,12 +116,14 @@ class _Shadow:
         changed = places
         values = None if access.values is None else access.values[kept]
         if values is not None:
-            changed = places[~(self._known[places] & (self._value[places] == values))]
+            equal = self._known[places] & (self._value[places] == values)
+            equal &= self._positions[self._writer[places]] == self._positions[number]
+            changed = places[~equal]
+        self._pair(number, self._read[:, places], places, Conflict.WAR)
+        self._read[:, places] = 0
         if changed.size:
             self._pair(number, self._wrote[:, changed], changed, Conflict.WAW)
-            self._pair(number, self._read[:, changed], changed, Conflict.WAR)
             self._wrote[:, changed] = 0
-            self._read[:, changed] = 0
             if self._has_updates:
                 self._pair(number, self._updated[:, changed], changed, Conflict.WAW)
                 self._updated[:, changed] = 0

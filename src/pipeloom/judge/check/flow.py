@@ -42,6 +42,8 @@ class Static:
     clean: bool
     """Overwrites all of its result in the active lanes."""
     branch: bool
+    restores: bool
+    """May switch lanes on again that were off."""
     address: int
     """Registers that decide which bytes of LDS it touches."""
 
@@ -54,7 +56,7 @@ def statics(program: Sequence[Step]) -> tuple[Static, ...]:
 def _static(step: Step) -> Static:
     one = step.instruction
     fields = one.fields
-    partial = any(part in one.name for part in _PARTIAL) or bool(one.variant)
+    partial = any(part in one.name for part in _PARTIAL) or one.variant.startswith(("DPP", "SDWA"))
     partial |= bool(fields.get("opsel", 0) & _DST_SELECT)
     address = 0
     if one.encoding == "DS" and "addr" in fields:
@@ -73,6 +75,7 @@ def _static(step: Step) -> Static:
         step.whole_wave,
         not partial,
         one.name.startswith(("s_cbranch", "s_setpc", "s_swappc")),
+        bool(step.writes & _EXEC_BITS) and one.name in ("s_or_b64", "s_mov_b64"),
         address,
     )
 
@@ -196,7 +199,10 @@ def _data(
             from_data = time in sources or bool(step.reads & tainted)
         else:
             from_data = bool((step.reads | _EXEC_BITS) & tainted)
-        if from_data:
+        if step.restores and lanes[min(time + 1, len(lanes) - 1)] == lanes[0]:
+            # Structured control flow is over: all lanes are on again, whatever the data.
+            tainted &= ~_EXEC_BITS
+        elif from_data:
             tainted |= step.writes
         elif step.clean:
             every = step.whole or lanes[time] == ALL_LANES

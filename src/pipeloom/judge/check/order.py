@@ -167,25 +167,43 @@ class Order:
         self._same = pairs.first_wave == pairs.second_wave
 
     def unordered(self, sync: Sync) -> npt.NDArray[np.bool_]:
-        """Which pairs nothing orders."""
+        """Which pairs nothing orders.
+
+        Two waves may come in either order. Under the waits and barriers of the run only the one
+        that was recorded is possible; added ones may enforce the other.
+        """
         pairs = self.pairs
-        count = len(pairs)
-        done = np.zeros(count, np.int64)
-        first_epoch = np.zeros(count, np.int64)
-        second_epoch = np.zeros(count, np.int64)
-        for wave, line in enumerate(self.timelines):
-            mine, theirs = self._firsts[wave], self._seconds[wave]
-            if not mine.size and not theirs.size:
-                continue
-            barriers = line.barrier_times(sync)
-            if mine.size:
-                retired = line.retired(sync)[pairs.first_time[mine]]
-                done[mine] = retired
-                first_epoch[mine] = np.searchsorted(barriers, retired)
-                first_epoch[mine[retired == NEVER]] = NEVER
-            second_epoch[theirs] = np.searchsorted(barriers, 2 * pairs.second_time[theirs])
-        late = np.where(self._same, done >= 2 * pairs.second_time, first_epoch >= second_epoch)
+        barriers = [line.barrier_times(sync) for line in self.timelines]
+        retired = [line.retired(sync) for line in self.timelines]
+        done, first = self._over(self._firsts, pairs.first_time, retired, barriers)
+        second = self._epochs(self._seconds, pairs.second_time, barriers)
+        late = np.where(self._same, done >= 2 * pairs.second_time, first >= second)
+        if sync.added and (late & ~self._same).any():
+            _, over = self._over(self._seconds, pairs.second_time, retired, barriers)
+            late &= self._same | (over >= self._epochs(self._firsts, pairs.first_time, barriers))
         return np.asarray(late, np.bool_)
+
+    def _over(
+        self,
+        members: list[Column],
+        times: Column,
+        retired: list[Column],
+        barriers: list[Column],
+    ) -> tuple[Column, Column]:
+        """When the operations at these times have retired, and after how many barriers."""
+        done, epoch = np.zeros(len(times), np.int64), np.zeros(len(times), np.int64)
+        for wave, mine in enumerate(members):
+            ends = retired[wave][times[mine]]
+            done[mine] = ends
+            epoch[mine] = np.where(ends == NEVER, NEVER, np.searchsorted(barriers[wave], ends))
+        return done, epoch
+
+    def _epochs(self, members: list[Column], times: Column, barriers: list[Column]) -> Column:
+        """After how many barriers of its wave each of these times comes."""
+        epoch = np.zeros(len(times), np.int64)
+        for wave, mine in enumerate(members):
+            epoch[mine] = np.searchsorted(barriers[wave], 2 * times[mine])
+        return epoch
 
     def barriers_met(self, sync: Sync) -> bool:
         """Whether all waves execute equally many barriers."""

@@ -25,7 +25,7 @@ def repair(study: Study) -> Sync | None:
             if not late.any():
                 continue
             broken = True
-            rows = group.pairs.take(late).rows()
+            rows = group.pairs.take(late).oriented().rows()
             row = rows[np.lexsort((rows[:, 1], rows[:, 3]))[0]].tolist()
             better = _order(study, group, sync, row)
             if better is None or better == sync:

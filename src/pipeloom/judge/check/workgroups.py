@@ -1,8 +1,8 @@
 """Workgroups of one grid share global memory, and nothing orders them but atomics.
 
-Two workgroups that touch the same bytes, one of them writing, race. Equal values are no race, and
-neither are atomics among themselves. A kernel whose workgroups also read what others update
-atomically may order itself that way (flags, the last one to arrive): that is not judged.
+Two workgroups that touch the same bytes, one of them writing, race. Equal values by the same
+instruction are no race, and neither are atomics among themselves. A kernel with atomics may order
+its workgroups by them (flags, the last one to arrive): what they share is then not judged.
 """
 
 from __future__ import annotations
@@ -34,83 +34,68 @@ class Meeting:
 
 def meetings(groups: Sequence[GroupRecord]) -> tuple[tuple[Meeting, ...], bool]:
     """One meeting per buffer, and whether atomics may be what orders them."""
-    table: defaultdict[int, list[tuple[int, Access]]] = defaultdict(list)
+    table: defaultdict[int, list[tuple[int, Access, int]]] = defaultdict(list)
     updates = False
+    if len(groups) < 2:
+        return (), False
     for number, group in enumerate(groups):
         for access in group.accesses:
             if access.buffer != LDS:
-                table[access.buffer].append((number, access))
+                position = group.waves[access.wave].steps[access.time]
+                table[access.buffer].append((number, access, position))
                 updates |= access.effect is Effect.UPDATE
-    if len(groups) < 2:
-        return (), False
-    found = []
-    for buffer, accesses in sorted(table.items()):
-        if any(one.effect is not Effect.READ for _, one in accesses):
-            meeting = _meet(buffer, accesses)
-            if meeting is not None:
-                found.append(meeting)
-    return tuple(found), updates
+    found = [
+        _meet(buffer, accesses)
+        for buffer, accesses in sorted(table.items())
+        if any(one.effect is not Effect.READ for _, one, _ in accesses)
+    ]
+    return tuple(one for one in found if one is not None), updates
 
 
-def _meet(buffer: int, accesses: list[tuple[int, Access]]) -> Meeting | None:
-    sizes = [one.cells.size for _, one in accesses]
-    cells = np.concatenate([one.cells for _, one in accesses])
-    number = np.repeat(np.arange(len(accesses)), sizes)
-    group = np.repeat([g for g, _ in accesses], sizes)
-    effect = np.repeat([_EFFECTS[one.effect] for _, one in accesses], sizes)
-    value = np.concatenate(
-        [
-            np.full(one.cells.size, -1, np.int64) if one.values is None else one.values
-            for _, one in accesses
-        ]
-    ).astype(np.int64)
-    order = np.lexsort((effect, cells))
-    cells, number, group = cells[order], number[order], group[order]
-    effect, value = effect[order], value[order]
+def _meet(buffer: int, accesses: list[tuple[int, Access, int]]) -> Meeting | None:
+    sizes = [one.cells.size for _, one, _ in accesses]
+    cells = np.concatenate([one.cells for _, one, _ in accesses])
+    order = np.argsort(cells, kind="stable")
+    cells = cells[order]
+    number = np.repeat(np.arange(len(accesses)), sizes)[order]
+    group = np.repeat([g for g, _, _ in accesses], sizes)[order]
+    effect = np.repeat([_EFFECTS[one.effect] for _, one, _ in accesses], sizes)[order]
+    mark = np.concatenate([_marks(*access) for access in accesses])[order]
     starts = np.flatnonzero(np.r_[True, cells[1:] != cells[:-1]])
-    mixed = _spread(group, starts) > 0
-    written = np.maximum.reduceat(effect == 1, starts)
-    plain = np.minimum.reduceat(effect, starts) != np.maximum.reduceat(effect, starts)
-    differ = (
-        _spread(np.where(effect == 1, value, _first_written(value, effect, starts)), starts) > 0
-    )
-    unknown = np.maximum.reduceat((effect == 1) & (value < 0), starts)
-    # Written and read (or updated) by two groups, or written by two with other values.
-    clash = mixed & (
-        (plain & (written | (np.maximum.reduceat(effect, starts) == 2)))
-        | (written & (differ | unknown))
-    )
-    for place in np.flatnonzero(clash).tolist():
-        end = starts[place + 1] if place + 1 < starts.size else cells.size
-        members = range(starts[place], end)
-        writers = [i for i in members if effect[i]]
-        for i in writers:
+    shared = (_spread(group, starts) > 0) & (np.maximum.reduceat(effect, starts) > 0)
+    clash = shared & (_spread(mark, starts) > 0)
+    for at in np.flatnonzero(clash).tolist():
+        members = range(starts[at], starts[at + 1] if at + 1 < starts.size else cells.size)
+        for i in members:
             for j in members:
-                if group[i] == group[j] or (effect[i] == 2 and effect[j] == 2):
-                    continue
-                if effect[i] == effect[j] == 1 and value[i] == value[j] >= 0:
-                    continue
-                a, b = sorted((i, j), key=lambda k: int(group[k]))
-                return Meeting(
-                    buffer,
-                    int(cells[i]),
-                    int(group[a]),
-                    accesses[number[a]][1],
-                    int(group[b]),
-                    accesses[number[b]][1],
-                )
+                if effect[i] and group[i] != group[j] and mark[i] != mark[j]:
+                    a, b = sorted((i, j), key=lambda k: int(group[k]))
+                    return Meeting(
+                        buffer,
+                        int(cells[i]),
+                        int(group[a]),
+                        accesses[number[a]][1],
+                        int(group[b]),
+                        accesses[number[b]][1],
+                    )
     return None
+
+
+def _marks(group: int, access: Access, position: int) -> npt.NDArray[np.int64]:
+    """Per cell a number; accesses of two workgroups that do not clash there have the same one.
+
+    Atomics do not clash with atomics, reads not with reads, and writes not with those of the same
+    instruction that store the same.
+    """
+    if access.effect is Effect.READ:
+        return np.full(access.cells.size, -1, np.int64)
+    if access.effect is Effect.UPDATE:
+        return np.full(access.cells.size, -2, np.int64)
+    if access.values is None:
+        return np.full(access.cells.size, -3 - group, np.int64)
+    return access.values.astype(np.int64) | position << 32
 
 
 def _spread(column: npt.NDArray[np.int64], starts: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
     highest: npt.NDArray[np.int64] = np.maximum.reduceat(column, starts)
     return highest - np.minimum.reduceat(column, starts)
-
-
-def _first_written(
-    value: npt.NDArray[np.int64], effect: npt.NDArray[np.int64], starts: npt.NDArray[np.intp]
-) -> npt.NDArray[np.int64]:
-    """Per row, the largest value written to its cell: a filler that makes no difference."""
-    highest = np.maximum.reduceat(np.where(effect == 1, value, -1), starts)
-    counts = np.diff(np.append(starts, value.size))
-    return np.repeat(highest, counts)

@@ -1,0 +1,126 @@
+"""The kernel of a check with what is missing put in, or with what is needless taken out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.drive.checking import Checked, KernelFile, check, open_kernel
+from pipeloom.errors import OrderError, SpecError
+from pipeloom.judge.check.listing import instruction_text
+from pipeloom.judge.check.order import Sync
+from pipeloom.judge.check.repair import repair
+from pipeloom.judge.check.study import Study
+from pipeloom.judge.check.verdict import CheckKind, CheckStatus
+from pipeloom.judge.emulate import EmulateError, check_hazards
+from pipeloom.judge.wait_states import Basis
+from pipeloom.lift.rewrite import Edit, rewrite_code, rewrite_text
+from pipeloom.write.assemble import assemble_text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corrected:
+    """Assembly, what was changed in it, and the verdict on it."""
+
+    text: str
+    changes: tuple[str, ...]
+    checked: Checked
+
+
+def correct(checked: Checked) -> Corrected:
+    """Add what is missing or, where nothing is, take out what is not needed; judge the result.
+
+    Raises ``OrderError`` where no added wait or barrier orders all accesses, or where a finding is
+    none of order. The text is that of the file, or made from the code object.
+    """
+    found, verdict = checked.study, checked.verdict
+    if found is None or verdict.status is CheckStatus.NOT_JUDGED:
+        raise OrderError(
+            f"{verdict.kernel} was not judged: {verdict.reason}",
+            hint="only what is judged is fixed",
+        )
+    if verdict.findings:
+        kinds = {CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER}
+        other = [f for f in verdict.findings if f.kind not in {*kinds, CheckKind.WAIT_STATES}]
+        if other:
+            raise OrderError(
+                f"{verdict.kernel} has a finding that no wait mends: {other[0].kind.value}, "
+                f"{other[0].second}: {other[0].why}",
+                hint="mend that first",
+            )
+        sync = repair(found)
+        if sync is None:
+            raise OrderError(
+                f"no wait or barrier was found that orders all accesses of {verdict.kernel}",
+                hint="an access must move: see the findings",
+            )
+        edits = _edits(found, sync, _missing_states(checked))
+    else:
+        assert checked.loose is not None
+        edits = _edits(found, checked.loose, {})
+    file = checked.file
+    text = _text(file, edits)
+    data = assemble_text(text, file.kernel.arch)
+    again = open_kernel(data, file.kernel.name)
+    start = checked.start
+    judged = check(
+        KernelFile(again.kernel, data, file.name, text),
+        start.grid,
+        start.block,
+        start.args,
+        dynamic_lds=start.dynamic_lds,
+    )
+    return Corrected(text, _changes(edits, found), judged)
+
+
+def _text(file: KernelFile, edits: dict[int, Edit]) -> str:
+    if file.text:
+        try:
+            return rewrite_text(file.kernel, file.text, edits)
+        except EmulateError:
+            # Macros: the lines of the text are not those of the code.
+            pass
+    return rewrite_code(file.kernel, edits, instruction_text)
+
+
+def _missing_states(checked: Checked) -> dict[int, int]:
+    return {
+        hazard.pc: hazard.missing
+        for hazard in check_hazards(checked.file.kernel)
+        if hazard.missing and hazard.basis is Basis.ISA
+    }
+
+
+def _edits(found: Study, sync: Sync, states: dict[int, int]) -> dict[int, Edit]:
+    edits: dict[int, Edit] = {}
+    for at, step in enumerate(found.program):
+        pc = step.instruction.pc
+        before: list[str] = []
+        if at in sync.added:
+            counts, barrier = sync.added[at]
+            before += [counts.text()] * counts.waits + ["s_barrier"] * barrier
+        if pc in states:
+            before.append(f"s_nop {states[pc] - 1}")
+        instead = None
+        if at in found.sync.barriers and at not in sync.barriers:
+            instead = ""
+        elif at in found.sync.waits and sync.waits[at] != found.sync.waits[at]:
+            instead = sync.waits[at].text() if sync.waits[at].waits else ""
+        if before or instead is not None:
+            edits[pc] = Edit(tuple(before), instead)
+    return edits
+
+
+def _changes(edits: dict[int, Edit], found: Study) -> tuple[str, ...]:
+    words = {step.instruction.pc: instruction_text(step.instruction) for step in found.program[:-1]}
+    lines = []
+    for pc, edit in sorted(edits.items()):
+        lines += [f"before pc {pc:#x} ({words[pc]}): {one}" for one in edit.before]
+        if edit.instead is not None:
+            lines.append(f"pc {pc:#x}: {words[pc]} -> {edit.instead or 'nothing'}")
+    return tuple(lines)
+
+
+def check_path(path: str) -> None:
+    """The fixed kernel is assembly."""
+    if not path.endswith((".s", ".S", ".asm")):
+        raise SpecError(f"{path} would hold assembly", hint="give it a name that ends in .s")
