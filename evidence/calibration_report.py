@@ -18,14 +18,12 @@ from evidence.calibration import (
     measured_records,
     micro_comparisons,
     ranked_as_measured,
-    records_without_stream,
 )
 from evidence.fact_checks import FACT_CHECKS, FactCheck
 from evidence.leave_out import (
     UNCERTAIN,
     Evaluator,
     Fold,
-    folds_by_loop,
     folds_by_source,
     mean_left_out,
 )
@@ -57,24 +55,22 @@ def is_loop(case: LoopCase) -> bool:
 def render(
     comparisons: Iterable[Comparison] | None = None,
     uncertain: Sequence[tuple[str, float, float]] = UNCERTAIN,
-    folds: tuple[tuple[Fold, ...], tuple[Fold, ...]] | None = None,
+    folds: tuple[Fold, ...] | None = None,
 ) -> str:
     """The page, ending in a newline.
 
     ``comparisons`` are those of every loop, if they are at hand; ``uncertain`` the constants of
-    the sensitivity table; ``folds`` the refits by source and by loop, which take a minute.
+    the sensitivity table; ``folds`` the refits by source, which take a minute.
     """
     if comparisons is None:
         comparisons = (compare(case) for case in loop_cases())
     rows = list(comparisons)
     if folds is None:
-        evaluator = Evaluator()
-        folds = (folds_by_source(evaluator), folds_by_loop(evaluator))
+        folds = folds_by_source(Evaluator())
     loops = [row for row in rows if is_loop(row.case)]
     sections = (
         _loop_section(loops),
-        _unwritten_section(),
-        _leave_out_section(*folds, {row.case.id: row.error for row in loops}),
+        _leave_out_section(folds, {row.case.id: row.error for row in loops}),
         _lds_section([row for row in rows if not is_loop(row.case)]),
         _micro_section(),
         _check_section(),
@@ -131,28 +127,7 @@ def _loop_section(rows: list[Comparison]) -> str:
     )
 
 
-def _unwritten_section() -> str:
-    """What was measured, but cannot be compared before someone writes its stream."""
-    title = (
-        "## Loops without a stream\n\nMeasured, but no stream is given or written for them yet.\n\n"
-    )
-    return title + _table(
-        ("loop", "arch", "measured", "source"),
-        (
-            (
-                f"`{record['id']}`",
-                record["arch"],
-                f"{record['measured']['cycles_per_iter']:.1f}",
-                record["source"],
-            )
-            for record in records_without_stream()
-        ),
-    )
-
-
-def _leave_out_section(
-    by_source: tuple[Fold, ...], by_loop: tuple[Fold, ...], used: Mapping[str, float]
-) -> str:
+def _leave_out_section(by_source: tuple[Fold, ...], used: Mapping[str, float]) -> str:
     """Each row is a refit that had not seen its loops; constants as used are not repeated."""
     table = _table(
         ("loops left out", "fitted without them", "error then", "with the constants used"),
@@ -171,11 +146,10 @@ def _leave_out_section(
         ),
     )
     summary = ""
-    if by_source and by_loop:
-        means = [100 * mean_left_out(folds) for folds in (by_source, by_loop)]
+    if by_source:
         summary = (
-            f"\nMean error on loops that the fit had not seen: {means[0]:.1f} % leaving out"
-            f" the loops of one file, {means[1]:.1f} % leaving out single loops.\n"
+            "\nMean error on loops that the fit had not seen:"
+            f" {100 * mean_left_out(by_source):.1f} %.\n"
         )
     return f"## Loops the fit has not seen\n\n{table}{summary}"
 

@@ -1,7 +1,7 @@
 """Would the constants predict a loop they have not seen? Refit them without it, and look.
 
 Most constants are single numbers of a source. For a few the sources give a range, or nothing;
-``UNCERTAIN`` lists those. Each fold leaves the loops of one file (or one loop) out, starts from the
+``UNCERTAIN`` lists those. Each fold leaves the loops of one file out, starts from the
 middle of every range, chooses the values within the ranges that fit the other loops best, and then
 meets the loops it left out. The values this package uses are not put into the fit. Example::
 
@@ -9,15 +9,15 @@ meets the loops it left out. The values this package uses are not put into the f
     fold.fitted["global_latency"], fold.errors["fa_mfma_only"]
 
 The search is coordinate descent over low, middle and high of each range: coarse on purpose, since
-twelve loops cannot tell finer values apart.
+so few loops cannot tell finer values apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evidence.calibration import LoopCase, compare, loop_cases, measured_records
+from evidence.calibration import LoopCase, compare, loop_cases
 from pipeloom.machine.chips import TARGETS
 from pipeloom.machine.target import Target
 
@@ -27,7 +27,8 @@ UNCERTAIN: tuple[tuple[str, float, float], ...] = (
     ("global_bytes_in_flight", 45056, 49152),
     ("global_bytes_per_clk", 40, 50),
     ("vmem_queue_depth", 3, 4),
-    ("barrier_alone_cycles", 37, 65),
+    ("vmem_min_cycles", 4, 8),
+    ("barrier_alone_cycles", 8, 37),
     ("lds_latency", 50, 70),
     ("lds_queue_delay", 8, 24),
     ("lds_write_cycles_per_dword", 3, 5),
@@ -52,9 +53,9 @@ class Fold:
 class Evaluator:
     """Relative error of a loop under given values, each computed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Iterable[LoopCase] = ()) -> None:
         self.cases: dict[str, LoopCase] = {
-            case.id: case for case in loop_cases() if case.basis != "micro"
+            case.id: case for case in (*loop_cases(), *more) if case.basis != "micro"
         }
         self._machines: dict[tuple[str, Values], Target] = {}
         self._errors: dict[tuple[str, Values], float] = {}
@@ -108,15 +109,9 @@ def refit(left_out: frozenset[str], evaluator: Evaluator) -> Fold:
 def folds_by_source(evaluator: Evaluator) -> tuple[Fold, ...]:
     """One refit for each file that measured loops come from, in file order."""
     by_source: dict[str, list[str]] = {}
-    for record in measured_records():
-        if record["id"] in evaluator.cases:
-            by_source.setdefault(record["source"], []).append(record["id"])
+    for case in evaluator.cases.values():
+        by_source.setdefault(case.source, []).append(case.id)
     return tuple(refit(frozenset(loops), evaluator) for loops in by_source.values())
-
-
-def folds_by_loop(evaluator: Evaluator) -> tuple[Fold, ...]:
-    """One refit for each measured loop, in file order."""
-    return tuple(refit(frozenset({loop}), evaluator) for loop in evaluator.cases)
 
 
 def mean_left_out(folds: tuple[Fold, ...]) -> float:

@@ -56,6 +56,7 @@ class TickModel:
             alone = sum(other == simd for other, _ in programs) == 1
             self.waves.append(TickWave(number, simd, age, alone, code))
         self.matrix_until = [0] * count
+        self.matrix_length: list[int | None] = [None] * count
         self.port_until = [0] * count
         self.scalar_until = [0] * count
         self.lds_issued_at = [-1] * count
@@ -92,7 +93,9 @@ class TickModel:
             if op.chain is not None and wave.chain.get(op.chain, 0) > now:
                 return False
             if op.kind is Kind.MFMA:
-                return self.matrix_until[simd] <= now
+                assert op.matrix_op is not None
+                same = self.matrix_length[simd] in (None, op.matrix_op.cycles.value)
+                return self.matrix_until[simd] <= now - (0 if same else m.mfma_switch_cycles.value)
             if op.kind is Kind.PACKED:
                 return now - wave.mfma_issue >= m.packed_after_mfma_cycles.value
             return True
@@ -131,6 +134,7 @@ class TickModel:
             self.port_until[simd] = now + 4
             wave.mfma_issue = now
             wave.mfma_end = self.matrix_until[simd] = now + op.matrix_op.cycles.value
+            self.matrix_length[simd] = op.matrix_op.cycles.value
             held = m.mfma_operand_cycles.value
             if op.matrix_op.scaled:
                 held += m.mfma_scale_cycles.value

@@ -102,12 +102,12 @@ GFX942 = Target(
     barrier_shared_cycles=Fact(
         1, "cycles", _MEASURED, "GT: a barrier of a two-wave ping-pong when nothing is late"
     ),
-    barrier_alone_cycles=Fact(
-        37, "cycles", _MEASURED, "GT: 37 to 65 in a one-wave loop; the least, skew is simulated"
-    ),
+    barrier_alone_cycles=Fact(16, "cycles", _ASSUMED, "as gfx950"),
     mfma_operand_cycles=Fact(8, "cycles", _MEASURED, "GT mfma_coissue_scheduling"),
     mfma_scale_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950; this chip has no scaled MFMA"),
     mfma_dependent_extra=Fact(2, "cycles", _ASSUMED, "as gfx950"),
+    mfma_switch_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950"),
+    mfma_4x4_cycles=Fact(8, "cycles", _VENDOR, "LLVM SISchedule: v_mfma 4x4x4 has two passes"),
     packed_after_mfma_cycles=Fact(12, "cycles", _ASSUMED, "as gfx950"),
     lds_kib=Fact(64, "KiB", _VENDOR, "AMD product specification"),
     lds_banks=Fact(32, "banks of 4 bytes", _VENDOR, "AMD product specification"),
@@ -131,9 +131,7 @@ GFX942 = Target(
     vmem_bytes_per_clk=Fact(
         64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
     ),
-    vmem_min_cycles=Fact(
-        8, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): buffer_load_dword"
-    ),
+    vmem_min_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950"),
     global_latency=Fact(600, "cycles", _DERIVED, "middle of a plain latency of 400 to 800"),
     global_bytes_in_flight=Fact(47104, "bytes per CU", _ASSUMED, "as gfx950"),
     global_bytes_per_clk=Fact(45.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),

@@ -116,7 +116,11 @@ GFX950 = Target(
         1, "cycles", _MEASURED, "GT: a barrier of a two-wave ping-pong when nothing is late"
     ),
     barrier_alone_cycles=Fact(
-        37, "cycles", _MEASURED, "GT: 37 to 65 in a one-wave loop; the least, skew is simulated"
+        16,
+        "cycles",
+        _DERIVED,
+        "fitted to the loops of hipBLASLt's CMS tables, 2 to 4 barriers each; GT's 37 to 65 in a"
+        " one-wave loop are stalls, so they hold the skew of its waves, which is simulated",
     ),
     mfma_operand_cycles=Fact(
         8, "cycles", _MEASURED, "GT mfma_coissue_scheduling: nothing of the wave issues"
@@ -125,6 +129,13 @@ GFX950 = Target(
     mfma_dependent_extra=Fact(
         2, "cycles", _MEASURED, "facebookexperimental/triton AMDLatencyModel: 18 against 16"
     ),
+    mfma_switch_cycles=Fact(
+        4,
+        "cycles",
+        _EXPLAINED,
+        "hipBLASLt CMSValidator: a quad-cycle more where the kind of MFMA changes",
+    ),
+    mfma_4x4_cycles=Fact(8, "cycles", _VENDOR, "LLVM SISchedule: v_mfma 4x4x4 has two passes"),
     packed_after_mfma_cycles=Fact(
         12, "cycles", _EXPLAINED, "GT: packed f32 VALU after an MFMA; it never hides"
     ),
@@ -164,7 +175,11 @@ GFX950 = Target(
         64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
     ),
     vmem_min_cycles=Fact(
-        8, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): buffer_load_dword"
+        4,
+        "cycles",
+        _DERIVED,
+        "a dword per lane at 64 bytes per cycle; hipBLASLt's 208x256 tables, with 26 such loads,"
+        " come out 5 % slow with GCN's 8",
     ),
     global_latency=Fact(600, "cycles", _DERIVED, "middle of a plain latency of 400 to 800"),
     global_bytes_in_flight=Fact(

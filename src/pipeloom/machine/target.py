@@ -155,6 +155,8 @@ class Target:
     mfma_operand_cycles: Fact[int]
     mfma_scale_cycles: Fact[int]
     mfma_dependent_extra: Fact[int]
+    mfma_switch_cycles: Fact[int]
+    mfma_4x4_cycles: Fact[int]
     packed_after_mfma_cycles: Fact[int]
     # LDS.
     lds_kib: Fact[int]

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.checks import check_bool, check_instance, check_int, check_number
@@ -25,7 +25,7 @@ MfmaName = str | int | Mapping[str, object] | MatrixOp | None
 
 
 def simulate_stream(
-    stream: str,
+    stream: str | Sequence[str],
     *,
     arch: str | Target = "gfx950",
     mfma: MfmaName = None,
@@ -39,26 +39,32 @@ def simulate_stream(
 ) -> Trace:
     """Run a loop body on every wave of a workgroup and return its trace.
 
+    Of several texts SIMD s runs the s-th, and from the first on again where there are fewer texts
+    than SIMDs: the code paths by which hipBLASLt keeps neighbouring SIMDs apart.
     ``mfma`` says what ``M`` is: a name (``16x16x32_f16``), a number of cycles, or the ``mfma``
     object of a measured record. ``waves_per_simd`` waves run on each of the ``simds`` SIMDs (all of
     them unless told). With ``stagger`` the waves form two groups, the later wave slots being group
     B, and group B starts one barrier later: it executes one more barrier before its loop, and group
     A one more after. ``lds_conflict`` is the bank conflict of every LDS operation.
     """
-    check_instance("simulation", "stream", stream, str)
+    texts = (stream,) if isinstance(stream, str) else tuple(stream)
+    for text in texts:
+        check_instance("simulation", "stream", text, str)
+    if not texts:
+        raise ConfigError("no stream", hint="give one text, or one per code path", field="stream")
     check_bool("simulation", "stagger", stagger)
     check_number("simulation", "lds_conflict", lds_conflict, 1.0, MAX_CONFLICT)
     machine = arch if isinstance(arch, Target) else target_for(arch)
     options = StreamOptions(_matrix_op(mfma, machine), lds_conflict)
-    body = parse_stream(stream, machine, options)
+    bodies = [parse_stream(text, machine, options) for text in texts]
     programs = stream_programs(
-        body, machine, waves_per_simd=waves_per_simd, stagger=stagger, simds=simds
+        bodies, machine, waves_per_simd=waves_per_simd, stagger=stagger, simds=simds
     )
     return simulate_programs(programs, machine, iterations, jitter=jitter, seed=seed)
 
 
 def stream_programs(
-    body: tuple[Instruction, ...],
+    bodies: Sequence[tuple[Instruction, ...]],
     machine: Target,
     *,
     waves_per_simd: int,
@@ -66,6 +72,13 @@ def stream_programs(
     simds: int | None = None,
 ) -> tuple[WaveProgram, ...]:
     """One program per wave; wave w runs on SIMD ``w % simds``, the upper half is group B."""
+    barriers = [sum(one.kind is Kind.BARRIER for one in body) for body in bodies]
+    if len(set(barriers)) > 1:
+        raise ConfigError(
+            f"the code paths have {', '.join(map(str, barriers))} barriers",
+            hint="every path needs the same number, or the waves hang",
+            field="stream",
+        )
     count = machine.simds.value if simds is None else simds
     check_int("simulation", "simds", count, 1, machine.simds.value)
     check_int("simulation", "waves_per_simd", waves_per_simd, 1, MAX_WAVES_PER_SIMD)
@@ -75,7 +88,7 @@ def stream_programs(
             hint="use an even waves_per_simd, or stagger=False",
             field="stagger",
         )
-    if stagger and not any(instruction.kind is Kind.BARRIER for instruction in body):
+    if stagger and not barriers[0]:
         raise ConfigError(
             "stagger starts group B one barrier later, but the stream has no barrier",
             hint="add a B to the stream, or use stagger=False",
@@ -85,7 +98,8 @@ def stream_programs(
     programs = []
     for wave in range(count * waves_per_simd):
         group = int(stagger and wave >= count * waves_per_simd // 2)
-        program = WaveProgram(simd=wave % count, loop=body, group=group)
+        simd = wave % count
+        program = WaveProgram(simd=simd, loop=bodies[simd % len(bodies)], group=group)
         if stagger and group == 0:
             program = replace(program, epilogue=extra)
         elif stagger:

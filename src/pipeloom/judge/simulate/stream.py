@@ -3,6 +3,7 @@
     M mfma      R ds_read_b128    T ds_read_b64_tr    W ds_write_b128
     V VALU      X v_exp           P packed f32 VALU   S SALU
     G buffer_load_dwordx4 (to LDS on gfx950, to registers on gfx942)
+    g buffer_load_dword (to LDS)  m v_mfma 4x4x4, with which tf32 loops split their operands
     N s_nop 0   N(3) s_nop 3      B s_barrier         prio(1) s_setprio 1
     wv16 or wv(16) s_waitcnt vmcnt(16)    wl0 or wl(0) s_waitcnt lgkmcnt(0)    wv16+wl0 both
     branch      the branch back
@@ -11,7 +12,8 @@ A trailing number is a run length (``M12``), ``( ... )x5`` repeats, and groups n
 commas separate where needed: ``M4R2`` is ``M4 R2``. For example
 ``wv4 B R8 (M4 G)x4 wl0 M16 branch`` is one iteration of a loop. Counts must be ones the instruction
 can encode: vmcnt to 63, lgkmcnt to 15 (the largest of each means no wait), s_nop to 15, s_setprio
-to 3.
+to 3. A name in brackets says which value an M, V, X or P works on: ``V[max]16`` is sixteen
+instructions, each of which needs the result of the one before.
 
 Two courtesies to texts copied from measurements: everything up to a ``||`` is a legend and is
 skipped, and so is a parenthesis that holds a ``=``. A bare ``w`` is a wait whose counts the source
@@ -25,7 +27,7 @@ wait is vmcnt(2), the second vmcnt(0).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.instruction import Instruction, Kind
@@ -54,8 +56,9 @@ class StreamOptions:
 
 
 _LEGAL = (
-    "instructions are M R T W G V X P S N B, each with an optional run length as in M12, and"
-    " N(n), wv(n), wl(n), w, prio(n) and branch; ( ... )xN repeats"
+    "instructions are M m R T W G g V X P S N B, each with an optional run length as in M12, and"
+    " N(n), wv(n), wl(n), w, prio(n) and branch; M, V, X and P take the value they work on, as in"
+    " V[max]4; ( ... )xN repeats"
 )
 MAX_INSTRUCTIONS = 1_000_000
 LONGEST_WORD = 40  # of an unknown instruction, in a message
@@ -76,7 +79,8 @@ _TOKEN = re.compile(
     r"|(?P<bare>w(?![a-z0-9(]))"
     r"|(?P<nop>N\((?P<count>\d+)\))"
     # A group may follow a letter, a count in parentheses may not: B(2) is not B2.
-    r"|(?P<letter>[MRTWGVXPSNB])(?P<run>\d*+)(?!\(\s*\d)"
+    r"|(?:(?P<chained>[MVXP])\[(?P<chain>\w+)\]|(?P<letter>[MmRTWGgVXPSNB](?!\[)))"
+    r"(?P<run>\d*+)(?!\(\s*\d)"
 )
 
 
@@ -115,8 +119,9 @@ def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[In
             items.append(
                 Instruction.nop(_operand("s_nop", match["count"], MAX_NOP, text, position))
             )
-        elif match["letter"]:
-            one = _instruction(match["letter"], machine, options)
+        elif match["letter"] or match["chained"]:
+            letter = match["letter"] or match["chained"]
+            one = replace(_instruction(letter, machine, options), chain=match["chain"])
             items.extend([one] * _run(match, text))
         if len(stack[-1].items) > MAX_INSTRUCTIONS:
             raise _too_long(text, position)
@@ -211,6 +216,8 @@ def _instruction(letter: str, machine: Target, options: StreamOptions) -> Instru
     match letter:
         case "M":
             return Instruction.mfma(options.matrix_op)
+        case "m":
+            return Instruction.mfma(MatrixOp(4, 4, 4, "f16", machine.mfma_4x4_cycles))
         case "R":
             return Instruction.lds_read(16, conflict=options.lds_conflict, label="ds_read_b128")
         case "T":
@@ -220,6 +227,8 @@ def _instruction(letter: str, machine: Target, options: StreamOptions) -> Instru
         case "G":
             to_lds = machine.dma_max_bytes_per_lane.value >= 16
             return Instruction.global_load(16, to_lds=to_lds, label="buffer_load_dwordx4")
+        case "g":
+            return Instruction.global_load(4, to_lds=True, label="buffer_load_dword")
         case "V":
             return Instruction.valu()
         case "X":

@@ -30,12 +30,13 @@ class Simd:
     """One SIMD: the matrix unit, the vector and scalar issue ports, the ports to the memories."""
 
     __slots__ = (
-        "lds_port", "matrix_event", "matrix_free", "return_free", "salu_event", "salu_free",
-        "valu_event", "valu_free", "vmem_port",
+        "lds_port", "matrix_event", "matrix_free", "matrix_passes", "return_free", "salu_event",
+        "salu_free", "valu_event", "valu_free", "vmem_port",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.matrix_free = 0
+        self.matrix_passes = 0  # cycles of the last MFMA
         self.matrix_event = -1
         self.valu_free = 0
         self.valu_event = -1
@@ -85,19 +86,26 @@ class Wave:
 class VectorUnits:
     """The matrix unit and the vector ALU of every SIMD; they share one issue port per SIMD."""
 
-    __slots__ = ("dependent_extra", "issue_cycles", "packed_after")
+    __slots__ = ("dependent_extra", "issue_cycles", "packed_after", "switch")
 
     def __init__(self, machine: Target) -> None:
         self.issue_cycles = machine.issue_cycles.value
         self.dependent_extra = machine.mfma_dependent_extra.value
         self.packed_after = machine.packed_after_mfma_cycles.value
+        self.switch = machine.mfma_switch_cycles.value
 
     def earliest_matrix(self, wave: Wave, op: Op, now: int) -> Earliest:
-        """Free matrix unit, free port, and the accumulator of its chain."""
+        """Free matrix unit, free port, and the accumulator of its chain.
+
+        After an MFMA of another length the unit needs some cycles more.
+        """
         simd = wave.simd
         start, cause, source = self._port(wave, op, now)
-        if simd.matrix_free > start:
-            start, cause, source = simd.matrix_free, Cause.MATRIX_UNIT, simd.matrix_event
+        free = simd.matrix_free
+        if simd.matrix_passes not in (0, op[1]):
+            free += self.switch
+        if free > start:
+            start, cause, source = free, Cause.MATRIX_UNIT, simd.matrix_event
         return start, cause, source
 
     def issue_matrix(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
@@ -105,6 +113,7 @@ class VectorUnits:
         simd = wave.simd
         end = now + op[1]
         simd.matrix_free = wave.mfma_end = end
+        simd.matrix_passes = op[1]
         simd.matrix_event = simd.valu_event = event
         simd.valu_free = now + self.issue_cycles
         wave.mfma_start = now

@@ -20,7 +20,6 @@ from evidence.calibration import (
     measured_records,
     micro_comparisons,
     ranked_as_measured,
-    records_without_stream,
     spread,
 )
 from evidence.calibration_report import (
@@ -43,32 +42,10 @@ def comparisons() -> dict[str, Comparison]:
     return {case.id: compare(case) for case in loop_cases()}
 
 
-def test_every_record_with_cycles_and_stream_is_compared(
-    comparisons: dict[str, Comparison],
-) -> None:
+def test_every_record_with_cycles_is_compared(comparisons: dict[str, Comparison]) -> None:
     left_out = [record["id"] for record in measured_records() if record["id"] not in comparisons]
-    waiting = [record["id"] for record in records_without_stream()]
-    assert left_out == ["g942_intra_ablation", "fb_micro", *waiting]
-    assert waiting == [
-        "fa_fav3_stock",
-        "fa_fav4_no_sched",
-        "fa_fav4_sgb",
-        "flydsl_lazy",
-        "flydsl_no_nop_no_setprio",
-        "flydsl_eager",
-    ]
+    assert left_out == ["g942_intra_ablation", "fb_micro"]
     assert len(measured_records()) == 34
-
-
-def test_the_pages_name_the_records_that_wait_for_a_stream() -> None:
-    page = "\n".join(generated_lines())
-    section = page.split("## Loops without a stream")[1].split("\n## ")[0]
-    for record in records_without_stream():
-        assert f"| `{record['id']}` |" in section
-    prose = (ROOT / "docs" / "performance-model.md").read_text("utf-8")
-    assert f"{len(measured_records())} measured records" in prose
-    assert len(records_without_stream()) == 6
-    assert "six of them, all\nattention, have no stream yet" in prose
 
 
 def test_the_performance_page_states_the_errors_of_the_table(
@@ -81,11 +58,11 @@ def test_the_performance_page_states_the_errors_of_the_table(
     assert f"{said} and {100 * worst:.1f} % at worst" in prose
 
 
-def test_mean_error_is_at_most_ten_percent(comparisons: dict[str, Comparison]) -> None:
+def test_no_loop_is_far_off(comparisons: dict[str, Comparison]) -> None:
     loops = [row for row in comparisons.values() if is_loop(row.case)]
-    assert len(loops) == 12
-    assert mean_error(loops) <= 0.10
-    assert max(abs(row.error) for row in loops) <= 0.10
+    assert len(loops) == 18
+    assert mean_error(loops) <= 0.05
+    assert max(abs(row.error) for row in loops) <= 0.08
 
 
 def test_lds_micro_benchmarks_are_exact(comparisons: dict[str, Comparison]) -> None:
@@ -104,7 +81,7 @@ def test_variants_rank_as_measured(
 def test_the_stated_bank_conflict_matters_where_the_page_says() -> None:
     case = next(case for case in loop_cases() if case.id == "g942_intra_base")
     assert case.lds_conflict == pytest.approx(1.667)
-    assert round(compare(replace(case, lds_conflict=1.0)).error, 2) == -0.12
+    assert round(compare(replace(case, lds_conflict=1.0)).error, 2) == -0.13
     assert all(c.lds_conflict == 1.0 for c in loop_cases() if is_loop(c) and c.id != case.id)
 
 
@@ -151,16 +128,36 @@ def test_written_streams_have_the_counts_their_records_state() -> None:
             writes = sum(write["count"] for write in record.get("ds_write", []))
             assert trace_loop["W"] == writes, case.id
         vector = record.get("valu", {}).get("unconditional", 0)
-        assert trace_loop["V"] + trace_loop["X"] == vector, case.id
+        if case.id not in ("flydsl_eager", "fa_fav3_stock"):  # counted without their rescale
+            assert trace_loop["V"] + trace_loop["X"] == vector, case.id
+            clusters = record.get("valu", {}).get("per_dot_cluster", [])
+            assert vector_per_dot_cluster(case.stream) == clusters, case.id
         checked += 1
-    assert checked == 9
+    assert checked == 15
+
+
+def vector_per_dot_cluster(stream: str) -> list[int]:
+    """V and X of each cluster with MFMAs, in a stream of clusters that end in barriers."""
+    found = []
+    for text in expanded(stream).split(" B "):
+        counts = compare_counts(text)
+        if counts["M"] and counts["V"] + counts["X"]:
+            found.append(counts["V"] + counts["X"])
+    return found
+
+
+def expanded(stream: str) -> str:
+    """Without its groups, and without the operands of N and prio."""
+    stream = re.sub(r"(N|prio)\(\d\)", r"\1", stream)
+    while match := re.search(r"\(([^()=]*)\)x(\d+)", stream):
+        body = " ".join([match[1]] * int(match[2]))
+        stream = stream[: match.start()] + body + stream[match.end() :]
+    return stream
 
 
 def compare_counts(stream: str) -> dict[str, int]:
     """Instructions by letter, counted without the parser of the package."""
-    while match := re.search(r"\(([^()=]*)\)x(\d+)", stream):
-        body = " ".join([match[1]] * int(match[2]))
-        stream = stream[: match.start()] + body + stream[match.end() :]
+    stream = re.sub(r"\[\w+\]", "", expanded(stream))
     counts = dict.fromkeys("MRTWGVXSN", 0)
     for letter, run in re.findall(r"(?<![\w(])([MRTWGVXSN])(\d*)(?![\w(])", stream):
         counts[letter] += int(run or 1)
@@ -192,7 +189,7 @@ def test_the_page_shows_what_the_code_computes(comparisons: dict[str, Comparison
         for number, line in enumerate(shown)
         if not head <= number < table_end - 1 and (line not in rows or not line.startswith(others))
     ]
-    expected = render(comparisons.values(), sampled, ((), ())).strip().split("\n")
+    expected = render(comparisons.values(), sampled, ()).strip().split("\n")
     assert kept == expected, "run: python -m evidence.calibrate --write"
 
 
@@ -238,7 +235,7 @@ def test_what_was_measured_on_another_chip_is_not_called_measured(machine: Targe
         if fact.kind is FactKind.MEASURED:
             assert not fact.source.startswith(("as ", "middle of ")), name
     assert machine.global_latency.kind is FactKind.DERIVED
-    assert machine.branch_cycles.kind is machine.vmem_min_cycles.kind is FactKind.ASSUMED
+    assert machine.branch_cycles.kind is FactKind.ASSUMED
 
 
 @pytest.mark.parametrize("check", FACT_CHECKS, ids=lambda check: f"{check.fact}: {check.stream}")

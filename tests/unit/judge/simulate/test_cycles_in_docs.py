@@ -57,7 +57,7 @@ def test_orders_beside_the_modulo_schedule(name: str) -> None:
             assert shown[row, verify(compiled).status.name][number] == f"{per_tile:.0f}", row
 
 
-@pytest.mark.parametrize(("arch", "busy"), [("gfx950", "56 %"), ("gfx942", "74 %")])
+@pytest.mark.parametrize(("arch", "busy"), [("gfx950", "56 %"), ("gfx942", "75 %")])
 def test_how_busy_the_staged_modulo_kernel_is(arch: str, busy: str) -> None:
     compiled = build_schedule("gemm_tile", ["kernel=single_buffer", f"arch={arch}"])
     k_tiles = compiled.config.prologue_fill + 16 * compiled.config.num_partitions

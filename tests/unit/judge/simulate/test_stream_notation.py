@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from evidence.calibration import measured_records
+from pipeloom.errors import ScheduleError
 from pipeloom.judge.simulate.instruction import Instruction, Kind
-from pipeloom.judge.simulate.stream import StreamOptions, _resolve_bare_waits, parse_stream
+from pipeloom.judge.simulate.run_stream import simulate_stream
+from pipeloom.judge.simulate.stream import (
+    StreamError,
+    StreamOptions,
+    _resolve_bare_waits,
+    parse_stream,
+)
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
@@ -170,3 +177,48 @@ def test_given_streams_have_the_counts_their_records_state() -> None:
         assert found[Kind.LDS_WRITE] == sum(write["count"] for write in record["ds_write"])
         assert found[Kind.GLOBAL_TO_LDS] + found[Kind.GLOBAL_TO_VGPR] == record["g2l"]["count"]
         assert found[Kind.BARRIER] == record["barriers"]
+
+
+def test_a_name_makes_a_chain_of_what_works_on_it() -> None:
+    free, chained = (simulate_stream(text, simds=1).total_cycles for text in ("V16", "V[a]16"))
+    assert (chained - free) / 24 == pytest.approx(16 * 4, abs=1)
+    halves = simulate_stream("(V[a] V[b])x8", simds=1).total_cycles
+    assert halves == free, "two chains hide each other's latency"
+
+
+@pytest.mark.parametrize("text", ["R[a]", "B[x]", "V[]", "V[a b]", "G[k]2", "m[c]"])
+def test_only_vector_and_matrix_instructions_take_a_name(text: str) -> None:
+    with pytest.raises(StreamError) as caught:
+        simulate_stream(text)
+    assert "V[max]4" in str(caught.value.hint)
+
+
+def test_the_letters_of_handwritten_tables() -> None:
+    small, load = parse("m g")
+    assert small.matrix_op is not None
+    assert small.matrix_op.cycles.value == GFX950.mfma_4x4_cycles.value
+    assert load.kind is Kind.GLOBAL_TO_LDS
+    assert load.bytes_per_lane == 4
+
+
+def test_another_mfma_waits_for_the_unit_to_change() -> None:
+    same = simulate_stream("M4", simds=1).steady_cycles_per_iteration
+    mixed = simulate_stream("M4 m", simds=1).steady_cycles_per_iteration
+    change = GFX950.mfma_switch_cycles.value
+    assert mixed - same == GFX950.mfma_4x4_cycles.value + 2 * change
+
+
+def test_code_paths_run_on_neighbouring_simds() -> None:
+    trace = simulate_stream(("M8 V", "V M8"))
+    assert [program.loop[0].kind for program in trace.programs] == [Kind.MFMA, Kind.VALU] * 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "field"), [((), "stream"), (("M B", "M"), "stream"), (("M", 3), "simulation.stream")]
+)
+def test_code_paths_must_be_texts_with_the_same_barriers(
+    texts: tuple[str, ...], field: str
+) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        simulate_stream(texts)
+    assert caught.value.field == field
