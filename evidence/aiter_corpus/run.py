@@ -1,12 +1,12 @@
 """Run the corpus of hand-written kernels and print a table, one row per kernel.
 
     PIPELOOM_AITER=../aiter python -m evidence.aiter_corpus.run [FAMILY ...]
-        [--only TEXT] [--moe 40] [--seed 0] [--output TABLE.md]
+        [--only TEXT] [--moe 40] [--seed 0] [--check] [--output TABLE.md]
 
 ROCm/aiter at the commit of ``case.COMMIT``; its binaries are run, never copied. Each kernel is
 launched at a small size under random timings of memory. ``agrees`` is "yes" where the result is
 NumPy's; "prompt" where it is only with memory that answers at once (then the findings say why);
-"-" where the family is not compared. ``judge_case`` is the place for more columns.
+"-" where the family is not compared. ``--check`` adds what ``pipeloom check`` says of each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from evidence.aiter_corpus.attention import attention_case
 from evidence.aiter_corpus.case import COMMIT, VARIABLE, Case, corpus_root
 from evidence.aiter_corpus.gemm import bf16_case, f4_case, fp8_case, i8_case
 from evidence.aiter_corpus.moe import moe_case
+from pipeloom.drive.checking import check
+from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import EmulateError, RunResult, run_kernel
 
 FAMILIES: Mapping[str, Callable[[Path], Case]] = {
@@ -50,17 +52,34 @@ class Outcome:
     seconds: float
     findings: Mapping[str, int]
     problem: str = ""
+    extra: tuple[str, ...] = ()
 
     def row(self) -> str:
         found = ", ".join(f"{kind} {count}" for kind, count in self.findings.items()) or "none"
         ran = "yes" if self.ran else f"no: {self.problem}"
         return (
             f"| {self.name} | {ran} | {self.agrees} | {self.instructions} | {self.seconds:.1f} | "
-            f"{found} |"
+            f"{found} |" + "".join(f" {cell} |" for cell in self.extra)
         )
 
 
-HEAD = "| kernel | ran | agrees | instructions | seconds | findings |\n|---|---|---|---|---|---|"
+HEAD = ("kernel", "ran", "agrees", "instructions", "seconds", "findings")
+CHECK_HEAD = ("verdict", "needless waits", "seconds to check")
+CHECK_SEEDS = 2
+"""Random timings that try to show a race, beside the directed ones."""
+
+
+def check_columns(case: Case) -> tuple[str, ...]:
+    """The cells of ``CHECK_HEAD``."""
+    start = time.perf_counter()
+    try:
+        verdict = check(
+            case.path, case.grid, case.block, case.arguments(), seeds=CHECK_SEEDS
+        ).verdict
+    except ScheduleError as error:
+        return (f"error: {error.message}", "-", f"{time.perf_counter() - start:.1f}")
+    cells = verdict.status.name, str(len(verdict.needless))
+    return (*cells, f"{time.perf_counter() - start:.1f}")
 
 
 def cases(family: str, root: Path, moe: int = 40, seed: int = 0, only: str = "") -> Iterator[Case]:
@@ -89,8 +108,10 @@ def _execute(case: Case, timing: str) -> tuple[RunResult, float | None]:
     return result, case.error(values) if case.error is not None else None
 
 
-def judge_case(family: str, case: Case) -> Outcome:
-    """One row of the table; what the emulator refuses is a row too."""
+def judge_case(
+    family: str, case: Case, columns: Callable[[Case], tuple[str, ...]] | None = None
+) -> Outcome:
+    """One row of the table, with the cells of ``columns``; what is refused is a row too."""
     start = time.perf_counter()
     problem, agrees = "", "-"
     result: RunResult | None = None
@@ -104,15 +125,17 @@ def judge_case(family: str, case: Case) -> Outcome:
     except EmulateError as error_met:
         problem = error_met.message
     found = Counter(finding.kind.value for finding in result.findings) if result else Counter()
+    seconds = time.perf_counter() - start
     return Outcome(
         family=family,
         name=case.name,
         ran=result is not None and result.complete,
         agrees=agrees,
         instructions=result.executed if result else 0,
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
         findings=dict(sorted(found.items())),
         problem=problem or (result.stopped or "" if result else ""),
+        extra=() if columns is None else columns(case),
     )
 
 
@@ -127,7 +150,9 @@ def summary(outcomes: Iterable[Outcome]) -> list[str]:
         compared = len(some) - by["-"]
         agree = f"{by['yes']} of {compared} agree" if compared else "not compared"
         prompt = f", {by['prompt']} more with prompt memory" if by["prompt"] else ""
-        lines.append(f"{family}: {ran} of {len(some)} ran to the end, {agree}{prompt}")
+        verdicts = Counter(outcome.extra[0].partition(":")[0] for outcome in some if outcome.extra)
+        said = "".join(f", {count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        lines.append(f"{family}: {ran} of {len(some)} ran to the end, {agree}{prompt}{said}")
     return lines
 
 
@@ -137,6 +162,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kernels whose name holds this text")
     parser.add_argument("--moe", type=int, default=40, help="how many of fmoe are drawn")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--check", action="store_true", help="judge each kernel, too")
     parser.add_argument("--output", type=Path, help="write the table here too")
     options = parser.parse_args()
     unknown = [family for family in options.families if family not in FAMILIES]
@@ -146,11 +172,18 @@ def main() -> int:
     if root is None:
         parser.error(f"set {VARIABLE} to a checkout of ROCm/aiter at {COMMIT}")
     outcomes: list[Outcome] = []
-    lines = [f"Snapshot {COMMIT}, fmoe drawn with seed {options.seed}.", "", HEAD]
+    head = HEAD + CHECK_HEAD if options.check else HEAD
+    lines = [
+        f"Snapshot {COMMIT}, fmoe drawn with seed {options.seed}.",
+        "",
+        f"| {' | '.join(head)} |",
+        "|---" * len(head) + "|",
+    ]
     print("\n".join(lines))
     for family in options.families or FAMILIES:
         for case in cases(family, root, options.moe, options.seed, options.only):
-            outcomes.append(judge_case(family, case))
+            columns = check_columns if options.check else None
+            outcomes.append(judge_case(family, case, columns))
             lines.append(outcomes[-1].row())
             print(lines[-1], flush=True)
     tail = ["", *summary(outcomes)]

@@ -59,7 +59,8 @@ class Touch(NamedTuple):
     addresses: npt.NDArray[np.int64]
     size: int
     values: npt.NDArray[np.uint32] | None = None
-    """What a write stores, a row of words per address, where it is known at issue."""
+    """What a write stores, a row of words per address, where it is known at issue; for a copy into
+    LDS, where each word comes from. Comparable between operations of one instruction."""
 
 
 class Observer(Protocol):

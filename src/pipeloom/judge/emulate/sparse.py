@@ -7,8 +7,9 @@ lowest first:
     index ...1100 (j = 3, i = 0)   a0 a1   ->   a0 0 0 a1
 
 The register holds several sets of indices where they are narrower than it; abid picks one, unless
-cbsz is set. Source: CDNA3 ISA, "Sparse Matrix FMA" and the description of CBSZ and ABID there; the
-layouts of B and D are those of the dense product of the same depth.
+cbsz is set. Source: CDNA3 ISA, "Sparse Matrix FMA" and the description of CBSZ and ABID there, and
+AMD's matrix instruction calculator for CDNA3: a lane's share of B is neighbours along K. It does
+not have gfx950's products of twice the depth; theirs are taken to be laid out alike.
 """
 
 from __future__ import annotations

@@ -315,7 +315,8 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
             )
         kept_places = places[inside]
         granules = lds.granules(kept_places, size)
-        source = _source_words(target, size)[inside]
+        # Part of an address tells nothing: with a shadow of bytes the source is not compared.
+        source = _source_words(target, size)[inside] if lds.granule == 4 else None
         racing = lds.record_write(number, wave.barriers, granules, source, SOURCE)
         if racing:
             report_race(wave, instruction, racing)
@@ -331,7 +332,7 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
 
         touches = (
             Touch(Space.GLOBAL, Effect.READ, target.lanes, target.addresses, transfer.size),
-            Touch(Space.LDS, Effect.WRITE, active[inside], kept_places, size),
+            Touch(Space.LDS, Effect.WRITE, active[inside], kept_places, size, source),
         )
         group.issue(wave, Pending(instruction, Counter.VM, land, access=number, touches=touches))
 
