@@ -111,10 +111,14 @@ class Outcome:
 
 
 class Prover:
-    """Follows all demands of one run."""
+    """Follows all demands of one run; with ``quick``, until the first that is not met.
 
-    def __init__(self, run: Run) -> None:
+    What is wrong then is not told as well as it could be: ask again without.
+    """
+
+    def __init__(self, run: Run, quick: bool = False) -> None:
         self._run = run
+        self._quick = quick
         self._meaning = run.program.meaning
         self._plans = run.plans
         self._wants = run.wants
@@ -132,7 +136,7 @@ class Prover:
         for site in self._run.stores:
             self._store(site)
         self._check_stored()
-        while self._open:
+        while self._open and not (self._quick and self.outcome.wrong):
             self._meet(self._open.popleft())
         return self.outcome
 
@@ -252,7 +256,7 @@ class Prover:
             seen = self.sight.seen(spot, cell, moment)
             edges.append(Edge(demand, cell, seen))
             wrong: list[tuple[Seen, int]] = []
-            suspects = self._suspects(seen, cell, want, single)
+            suspects = set() if self._quick else self._suspects(seen, cell, want, single)
             if suspects is None:
                 break
             for item in seen:

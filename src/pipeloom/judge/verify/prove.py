@@ -184,8 +184,11 @@ class _Search:
     def _examine(self, counts: tuple[int, ...]) -> list[tuple[int, int] | None]:
         trips = {**self._plans.program.min_trips, **dict(zip(self._names, counts, strict=True))}
         run = build_run(self._plans, trips, self._counter_stall)
-        prover = Prover(run)
+        prover = Prover(run, quick=not self.ledger.has_cases)
         outcome = prover.prove()
+        if outcome.wrong and not self.ledger.has_cases:
+            prover = Prover(run)
+            outcome = prover.prove()
         self.ledger.add_run(run, outcome, Blame(run, prover))
         return [None if s is None else repeats(run, outcome, s) for s in self._shapes]
 
@@ -220,6 +223,11 @@ class Ledger:
         self._work: dict[tuple[int, int, int], _Tally] = {}
         self.runs_without_news = 0
         """Trip counts since the last new or worse hazard; 0 while none is known."""
+
+    @property
+    def has_cases(self) -> bool:
+        """Whether anything is known to be wrong."""
+        return bool(self._cases)
 
     def add_run(self, run: Run, outcome: Outcome, blame: Blame) -> None:
         """Record what one trip count shows."""

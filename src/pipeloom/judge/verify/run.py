@@ -13,13 +13,13 @@ from pipeloom.judge.verify.wants import Wants
 from pipeloom.program import Box, Program, Space, Work
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Site:
     """A write: the ``which``-th target of a step, with the box of each wave of the group.
 
     Where several groups make the same shared write, all their waves may make it together, so that
-    each wrote a slice only: such sites are ``partners``. ``again`` are the writes of the same
-    step in later trips, in which each wave has the same slice.
+    each wrote a slice only: such sites are ``partners``. ``again`` are all writes of the same step,
+    trip by trip, in which each wave has the same slice.
     """
 
     moment: Moment
@@ -27,6 +27,10 @@ class Site:
     shared: bool
     boxes: Mapping[int, Box]
     again: list[Site]
+    first_epoch: int
+    """In which it is issued, by itself or by the first of its partners."""
+    partners_retire: int = -1
+    """The epoch in which the last of its partners retires."""
     partners: list[Site] = field(default_factory=list)
 
 
@@ -80,7 +84,7 @@ def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None
                 continue
             for which, (touch, boxes) in enumerate(plans.writes(number, moment.step)):
                 same = again.setdefault((moment.section, moment.slot, which), [])
-                site = Site(moment, which, touch.shared, boxes, same)
+                site = Site(moment, which, touch.shared, boxes, same, moment.issue_epoch)
                 same.append(site)
                 if touch.space is None:
                     run.stores.append(site)
@@ -106,4 +110,7 @@ def _pair(sites: list[Site]) -> None:
             alike.setdefault((*name, seen[moment.group, name]), []).append(site)
     for group in alike.values():
         for site in group:
-            site.partners.extend(other for other in group if other is not site)
+            site.partners = [other for other in group if other is not site]
+            site.first_epoch = min(other.moment.issue_epoch for other in group)
+            others = (other.moment.retire_epoch for other in site.partners)
+            site.partners_retire = max(others, default=-1)

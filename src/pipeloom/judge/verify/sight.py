@@ -17,7 +17,7 @@ read at issue, so nothing issued later is seen.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipeloom.judge.verify.deeds import Key
@@ -50,7 +50,9 @@ class Sight:
         self._run = run
         self._cells: dict[tuple[int, Key, Box], list[Box]] = {}
         self._boxes: dict[tuple[int, Key], list[Box]] = {}
-        self._owned: dict[tuple[int, Key, Box], list[Owned]] = {}
+        self._owned: dict[tuple[int, Key, Box], tuple[Owned, ...]] = {}
+        self._alike: dict[tuple[Owned, ...], tuple[Owned, ...]] = {}
+        self._found: dict[tuple[int, Moment, int], tuple[Seen, ...]] = {}
         self._dates: dict[tuple[int, Key, Box], tuple[list[int], list[int]]] = {}
         self._seen: dict[tuple[Key, Box, Moment, tuple[int, ...]], tuple[Seen, ...]] = {}
 
@@ -85,22 +87,27 @@ class Sight:
 
     def writes(
         self, space: Space | None, key: Key, cell: Box, group: int, wave: int
-    ) -> list[Owned]:
-        """Every write of ``cell`` that concerns ``wave``, with the waves that make it."""
+    ) -> tuple[Owned, ...]:
+        """Every write of ``cell`` that concerns ``wave``, with the waves that make it.
+
+        Cells that have the same ones have the same tuple.
+        """
         at = -1 if space is Space.LDS else wave
         found = self._owned.get((at, key, cell))
         if found is None:
-            found = []
+            writes: list[Owned] = []
             owners: dict[int, tuple[int, ...]] = {}  # of a box per wave: trips share them
             for site in self._sites(space, key, group):
-                if id(site.boxes) not in owners:
+                mine = owners.get(id(site.boxes))
+                if mine is None:
                     waves: Sequence[int] = tuple(site.boxes) if at < 0 else (wave,)
-                    owners[id(site.boxes)] = tuple(
+                    mine = owners[id(site.boxes)] = tuple(
                         w for w in waves if w in site.boxes and contains(site.boxes[w], cell)
                     )
-                if owners[id(site.boxes)]:
-                    found.append((site, owners[id(site.boxes)]))
-            self._owned[at, key, cell] = found
+                if mine:
+                    writes.append((site, mine))
+            found = tuple(writes)
+            found = self._owned[at, key, cell] = self._alike.setdefault(found, found)
         return found
 
     def _sites(self, space: Space | None, key: Key, group: int) -> list[Site]:
@@ -136,45 +143,58 @@ class Sight:
     def _in_lds(self, spot: Spot, cell: Box, moment: Moment) -> tuple[Seen, ...]:
         wave = spot.waves[0]  # any: none of them is the only one to make a write
         writes = self.writes(Space.LDS, spot.key, cell, moment.group, wave)
-        epoch = moment.issue_epoch
-        sure: list[Owned] = []
-        newest = -1
-        for site, owners in writes:
-            past = site.moment
-            if any(p.moment.retire_epoch >= epoch for p in site.partners):
-                continue
-            if past.retire_epoch < epoch and owners != (wave,):
-                sure.append((site, owners))
-                first = min((p.moment.issue_epoch for p in site.partners), default=past.issue_epoch)
-                newest = max(newest, min(first, past.issue_epoch))
-            elif (
-                wave in owners
-                and past is not moment
-                and past.retire <= moment.issue
-                and (not site.shared or owners == (wave,))
-            ):
-                sure.append((site, (wave,)))
-        found: list[Seen] = [] if sure else [START]
+        key = id(writes), moment, wave
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = tuple(_seen_in_lds(writes, moment, wave))
+        return found
+
+
+def _seen_in_lds(writes: tuple[Owned, ...], moment: Moment, wave: int) -> Iterator[Seen]:
+    epoch = moment.issue_epoch
+    sure = False
+    newest = -1
+    alone: list[Owned] = []
+    for site, owners in writes:
+        if site.partners_retire >= epoch:
+            continue
+        past = site.moment
+        if past.retire_epoch < epoch and owners != (wave,):
+            newest = max(newest, site.first_epoch)
+        elif (
+            wave in owners
+            and past is not moment
+            and past.retire <= moment.issue
+            and (not site.shared or owners == (wave,))
+        ):
+            owners = (wave,)
+        else:
+            continue
+        sure = True
         # a shared write of several waves covers across waves or not at all: `newest` says it
-        alone = [(site, owners) for site, owners in sure if not site.shared or len(owners) == 1]
-        for site, owners in writes:
-            if site.moment.retire_epoch < newest:
+        if not site.shared or len(owners) == 1:
+            alone.append((site, owners))
+    if not sure:
+        yield START
+    for site, owners in writes:
+        past = site.moment
+        if past.retire_epoch < newest:
+            continue
+        late = _replacement(site) if site.shared else None
+        for same in (True, False) if wave in owners else (False,):
+            if (
+                (same and past is moment)
+                or happens_before(moment, past, same)
+                or (late is not None and happens_before(late.moment, moment, same))
+            ):
                 continue
-            late = _replacement(site) if site.shared else None
-            for same in (True, False):
-                waves = tuple(owner for owner in owners if (owner == wave) is same)
-                if (
-                    not waves
-                    or (same and site.moment is moment)
-                    or happens_before(moment, site.moment, same)
-                    or (late is not None and happens_before(late.moment, moment, same))
-                ):
-                    continue
-                if alone:
-                    waves = tuple(v for v in waves if not any(_covers(x, site, v) for x in alone))
-                if waves:
-                    found.append(Seen(site, waves))
-        return tuple(found)
+            waves = owners
+            if wave in owners:
+                waves = (wave,) if same else tuple(owner for owner in owners if owner != wave)
+            if alone:
+                waves = tuple(v for v in waves if not any(_covers(x, site, v) for x in alone))
+            if waves:
+                yield Seen(site, waves)
 
 
 def _replacement(site: Site) -> Site | None:
