@@ -149,18 +149,18 @@ class Blame:
         claimed: list[Owned] = []
         possible: list[Owned] = []
         for site, owners in writes:
-            rest = [v for v in owners if (site, v) not in bad]
-            said = tuple(v for v in rest if demand.want.admits(self._prover.claim(site, v)))
-            may = tuple(
+            rest = tuple(v for v in owners if (site, v) not in bad)
+            alike = bool(rest) and self._run.deed(site.moment, rest[0]).alike
+            may = [
                 v
-                for v in rest
+                for v in (rest[:1] if alike else rest)
                 if any(map(demand.want.admits, self._prover.may(site, (v,), wrong.cell)))
-            )
-            both = tuple(v for v in said if v in may)
-            if both:
-                claimed.append((site, both))
+            ]
+            said = [v for v in may if demand.want.admits(self._prover.claim(site, v))]
+            if said:
+                claimed.append((site, rest if alike else tuple(said)))
             if may:
-                possible.append((site, may))
+                possible.append((site, rest if alike else tuple(may)))
         return claimed or possible
 
     def _in_lds(self, wrong: Wrong) -> Iterator[Hazard]:
@@ -181,24 +181,26 @@ class Blame:
                 yield self._hazard(wrong, kind, past, read, seen, (owner, wave))
                 continue
             # another write by the same wave if there is one: that is the order it had in mind
-            site, owners = _nearest([w for w in meant if owner in w[1] and past] or meant, read)
-            load = site.moment
-            late = [v for v in owners if not self._precedes(load, read, v == wave)]
+            nearest = _nearest([w for w in meant if owner in w[1] and past] or meant, read)
+            load = nearest[0].moment
             if past is not None and not _older(past, load):
                 yield self._hazard(wrong, FindingKind.WAR, read, past, seen, (wave, owner))
-            elif late or past is None:
-                for v in _one_of_each(late or owners, wave):
+                continue
+            # the groups that fill a place together are all meant: blame one that is not in order
+            team = [nearest, *(w for w in meant if w[0] in nearest[0].partners)]
+            late = [
+                (site.moment, [v for v in owners if not _precedes(site.moment, read, v == wave)])
+                for site, owners in team
+            ]
+            load, owners = next((found for found in late if found[1]), (load, list(nearest[1])))
+            if past is None or any(waves for _, waves in late):
+                for v in _one_of_each(owners, wave):
                     yield self._hazard(wrong, FindingKind.RAW, load, read, seen, (v, wave))
-            else:
-                v = next(
-                    (v for v in owners if not happens_before(past, load, v == owner)), owners[0]
-                )
-                waves = (owner, v)
-                yield self._hazard(wrong, FindingKind.WAR, past, load, seen, waves, True)
-
-    @staticmethod
-    def _precedes(load: Moment, read: Moment, same: bool) -> bool:
-        return happens_before(load, read, same) and (not same or load.issue < read.issue)
+                continue
+            over = ((site.moment, v) for site, owners in team for v in owners)
+            free = (w for w in over if not happens_before(past, w[0], w[1] == owner))
+            load, v = next(free, (load, owners[0]))
+            yield self._hazard(wrong, FindingKind.WAR, past, load, seen, (owner, v), True)
 
     def _identity(self, site: Site | None, wave: int, cell: Box, demand: Demand) -> Identity:
         if site is None:
@@ -265,6 +267,10 @@ def _nearest(meant: list[Owned], read: Moment) -> Owned:
     """Of several writes of the same value, the last one not after the read, else the first."""
     before = [w for w in meant if w[0].moment.issue_epoch <= read.issue_epoch]
     return before[-1] if before else meant[0]
+
+
+def _precedes(load: Moment, read: Moment, same: bool) -> bool:
+    return happens_before(load, read, same) and (not same or load.issue < read.issue)
 
 
 def _older(one: Moment, other: Moment) -> bool:

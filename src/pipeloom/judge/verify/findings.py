@@ -37,7 +37,10 @@ class Status(Enum):
     @property
     def rank(self) -> int:
         """0 for PROVED, 1 for TIMING, 2 for RACE."""
-        return list(Status).index(self)
+        return _RANKS[self._value_]
+
+
+_RANKS = {status.value: rank for rank, status in enumerate(Status)}
 
 
 class FindingKind(Enum):

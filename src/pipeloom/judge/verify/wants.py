@@ -89,6 +89,7 @@ class Wants:
     def __init__(self, meaning: Meaning, iterations: int) -> None:
         self._meaning = meaning
         self.iterations = iterations
+        self._values: dict[tuple[str, int], Want] = {}
         self._own: dict[str, bool] = {}
         self._whole: dict[str, Box] = {}
 
@@ -120,7 +121,12 @@ class Wants:
 
     def value(self, name: str, iteration: int) -> Want:
         """The value of a node at an iteration; of a carry, that of its update one before."""
-        node = self._meaning[name]
+        found = self._values.get((name, iteration))
+        if found is None:
+            found = self._values[name, iteration] = self._value(self._meaning[name], iteration)
+        return found
+
+    def _value(self, node: Node, iteration: int) -> Want:
         while node.kind is NodeKind.CARRY:
             if iteration <= 0:
                 assert node.start is not None
