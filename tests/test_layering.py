@@ -125,6 +125,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "plain",
         "notebook",
         "machine",
+        "machine.elf",
         "judge.emulate",
         "judge.wait_states",
     ),
@@ -165,6 +166,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.trial",
     ),
     "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
+    "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.correcting": (
         "errors",
         "judge.check",

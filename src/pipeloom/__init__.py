@@ -50,6 +50,7 @@ _HOMES = {
         "verify",
     ),
     "pipeloom.drive.trial": ("Data",),
+    "pipeloom.drive.triton_kernels": ("check_triton",),
     "pipeloom.judge.check.verdict": ("CheckStatus", "CheckVerdict"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
     "pipeloom.judge.execute": ("Outcome",),
@@ -241,6 +242,7 @@ if TYPE_CHECKING:
         verify as verify,
     )
     from pipeloom.drive.trial import Data as Data
+    from pipeloom.drive.triton_kernels import check_triton as check_triton
     from pipeloom.judge.check.verdict import (
         CheckStatus as CheckStatus,
         CheckVerdict as CheckVerdict,

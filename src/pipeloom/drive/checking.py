@@ -10,6 +10,7 @@ other: what is judged is whether it depends on timing.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.errors import SpecError
+from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.judge import judge_run
 from pipeloom.judge.check.needless import loosen, needless
 from pipeloom.judge.check.order import Sync
@@ -56,6 +58,8 @@ SHOWN = 3
 MOST_INSTRUCTIONS = 20_000_000
 """Per workgroup; a kernel that runs longer is taken not to end."""
 _MAX_FINDINGS = 1000
+_TARGET = re.compile(r'\.amdgcn_target\s+"([^"]*)"')
+_CHIP = re.compile(r"gfx\w+")
 _RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
 
 
@@ -71,7 +75,7 @@ class KernelFile:
     def lines(self) -> dict[int, str]:
         """pc -> ``file:line``, as far as it is known."""
         if not self.text:
-            return {}
+            return debug_lines(self.data, self.kernel.entry, len(self.kernel.code))
         try:
             found = map_lines(self.kernel, self.text)
         except EmulateError:
@@ -139,23 +143,27 @@ def open_kernel(
             ) from error
     text = ""
     if name.endswith((".s", ".S", ".asm")):
-        text = data.decode("utf-8", "replace")
-        data = assemble_text(text, _target_of(text, name))
+        text, data = assembled(data.decode("utf-8", "replace"), name)
     elif data[:4] == b"\x7fELF" and data[16:18] == b"\x01\x00":
         data = link_object(data)
     return KernelFile(load_code_object(data).kernel(kernel), data, name, text)
 
 
-def _target_of(text: str, name: str) -> str:
-    """The chip that assembly says it is for."""
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == [".amdgcn_target"] and len(words) > 1:
-            return words[1].strip('"').rpartition("--")[2].split(":")[0]
-    raise SpecError(
-        f"{name} does not say which chip it is for",
-        hint='begin it with .amdgcn_target "amdgcn-amd-amdhsa--gfx950"',
-    )
+def assembled(text: str, name: str = "the assembly") -> tuple[str, bytes]:
+    """Assembly as our assembler takes it, and the code object of it.
+
+    Compilers spell the target id in ways that another LLVM refuses; only the chip in it counts.
+    """
+    found = _TARGET.search(text)
+    chip = _CHIP.search(found[1]) if found else None
+    if found is None or chip is None:
+        raise SpecError(
+            f"{name} does not say which chip it is for",
+            hint='begin it with .amdgcn_target "amdgcn-amd-amdhsa--gfx950"',
+        )
+    plain = f'.amdgcn_target "amdgcn-amd-amdhsa--{chip[0]}"'
+    text = text[: found.start()] + plain + text[found.end() :]
+    return text, assemble_text(text, chip[0])
 
 
 def check(

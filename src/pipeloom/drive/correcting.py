@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.drive.checking import Checked, KernelFile, check, open_kernel
+from pipeloom.drive.checking import Checked, KernelFile, assembled, check, open_kernel
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.judge.check.listing import instruction_text
 from pipeloom.judge.check.order import Sync
@@ -14,7 +14,6 @@ from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.wait_states import Basis
 from pipeloom.lift.rewrite import Edit, rewrite_code, rewrite_text
-from pipeloom.write.assemble import assemble_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +57,7 @@ def correct(checked: Checked) -> Corrected:
         assert checked.loose is not None
         edits = _edits(found, checked.loose, {})
     file = checked.file
-    text = _text(file, edits)
-    data = assemble_text(text, file.kernel.arch)
+    text, data = assembled(_text(file, edits))
     again = open_kernel(data, file.kernel.name)
     start = checked.start
     judged = check(

@@ -90,6 +90,8 @@ class Kernel:
     arguments: tuple[KernelArgument, ...]
     uses_private_segment: bool
     metadata: KernelMetadata = KernelMetadata()
+    entry: int = 0
+    """Address of its first instruction in the code object, as debug information has it."""
 
     @property
     def kernarg_size(self) -> int:
@@ -252,6 +254,7 @@ def _kernel(
         arguments=arguments,
         uses_private_segment=bool(rsrc2 & 1),
         metadata=metadata,
+        entry=entry,
     )
 
 
