@@ -280,8 +280,8 @@ class Launch:
             json.dumps({key: value for key, value in row.items() if key not in _OMITTED or value})
             for row in plain.pop("args")
         ]
-        head = json.dumps(plain, indent=2).removesuffix("\n}")
-        return f'{head},\n  "args": [\n    ' + ",\n    ".join(rows) + "\n  ]\n}\n"
+        head = "".join(f"  {json.dumps(key)}: {json.dumps(plain[key])},\n" for key in plain)
+        return f'{{\n{head}  "args": [\n    ' + ",\n    ".join(rows) + "\n  ]\n}\n"
 
 
 _OMITTED = frozenset({"low", "high", "same_as", "seed"})

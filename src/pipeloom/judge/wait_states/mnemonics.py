@@ -4,8 +4,7 @@ A pattern stands for the names it expands to: ``v_{add|sub}_f{16|32}`` is four. 
 of LLVM's assembler for gfx942 and gfx950, without ``_e32``, ``_e64``, ``_dpp``, ``_sdwa``.
 
 Left out on purpose, because the walk or the register numbers would be wrong: indirect jumps and
-calls (s_setpc, s_swappc, s_call, s_rfe), register indexing (s_set_gpr_idx), s_setvskip, forks,
-and scalar stores and atomics, which gfx940 and later do not have.
+calls (s_setpc, s_swappc, s_call, s_rfe), register indexing (s_set_gpr_idx), s_setvskip, forks.
 """
 
 from __future__ import annotations
@@ -194,7 +193,14 @@ _SCALAR_ROWS: tuple[tuple[str, Traits], ...] = (
         "s_memrealtime",
         Traits(Unit.SMEM),
     ),
-    ("s_dcache_{inv|wb|inv_vol|wb_vol}", Traits(Unit.SMEM, results=0)),
+    (
+        "s_dcache_{inv|wb|inv_vol|wb_vol} s_{|buffer_|scratch_}store_dword{|x2|x4}",
+        Traits(Unit.SMEM, results=0),
+    ),
+    (
+        "s_{|buffer_}atomic_{swap|cmpswap|add|sub|smin|umin|smax|umax|and|or|xor|inc|dec}{|_x2}",
+        Traits(Unit.SMEM, accumulates=True),
+    ),
 )
 
 _DS = Traits(Unit.LDS)
