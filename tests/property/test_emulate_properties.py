@@ -169,12 +169,11 @@ def test_shadow_finds_a_race_exactly_when_one_exists(
                         record.retired = (phase, order)
                         lds.retire(number, phase)
                 continue
-            granules = np.arange(first, first + count)[None, :]
+            granules = np.arange(first, first + count)
             counter = Counter.VM if kind == "dma" else Counter.LGKM
             number = lds.begin(wave, counter, INSTRUCTION)
             if kind == "read":
-                racing, _ = lds.record_read(number, phase, granules)
-                found |= racing.size > 0
+                found |= lds.record_read(number, phase, granules) > 0
             else:
                 found |= lds.record_write(number, phase, granules) > 0
             records.append(Record(wave, kind, set(range(first, first + count)), phase, order))

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pipeloom import compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.judge.emulate import Timing, decode_kernel
-from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.lds import Footprint, LocalMemory
 from pipeloom.judge.verify import Status
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels import Counter, Kernel, kernel_for
@@ -191,9 +189,9 @@ def test_lds_accesses_never_conflict(kernel: str, monkeypatch: pytest.MonkeyPatc
     seen: list[int] = []
     load = LocalMemory.load
 
-    def watched(self: LocalMemory, addresses: npt.NDArray[np.int64], size: int) -> Any:
-        seen.append(count_conflicts(addresses.tolist(), CHIPS["gfx950"]))
-        return load(self, addresses, size)
+    def watched(self: LocalMemory, footprint: Footprint) -> Any:
+        seen.append(count_conflicts(footprint.addresses.tolist(), CHIPS["gfx950"]))
+        return load(self, footprint)
 
     monkeypatch.setattr(LocalMemory, "load", watched)
     check(built(kernel, "bf16", SMALL), SMALL, (0,))

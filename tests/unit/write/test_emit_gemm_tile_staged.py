@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pipeloom import build_schedule, compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import Timing
-from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.lds import Footprint, LocalMemory
 from pipeloom.judge.execute import classify
 from pipeloom.judge.execute.run import Executor
 from pipeloom.judge.verify import FindingKind, Status, Verdict
@@ -231,9 +229,9 @@ def test_lds_reads_never_conflict(target: str, monkeypatch: pytest.MonkeyPatch) 
     seen: list[int] = []
     read = LocalMemory.load
 
-    def watched(self: LocalMemory, addresses: npt.NDArray[np.int64], size: int) -> Any:
-        seen.append(count_conflicts(addresses.tolist(), CHIPS[target]))
-        return read(self, addresses, size)
+    def watched(self: LocalMemory, footprint: Footprint) -> Any:
+        seen.append(count_conflicts(footprint.addresses.tolist(), CHIPS[target]))
+        return read(self, footprint)
 
     monkeypatch.setattr(LocalMemory, "load", watched)
     check(load(modulo(SMALL, target)), SMALL, (0,))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pipeloom import ScheduleConfig, SchedulingStrategy, compile_schedule
 from pipeloom.drive.trial import Data, Launchable, run_gemm
 from pipeloom.judge.emulate import Timing
-from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.lds import Footprint, LocalMemory
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.spec_parts import GeometrySpec
@@ -125,16 +123,16 @@ def test_lds_accesses_of_a_run_never_conflict(
     seen: list[int] = []
     load, store = LocalMemory.load, LocalMemory.store
 
-    def watch(addresses: npt.NDArray[np.int64]) -> None:
-        seen.append(count_conflicts(addresses.tolist(), CHIPS[target]))
+    def watch(footprint: Footprint) -> None:
+        seen.append(count_conflicts(footprint.addresses.tolist(), CHIPS[target]))
 
-    def watched_load(self: LocalMemory, addresses: Any, size: int) -> Any:
-        watch(addresses)
-        return load(self, addresses, size)
+    def watched_load(self: LocalMemory, footprint: Footprint) -> Any:
+        watch(footprint)
+        return load(self, footprint)
 
-    def watched_store(self: LocalMemory, addresses: Any, values: Any) -> None:
-        watch(addresses)
-        store(self, addresses, values)
+    def watched_store(self: LocalMemory, footprint: Footprint, values: Any) -> None:
+        watch(footprint)
+        store(self, footprint, values)
 
     monkeypatch.setattr(LocalMemory, "load", watched_load)
     monkeypatch.setattr(LocalMemory, "store", watched_store)

@@ -22,7 +22,7 @@ from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
 from pipeloom.write import CHIPS, assemble, dealt_rows, emit_kernel, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout
 
-Granules = npt.NDArray[np.int64]
+Where = npt.NDArray[np.int64] | slice
 Accesses = list[tuple[int, int, frozenset[int]]]
 """(wave, pc, granules) of each instruction executed."""
 
@@ -34,14 +34,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Accesses, Accesse
     reads: Accesses = []
 
     def spy(original: Callable[..., Any], into: Accesses) -> Callable[..., Any]:
-        def record(
-            self: LocalMemory, number: int, barriers: int, granules: Granules, *rest: Any
-        ) -> Any:
-            access = self.accesses[number]
-            assert access is not None
-            touched = frozenset(granules.ravel().tolist())
-            into.append((access.wave, access.instruction.pc, touched))
-            return original(self, number, barriers, granules, *rest)
+        def record(self: LocalMemory, number: int, barriers: int, where: Where, *rest: Any) -> Any:
+            instruction = self.instructions[number]
+            assert instruction is not None
+            touched = frozenset(np.arange(self.poisoned.size)[where].tolist())
+            into.append((int(self.owner[number]), instruction.pc, touched))
+            return original(self, number, barriers, where, *rest)
 
         return record
 

@@ -15,14 +15,15 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import Addresses
+from pipeloom.judge.emulate.memory import Addresses, LaneList, Spread, Words
+from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.registers import VGPR, register_bits
+from pipeloom.judge.emulate.registers import LANES, VGPR, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.wave import Wave
 
-LaneList = npt.NDArray[np.intp]
 _NO_LANES: LaneList = np.empty(0, np.intp)
+_ZERO = np.zeros((1, LANES), np.uint32)
 
 OFF = 0x7F
 """The scalar address field's code for "none"."""
@@ -67,12 +68,31 @@ class Target:
     """The lanes that really access memory, where, and which lanes are outside the descriptor."""
 
     lanes: LaneList
-    addresses: Addresses
+    base: int
+    spread: Spread
     active: LaneList
     clipped: npt.NDArray[np.bool_] | None = None
 
+    @property
+    def addresses(self) -> Addresses:
+        return self.spread.values + self.base
+
+    def touches(
+        self, wave: Wave, effect: Effect, size: int, values: Words | None = None
+    ) -> tuple[Touch, ...]:
+        """What an observer, if there is one, is told of the access."""
+        if wave.group.observer is None:
+            return ()
+        return (Touch(Space.GLOBAL, effect, self.lanes, self.addresses, size, values),)
+
 
 Locate = Callable[[Wave], Target]
+
+
+def _spread(wave: Wave, row: int, words: int) -> Spread:
+    """The offsets or addresses that the active lanes hold in registers from ``row``."""
+    registers = wave.v[row : row + words]
+    return wave.group.memory.spread(registers, wave.exec_mask, wave.lane_numbers())
 
 
 def global_address(instruction: Instruction) -> tuple[Locate, int]:
@@ -84,18 +104,16 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
     if base == OFF:
 
         def locate(wave: Wave) -> Target:
-            lanes = wave.lane_numbers()
-            low = wave.v[row, lanes].astype(np.int64)
-            high = wave.v[row + 1, lanes].astype(np.int64)
-            return Target(lanes, (high << 32 | low) + offset, lanes)
+            spread = _spread(wave, row, 2)
+            return Target(spread.lanes, offset, spread, spread.lanes)
 
         return locate, register_bits(VGPR + row, 2)
     read_base = scalar_reader(base, 2, instruction)
 
     def locate_from(wave: Wave) -> Target:
-        lanes = wave.lane_numbers()
+        spread = _spread(wave, row, 1)
         start = signed(read_base(wave) + offset & 0xFFFFFFFFFFFFFFFF, 64)
-        return Target(lanes, wave.v[row, lanes].astype(np.int64) + start, lanes)
+        return Target(spread.lanes, start, spread, spread.lanes)
 
     return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
 
@@ -154,15 +172,18 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
         s = wave.s
         base = s[resource] | (s[resource + 1] & 0xFFFF) << 32
         stride, records = s[resource + 1] >> 16 & 0x3FFF if idxen else 0, s[resource + 2]
-        lanes = wave.lane_numbers()
         plain = s[resource + 3] == _RAW_BUFFER and not s[resource + 1] >> 31
         if not plain and not _is_valid(wave, instruction, resource):
-            return Target(_NO_LANES, np.empty(0, np.int64), lanes)
+            return Target(_NO_LANES, 0, Spread(_NO_LANES), wave.lane_numbers())
         soffset = read_soffset(wave)
         if offen:
-            within = wave.v[row + idxen, lanes].astype(np.int64) + offset
+            spread = _spread(wave, row + idxen, 1)
         else:
-            within = np.full(lanes.size, offset, np.int64)
+            spread = wave.group.memory.spread(_ZERO, wave.exec_mask, wave.lane_numbers())
+        lanes = spread.lanes
+        if not stride and spread.high + offset + transfer.size <= records - soffset:
+            return Target(lanes, base + soffset + offset, spread, lanes)
+        within = spread.values + offset
         if stride:
             index = wave.v[row, lanes].astype(np.int64)
             outside = index >= records
@@ -177,8 +198,8 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
                 place = within[:, None] + 4 * np.arange(words)
                 clipped = (place >= records - soffset)[~outside]
         if outside.any():
-            return Target(lanes[~outside], total[~outside], lanes, clipped)
-        return Target(lanes, total, lanes, clipped)
+            return Target(lanes[~outside], 0, Spread(total[~outside]), lanes, clipped)
+        return Target(lanes, 0, Spread(total), lanes, clipped)
 
     reads = register_bits(resource, 4) | scalar_bits(fields["soffset"])
     if offen or idxen:

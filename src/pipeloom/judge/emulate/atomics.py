@@ -14,7 +14,7 @@ from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.memory import Extent
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
@@ -57,7 +57,7 @@ def build_atomic(instruction: Instruction) -> Step:
         place = locate(wave)
         values = _rows(wave, data, words, place.lanes)
         others = _rows(wave, data + words, words, place.lanes) if compares else [0] * len(values)
-        extents, outside = group.memory.split(place.addresses, size)
+        extents, outside = group.memory.reach(place.base, place.spread, size)
         if outside.size:
             where = group.memory.describe(int(outside[0]))
             message = f"updates {size} bytes at {where} in {outside.size} lanes"
@@ -73,7 +73,7 @@ def build_atomic(instruction: Instruction) -> Step:
                     wave.v[target + i, place.lanes] = old[:, i]
 
         lanes = wave.exec_mask if returns else 0
-        touches = (Touch(Space.GLOBAL, Effect.UPDATE, place.lanes, place.addresses, size),)
+        touches = place.touches(wave, Effect.UPDATE, size)
         group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes, touches=touches))
         if is_flat:
             group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))

@@ -6,6 +6,7 @@ Addresses and data are taken at issue; the bytes move when the operation lands. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +15,14 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.formats import unpack_bits
-from pipeloom.judge.emulate.lds import Index
+from pipeloom.judge.emulate.lds import Footprint, Index, LocalMemory
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import Step
-from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask
 
 Words = npt.NDArray[np.uint32]
 
@@ -94,45 +95,49 @@ def data_row(instruction: Instruction, field: str) -> int:
     return instruction.fields[field] + offset
 
 
-def _in_bounds(
-    wave: Wave, instruction: Instruction, addresses: Index, lanes: Index, size: int, verb: str
-) -> tuple[Index, Index]:
-    """Drop the accesses that fall outside LDS, with a finding."""
-    limit = wave.group.lds.size - size
-    if not addresses.size:
-        return addresses, lanes
-    if int(addresses.max()) <= limit:
-        return addresses, lanes
-    outside = addresses > limit
-    worst = int(addresses[outside][0])
+def lds_footprint(
+    wave: Wave, instruction: Instruction, row: int, offset: int, size: int, verb: str
+) -> Footprint:
+    """The bytes of the active lanes; what falls outside LDS is reported and left out.
+
+    The sum wraps at 32 bits, so a base may be negative (compilers fold offsets that way).
+    """
+    lds = wave.group.lds
+    key = (wave.v[row].tobytes(), wave.exec_mask, offset, size)
+    known = lds.footprints.get(key)
+    if known is not None:
+        return known
+    lanes = wave.lane_numbers()
+    addresses = wave.v[row, lanes].astype(np.int64) + offset & 0xFFFFFFFF
+    outside = addresses > lds.size - size
+    if not outside.any():
+        return lds.footprint(addresses, lanes, size, key)
     wave.group.report(
         FindingKind.OUT_OF_BOUNDS,
         wave,
         instruction,
-        f"{verb} {size} bytes at LDS address {worst} in {int(outside.sum())} lanes; "
-        f"the workgroup has {wave.group.lds.size} bytes",
+        f"{verb} {size} bytes at LDS address {int(addresses[outside][0])} in "
+        f"{int(outside.sum())} lanes; the workgroup has {lds.size} bytes",
     )
-    return addresses[~outside], lanes[~outside]
-
-
-def lds_addresses(
-    wave: Wave, instruction: Instruction, row: int, offset: int, size: int, verb: str
-) -> tuple[Index, Index]:
-    """Byte addresses of the active lanes, and those lanes; what falls outside is reported.
-
-    The sum wraps at 32 bits, so a base may be negative (compilers fold offsets that way).
-    """
-    lanes = wave.lane_numbers()
-    addresses = wave.v[row, lanes].astype(np.int64) + offset & 0xFFFFFFFF
-    return _in_bounds(wave, instruction, addresses, lanes, size, verb)
+    return lds.footprint(addresses[~outside], lanes[~outside], size)
 
 
 def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) -> None:
     """Poison a register in some lanes, keeping what was poisoned before."""
-    mask = 0
-    for lane in lanes.tolist():
-        mask |= 1 << lane
-    wave.set_poison(register, wave.poison.get(register, 0) | mask, cause)
+    mask = wave.poison.get(register, 0) | lanes_to_mask(lanes)
+    wave.set_poison(register, mask, cause)
+
+
+def lds_touches(
+    wave: Wave, effect: Effect, pieces: Iterable[tuple[Footprint, Words | None]]
+) -> tuple[Touch, ...]:
+    """What an observer, if there is one, is told of an access: its bytes, and what it stores."""
+    if wave.group.observer is None:
+        return ()
+    return tuple(
+        Touch(Space.LDS, effect, piece.lanes, piece.addresses, piece.size, values)
+        for piece, values in pieces
+    )
 
 
 def _read(instruction: Instruction) -> Step:
@@ -142,36 +147,37 @@ def _read(instruction: Instruction) -> Step:
     words_each = max(size // 4, 1)
     half = "high" if name.endswith("_d16_hi") else "low" if name.endswith("_d16") else ""
     sign_bits = 32 - 8 * size if name.split("_")[2].startswith("i") else 0
-    written = register_bits(VGPR + target, form.words)
+    words = form.words
+    written = register_bits(VGPR + target, words)
 
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        lanes = wave.lane_numbers()
-        pieces: list[tuple[Index, Index, str]] = []
+        pieces = []
         for offset in form.offsets:
-            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "reads")
-            racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, size))
-            cause = race_cause(wave, writer) if racing.size else ""
-            pieces.append((addresses, kept, cause))
-        if not half:
-            wave.v[target : target + form.words, lanes] = POISON_WORD
+            piece = lds_footprint(wave, instruction, address_row, offset, size, "reads")
+            writer = lds.record_read(number, wave.barriers, piece.where)
+            pieces.append((piece, race_cause(wave, writer) if writer else ""))
+        if wave.full and not half:
+            wave.v[target : target + words] = POISON_WORD
+        elif not half:
+            wave.v[target : target + words, wave.active] = POISON_WORD
 
         def land() -> None:
-            for place, (addresses, kept, cause) in enumerate(pieces):
-                first = target + place * words_each
+            for place, (piece, cause) in enumerate(pieces):
+                first, kept = target + place * words_each, piece.lanes
                 if size >= 4:
-                    data = lds.load(addresses, size)
+                    data = lds.load(piece)
                     if kept.size == LANES:
-                        wave.v[first : first + words_each] = data.T
+                        wave.v[first : first + words_each] = data
                     else:
                         for i in range(words_each):
-                            wave.v[first + i, kept] = data[:, i]
+                            wave.v[first + i, kept] = data[i]
                 else:
-                    value = lds.octets[addresses].astype(np.uint32)
+                    value = lds.octets[piece.addresses].astype(np.uint32)
                     if size == 2:
-                        value |= lds.octets[addresses + 1].astype(np.uint32) << 8
+                        value |= lds.octets[piece.addresses + 1].astype(np.uint32) << 8
                     if sign_bits:
                         value = ((value << sign_bits).view(np.int32) >> sign_bits).view(np.uint32)
                     if half == "low":
@@ -180,14 +186,12 @@ def _read(instruction: Instruction) -> Step:
                         value = wave.v[first, kept] & 0xFFFF | value << 16
                     wave.v[first, kept] = value
                 if lds.poison_left:
-                    _carry_poison(wave, first, words_each, addresses, kept, size)
+                    _carry_poison(wave, first, words_each, piece)
                 if cause:
                     for i in range(words_each):
                         taint(wave, VGPR + first + i, kept, cause)
 
-        touches = tuple(
-            Touch(Space.LDS, Effect.READ, kept, addresses, size) for addresses, kept, _ in pieces
-        )
+        touches = lds_touches(wave, Effect.READ, ((piece, None) for piece, _ in pieces))
         group.issue(
             wave,
             Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),
@@ -198,29 +202,28 @@ def _read(instruction: Instruction) -> Step:
 
 def race_cause(wave: Wave, writer: int) -> str:
     """Why a value read in a race is poison."""
-    access = wave.group.lds.accesses[writer]
-    if access is None:
+    lds = wave.group.lds
+    other = lds.instructions[writer]
+    if other is None:
         return "an LDS race"
     return (
-        f"read from LDS in a race with {access.instruction.name} of wave {access.wave} at "
-        f"{wave.group.place(access.instruction.pc)}"
+        f"read from LDS in a race with {other.name} of wave {lds.owner[writer]} at "
+        f"{wave.group.place(other.pc)}"
     )
 
 
-def _carry_poison(
-    wave: Wave, first: int, words: int, addresses: Index, lanes: Index, size: int
-) -> None:
+def _carry_poison(wave: Wave, first: int, words: int, piece: Footprint) -> None:
     """Destination registers of lanes that read unwritten LDS bytes become poison."""
-    lds = wave.group.lds
-    bad = lds.poisoned[lds.granules(addresses, size)]
-    if not bad.any():
+    poisoned = wave.group.lds.poisoned
+    if not poisoned[piece.where].any():
         return
+    bad = poisoned[piece.granules]
     per_word = bad.shape[1] // words
     for i in range(words):
         part = bad[:, i * per_word : (i + 1) * per_word] if per_word else bad
         hit = part.any(axis=1)
         if hit.any():
-            taint(wave, VGPR + first + i, lanes[hit], UNWRITTEN_LDS)
+            taint(wave, VGPR + first + i, piece.lanes[hit], UNWRITTEN_LDS)
 
 
 def _write(instruction: Instruction) -> Step:
@@ -242,29 +245,26 @@ def _write(instruction: Instruction) -> Step:
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
         dirty = bool(wave.poison_bits & data_bits)
-        pieces: list[tuple[Index, Words, npt.NDArray[np.bool_] | None]] = []
-        touches: tuple[Touch, ...] = ()
+        pieces: list[tuple[Footprint, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
-            addresses, kept = lds_addresses(wave, instruction, address_row, offset, size, "writes")
-            data = wave.v[row : row + words_each, kept].T.copy()
+            piece = lds_footprint(wave, instruction, address_row, offset, size, "writes")
+            kept, data = piece.lanes, wave.v[row : row + words_each]
+            data = (data if kept.size == LANES else data[:, kept]).T.copy()
             if upper:
                 data >>= 16
-            granules = lds.granules(addresses, size)
-            racing = lds.record_write(number, wave.barriers, granules, data)
+            values = lds.per_granule(piece, data)
+            racing = lds.record_write(number, wave.barriers, piece.where, values)
             if racing:
                 report_race(wave, instruction, racing)
             bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
-            pieces.append((addresses, data, bad))
-            touches += (Touch(Space.LDS, Effect.WRITE, kept, addresses, size, data),)
+            pieces.append((piece, data, bad))
 
         def land() -> None:
-            for addresses, data, bad in pieces:
-                if size >= 4:
-                    lds.store(addresses, data)
-                else:
-                    lds.store_octets(addresses, data[:, 0], size)
-                settle_lds(wave, addresses, size, bad)
+            for piece, data, bad in pieces:
+                lds.store(piece, data)
+                settle_lds(lds, piece, bad)
 
+        touches = lds_touches(wave, Effect.WRITE, ((piece, data) for piece, data, _ in pieces))
         group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number, touches=touches))
 
     def screen(wave: Wave, step: Step) -> None:
@@ -281,16 +281,15 @@ def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArr
     return np.stack(columns, axis=1)
 
 
-def settle_lds(wave: Wave, addresses: Index, size: int, bad: npt.NDArray[np.bool_] | None) -> None:
+def settle_lds(lds: LocalMemory, piece: Footprint, bad: npt.NDArray[np.bool_] | None) -> None:
     """Written bytes are no longer poison, unless the data was."""
-    lds = wave.group.lds
     if not lds.poison_left and bad is None:
         return
-    granules = lds.granules(addresses, size)
     if bad is None:
-        lds.poisoned[granules] = False
+        lds.poisoned[piece.where] = False
         lds.poison_left = bool(lds.poisoned.any())
         return
+    granules = piece.granules
     spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
     lds.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
     lds.poison_left = True
@@ -298,16 +297,17 @@ def settle_lds(wave: Wave, addresses: Index, size: int, bad: npt.NDArray[np.bool
 
 def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
     """A write that is not ordered with an earlier access to the same LDS bytes."""
-    access = wave.group.lds.accesses[other]
-    if access is None:
+    lds = wave.group.lds
+    cause = lds.instructions[other]
+    if cause is None:
         return
     wave.group.report(
         FindingKind.LDS_RACE,
         wave,
         instruction,
-        f"writes LDS that {access.instruction.name} of wave {access.wave} at "
-        f"{wave.group.place(access.instruction.pc)} accesses, with no wait and barrier between",
-        cause=access.instruction,
+        f"writes LDS that {cause.name} of wave {lds.owner[other]} at "
+        f"{wave.group.place(cause.pc)} accesses, with no wait and barrier between",
+        cause=cause,
     )
 
 
@@ -330,14 +330,14 @@ def _transposed_read(instruction: Instruction) -> Step:
         if not wave.full:
             raise unsupported(instruction, "with lanes disabled")
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        addresses, kept = lds_addresses(wave, instruction, address_row, offset, 8, "reads")
-        racing, writer = lds.record_read(number, wave.barriers, lds.granules(addresses, 8))
-        cause = race_cause(wave, writer) if racing.size else ""
+        piece = lds_footprint(wave, instruction, address_row, offset, 8, "reads")
+        writer = lds.record_read(number, wave.barriers, piece.where)
+        cause = race_cause(wave, writer) if writer else ""
         wave.v[target : target + 2] = POISON_WORD
 
         def land() -> None:
             data = np.full((LANES, 2), 0xFFFFFFFF, np.uint32)
-            data[kept] = lds.load(addresses, 8)
+            data[piece.lanes] = lds.load(piece).T
             held = data.view(dtype)
             if bits == 4:
                 held = unpack_bits(held, 4)
@@ -349,7 +349,7 @@ def _transposed_read(instruction: Instruction) -> Step:
             wave.v[target : target + 2] = moved.T
             if lds.poison_left:
                 bad = np.zeros(LANES, np.bool_)
-                bad[kept] = lds.poisoned[lds.granules(addresses, 8)].any(axis=1)
+                bad[piece.lanes] = lds.poisoned[piece.granules].any(axis=1)
                 if bad.any():
                     groups = np.repeat(bad.reshape(4, 16).any(axis=1), 16)
                     for i in range(2):
@@ -358,7 +358,7 @@ def _transposed_read(instruction: Instruction) -> Step:
                 for i in range(2):
                     taint(wave, VGPR + target + i, _EVERY_LANE, cause)
 
-        touches = (Touch(Space.LDS, Effect.READ, kept, addresses, 8),)
+        touches = lds_touches(wave, Effect.READ, [(piece, None)])
         group.issue(
             wave,
             Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),

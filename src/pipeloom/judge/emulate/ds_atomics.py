@@ -17,13 +17,14 @@ from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.ds import (
     UNWRITTEN_LDS,
     data_row,
-    lds_addresses,
+    lds_footprint,
+    lds_touches,
     race_cause,
     report_race,
     settle_lds,
     taint,
 )
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import VGPR, register_bits
@@ -72,8 +73,9 @@ def build(instruction: Instruction) -> Step | None:
         group = wave.group
         lds = group.lds
         number = lds.begin(wave.index, Counter.LGKM, instruction)
-        addresses, lanes = lds_addresses(wave, instruction, address_row, offset, size, "updates")
-        racing = lds.record_atomic(number, wave.barriers, lds.granules(addresses, size))
+        piece = lds_footprint(wave, instruction, address_row, offset, size, "updates")
+        lanes = piece.lanes
+        racing = lds.record_atomic(number, wave.barriers, piece.where)
         if racing:
             report_race(wave, instruction, racing)
         data = wave.v[new : new + words, lanes].T.copy().view(f"u{size}")[:, 0].tolist()
@@ -85,14 +87,14 @@ def build(instruction: Instruction) -> Step | None:
         def land() -> None:
             cells = lds.octets
             old = np.zeros(lanes.size, f"u{size}")
-            for i, at in enumerate(addresses.tolist()):
+            for i, at in enumerate(piece.addresses.tolist()):
                 before = int.from_bytes(cells[at : at + size].tobytes(), "little")
                 after = combine(before, data[i], wanted[i])
                 old[i] = before
                 cells[at : at + size] = np.frombuffer(after.to_bytes(size, "little"), np.uint8)
-            bad = lds.poisoned[lds.granules(addresses, size)].any(axis=1)
+            bad = lds.poisoned[piece.granules].any(axis=1)
             if overwrites:
-                settle_lds(wave, addresses, size, None)
+                settle_lds(lds, piece, None)
             if not returns:
                 return
             parts = old.view(np.uint32).reshape(-1, words)
@@ -104,7 +106,7 @@ def build(instruction: Instruction) -> Step | None:
                     taint(wave, VGPR + target + i, lanes, cause)
 
         mask = wave.exec_mask if returns else 0
-        touches = (Touch(Space.LDS, Effect.UPDATE, lanes, addresses, size),)
+        touches = lds_touches(wave, Effect.UPDATE, [(piece, None)])
         group.issue(wave, Pending(instruction, Counter.LGKM, land, written, mask, number, touches))
 
     reads = 1 << (VGPR + address_row) | register_bits(VGPR + first, words)

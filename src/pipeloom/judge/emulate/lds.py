@@ -10,6 +10,9 @@ race whatever its timing; only the control flow taken matters.
 Each access gets a number; per granule of LDS the shadow keeps the number of the last write and,
 per wave, of the last read. ``ready[access]`` is the barrier count from which other waves are
 ordered after it, so retiring an access is one store, however many bytes it covers.
+
+Loops come back to the same bytes: a ``Footprint`` is worked out once per content of the address
+register, and kept.
 """
 
 from __future__ import annotations
@@ -23,21 +26,31 @@ from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.pending import Counter
 
 Index = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint32]
 
 _NEVER = np.iinfo(np.int32).max
-_GROWTH = 4096
-_COUNT = np.arange(16)
+_FIRST_ACCESSES = 4096
+_MOST_FOOTPRINTS = 8192
+_NOWHERE: Index = np.empty(0, np.int64)
 
 DATA, SOURCE = 1, 2
 """What the recorded values of a write are: its data, or the addresses that they come from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Who accessed: for the message of a race."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """The LDS bytes of one access per lane: ``size`` bytes at each address.
 
-    wave: int
-    instruction: Instruction
+    ``granules`` has one row per access; ``where`` is the same as one index or, for neighbours, a
+    slice. ``words`` are the dwords, one row per register, where all are aligned.
+    """
+
+    lanes: npt.NDArray[np.intp]
+    addresses: Index
+    size: int
+    granules: Index
+    where: Index | slice
+    words: Index | None
 
 
 class LocalMemory:
@@ -56,13 +69,37 @@ class LocalMemory:
         self.last_read = np.zeros((waves, padded // granule), np.int32)
         self.last_atomic: npt.NDArray[np.int32] | None = None
         self.issued = np.zeros(padded // granule, np.uint32)
+        self.footprints: dict[tuple[bytes | int, int, int, int], Footprint] = {}
         # Access 0 stands for "none": ordered before everything.
-        self.accesses: list[Access | None] = [None]
-        self.ready = np.full(_GROWTH, _NEVER, np.int32)
-        self.owner = np.full(_GROWTH, -1, np.int16)
-        self.channel = np.zeros(_GROWTH, np.int8)
-        self.known = np.zeros(_GROWTH, np.uint8)
+        self.instructions: list[Instruction | None] = [None]
+        self.ready = np.full(_FIRST_ACCESSES, _NEVER, np.int32)
+        self.owner = np.full(_FIRST_ACCESSES, -1, np.int16)
+        self.channel = np.zeros(_FIRST_ACCESSES, np.int8)
+        self.known = np.zeros(_FIRST_ACCESSES, np.uint8)
         self.ready[0] = 0
+
+    def footprint(
+        self,
+        addresses: Index,
+        lanes: npt.NDArray[np.intp],
+        size: int,
+        key: tuple[bytes | int, int, int, int] | None = None,
+    ) -> Footprint:
+        """The bytes at these addresses, all within LDS; to be found again under ``key``."""
+        granules = self.granules(addresses, size)
+        flat = granules.ravel()
+        where: Index | slice = flat
+        if flat.size and (flat[1:] == flat[:-1] + 1).all():
+            where = slice(int(flat[0]), int(flat[-1]) + 1)
+        words = None
+        if size >= 4 and not (addresses & 3).any():
+            words = (addresses >> 2) + np.arange(size >> 2)[:, None]
+        made = Footprint(lanes, addresses, size, granules, where, words)
+        if key is not None:
+            if len(self.footprints) >= _MOST_FOOTPRINTS:
+                self.footprints.clear()
+            self.footprints[key] = made
+        return made
 
     def granules(self, addresses: Index, size: int) -> Index:
         """Granule numbers covered by accesses of ``size`` bytes, one row per access."""
@@ -73,18 +110,18 @@ class LocalMemory:
                 spread = first[:, None] + np.arange(count + 1)
                 clipped: Index = np.minimum(spread, self.poisoned.size - 1)
                 return clipped
-        covered: Index = first[:, None] + _COUNT[:count]
+        covered: Index = first[:, None] + np.arange(count)
         return covered
 
     def begin(self, wave: int, counter: Counter, instruction: Instruction) -> int:
         """Number a new access."""
-        number = len(self.accesses)
-        self.accesses.append(Access(wave, instruction))
+        number = len(self.instructions)
+        self.instructions.append(instruction)
         if number >= self.ready.size:
-            self.ready = np.concatenate([self.ready, np.full(_GROWTH, _NEVER, np.int32)])
-            self.owner = np.concatenate([self.owner, np.full(_GROWTH, -1, np.int16)])
-            self.channel = np.concatenate([self.channel, np.zeros(_GROWTH, np.int8)])
-            self.known = np.concatenate([self.known, np.zeros(_GROWTH, np.uint8)])
+            self.ready = np.append(self.ready, np.full(number, _NEVER, np.int32))
+            self.owner = np.append(self.owner, np.full(number, -1, np.int16))
+            self.channel = np.append(self.channel, np.zeros(number, np.int8))
+            self.known = np.append(self.known, np.zeros(number, np.uint8))
         self.owner[number] = wave
         self.channel[number] = 1 if counter is Counter.VM else 2
         return number
@@ -96,104 +133,96 @@ class LocalMemory:
 
     def _unordered(self, number: int, barriers: int, earlier: npt.NDArray[np.int32]) -> Index:
         """Positions in ``earlier`` (access numbers) that are not before access ``number``."""
-        late = self.ready[earlier] > barriers
-        if not late.any():
-            return np.empty(0, np.int64)
+        ready = self.ready.take(earlier)
+        if not ready.size or ready.max() <= barriers:
+            return _NOWHERE
         own = self.owner[earlier] == self.owner[number]
         channel = self.channel[earlier]
-        late &= ~own | ((channel != 0) & (channel != self.channel[number]))
+        late = (ready > barriers) & (~own | ((channel != 0) & (channel != self.channel[number])))
         return np.flatnonzero(late)
 
-    def record_read(self, number: int, barriers: int, granules: Index) -> tuple[Index, int]:
-        """Enter a read. Returns the positions that race with a write, and that write's number."""
+    def record_read(self, number: int, barriers: int, where: Index | slice) -> int:
+        """Enter a read. Returns the number of a write it races with, or 0."""
         if not self.check_races:
-            return np.empty(0, np.int64), 0
-        writes = self.last_write[granules].ravel()
-        self.last_read[self.owner[number], granules] = number
+            return 0
+        writes = self.last_write[where]
+        self.last_read[self.owner[number]][where] = number
         racing = self._unordered(number, barriers, writes)
-        if not racing.size and self.last_atomic is not None:
-            atomics = self.last_atomic[:, granules].ravel()
+        if racing.size:
+            return int(writes[racing[0]])
+        if self.last_atomic is not None:
+            atomics = self.last_atomic[:, where].ravel()
             late = self._unordered(number, barriers, atomics)
             if late.size:
-                return late % granules.size, int(atomics[late[0]])
-        return racing, int(writes[racing[0]]) if racing.size else 0
+                return int(atomics[late[0]])
+        return 0
 
     def record_write(
         self,
         number: int,
         barriers: int,
-        granules: Index,
-        values: npt.NDArray[np.uint32] | None = None,
+        where: Index | slice,
+        values: Words | None = None,
         what: int = DATA,
     ) -> int:
         """Enter a write. Returns the number of an access it races with, or 0.
 
-        ``values`` say what is written, one row per access: the ``DATA``, or the ``SOURCE`` that it
-        is copied from. Waves that write the same bytes with the same values do not race: compilers
+        ``values`` say what is written, one per granule: the ``DATA``, or the ``SOURCE`` that it is
+        copied from. Waves that write the same bytes with the same values do not race: compilers
         let waves store replicated results, and kernels let waves copy the same rows.
         """
         if not self.check_races:
             return 0
-        writes = self.last_write[granules].ravel()
-        self.last_write[granules] = number
+        writes = self.last_write[where]
         racing = self._unordered(number, barriers, writes)
-        data = None if values is None else self._per_granule(values, granules)
         if racing.size:
-            if data is not None:
-                same = self.issued[granules].ravel()[racing] == data.ravel()[racing]
-                racing = racing[~(same & (self.known[writes[racing]] == what))]
-            if racing.size:
-                return int(writes[racing[0]])
-        if data is not None:
-            self.issued[granules] = data
+            writes = writes[racing]
+            if values is not None:
+                same = self.issued[where][racing] == values[racing]
+                writes = writes[~(same & (self.known[writes] == what))]
+        self.last_write[where] = number
+        if racing.size and writes.size:
+            return int(writes[0])
+        if values is not None:
+            self.issued[where] = values
             self.known[number] = what
-        reads = self.last_read[:, granules].ravel()
+        reads = self.last_read[:, where].ravel()
         if self.last_atomic is not None:
-            reads = np.concatenate([reads, self.last_atomic[:, granules].ravel()])
+            reads = np.concatenate([reads, self.last_atomic[:, where].ravel()])
         racing = self._unordered(number, barriers, reads)
         return int(reads[racing[0]]) if racing.size else 0
 
-    def record_atomic(self, number: int, barriers: int, granules: Index) -> int:
+    def record_atomic(self, number: int, barriers: int, where: Index | slice) -> int:
         """Enter an atomic update. Returns a plain access that it races with, or 0."""
         if not self.check_races:
             return 0
         if self.last_atomic is None:
             self.last_atomic = np.zeros_like(self.last_read)
-        self.last_atomic[self.owner[number], granules] = number
-        plain = np.concatenate(
-            [self.last_write[granules].ravel(), self.last_read[:, granules].ravel()]
-        )
+        self.last_atomic[self.owner[number]][where] = number
+        plain = np.concatenate([self.last_write[where], self.last_read[:, where].ravel()])
         racing = self._unordered(number, barriers, plain)
         return int(plain[racing[0]]) if racing.size else 0
 
-    def _per_granule(
-        self, values: npt.NDArray[np.uint32], granules: Index
-    ) -> npt.NDArray[np.uint32] | None:
-        """Store data laid out like ``granules``; None where an access is misaligned."""
+    def per_granule(self, footprint: Footprint, values: Words) -> Words | None:
+        """Store data laid out like ``where``; None where an access is misaligned."""
         if self.granule == 4:
-            return values if values.shape == granules.shape else None
-        octets = np.ascontiguousarray(values).view(np.uint8)[:, : granules.shape[1]]
-        return octets.astype(np.uint32)
+            return values.ravel() if footprint.words is not None else None
+        octets = np.ascontiguousarray(values).view(np.uint8)[:, : footprint.size]
+        return octets.astype(np.uint32).ravel()
 
-    def load(self, addresses: Index, size: int) -> npt.NDArray[np.uint32]:
-        """Whole dwords from LDS, one row per address."""
-        if (addresses & 3).any():
-            octets = self.octets[addresses[:, None] + np.arange(size)]
-            return np.ascontiguousarray(octets).view(np.uint32)
-        if size == 4:
-            return self.words.take(addresses >> 2)[:, None]
-        return self.words.take((addresses >> 2)[:, None] + np.arange(size >> 2))
+    def load(self, footprint: Footprint) -> Words:
+        """Whole dwords from LDS, one row per register."""
+        if footprint.words is not None:
+            return self.words.take(footprint.words)
+        octets = self.octets[footprint.addresses[:, None] + np.arange(footprint.size)]
+        return np.ascontiguousarray(octets).view(np.uint32).T
 
-    def store(self, addresses: Index, values: npt.NDArray[np.uint32]) -> None:
-        """Whole dwords into LDS, one row per address."""
-        if (addresses & 3).any():
-            octets = np.ascontiguousarray(values).view(np.uint8)
-            self.octets[addresses[:, None] + np.arange(octets.shape[1])] = octets
+    def store(self, footprint: Footprint, values: Words) -> None:
+        """Whole dwords into LDS, one row per access; of smaller accesses the low bits."""
+        if footprint.words is None:
+            octets = np.ascontiguousarray(values).view(np.uint8)[:, : footprint.size]
+            self.octets[footprint.addresses[:, None] + np.arange(footprint.size)] = octets
+        elif self.granule == 4:
+            self.words[footprint.where] = values.ravel()
         else:
-            self.words[(addresses >> 2)[:, None] + np.arange(values.shape[1])] = values
-
-    def store_octets(self, addresses: Index, values: npt.NDArray[np.uint32], size: int) -> None:
-        """1- or 2-byte stores of the low bits."""
-        self.octets[addresses] = values.astype(np.uint8)
-        if size == 2:
-            self.octets[addresses + 1] = (values >> 8).astype(np.uint8)
+            self.words[np.ascontiguousarray(footprint.words.T)] = values

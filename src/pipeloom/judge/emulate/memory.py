@@ -11,7 +11,7 @@ the same page.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,13 @@ import numpy.typing as npt
 Addresses = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint32]
 Octets = npt.NDArray[np.uint8]
+LaneList = npt.NDArray[np.intp]
 
 _FIRST_BASE = 0x7E00_0000_0000
 _SPACING = 1 << 32
 _ALIGNMENT = 256
+_MOST_SPREADS = 8192
+_NO_ADDRESSES: Addresses = np.empty(0, np.int64)
 _STRADDLING = 0.75
 """Share of the buffers that lie across a multiple of 4 GiB, if they are long enough."""
 
@@ -45,6 +48,8 @@ class GlobalMemory:
         self.buffers: list[Buffer] = []
         self._next = _FIRST_BASE
         self._places = random.Random(seed)
+        self._found: tuple[Buffer, ...] = ()
+        self._spreads: dict[tuple[bytes, int], Spread] = {}
 
     def allocate(self, name: str, content: Octets) -> Buffer:
         """A new buffer holding a copy of ``content``."""
@@ -80,10 +85,23 @@ class GlobalMemory:
 
     def find(self, address: int) -> Buffer | None:
         """The buffer that holds this address."""
-        for buffer in self.buffers:
+        for buffer in (*self._found, *self.buffers):
             if buffer.base <= address < buffer.base + buffer.size:
+                self._found = (buffer,)
                 return buffer
         return None
+
+    def spread(self, registers: Words, mask: int, lanes: LaneList) -> Spread:
+        """Offsets of 32 bits (one register) or 64 (two), in the lanes of ``mask``; kept."""
+        key = (registers.tobytes(), mask)
+        known = self._spreads.get(key)
+        if known is None:
+            chosen = registers[:, lanes].astype(np.int64)
+            known = Spread(chosen[0] if len(chosen) == 1 else chosen[1] << 32 | chosen[0], lanes)
+            if len(self._spreads) >= _MOST_SPREADS:
+                self._spreads.clear()
+            self._spreads[key] = known
+        return known
 
     def describe(self, address: int) -> str:
         """``0x7e... (6 bytes past the end of arg 0)``: an address in terms of the buffers."""
@@ -98,11 +116,15 @@ class GlobalMemory:
             return f"{address:#x} ({before} bytes before {nearest.name})"
         return f"{address:#x} ({nearest.name} + {address - nearest.base})"
 
-    def split(self, addresses: Addresses, size: int) -> tuple[list[Extent], Addresses]:
-        """Group accesses of ``size`` bytes by buffer; also the addresses that lie in none.
+    def reach(self, base: int, spread: Spread, size: int) -> tuple[list[Extent], Addresses]:
+        """``split`` of ``base`` plus each offset: nearly always one buffer takes all."""
+        buffer = self.find(base + spread.low)
+        if buffer is not None and base + spread.high + size <= buffer.base + buffer.size:
+            return [Extent(buffer, spread.every, spread, base - buffer.base)], _NO_ADDRESSES
+        return self.split(spread.values + base, size)
 
-        Nearly always one buffer takes all, so the common case is a single comparison.
-        """
+    def split(self, addresses: Addresses, size: int) -> tuple[list[Extent], Addresses]:
+        """Group accesses of ``size`` bytes by buffer; also the addresses that lie in none."""
         extents: list[Extent] = []
         left = np.arange(addresses.size)
         while left.size:
@@ -116,30 +138,76 @@ class GlobalMemory:
                 left = left[inside]
                 more, _ = self.split(addresses[left], size) if left.size else ([], outside)
                 for extent in more:
-                    extents.append(Extent(extent.buffer, left[extent.where], extent.offsets))
+                    extents.append(replace(extent, where=left[extent.where]))
                 return extents, outside
             offsets = chosen - buffer.base
             inside = offsets.view(np.uint64) <= np.uint64(max(buffer.size - size, 0))
             if inside.all() and buffer.size >= size:
-                extents.append(Extent(buffer, left, offsets))
+                extents.append(Extent(buffer, left, Spread(offsets)))
                 break
             if buffer.size < size or not inside[0]:
                 rest, outside = self.split(addresses[left[1:]], size)
                 for extent in rest:
-                    extents.append(Extent(extent.buffer, left[1:][extent.where], extent.offsets))
+                    extents.append(replace(extent, where=left[1:][extent.where]))
                 return extents, np.append(outside, chosen[:1])
-            extents.append(Extent(buffer, left[inside], offsets[inside]))
+            extents.append(Extent(buffer, left[inside], Spread(offsets[inside])))
             left = left[~inside]
-        return extents, np.empty(0, np.int64)
+        return extents, _NO_ADDRESSES
+
+
+class Spread:
+    """Byte offsets of several accesses from a common base, with what is asked of them again.
+
+    ``lanes`` are the lanes that make them, where that matters.
+    """
+
+    __slots__ = ("_dwords", "_words", "aligned", "every", "high", "lanes", "low", "values")
+
+    def __init__(self, values: Addresses, lanes: LaneList | None = None) -> None:
+        self.values = values
+        self.every = np.arange(values.size)
+        self.lanes = self.every if lanes is None else lanes
+        self.low = int(values.min()) if values.size else 0
+        self.high = int(values.max()) if values.size else -1
+        self.aligned = not int(np.bitwise_or.reduce(values)) & 3
+        self._words: dict[int, Addresses] = {}
+        self._dwords: dict[int, Words] = {}
+
+    def words(self, count: int) -> Addresses:
+        """The numbers of ``count`` dwords at each offset, one row each."""
+        known = self._words.get(count)
+        if known is None:
+            known = self._words[count] = (self.values >> 2)[:, None] + np.arange(count)
+        return known
+
+    def dwords(self, count: int) -> Words:
+        """The offsets of ``count`` dwords at each offset, modulo 2**32, one row each."""
+        known = self._dwords.get(count)
+        if known is None:
+            offsets = self.values[:, None] + 4 * np.arange(count)
+            known = self._dwords[count] = offsets.astype(np.uint32)
+        return known
 
 
 @dataclass(slots=True, eq=False)
 class Extent:
-    """Accesses that fall into one buffer: which of the lanes, and their byte offsets."""
+    """Accesses that fall into one buffer: which of them, and where, from ``shift`` bytes on."""
 
     buffer: Buffer
-    where: npt.NDArray[np.intp]
-    offsets: Addresses
+    where: LaneList
+    spread: Spread
+    shift: int = 0
+
+    @property
+    def offsets(self) -> Addresses:
+        """Bytes from the buffer's start."""
+        return self.spread.values + self.shift
+
+    def words(self, count: int) -> Addresses | None:
+        """The numbers of ``count`` dwords per access; None unless all are aligned."""
+        if self.shift & 3 or not self.spread.aligned:
+            return None
+        return self.spread.words(count) + (self.shift >> 2)
 
 
 def _past(buffer: Buffer, address: int) -> int:
@@ -157,25 +225,23 @@ def load_words(extents: list[Extent], lanes: int, words: int) -> Words:
 
 
 def _gather_words(extent: Extent, words: int) -> Words:
-    offsets = extent.offsets
-    if (offsets & 3).any():
-        octets = extent.buffer.octets[offsets[:, None] + np.arange(4 * words)]
+    places = extent.words(words)
+    if places is None:
+        octets = extent.buffer.octets[extent.offsets[:, None] + np.arange(4 * words)]
         return np.ascontiguousarray(octets).view(np.uint32)
-    if words == 1:
-        return extent.buffer.words.take(offsets >> 2)[:, None]
-    return extent.buffer.words.take((offsets >> 2)[:, None] + np.arange(words))
+    return extent.buffer.words.take(places)
 
 
 def store_words(extents: list[Extent], values: Words) -> None:
     """Write one row of dwords per access."""
     for extent in extents:
         rows = values if extent.where.size == len(values) else values[extent.where]
-        offsets = extent.offsets
-        if (offsets & 3).any():
+        places = extent.words(rows.shape[1])
+        if places is None:
             octets = np.ascontiguousarray(rows).view(np.uint8)
-            extent.buffer.octets[offsets[:, None] + np.arange(octets.shape[1])] = octets
+            extent.buffer.octets[extent.offsets[:, None] + np.arange(octets.shape[1])] = octets
         else:
-            extent.buffer.words[(offsets >> 2)[:, None] + np.arange(rows.shape[1])] = rows
+            extent.buffer.words[places] = rows
 
 
 def load_octets(extents: list[Extent], lanes: int, size: int) -> Words:

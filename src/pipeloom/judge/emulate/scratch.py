@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.addressing import OFF, LaneList, Transfer
+from pipeloom.judge.emulate.addressing import OFF, Transfer
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.memory import LaneList
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed

@@ -23,17 +23,18 @@ from pipeloom.judge.emulate.addressing import (
 )
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.ds import report_race, settle_lds
+from pipeloom.judge.emulate.ds import lds_touches, report_race, settle_lds
 from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.lds import SOURCE
+from pipeloom.judge.emulate.lds import SOURCE, Footprint
 from pipeloom.judge.emulate.memory import (
     Addresses,
+    Spread,
     load_octets,
     load_words,
     store_octets,
     store_words,
 )
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
@@ -131,7 +132,7 @@ def _fetch(
     clipped = target.clipped
     if clipped is not None:
         return _fetch_clipped(wave, instruction, transfer, target, clipped)
-    extents, outside = memory.split(target.addresses, size)
+    extents, outside = memory.reach(target.base, target.spread, size)
     if outside.size:
         _report_outside(wave, instruction, outside, size, "reads")
     if size >= 4:
@@ -158,7 +159,8 @@ def _fetch_clipped(
     parts: list[tuple[int, npt.NDArray[np.bool_], Callable[[], Words]]] = []
     for i in range(transfer.words):
         inside = ~clipped[:, i]
-        part = Target(target.lanes[inside], target.addresses[inside] + 4 * i, target.active)
+        places = Spread(target.addresses[inside] + 4 * i)
+        part = Target(target.lanes[inside], 0, places, target.active)
         parts.append((i, inside, _fetch(wave, instruction, Transfer(4), part)))
 
     def gather() -> Words:
@@ -181,7 +183,9 @@ def _load(
         target = locate(wave)
         fetch = _fetch(wave, instruction, transfer, target)
         lanes, active = target.lanes, target.active
-        if not half:
+        if wave.full and not half:
+            wave.v[row : row + words] = POISON_WORD
+        elif not half:
             wave.v[row : row + words, active] = POISON_WORD
 
         def land() -> None:
@@ -202,7 +206,7 @@ def _load(
                     value = wave.v[row, lanes] & 0xFFFF | value << 16
                 wave.v[row + i, lanes] = value
 
-        touches = (Touch(Space.GLOBAL, Effect.READ, lanes, target.addresses, transfer.size),)
+        touches = target.touches(wave, Effect.READ, transfer.size)
         wave.group.issue(
             wave,
             Pending(instruction, Counter.VM, land, written, wave.exec_mask, touches=touches),
@@ -229,19 +233,19 @@ def _store(
     def run(wave: Wave) -> None:
         group = wave.group
         target = locate(wave)
-        lanes, addresses = target.lanes, target.addresses
-        data = wave.v[row : row + words, lanes].T.copy()
+        lanes, data = target.lanes, wave.v[row : row + words]
+        data = (data if lanes.size == LANES else data[:, lanes]).T.copy()
         writes: list[Callable[[], None]] = []
         if target.clipped is not None:
             for i in range(words):
                 inside = ~target.clipped[:, i]
                 column = np.ascontiguousarray(data[inside, i : i + 1])
-                extents, outside = group.memory.split(addresses[inside] + 4 * i, 4)
+                extents, outside = group.memory.split(target.addresses[inside] + 4 * i, 4)
                 if outside.size:
                     _report_outside(wave, instruction, outside, 4, "writes")
                 writes.append(partial(store_words, extents, column))
         else:
-            extents, outside = group.memory.split(addresses, size)
+            extents, outside = group.memory.reach(target.base, target.spread, size)
             if outside.size:
                 _report_outside(wave, instruction, outside, size, "writes")
             if size >= 4:
@@ -255,7 +259,7 @@ def _store(
                 write()
 
         values = data >> np.uint32(16) if upper else data
-        touches = (Touch(Space.GLOBAL, Effect.WRITE, lanes, addresses, size, values),)
+        touches = target.touches(wave, Effect.WRITE, size, values)
         group.issue(wave, Pending(instruction, Counter.VM, land, touches=touches))
 
     data_bits = register_bits(VGPR + row, words)
@@ -276,8 +280,7 @@ def _store(
 
 def _source_words(target: Target, size: int) -> Words:
     """Where each dword of each active lane comes from; 0 for the zeros outside a descriptor."""
-    parts = 4 * np.arange(size // 4)
-    found = (target.addresses[:, None] + parts).astype(np.uint32)
+    found = target.spread.dwords(size // 4) + np.uint32(target.base & 0xFFFFFFFF)
     if target.clipped is not None:
         found[target.clipped] = 0
     if target.lanes.size == target.active.size:
@@ -302,22 +305,14 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
         fetch = _fetch(wave, instruction, transfer, target)
         active = target.active
         base = (wave.s[M0] & _LDS_DMA_MASK) + offset
-        places = base + active.astype(np.int64) * size
         number = lds.begin(wave.index, Counter.VM, instruction)
-        inside = (places >= 0) & (places <= lds.size - size)
-        if not inside.all():
-            worst = int(places[~inside][0])
-            group.report(
-                FindingKind.OUT_OF_BOUNDS,
-                wave,
-                instruction,
-                f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes",
-            )
-        kept_places = places[inside]
-        granules = lds.granules(kept_places, size)
+        piece = _lds_places(wave, instruction, base, size)
         # Part of an address tells nothing: with a shadow of bytes the source is not compared.
-        source = _source_words(target, size)[inside] if lds.granule == 4 else None
-        racing = lds.record_write(number, wave.barriers, granules, source, SOURCE)
+        source = _source_words(target, size) if lds.granule == 4 else None
+        if source is not None and piece.lanes.size < active.size:
+            source = source[np.isin(active, piece.lanes)]
+        values = None if source is None else lds.per_granule(piece, source)
+        racing = lds.record_write(number, wave.barriers, piece.where, values, SOURCE)
         if racing:
             report_race(wave, instruction, racing)
 
@@ -327,13 +322,35 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
                 data = fetch()
             elif target.lanes.size:
                 data[np.isin(active, target.lanes)] = fetch()
-            lds.store(kept_places, data if inside.all() else data[inside])
-            settle_lds(wave, kept_places, size, None)
+            if piece.lanes.size < active.size:
+                data = data[np.isin(active, piece.lanes)]
+            lds.store(piece, data)
+            settle_lds(lds, piece, None)
 
-        touches = (
-            Touch(Space.GLOBAL, Effect.READ, target.lanes, target.addresses, transfer.size),
-            Touch(Space.LDS, Effect.WRITE, active[inside], kept_places, size, source),
-        )
+        touches = target.touches(wave, Effect.READ, transfer.size)
+        touches += lds_touches(wave, Effect.WRITE, [(piece, source)])
         group.issue(wave, Pending(instruction, Counter.VM, land, access=number, touches=touches))
 
     return Step(instruction, run, reads | 1 << M0)
+
+
+def _lds_places(wave: Wave, instruction: Instruction, base: int, size: int) -> Footprint:
+    """``size`` bytes for each active lane from ``base``; what falls outside LDS is reported."""
+    lds = wave.group.lds
+    key = (base, wave.exec_mask, 0, size)
+    known = lds.footprints.get(key)
+    if known is not None:
+        return known
+    lanes = wave.lane_numbers()
+    places = base + lanes * size
+    inside = (places >= 0) & (places <= lds.size - size)
+    if inside.all():
+        return lds.footprint(places, lanes, size, key)
+    worst = int(places[~inside][0])
+    wave.group.report(
+        FindingKind.OUT_OF_BOUNDS,
+        wave,
+        instruction,
+        f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes",
+    )
+    return lds.footprint(places[inside], lanes[inside], size)
