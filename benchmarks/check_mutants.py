@@ -139,9 +139,11 @@ def timings(pairs: Sequence[tuple[int, int, int, int]]) -> Iterator[tuple[Timing
         held = frozenset({first})
         if v == w:
             yield Directed(held), 0
+            yield Directed(held, release=second), 0
         else:
             yield Directed(held, (w,), (v,)), 0
             yield Directed(held, (v,), (w,)), 0
+            yield Directed(held, (v,), (w,), second), 0
             yield Directed(held | {second}, (w,), (v,)), 0
     yield Timing.LATE, 0
     yield Timing.LATE, 1

@@ -253,7 +253,9 @@ class _Check:
             wrong = self._differs(timing, 0, wanted)
             if wrong:
                 held = tuple(sorted(timing.held))
-                return Witness(tries, wrong, 0, held, timing.eager, timing.slow)
+                return Witness(
+                    tries, wrong, 0, held, timing.eager, timing.slow, timing.release
+                )
         if self._random is None:
             self._random = [
                 (seed, self._differs(Timing.RANDOM, seed, wanted))
@@ -295,10 +297,12 @@ def _directed(finding: CheckFinding) -> Iterator[Directed]:
     held = frozenset({first.pc})
     if first.wave == second.wave or first.wave is None or second.wave is None:
         yield Directed(held)
+        yield Directed(held, release=second.pc)
         return
     ahead, behind = (second.wave,), (first.wave,)
     yield Directed(held, ahead, behind)
     yield Directed(held, behind, ahead)
+    yield Directed(held, behind, ahead, second.pc)
     yield Directed(held | {second.pc}, ahead, behind)
 
 

@@ -84,7 +84,8 @@ class Witness:
     """How the emulator shows a race: a timing that gives another result, or how many did not.
 
     ``held`` are pcs whose operations land as late as waits allow, ``eager`` waves that run ahead
-    of all others, ``slow`` ones that run last; ``seed`` is that of the run.
+    of all others, ``slow`` ones that run last, ``release`` a pc behind which the held ones land
+    without waiting any longer; ``seed`` is that of the run.
     """
 
     tries: int
@@ -94,15 +95,17 @@ class Witness:
     held: tuple[int, ...] = ()
     eager: tuple[int, ...] = ()
     slow: tuple[int, ...] = ()
+    release: int | None = None
 
     def __str__(self) -> str:
         if not self.wrong:
             return f"no wrong number in {self.tries} tries of the emulator"
         if self.held or self.eager:
             held = ", ".join(f"{pc:#x}" for pc in self.held)
+            late = "late" if self.release is None else f"right behind pc {self.release:#x}"
             ahead = f", wave {self.eager[0]} ahead of wave {self.slow[0]}" if self.eager else ""
             return (
-                f"{self.wrong} numbers differ when pc {held} lands late{ahead} (seed {self.seed})"
+                f"{self.wrong} numbers differ when pc {held} lands {late}{ahead} (seed {self.seed})"
             )
         return f"{self.wrong} numbers differ at seed {self.seed}"
 

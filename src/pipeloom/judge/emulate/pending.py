@@ -44,13 +44,15 @@ class Timing(Enum):
 class Directed:
     """A timing that sets out to break one order, as far as waits and barriers let it.
 
-    Operations of the instructions at ``held`` (pcs) land when they must, all others at issue. A
-    wave of ``eager`` runs whenever it can, one of ``slow`` only when no other can.
+    Operations of the instructions at ``held`` (pcs) land when they must, or as soon as some wave
+    has executed the instruction at ``release``; all others land at issue. A wave of ``eager`` runs
+    whenever it can, one of ``slow`` only when no other can.
     """
 
     held: frozenset[int]
     eager: tuple[int, ...] = ()
     slow: tuple[int, ...] = ()
+    release: int | None = None
 
     def rank(self, wave: int) -> int:
         """Waves of a lower rank go first."""

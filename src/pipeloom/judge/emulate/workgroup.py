@@ -196,6 +196,16 @@ class Workgroup:
             _, _, wave, pending = heapq.heappop(events)
             _land(wave, pending)
 
+    def _land_held(self, timing: Timing | Directed) -> None:
+        """What a directed timing holds back lands now, behind all that is ahead in its queue."""
+        assert isinstance(timing, Directed)
+        for wave in self.waves:
+            for queue in (wave.vm, wave.lgkm, wave.smem):
+                operations = list(queue)
+                held = [i for i, one in enumerate(operations) if one.instruction.pc in timing.held]
+                for pending in operations[: held[-1] + 1 if held else 0]:
+                    _land(wave, pending)
+
     # --- running -------------------------------------------------------------------------------
 
     def run(self, counts: Tally[str]) -> None:
@@ -233,6 +243,8 @@ class Workgroup:
         program = self.program
         events = self.events
         observer = self.observer
+        timing = self.delays.timing
+        release = timing.release if isinstance(timing, Directed) else None
         clock = self.clock
         if clock > self.max_instructions:
             raise StepLimitError(
@@ -254,6 +266,8 @@ class Workgroup:
             step.run(wave)
             clock += 1
             self.clock = clock
+            if step.instruction.pc == release:
+                self._land_held(timing)
             if events and events[0][0] <= clock:
                 self._land_due()
             if wave.state is not WaveState.RUNNING:

@@ -450,3 +450,20 @@ def test_a_directed_timing_decides_a_race(bench: Any, slow: int) -> None:
             check_races=False,
         )
         np.testing.assert_array_equal(out % 128 // 64, slow)
+
+
+def test_a_directed_timing_lands_a_load_where_it_hurts(bench: Any) -> None:
+    """The load is overwritten while in flight; it lands behind that, and before the use."""
+    body = f"""{POINTERS}
+      global_load_dword v4, v1, s[4:5]
+      v_mov_b32 v4, 7
+      v_mov_b32 v5, v4
+      s_waitcnt vmcnt(0)
+      global_store_dword v1, v5, s[6:7]
+      s_endpgm"""
+    given, pcs = np.full(64, 3, np.uint32), [0x10, 0x18]
+    for release, wanted in ((None, 7), (pcs[1], 3)):
+        out = np.zeros(64, np.uint32)
+        timing = Directed(frozenset({pcs[0]}), release=release)
+        bench.launch(body, [given, out], timing=timing)
+        np.testing.assert_array_equal(out, wanted)
