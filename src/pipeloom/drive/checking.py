@@ -253,9 +253,7 @@ class _Check:
             wrong = self._differs(timing, 0, wanted)
             if wrong:
                 held = tuple(sorted(timing.held))
-                return Witness(
-                    tries, wrong, 0, held, timing.eager, timing.slow, timing.release
-                )
+                return Witness(tries, wrong, 0, held, timing.eager, timing.slow, timing.release)
         if self._random is None:
             self._random = [
                 (seed, self._differs(Timing.RANDOM, seed, wanted))
