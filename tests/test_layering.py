@@ -137,9 +137,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "machine.elf",
         "judge.wait_states",
     ),
+    "drive.store": (),
     "drive.deriving": (
         "errors",
+        "plain",
         "machine",
+        "drive.store",
         "program",
         "declare",
         "order",
@@ -148,6 +151,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.pipeline": (
         "errors",
+        "checks",
+        "drive.deriving",
         "machine",
         "program",
         "declare",
@@ -200,6 +205,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.program_trial",
         "drive.pipeline",
         "drive.deriving",
+        "drive.store",
         "show",
     ),
     "lift": (

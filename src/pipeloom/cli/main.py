@@ -51,6 +51,7 @@ COMMANDS = (
         "the smallest initiation interval of a loop, proved, and why no smaller one",
         "solve",
     ),
+    Command("derive", "the fastest proved program of a loop of your own", "derive"),
     Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
 )

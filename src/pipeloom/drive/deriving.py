@@ -4,8 +4,9 @@
     found.program, found.cycles, found.bound, found.unit
 
 Structures of loops are simulated, the best are varied, and the fastest that is proved is kept, with
-the bound that the machine's units set. A loop that cannot be woven from single instructions is
-ordered by the modulo solver, like ``pipeline(..., strategy=Exact())``.
+the bound that the machine's units set. Results are kept in the store; a search that was stopped
+goes on where it was. A loop that cannot be woven from single instructions is left to the modulo
+solver.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
@@ -24,6 +26,7 @@ from pipeloom.order.lower import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles, structures, variations, woven
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
+from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.program import Program
 
 TRIPS = 6
@@ -48,15 +51,19 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A proved program; ``cycles`` are those of the simulator, per iteration in the steady loop."""
+    """A proved program; ``cycles`` are those of the simulator, per iteration in the steady loop.
+
+    ``complete`` is False where the search was stopped.
+    """
 
     program: Program
     cycles: float
     bound: int
     unit: str
     matrix: int
-    pattern: Pattern | None
+    pattern: Pattern
     tried: int
+    complete: bool = True
 
     @property
     def busy(self) -> float:
@@ -71,91 +78,148 @@ def derive(
     *,
     k_tiles: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    store: Store | None = None,
 ) -> Derived | None:
     """The fastest proved program of ``loop``; None where it is not made of loads and products.
 
-    Ctrl-C ends the search and keeps the best so far; before there is any, it is raised.
+    Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``
+    is the usual one unless given.
     """
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
         return None
-    search = _Search(lowered, k_tiles, progress)
+    kept = Store.usual() if store is None else store
+    key = _key(loop, target, waves, k_tiles)
+    found = kept.read(key)
+    if found is not None:
+        return from_plain(Derived, found)
+    search = _Search(lowered, k_tiles, progress, kept, f"{key}-search")
+    complete = True
     try:
         search.run()
     except KeyboardInterrupt:
         if not search.found:
             raise
-    return search.proved()
+        complete = False
+    derived = search.proved(complete)
+    if derived is not None and complete:
+        kept.write(key, to_plain(derived))
+        kept.drop(f"{key}-search")
+    return derived
+
+
+def _key(loop: Loop, target: Target, waves: int | Mapping[str, int], k_tiles: int | None) -> str:
+    """Everything that decides the result."""
+    used = sorted({n.op for n in loop.meaning.nodes if n.op})
+    ops = [(loop.ops[name].name, *loop.ops[name].lowering) for name in used]
+    asked = {
+        "version": version(),
+        "meaning": to_plain(loop.meaning),
+        "staged": loop.staged,
+        "ops": ops,
+        "target": to_plain(target),
+        "waves": waves if isinstance(waves, int) else sorted(waves.items()),
+        "k_tiles": k_tiles,
+    }
+    return digest(asked)[:40]
 
 
 class _Search:
+    """Patterns tried, with their cycles (None where one does not fit), kept as it goes."""
+
     def __init__(
-        self, lowered: Lowered, k_tiles: int | None, progress: Callable[[Progress], None] | None
+        self,
+        lowered: Lowered,
+        k_tiles: int | None,
+        progress: Callable[[Progress], None] | None,
+        store: Store,
+        key: str,
     ) -> None:
         self.lowered, self.k_tiles, self.progress = lowered, k_tiles, progress
+        self.store, self.key = store, key
         self.bound, self.unit = bound_of(lowered)
-        self.found: dict[Pattern, tuple[float, int, Program]] = {}
-        self.tried: set[Pattern] = set()
+        self.tried: dict[Pattern, float | None] = {}
+        self.known: dict[Pattern, float | None] = {
+            from_plain(Pattern, entry["pattern"]): entry["cycles"]
+            for entry in (store.read(key) or {"tried": []})["tried"]
+        }
         self.started = time.monotonic()
+
+    @property
+    def found(self) -> list[Pattern]:
+        """What fits, the fastest first; of equals, what was tried first."""
+        fit = [(cycles, n, p) for n, (p, cycles) in enumerate(self.tried.items()) if cycles]
+        return [pattern for _, _, pattern in sorted(fit, key=lambda item: item[:2])]
+
+    @property
+    def best(self) -> float:
+        """Cycles of the fastest."""
+        return min((cycles for cycles in self.tried.values() if cycles), default=float("inf"))
+
+    @property
+    def done(self) -> bool:
+        """Whether what is left to gain is not worth it."""
+        return self.best <= CLOSE * self.bound
 
     def run(self) -> None:
         """Structures, then variations of the best, as long as they help."""
         for pattern in structures(self.lowered):
             self.try_(pattern)
-        while not self.done():
-            before = self.best()
-            for pattern in sorted(self.found, key=self.rank)[:VARIED]:
+        while not self.done:
+            before = self.best
+            for pattern in self.found[:VARIED]:
                 for other in variations(pattern):
-                    if self.done():
-                        return
                     self.try_(other)
-            if self.best() == before:
+                    if self.done:
+                        return
+            if self.best == before:
                 return
-
-    def rank(self, pattern: Pattern) -> tuple[float, int]:
-        """Cycles, then what was tried first."""
-        return self.found[pattern][:2]
-
-    def best(self) -> float:
-        return min((cycles for cycles, _, _ in self.found.values()), default=float("inf"))
-
-    def done(self) -> bool:
-        return self.best() <= CLOSE * self.bound
 
     def try_(self, pattern: Pattern) -> None:
         """Make and simulate one."""
         if pattern in self.tried:
             return
-        self.tried.add(pattern)
+        before = self.best
+        if pattern in self.known:
+            self.tried[pattern] = self.known[pattern]
+        else:
+            self.tried[pattern] = self._cycles(pattern)
+            self._keep()
+        if self.best < before and self.progress is not None:
+            seconds = time.monotonic() - self.started
+            count = len(self.tried)
+            self.progress(Progress(count, seconds, self.best, self.bound, self.unit, pattern))
+
+    def _cycles(self, pattern: Pattern) -> float | None:
         try:
             program = woven(self.lowered, pattern, self.k_tiles)
         except OrderError:
-            return
-        cycles = steady_cycles(program)
-        better = cycles < self.best()
-        self.found[pattern] = (cycles, len(self.tried), program)
-        if better and self.progress is not None:
-            seconds = time.monotonic() - self.started
-            self.progress(
-                Progress(len(self.tried), seconds, cycles, self.bound, self.unit, pattern)
-            )
+            return None
+        return steady_cycles(program)
 
-    def proved(self) -> Derived | None:
-        """The fastest that the verifier accepts."""
-        for pattern in sorted(self.found, key=self.rank):
-            cycles, _, program = self.found[pattern]
-            if not verify(program).proved:
-                raise InternalError(f"{pattern} gives a program that is not proved")
-            return Derived(
-                _described(program, cycles, self.bound, self.unit, pattern),
-                cycles,
-                self.bound,
-                self.unit,
-                matrix_cycles(self.lowered),
-                pattern,
-                len(self.tried),
-            )
-        return None
+    def _keep(self) -> None:
+        tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
+        self.store.write(self.key, {"tried": tried})
+
+    def proved(self, complete: bool) -> Derived | None:
+        """The fastest, with its proof."""
+        if not self.found:
+            return None
+        pattern = self.found[0]
+        program = woven(self.lowered, pattern, self.k_tiles)
+        verdict = verify(program)
+        if not verdict.proved:
+            raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
+        return Derived(
+            _described(self.lowered, program, self.best, (self.bound, self.unit), pattern),
+            self.best,
+            self.bound,
+            self.unit,
+            matrix_cycles(self.lowered),
+            pattern,
+            len(self.tried),
+            complete,
+        )
 
 
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:
@@ -166,16 +230,22 @@ def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     return trace.steady_cycles_per_iteration / step
 
 
-def _described(program: Program, cycles: float, bound: int, unit: str, pattern: Pattern) -> Program:
+def _described(
+    lowered: Lowered, program: Program, cycles: float, bound: tuple[int, str], pattern: Pattern
+) -> Program:
+    """``program`` with what is known of it in its provenance."""
+    least, unit = bound
     ordered = program.provenance.ordered
     assert ordered is not None
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
+    grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
+    turns = f", in turns of {pattern.cluster} products" if pattern.cluster else ""
     notes = (
-        f"{cycles:g} cycles per iteration simulated; {bound} are the least, by the {unit}",
+        f"{cycles:.6g} cycles per iteration simulated; {least} are the least, by the {unit}",
         f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
         f"{program.iterations} iterations",
-        f"woven: {pattern}",
+        f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",
     )
-    how = replace(ordered, cycles=round(cycles), bound=bound, proved=round(cycles) <= bound)
+    how = replace(ordered, cycles=round(cycles), bound=least, proved=round(cycles) <= least)
     provenance = replace(program.provenance, ordered=how, notes=notes)
     return program.with_groups(program.groups, provenance)

@@ -3,13 +3,18 @@
 loop = gemm(256, 256, 64)
 program = pipeline(loop, target_for("gfx950"), 4)
 program.provenance.ordered.cycles          # per iteration
+
+Left to itself it gives the fastest program that ``derive`` finds. Who says how the loop is to be
+ordered (a strategy, limits, groups with jobs of their own) gets that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.deriving import derive
 from pipeloom.errors import InternalError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
@@ -33,7 +38,7 @@ def pipeline(
     global_latency: int | None = None,
     strategy: Strategy | None = None,
 ) -> Program:
-    """``loop`` on ``target``: lowered, ordered, synchronised, and proved.
+    """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
 
     ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
     of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
@@ -43,6 +48,13 @@ def pipeline(
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
     """
+    told = (groups, depth, stages, quadrants, global_latency, strategy)
+    if waves is not None and all(option is None for option in told):
+        if k_tiles is not None:
+            check_int("pipeline", "k_tiles", k_tiles, 1)
+        derived = derive(loop, target, waves, k_tiles=k_tiles)
+        if derived is not None:
+            return derived.program
     arranged = arrange(
         loop,
         target,

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pipeloom.declare.kernels import attention, gemm
+from pipeloom.drive import deriving
 from pipeloom.drive.deriving import Progress, derive, steady_cycles
 from pipeloom.drive.program_trial import run_program
+from pipeloom.drive.store import Store
 from pipeloom.judge.verify import verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
 from pipeloom.order.lower import lower
-from pipeloom.order.patterns import woven
+from pipeloom.order.patterns import structures, woven
 from pipeloom.order.weave import Pattern
+from pipeloom.program import Program
 from pipeloom.write import assemble
 from pipeloom.write.lower.emit import emit_program
 
 GFX950 = target_for("gfx950")
+SMALL = gemm(64, 64, 32)
+LOWERED = lower(SMALL.meaning, GFX950, SMALL.ops, SMALL.staged, 4)
 
 
-def test_a_small_tile_is_derived_to_its_bound() -> None:
+def test_a_small_tile_is_derived_to_its_bound(tmp_path: Path) -> None:
     told: list[Progress] = []
-    found = derive(gemm(64, 64, 64), GFX950, 4, progress=told.append)
+    store = Store(tmp_path)
+    found = derive(gemm(64, 64, 64), GFX950, 4, progress=told.append, store=store)
     assert found is not None
-    assert found.pattern is not None
     assert found.cycles <= 1.03 * found.bound
     assert found.unit == "memory"
     assert verify(found.program).proved
@@ -32,6 +39,47 @@ def test_a_small_tile_is_derived_to_its_bound() -> None:
     ordered = found.program.provenance.ordered
     assert ordered is not None
     assert ordered.bound == found.bound
+    # The second time it is read, and equal.
+    told.clear()
+    assert derive(gemm(64, 64, 64), GFX950, 4, progress=told.append, store=store) == found
+    assert not told
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    monkeypatch.setattr(deriving, "CLOSE", 2.0)
+    simulated: list[Program] = []
+
+    def counted(program: Program) -> float:
+        simulated.append(program)
+        if len(simulated) == 3:
+            raise KeyboardInterrupt
+        return 1000.0 - len(simulated)
+
+    monkeypatch.setattr(deriving, "steady_cycles", counted)
+    stopped = derive(gemm(64, 64, 32), GFX950, 4, store=store)
+    assert stopped is not None
+    assert not stopped.complete
+    assert stopped.cycles == 998.0
+    before = len(simulated)
+    monkeypatch.setattr(deriving, "VARIED", 0)
+    whole = derive(gemm(64, 64, 32), GFX950, 4, store=store)
+    assert whole is not None
+    assert whole.complete
+    # What was tried before the stop was not tried again.
+    fits = 2
+    assert len(simulated) - before <= sum(1 for _ in structures(LOWERED)) - fits
+    assert whole.cycles < stopped.cycles
+
+
+def test_stopped_before_anything_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(program: Program) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deriving, "steady_cycles", stop)
+    with pytest.raises(KeyboardInterrupt):
+        derive(gemm(64, 64, 32), GFX950, 4, store=Store(tmp_path))
 
 
 def test_what_is_no_product_of_loads_is_left_to_others() -> None:

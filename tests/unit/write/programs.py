@@ -14,6 +14,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import F32, DType, dtype_for
 from pipeloom.order.roles import Consumer, Producer
+from pipeloom.order.strategy import Exact
 from pipeloom.program import (
     Access,
     Affine,
@@ -279,14 +280,15 @@ def reduced_loop(largest: bool) -> Loop:
 
 @cache
 def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Program:
-    """A program that ``pipeline`` derives."""
-    target = target_for(arch)
+    """A program that ``pipeline`` derives, by the modulo solver."""
+    target, exact = target_for(arch), Exact()
     if what == "gemm":
-        return pipeline(gemm_loop(dtype, out, k=128 if "fp8" in dtype else 64), target, 4)
+        loop = gemm_loop(dtype, out, k=128 if "fp8" in dtype else 64)
+        return pipeline(loop, target, 4, strategy=exact)
     if what == "produced":
         return pipeline(gemm_loop(dtype, out), target, groups=(Producer(1), Consumer(4)))
     if what == "attention":
         return pipeline(attention(64, 32, 32), target, 4)
     if what in ("largest", "sums"):
-        return pipeline(reduced_loop(what == "largest"), target, {"m": 4})
-    return pipeline(epilogue_loop(out), target, 4)
+        return pipeline(reduced_loop(what == "largest"), target, {"m": 4}, strategy=exact)
+    return pipeline(epilogue_loop(out), target, 4, strategy=exact)

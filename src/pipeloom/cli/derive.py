@@ -1,0 +1,91 @@
+"""``pipeloom derive``: the fastest proved program of a loop, and how far from the bound it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
+from pipeloom.declare.loop import Loop
+from pipeloom.drive.declared import load_declaration
+from pipeloom.drive.deriving import Derived, Progress, derive
+from pipeloom.drive.loops import ANY_CHIP, WAVES
+from pipeloom.errors import SpecError
+from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.plain import to_plain
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Weave a loop of loads, reads and products from single instructions, in as many ways as a "
+        "search tries; keep the fastest in simulation, prove it, and say how far it is from what "
+        "the machine's units allow. Results are kept ($PIPELOOM_STORE, ~/.cache/pipeloom), so that "
+        "a second call costs nothing, and emit, run, report take them. Ctrl-C gives the best so "
+        "far (exit code 130); the next call goes on from there."
+    )
+    parser.add_argument("source", metavar="MY.py:NAME", help="a loop, or a function that makes one")
+    names = ", ".join(machine.arch for machine in TARGETS)
+    parser.add_argument(
+        "--target", metavar="ARCH", default=ANY_CHIP, help=f"one of {names} (default {ANY_CHIP})"
+    )
+    parser.add_argument(
+        "--waves", type=int, default=WAVES, metavar="N", help=f"of a workgroup (default {WAVES})"
+    )
+    parser.add_argument(
+        "--k-tiles", type=int, metavar="N", help="iterations to be run, if that is known"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write the program as JSON"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search, and print what was found."""
+    loop = load_declaration(arguments.source)
+    if not isinstance(loop, Loop):
+        raise SpecError(
+            f"{arguments.source} is a {type(loop).__name__}, and only loops are derived",
+            hint="name a Loop, or a function that returns one",
+            field="source",
+        )
+    target = target_for(arguments.target)
+    found = derive(loop, target, arguments.waves, k_tiles=arguments.k_tiles, progress=_tell)
+    if found is None:
+        raise SpecError(
+            f"{loop.name} is more than loads to LDS and matrix products, or fits no pattern",
+            hint="emit, run and report take it as the modulo solver orders it",
+            field="source",
+        )
+    if arguments.output is not None:
+        write_file(arguments.output, found.program.to_json())
+    if arguments.json:
+        plain = to_plain(found)
+        del plain["program"]
+        print_json({**plain, "busy": found.busy, "program": found.program.content_hash})
+    else:
+        _print(found)
+    return 0 if found.complete else INTERRUPTED_CODE
+
+
+def _tell(progress: Progress) -> None:
+    print(
+        f"{progress.seconds:6.1f} s  {progress.tried:3} tried  {progress.cycles:g} cycles, "
+        f"bound {progress.bound} ({progress.unit})",
+        file=sys.stderr,
+    )
+
+
+def _print(found: Derived) -> None:
+    program = found.program
+    waves = " and ".join(str(len(group.waves)) for group in program.groups)
+    print(f"{program.name} on {program.target.arch}, {waves} waves: PROVED")
+    print(f"  {found.cycles:g} cycles per iteration, matrix unit busy {100 * found.busy:.2f} %")
+    print(f"  bound {found.bound} cycles ({found.unit}), {100 * found.bound / found.cycles:.2f} %")
+    for note in program.provenance.notes[1:]:
+        print(f"  {note}")
+    if not found.complete:
+        print("interrupted: this is the best so far", file=sys.stderr)

@@ -1,0 +1,46 @@
+"""``pipeloom derive``: progress, result, program; and who cannot be derived."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeloom.cli.main import main
+from pipeloom.judge.verify import verify
+from pipeloom.program import Program
+
+LOOPS = """
+import pipeloom as pl
+small = pl.kernels.gemm(64, 64, 64)
+rows = pl.kernels.row_sum()
+"""
+
+
+@pytest.fixture
+def loops(tmp_path: Path) -> str:
+    path = tmp_path / "loops.py"
+    path.write_text(LOOPS)
+    return str(path)
+
+
+def test_derive_writes_a_proved_program(
+    loops: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.json"
+    assert main(["derive", f"{loops}:small", "-o", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    program = Program.from_json(file.read_text())
+    assert verify(program).proved
+    assert told["program"] == program.content_hash
+    assert told["bound"] <= 1.03 * told["cycles"]
+    assert main(["derive", f"{loops}:small"]) == 0
+    assert "PROVED" in capsys.readouterr().out
+    assert main(["verify", f"{loops}:small"]) == 0
+
+
+def test_what_cannot_be_derived(loops: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["derive", f"{loops}:rows"]) == 1
+    assert "more than loads" in capsys.readouterr().err
+    assert main(["derive", f"{loops}:pl"]) == 1
