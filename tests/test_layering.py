@@ -171,6 +171,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.trial",
     ),
     "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
+    "drive.witnessing": ("errors", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.correcting": (
         "errors",

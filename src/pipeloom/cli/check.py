@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from pipeloom.cli.common import add_json, print_json, write_file
@@ -45,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the kernel with the missing waits and barriers put in or, where nothing is "
         "missing, with the needless ones taken out, and judge that",
     )
+    parser.add_argument(
+        "--witness",
+        metavar="OUT.json",
+        help="write what the verdict rests on: the bytes of LDS by pc, why each wait is there",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -72,6 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
         dynamic_lds=launch.dynamic_lds,
         seeds=arguments.seeds,
     )
+    if arguments.witness is not None:
+        text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
+        write_file(arguments.witness, text)
     fixed = None if arguments.fix is None else correct(checked)
     verdict = checked.verdict if fixed is None else fixed.checked.verdict
     if fixed is not None:

@@ -19,6 +19,7 @@ from pipeloom.cli.common import (
     source_of,
     write_file,
 )
+from pipeloom.cli.usage import UsageError
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.drive.programs import emit as emit_program
 from pipeloom.errors import SpecError
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it",
+    )
+    parser.add_argument(
+        "--witness",
+        action="store_true",
+        help="also write K.witness.json, what the proof rests on: bytes of LDS by pc, why each "
+        "wait is there (runs the kernel in the emulator)",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -105,6 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
             hint="use .s for assembly or .hsaco for a code object",
         )
     beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
+    if arguments.witness and beside is None:
+        raise UsageError("--witness needs a code object: -o K.hsaco")
     own = own_program_of(arguments)
     if own is not None:
         return _write_own(arguments, emit_program(own.program, ops=own.ops))
@@ -116,6 +125,14 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, content)
     if beside is not None:
         write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
+    if arguments.witness:
+        from pipeloom.drive.witnessing import emitted_witness
+
+        proof = emitted_witness(emitted)
+        write_file(
+            Path(arguments.output).with_suffix(".witness.json"),
+            json.dumps(proof, indent=1, sort_keys=True) + "\n",
+        )
     if arguments.json:
         print_json(
             {

@@ -33,6 +33,7 @@ from pipeloom.judge.check.verdict import (
     CheckVerdict,
     Witness,
 )
+from pipeloom.judge.check.witness import witness
 from pipeloom.judge.emulate import (
     CodeObject,
     Directed,
@@ -121,6 +122,15 @@ class Checked:
     start: Start
     study: Study | None = None
     loose: Sync | None = None
+
+    def witness(self) -> dict[str, Any]:
+        """What the verdict rests on, for other checkers (``judge.check.witness``)."""
+        if self.study is None:
+            raise SpecError(
+                f"{self.verdict.kernel} was not judged: {self.verdict.reason}",
+                hint="there is nothing to witness",
+            )
+        return witness(self.study, self.verdict)
 
 
 def open_kernel(

@@ -116,6 +116,24 @@ def test_assembly_that_names_no_chip(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ".amdgcn_target" in capsys.readouterr().err
 
 
+def test_a_witness_says_which_bytes_and_why(launch: Path) -> None:
+    source, out = launch.with_name("swap.s"), launch.with_name("swap.witness.json")
+    assert main(["check", str(source), "--launch", str(launch), "--witness", str(out)]) == 0
+    plain = json.loads(out.read_text())
+    write, read = plain["lds"]
+    assert [write["effect"], read["effect"]] == ["writes", "reads"]
+    assert write["touches"] == [
+        {"waves": [0], "bytes": [[0, 255]]},
+        {"waves": [1], "bytes": [[256, 511]]},
+    ]
+    assert read["touches"][0]["bytes"] == [[256, 511]]
+    pair = {"first": write["pc"], "second": read["pc"], "kind": "raw"}
+    (barrier,) = plain["barriers"]
+    assert barrier["orders"] == [pair]
+    assert pair in plain["waits"][1]["orders"]
+    assert plain["unordered"] == []
+
+
 def test_fix_writes_a_file_that_is_proved(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = launch.with_name("swap.s"), launch.with_name("fixed.s")
     source.write_text(TEXT.replace("  s_barrier\n", ""))
