@@ -78,6 +78,10 @@ class OpDef:
         return result
 
 
+PLANNED = 4096
+"""Elements of two operands from which on NumPy is asked for the best way to multiply them."""
+
+
 def _contract(a: Array, b: Array, over: tuple[int, ...]) -> Array:
     """A product summed over axes, without the full outer product in memory."""
     axes = list(range(a.ndim))
@@ -86,8 +90,9 @@ def _contract(a: Array, b: Array, over: tuple[int, ...]) -> Array:
     keep = [i for i in axes if i not in over]
     drop_a = tuple(i for i in axes if i not in left)
     drop_b = tuple(i for i in axes if i not in right)
+    planned = a.size + b.size > PLANNED  # below, looking for the best way takes longer than the sum
     result: Array = np.einsum(
-        a.squeeze(drop_a), left, b.squeeze(drop_b), right, keep, optimize=True
+        a.squeeze(drop_a), left, b.squeeze(drop_b), right, keep, optimize=planned
     )
     return result
 
