@@ -39,7 +39,8 @@ from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
 from pipeloom.program.tiles import Box, TileType, contains
 
 FORMAT = 1
-"""Of the JSON; a reader refuses any other."""
+"""Of the JSON; a reader refuses any other. It counts published formats: before the first release
+a new field with a default does not raise it, afterwards every change does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,12 @@ def _matrix_op(geometry: KernelGeometry, machine: Target) -> MatrixOp:
 
 
 def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSchedule) -> int:
-    """Matrix instructions of one MMA op and wave: its share of the tile."""
-    ops = sum(op.role is OpRole.COMPUTE for op in compiled.body)
+    """Matrix instructions of one MMA op and wave: its share of the tile.
+
+    A schedule whose body is not known has the same ops in its loop; without any, nobody asks.
+    """
+    body = compiled.body or [entry.op for entry in compiled.kernel]
+    ops = sum(op.role is OpRole.COMPUTE for op in body) or 1
     tiles = kernel.tiles_per_iteration
     whole = (geometry.BM // geometry.MMA_M) * (geometry.BN // geometry.MMA_N) * geometry.k_mmas
     return whole * tiles // (ops * kernel.waves)

@@ -83,8 +83,11 @@ def lift(
 
     ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
     """
-    model = kernel_for(compiled) if kernel is None else kernel
-    check_loop(model, compiled, model.min_trips + (0 if kernel is None else COMPARED_TRIPS))
+    model = kernel
+    if model is None:
+        model = kernel_for(compiled)  # a loop by the way it is written, and a test
+    else:
+        check_loop(model, compiled, model.min_trips + COMPARED_TRIPS)
     return _Lift(compiled, model, target or _target(compiled)).program()
 
 
@@ -165,8 +168,9 @@ class _Lift:
         return [
             (wave, step, self.kernel.effect(step, wave))
             for members in self.kernel.groups
+            for walk in (self.kernel.walk(self.compiled, members[0], self.trips),)
             for wave in members
-            for step in self.kernel.walk(self.compiled, wave, self.trips)
+            for step in walk
             if not step.op.is_framework
         ]
 

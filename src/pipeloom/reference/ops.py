@@ -59,7 +59,9 @@ class KOffsetKind(IntEnum):
     @property
     def multiple(self) -> int | None:
         """The offset in K tiles; ``None`` where the op reads no K tile of its own."""
-        return {KOffsetKind.K_PREV: -1, KOffsetKind.NONE: None}.get(self, int(self))
+        if self is KOffsetKind.NONE:
+            return None
+        return -1 if self is KOffsetKind.K_PREV else int(self)
 
     @property
     def is_prefetch(self) -> bool:

@@ -128,3 +128,17 @@ def test_models_that_no_program_can_say_are_refused(model: type[FourWaveKernel])
 def test_a_target_can_be_chosen() -> None:
     program = lift(build_schedule("single_buffer"), target=target_for("gfx942"))
     assert program.target.arch == "gfx942"
+
+
+@pytest.mark.parametrize("name", ["ping_pong", "gemm_tile"])
+def test_a_schedule_without_its_body_is_the_same_program(name: str) -> None:
+    compiled = build_schedule(name)
+    bare = replace(compiled, body=(), order=(), edges=(), kernel_deps=())
+    again = lift(bare)
+    issues = [[s.issues for _, _, s in g.steps() if isinstance(s, Work)] for g in again.groups]
+    assert issues == [
+        [s.issues for _, _, s in g.steps() if isinstance(s, Work)] for g in lift(compiled).groups
+    ]
+    empty = replace(bare, prologue=(), kernel=(), epilogue=())
+    with pytest.raises(ConfigError, match="multiplies 0 operands"):
+        lift(empty)

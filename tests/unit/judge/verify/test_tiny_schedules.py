@@ -273,6 +273,10 @@ def test_a_wait_that_cannot_be_encoded_is_no_wait(toy: Any) -> None:
     )
     assert {f.kind for f in harmful.findings} >= {FindingKind.ENCODING, FindingKind.RAW}
     assert harmful.status is not Status.PROVED
+    largest = {**GOOD, "kernel": "load mma vm63 bar frag lg0 bar"}  # all ones: do not wait
+    assert {f.kind for f in verify(toy.compiled(**largest), toy.Kernel()).findings} == {
+        f.kind for f in harmful.findings if f.kind is not FindingKind.ENCODING
+    }
     twice = {**GOOD, "kernel": "load mma vm64 bar frag lg16 bar"}
     summary = verify(toy.compiled(**twice), toy.Kernel()).summary()
     assert "RACE, " in summary
