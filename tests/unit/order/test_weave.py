@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from math import prod
 
 import pytest
@@ -124,3 +127,24 @@ def test_patterns_are_listed_once_and_in_order() -> None:
         assert len(found) == len(set(found))
         assert {p.groups for p in found} == ({1} if waves == 4 else {1, 2})
     assert list(variations(Pattern())) == list(variations(Pattern()))
+
+
+def test_the_same_bytes_whatever_the_hash_seed() -> None:
+    code = (
+        "from pipeloom.order.patterns import woven; from pipeloom.order.weave import Pattern;"
+        "from pipeloom.declare.kernels import gemm; from pipeloom.order.lower import lower;"
+        "from pipeloom.machine.chips import target_for; loop = gemm(64, 128, 64);"
+        "low = lower(loop.meaning, target_for('gfx950'), loop.ops, loop.staged, 8);"
+        "print(woven(low, Pattern(groups=2, barriers=2)).content_hash)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
