@@ -70,11 +70,13 @@ def claims(
     touched = _touched(group)
     retired = [line.retired(sync) for line in timelines]
     barriers = [line.barrier_times(sync) for line in timelines]
+    # Waves may have loops of their own (producers and consumers), as long as they keep in step.
+    in_step = not _uneven(runs, barriers)
     found = []
     for head in heads:
         mine = [[run for run in one if run.head == head] for one in runs]
         trips = tuple(sorted({len(run.starts) for one in mine for run in one}))
-        reason = why or _writes(group, mine) or _uneven(mine, barriers)
+        reason = why or _writes(group, mine) or ("" if in_step else _uneven(mine, barriers))
         least, period = 0, 0
         if not reason:
             steady = [
@@ -139,7 +141,7 @@ def _writes(group: GroupRecord, runs: Sequence[Sequence[_Run]]) -> str:
 
 
 def _uneven(runs: Sequence[Sequence[_Run]], barriers: Sequence[Column]) -> str:
-    """Waves must go through the loop alike: equally often, with as many barriers."""
+    """Waves must go through loops alike: equally often, with as many barriers in each trip."""
     shapes = set()
     for wave, one in enumerate(runs):
         shape = []
@@ -151,7 +153,7 @@ def _uneven(runs: Sequence[Sequence[_Run]], barriers: Sequence[Column]) -> str:
             ]
             shape.append((len(run.starts), tuple(counts)))
         shapes.add(tuple(shape))
-    return "" if len(shapes) == 1 else "waves run the loop differently often"
+    return "" if len(shapes) == 1 else "waves do not run their loops in step"
 
 
 def _steady(

@@ -76,6 +76,14 @@ class Sync:
                 barriers.add(at)
         return cls(waits, frozenset(barriers))
 
+    def tables(self) -> tuple[Column, Column]:
+        """The counts by position."""
+        size = max(self.waits, default=-1) + 1
+        vm, lgkm = np.full(size, NO_VM, np.int64), np.full(size, NO_LGKM, np.int64)
+        for at, counts in self.waits.items():
+            vm[at], lgkm[at] = counts.vm, counts.lgkm
+        return vm, lgkm
+
     def with_wait(self, at: int, counts: Counts) -> Sync:
         """Another wait at the position of an existing one."""
         return replace(self, waits={**self.waits, at: counts})
@@ -97,6 +105,7 @@ class Timeline:
         self.path = trace.path()
         self.queues = {c: np.array(times, np.int64) for c, times in trace.queues.items()}
         self._times: dict[int, Column] = {}
+        self._own_waits: Column | None = None
 
     def times_of(self, position: int) -> Column:
         """When the wave executes the step at a position."""
@@ -137,22 +146,21 @@ class Timeline:
         return result
 
     def _waits(self, sync: Sync) -> tuple[Column, Column, Column]:
-        rows: list[tuple[Column, Counts]] = [
-            (2 * self.times_of(at), counts) for at, counts in sync.waits.items() if counts.waits
-        ]
-        rows += [
-            (2 * self.times_of(at) - 1, counts)
-            for at, (counts, _) in sync.added.items()
-            if counts.waits
-        ]
-        if not rows:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing
-        times = np.concatenate([t for t, _ in rows])
-        vm = np.concatenate([np.full(t.size, c.vm) for t, c in rows])
-        lgkm = np.concatenate([np.full(t.size, c.lgkm) for t, c in rows])
-        order = np.argsort(times, kind="stable")
-        return times[order], vm[order], lgkm[order]
+        """(doubled times, vmcnt, lgkmcnt) of the wave's waits, in order."""
+        if self._own_waits is None:
+            self._own_waits = np.flatnonzero(np.isin(self.path, list(sync.waits)))
+        times = self._own_waits
+        places = self.path[times]
+        vm, lgkm = sync.tables()
+        if not sync.added:
+            return 2 * times, vm[places], lgkm[places]
+        rows = [(2 * times, vm[places], lgkm[places])]
+        for at, (counts, _) in sync.added.items():
+            when = 2 * self.times_of(at) - 1
+            rows.append((when, np.full(when.size, counts.vm), np.full(when.size, counts.lgkm)))
+        joined = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return joined[0][order], joined[1][order], joined[2][order]
 
 
 class Order:
@@ -173,14 +181,17 @@ class Order:
         that was recorded is possible; added ones may enforce the other.
         """
         pairs = self.pairs
-        barriers = [line.barrier_times(sync) for line in self.timelines]
-        retired = [line.retired(sync) for line in self.timelines]
+        distinct = {id(line): line for line in self.timelines}
+        over = {key: line.retired(sync) for key, line in distinct.items()}
+        past = {key: line.barrier_times(sync) for key, line in distinct.items()}
+        retired = [over[id(line)] for line in self.timelines]
+        barriers = [past[id(line)] for line in self.timelines]
         done, first = self._over(self._firsts, pairs.first_time, retired, barriers)
         second = self._epochs(self._seconds, pairs.second_time, barriers)
         late = np.where(self._same, done >= 2 * pairs.second_time, first >= second)
         if sync.added and (late & ~self._same).any():
-            _, over = self._over(self._seconds, pairs.second_time, retired, barriers)
-            late &= self._same | (over >= self._epochs(self._firsts, pairs.first_time, barriers))
+            _, last = self._over(self._seconds, pairs.second_time, retired, barriers)
+            late &= self._same | (last >= self._epochs(self._firsts, pairs.first_time, barriers))
         return np.asarray(late, np.bool_)
 
     def _over(

@@ -109,9 +109,7 @@ def study(recorder: Recorder) -> Study:
             pairs = Pairs.join([pairs, needs])
         for wave in record.waves:
             executed.update(wave.steps)
-        groups.append(
-            GroupStudy(record, flows, Order([Timeline(wave) for wave in record.waves], pairs))
-        )
+        groups.append(GroupStudy(record, flows, Order(_timelines(record), pairs)))
     return Study(
         recorder.program,
         recorder.kernel.arch,
@@ -122,6 +120,16 @@ def study(recorder: Recorder) -> Study:
         frozenset(executed),
         recorder.granules,
     )
+
+
+def _timelines(record: GroupRecord) -> list[Timeline]:
+    """One per wave; waves that executed the same share theirs."""
+    known: dict[tuple[bytes, ...], Timeline] = {}
+    found = []
+    for wave in record.waves:
+        key = wave.path().tobytes(), *(bytes(str(times), "ascii") for times in wave.queues.values())
+        found.append(known.setdefault(key, Timeline(wave)))
+    return found
 
 
 def _signature(record: GroupRecord) -> object:
