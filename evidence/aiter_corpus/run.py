@@ -36,7 +36,7 @@ FAMILIES: Mapping[str, Callable[[Path], Case]] = {
     "fmha_v3_bwd": attention_case,
     "fmoe": moe_case,
 }
-WORK_LIMIT = 2_000_000
+WORK_LIMIT = 400_000
 """Instructions of one workgroup; the cases take some tens of thousands."""
 
 

@@ -48,7 +48,9 @@ _USER_SGPRS = (
     (5, 2),  # flat scratch init
     (6, 1),  # private segment size
 )
-_KERNARG_POINTER = 3
+_KERNARG_POINTER, _DISPATCH_ID = 3, 4
+_THIS_DISPATCH = 1
+"""Number of the packet in its queue; not 0, so that it differs from memory never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,10 @@ def _set_scalars(
     for bit, count in _USER_SGPRS:
         if not kernel.properties >> bit & 1:
             continue
-        if bit == _KERNARG_POINTER:
-            wave.define_scalar(register, kernarg_base)
-            wave.define_scalar(register + 1, kernarg_base >> 32)
+        known = {_KERNARG_POINTER: kernarg_base, _DISPATCH_ID: _THIS_DISPATCH}
+        if bit in known:
+            wave.define_scalar(register, known[bit])
+            wave.define_scalar(register + 1, known[bit] >> 32)
         register += count
     words = kernarg[: kernarg.size & ~3].view(np.uint32)
     for i in range(kernel.preload_dwords):

@@ -136,3 +136,24 @@ def test_instructions_are_decoded_as_if_each_stood_alone(bench: Any) -> None:
     for one in decode_kernel(code):
         (alone,) = decode_kernel(code[one.pc : one.pc + one.size])
         assert replace(alone, pc=one.pc) == one
+
+
+def test_the_dispatch_has_a_number(bench: Any) -> None:
+    """Kernels that ask for the dispatch id get one, behind the kernarg pointer."""
+    body = """
+      s_load_dwordx2 s[4:5], s[0:1], 0x0
+      v_lshlrev_b32 v1, 2, v0
+      v_mov_b32 v2, s2
+      v_add_u32 v2, s3, v2
+      s_waitcnt lgkmcnt(0)
+      global_store_dword v1, v2, s[4:5]
+      s_endpgm"""
+    text = bench.text(body, pointers=1).replace(
+        "  .amdhsa_next_free_vgpr",
+        "  .amdhsa_user_sgpr_dispatch_id 1\n  .amdhsa_next_free_vgpr",
+    )
+    out = np.zeros(64, np.uint32)
+    code = load_code_object(bench.assemble(text, "gfx950"))
+    run = run_kernel(code, grid=(1,), block=(64,), args=[out], check_wait_states=False)
+    assert run.ok
+    assert (out > 0).all()
