@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
 
-from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Vocabulary, Work
+from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Space, Vocabulary, Work
 from pipeloom.program.tiles import TileType
 from pipeloom.write.chips import Chip
 from pipeloom.write.faults import EmitError
@@ -60,6 +60,13 @@ class Context:
             return None
         node = self.program.meaning[access.resource]
         return node if node.kind.is_input or node.kind is NodeKind.OUTPUT else None
+
+    def brings_to_lds(self, work: Work) -> bool:
+        """Whether a step only loads from global memory to LDS."""
+        if not work.is_copy or self.memory_node(work.reads[0]) is None:
+            return False
+        written = [r for r in self.program.resources if r.name == work.writes[0].resource]
+        return all(r.space is Space.LDS for r in written) and bool(written)
 
     def type_of(self, access: Access) -> TileType:
         """Of what an access touches."""

@@ -106,6 +106,7 @@ class _Emission:
             program, ops, chip, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
         self.writes: dict[tuple[int, int, int], Write] = {}
+        self.starts: list[list[Write]] = [[] for _ in program.groups]
         for number, group in enumerate(program.groups):
             self._plan_group(number, group)
 
@@ -151,7 +152,7 @@ class _Emission:
         names = [place_name(resource.name, copy) for copy in range(resource.copies)]
         for place in names:
             self.frame.touch(place, writes=True, all_of_it=True)
-        self.frame.preambles[number].append(lambda code: self._fill(code, names, bits))
+        self.starts[number].append(lambda code: self._fill(code, names, bits))
 
     def _fill(self, code: Code, names: Sequence[str], bits: int) -> None:
         for name in names:
@@ -285,7 +286,14 @@ class _Emission:
             self.clock.reset(code)
             for at, section in enumerate(group.sections):
                 self._section(code, number, at, section)
+            self._start(code, number)
             code("s_endpgm")
+
+    def _start(self, code: Code, group: int) -> None:
+        """What registers hold before the first step that is no load: written while loads come."""
+        for write in self.starts[group]:
+            write(code)
+        self.starts[group] = []
 
     def _section(self, code: Code, group: int, at: int, section: Section) -> None:
         if not section.steps:
@@ -296,6 +304,7 @@ class _Emission:
         if section.trips is None:
             self._steps(code, group, at, section)
             return
+        self._start(code, group)
         loop, after = self.context.label("loop"), self.context.label("after")
         left = self.frame["left"]
         code("s_mov_b32", left, self.frame["extent"])
@@ -315,6 +324,8 @@ class _Emission:
 
     def _steps(self, code: Code, group: int, at: int, section: Section) -> None:
         for slot, step in enumerate(section.steps):
+            if not (isinstance(step, Work) and self.context.brings_to_lds(step)):
+                self._start(code, group)
             provenance = Provenance(section.name, slot, _describe(step))
             code.comment(str(provenance))
             with code.serving(provenance):
