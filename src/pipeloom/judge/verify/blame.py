@@ -154,9 +154,9 @@ class Blame:
             may = [
                 v
                 for v in (rest[:1] if alike else rest)
-                if any(map(demand.want.admits, self._prover.may(site, (v,), wrong.cell)))
+                if any(map(demand.want.admits, self._prover.meant.may(site, (v,), wrong.cell)))
             ]
-            said = [v for v in may if demand.want.admits(self._prover.claim(site, v))]
+            said = [v for v in may if demand.want.admits(self._prover.meant.claim(site, v))]
             if said:
                 claimed.append((site, rest if alike else tuple(said)))
             if may:
@@ -204,10 +204,9 @@ class Blame:
 
     def _identity(self, site: Site | None, wave: int, cell: Box, demand: Demand) -> Identity:
         if site is None:
-            start = self._run.starts[demand.key[0]]
-            return NOTHING if start is None else ("#", start)
-        may = [i for i in self._prover.may(site, (wave,), cell) if not demand.want.admits(i)]
-        return min(may, default=next(iter(self._prover.may(site, (wave,), cell)), NOTHING))
+            return self._run.start(demand.key)
+        may = [i for i in self._prover.meant.may(site, (wave,), cell) if not demand.want.admits(i)]
+        return min(may, default=next(iter(self._prover.meant.may(site, (wave,), cell)), NOTHING))
 
     # --- registers --------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ wrong is looked at wave by wave.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,12 +23,13 @@ import numpy as np
 from pipeloom.errors import StructureError
 from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.geometry import View, same_in
+from pipeloom.judge.verify.meant import Meant
 from pipeloom.judge.verify.run import Run, Site
 from pipeloom.judge.verify.sight import Seen, Sight
 from pipeloom.judge.verify.supply import Asked, Plan, Spot, is_straight
 from pipeloom.judge.verify.walk import Moment
-from pipeloom.judge.verify.wants import NOTHING, Identity, Want
-from pipeloom.program import Box, Node, NodeKind, Region, Space, Work
+from pipeloom.judge.verify.wants import Want
+from pipeloom.program import Box, Node, Region, Space, Work
 from pipeloom.program.tiles import subtract
 
 Assumed = tuple[str, int, View, bool]
@@ -123,12 +123,12 @@ class Prover:
         self._plans = run.plans
         self._wants = run.wants
         self.sight = Sight(run)
+        self.meant = Meant(run, self.sight)
         self.outcome = Outcome()
         self._open: deque[Demand] = deque()
         self._known: set[tuple[object, ...]] = set()
         self._types: set[tuple[str, str, float]] = set()
         self._supplied: set[tuple[object, ...]] = set()
-        self._may: dict[tuple[Site, tuple[int, ...], Box], frozenset[Identity]] = {}
         self._user: tuple[Moment, tuple[int, ...]]  # for whose sake the next demand is made
 
     def prove(self) -> Outcome:
@@ -151,7 +151,7 @@ class Prover:
     def _store(self, site: Site) -> None:
         moment, waves = site.moment, tuple(site.boxes)
         output = self._stored(site)
-        iteration = self._iteration(output, moment)
+        iteration = self._run.iteration(output, moment)
         if output.region is Region.LOOP and not 0 <= iteration < self._wants.iterations:
             for wave in waves:
                 self.outcome.missing.append(Missing(output.name, iteration, None, moment, wave))
@@ -199,7 +199,7 @@ class Prover:
             self._open.append(demand)
             return
         node = self._meaning[spot.key[0]]
-        good = want.admits(self._memory(node, moment))
+        good = want.admits(self._run.memory(node, moment))
         if good and want.kind != "number":
             good = is_straight(spot.cell, spot.hows[0], node.type.dims)
         if not good:
@@ -224,27 +224,6 @@ class Prover:
     def _wrong(self, demand: Demand) -> None:
         self.outcome.wrong.append(Wrong(demand, demand.spot.cell, ()))
 
-    def _memory(self, node: Node, moment: Moment) -> Identity:
-        if node.kind is NodeKind.OUTPUT:
-            return NOTHING
-        if node.kind is NodeKind.CONSTANT:
-            assert node.start is not None
-            return ("#", node.start)
-        return node.name, self._iteration(node, moment)
-
-    def _iteration(self, node: Node, moment: Moment) -> int:
-        """The iteration that a step of ``node`` serves; 0 outside of the loop."""
-        if node.region is not Region.LOOP or node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR):
-            return 0
-        if moment.iteration is None:
-            where = self._run.name(moment)
-            raise StructureError(
-                f"{where} serves {node.name!r}, which has a value per iteration, but names none",
-                hint="give the step an iteration",
-                field=where,
-            )
-        return moment.iteration
-
     def _meet(self, demand: Demand) -> None:
         """Every write that the read can see gives what it must find, or it is a finding."""
         spot, want, moment = demand.spot, demand.want, demand.moment
@@ -256,7 +235,7 @@ class Prover:
             seen = self.sight.seen(spot, cell, moment)
             edges.append(Edge(demand, cell, seen))
             wrong: list[tuple[Seen, int]] = []
-            suspects = set() if self._quick else self._suspects(seen, cell, want, single)
+            suspects = set() if self._quick else self.meant.suspects(seen, cell, want, single)
             if suspects is None:
                 break
             for item in seen:
@@ -298,10 +277,10 @@ class Prover:
         """Of the waves that make a write, those that bring something else."""
         spot, want, site, hows = demand.spot, demand.want, item.site, demand.spot.hows
         if site is None:
-            return () if want.admits(self._start(spot.key)) else spot.waves[:1]
+            return () if want.admits(self._run.start(spot.key)) else spot.waves[:1]
         waves = item.waves
         if spot.space is Space.LDS:
-            waves = self._deciding(site, waves)
+            waves = self._run.deciding(site, waves)
             hows = hows[:1] * len(waves)
         if not suspects and self._supply(site, waves, cell, hows, want, demand.assumed):
             return ()
@@ -313,64 +292,6 @@ class Prover:
             if (site, wave) in suspects
             or not self._supply(site, (wave,), cell, (how,), want, demand.assumed)
         )
-
-    def _deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
-        """The waves whose write has to be looked at: one, where all bring the same."""
-        return waves[:1] if self._run.deed(site.moment, waves[0]).alike else waves
-
-    def _suspects(
-        self, seen: tuple[Seen, ...], cell: Box, want: Want, single: bool
-    ) -> set[tuple[Site, int]] | None:
-        """Copies that are not worth following, because they are not what the read is meant to see.
-
-        Following one would find the fault too, but at its source instead of here. A copy that
-        surely brings something else is one; and one that may, beside another that is meant. None
-        if there may be such copies and the read is not of a ``single`` wave.
-        """
-        copies = []
-        meant_by_claim = meant = False
-        for site, waves in seen:
-            if site is None:
-                continue
-            deed = self._run.deed(site.moment, waves[0])
-            if not deed.step.is_copy or deed.source.space is None:
-                if len(seen) > 1 and single:
-                    meant_by_claim |= any(map(want.admits, self.may(site, waves[:1], cell)))
-                continue
-            if not single:
-                if not all(map(want.admits, self.may(site, waves, cell))):
-                    return None
-                continue
-            for owner in waves:
-                may = self.may(site, (owner,), cell)
-                good = sum(map(want.admits, may))
-                claimed = want.admits(self.claim(site, owner))
-                if good < len(may):
-                    copies.append((site, owner, claimed, good > 0, len(may)))
-                meant_by_claim |= claimed
-                meant |= good > 0
-        found = set()
-        for site, owner, claimed, possible, count in copies:
-            follow = claimed if meant_by_claim else possible if meant else count > 1
-            if not follow or (not possible and count == 1):
-                found.add((site, owner))
-        return found
-
-    def claim(self, site: Site, wave: int) -> Identity:
-        """Whose value a write brings if its step does what it says."""
-        moment, deed = site.moment, self._run.deed(site.moment, wave)
-        node = deed.node
-        if not deed.step.is_copy:
-            return node.name, self._iteration(node, moment)
-        at = self._wants.iterations if moment.iteration is None else moment.iteration
-        want = self._wants.value(node.name, at)
-        if want.kind == "number":
-            return "#", want.number
-        return want.name, want.iteration - (want.kind == "sum")
-
-    def _start(self, key: Key) -> Identity:
-        start = self._run.starts[key[0]]
-        return NOTHING if start is None else ("#", start)
 
     # --- what a write gives -----------------------------------------------------------------------
 
@@ -421,7 +342,7 @@ class Prover:
         assert isinstance(step, Work)
         hows = plan.hows
         if not step.is_copy and node.when == step.when and node.otherwise is not None:
-            at = self._iteration(node, moment)
+            at = self._run.iteration(node, moment)
             if want.admits((node.name, at)):
                 want = self._wants.operand(node, node.otherwise, at)
                 dims = self._meaning[node.otherwise].type.dims
@@ -443,7 +364,7 @@ class Prover:
         if not plan.fits:
             return False
         if plan.memory is not None:
-            brings = self._memory(self._meaning[plan.memory.key[0]], moment)
+            brings = self._run.memory(self._meaning[plan.memory.key[0]], moment)
             return want.admits(brings) and (plan.straight or want.kind == "number")
         for asked in plan.source:
             self._ask(asked, want, moment, assumed)
@@ -451,7 +372,7 @@ class Prover:
 
     def _computed(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         node = plan.node
-        at = self._iteration(node, moment)
+        at = self._run.iteration(node, moment)
         before = self._wants.before(want, node, at, plan.reduced)
         if before is None or not plan.fits:
             return False
@@ -472,41 +393,3 @@ class Prover:
         if assumed is not None and over is not None:
             given = (*assumed[:2], over, assumed[3])
         self._demand(spot, want, moment, given)
-
-    # --- whose value a write may hold -------------------------------------------------------------
-
-    def may(self, site: Site, waves: tuple[int, ...], cell: Box) -> frozenset[Identity]:
-        """Whose value a write may bring, going by what each step says that it computes."""
-        key = site, waves, cell
-        found = self._may.get(key)
-        if found is not None:
-            return found
-        self._may[key] = frozenset()
-        moment, step = site.moment, site.moment.step
-        assert isinstance(step, Work)
-        if step.is_copy:
-            plans = self._plans.of(moment.group, step, site.which, waves, cell, ((),) * len(waves))
-            memory = plans[0].memory
-            if memory is None:
-                found = self._may_hold([asked for plan in plans for asked in plan.source], moment)
-            else:
-                found = frozenset({self._memory(self._meaning[memory.key[0]], moment)})
-        else:
-            found = frozenset({(step.node, self._iteration(self._meaning[step.node], moment))})
-        touch, _ = self._plans.writes(moment.group, step)[site.which]
-        if step.when is not None and touch.space is not None:
-            reads = [(wave, touch, cell, (), None) for wave in waves]
-            found |= self._may_hold(self._plans.spots(moment.group, reads), moment)
-        self._may[key] = found
-        return found
-
-    def _may_hold(self, places: Iterable[Asked], moment: Moment) -> frozenset[Identity]:
-        found: set[Identity] = set()
-        for spot, _ in places:
-            for cell in self.sight.cells(spot, moment.group):
-                for site, waves in self.sight.seen(spot, cell, moment):
-                    if site is None:
-                        found.add(self._start(spot.key))
-                    else:
-                        found |= self.may(site, self._deciding(site, waves), cell)
-        return frozenset(found)

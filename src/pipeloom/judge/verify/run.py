@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pipeloom.errors import StructureError
 from pipeloom.judge.verify.deeds import Deed, Key
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.judge.verify.walk import Moment, Walk, walk_group
-from pipeloom.judge.verify.wants import Wants
-from pipeloom.program import Box, Program, Space, Work
+from pipeloom.judge.verify.wants import NOTHING, Identity, Wants
+from pipeloom.program import Box, Node, NodeKind, Program, Region, Space, Work
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +57,37 @@ class Run:
     def deed(self, moment: Moment, wave: int) -> Deed:
         """What a step does in a wave."""
         return self.plans.deeds[moment.group, id(moment.step)][wave]
+
+    def deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
+        """The waves whose write has to be looked at: one, where all bring the same."""
+        return waves[:1] if self.deed(site.moment, waves[0]).alike else waves
+
+    def iteration(self, node: Node, moment: Moment) -> int:
+        """The iteration that a step of ``node`` serves; 0 outside of the loop."""
+        if node.region is not Region.LOOP or node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR):
+            return 0
+        if moment.iteration is None:
+            where = self.name(moment)
+            raise StructureError(
+                f"{where} serves {node.name!r}, which has a value per iteration, but names none",
+                hint="give the step an iteration",
+                field=where,
+            )
+        return moment.iteration
+
+    def memory(self, node: Node, moment: Moment) -> Identity:
+        """Whose value a step finds in global memory under a node's name."""
+        if node.kind is NodeKind.OUTPUT:
+            return NOTHING
+        if node.kind is NodeKind.CONSTANT:
+            assert node.start is not None
+            return ("#", node.start)
+        return node.name, self.iteration(node, moment)
+
+    def start(self, key: Key) -> Identity:
+        """What a place holds before the first step."""
+        start = self.starts[key[0]]
+        return NOTHING if start is None else ("#", start)
 
     def last(self) -> Moment:
         """The last step of the first group that executes any; its first if none does."""

@@ -40,7 +40,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.ops import OpDesc, Phase
+from pipeloom.reference.ops import OpDesc, OpRole, Phase
 
 
 class Counter(Enum):
@@ -240,3 +240,16 @@ class WalkBuilder:
     def done(self) -> tuple[Step, ...]:
         """The finished walk."""
         return tuple(self._steps)
+
+
+def walk_in_sequence(compiled: CompiledSchedule, trips: int) -> tuple[Step, ...]:
+    """Prologue, loop, epilogue, where the n-th load of a wave brings K tile n."""
+    walk = WalkBuilder()
+    loaded = 0
+    phases = [(compiled.prologue, None), *((compiled.kernel, i) for i in range(trips))]
+    for entries, trip in [*phases, (compiled.epilogue, None)]:
+        for slot, entry in enumerate(entries):
+            is_load = entry.op.role is OpRole.GLOBAL_LOAD
+            walk.entry(entry, slot, loaded, loaded if is_load else None, trip)
+            loaded += is_load
+    return walk.done()

@@ -22,7 +22,7 @@ from pipeloom.reference.kernels.interface import (
     Region,
     Register,
     Step,
-    WalkBuilder,
+    walk_in_sequence,
 )
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.tile import SINGLE_BUFFER_GRID
@@ -73,15 +73,7 @@ class StagedTileKernel(Kernel):
 
     def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
         """Prologue, loop, epilogue; loads take K tiles in sequence."""
-        walk = WalkBuilder()
-        loaded = 0
-        phases = [(compiled.prologue, None), *((compiled.kernel, i) for i in range(trips))]
-        for entries, trip in [*phases, (compiled.epilogue, None)]:
-            for slot, entry in enumerate(entries):
-                is_load = entry.op.role is OpRole.GLOBAL_LOAD
-                walk.entry(entry, slot, loaded, loaded if is_load else None, trip)
-                loaded += is_load
-        return walk.done()
+        return walk_in_sequence(compiled, trips)
 
     def effect(self, step: Step, wave: int) -> Effect:
         """Load, store, fragment and MMA by their roles."""
