@@ -12,32 +12,28 @@ from pipeloom.judge.emulate import EmulateError, UnsupportedInstructionError
 ROWS = [np.full(64, 10 * i, np.uint32) for i in range(1, 7)]
 
 
-@pytest.mark.parametrize(
-    ("mode", "line", "row", "want"),
-    [
-        (1, "v_mov_b32 v20, v8", 20, 30),
-        (1, "v_mov_b32 v20, 5", 20, 5),  # a constant is no register
-        (8, "v_mov_b32 v20, v8", 22, 10),
-        (9, "v_mov_b32 v20, v8", 22, 30),
-        (2, "v_sub_u32 v20, v8, v9", 20, 10 - 40),
-        (1, "v_sub_u32 v20, v8, v9", 20, 30 - 20),
-        (3, "v_sub_u32_e64 v20, v8, v9", 20, 30 - 40),
-        (4, "v_mad_u32_u24 v20, v8, v9, v10", 20, 10 * 20 + 50),
-        (0, "v_mov_b32 v20, v8", 20, 10),
-    ],
-)
-def test_operands_move(bench: Any, mode: int, line: str, row: int, want: int) -> None:
-    body = f"""
-      v_mov_b32 v20, 1
-      v_mov_b32 v22, 1
-      s_mov_b32 s20, 0x102
-      s_set_gpr_idx_on s20, {mode}
-      {line}
-      s_set_gpr_idx_off
-      v_mov_b32 v23, v8"""
-    rows = bench.run(body, ROWS, [f"v{row}", "v23"])
-    assert (rows[0] == np.uint32(want & 0xFFFFFFFF)).all()
-    assert (rows[1] == 10).all(), "off again"
+CASES = [
+    # (mode, instruction, the register that is written, its value)
+    (1, "v_mov_b32 v20, v8", 20, 30),
+    (1, "v_mov_b32 v20, 5", 20, 5),  # a constant is no register
+    (8, "v_mov_b32 v20, v8", 22, 10),
+    (9, "v_mov_b32 v20, v8", 22, 30),
+    (2, "v_sub_u32 v20, v8, v9", 20, 10 - 40),
+    (1, "v_sub_u32 v20, v8, v9", 20, 30 - 20),
+    (3, "v_sub_u32_e64 v20, v8, v9", 20, 30 - 40),
+    (4, "v_mad_u32_u24 v20, v8, v9, v10", 20, 10 * 20 + 50),
+    (0, "v_mov_b32 v20, v8", 20, 10),
+]
+
+
+def test_operands_move(bench: Any) -> None:
+    lines = ["s_mov_b32 s20, 0x102"]
+    for number, (mode, line, row, _) in enumerate(CASES):
+        lines += ["v_mov_b32 v20, 1", "v_mov_b32 v22, 1", f"s_set_gpr_idx_on s20, {mode}", line]
+        lines += ["s_set_gpr_idx_off", f"v_mov_b32 v{30 + number}, v{row}"]
+    rows = bench.run("\n".join(lines), ROWS, [f"v{30 + number}" for number in range(len(CASES))])
+    assert rows[:, 0].tolist() == [want & 0xFFFFFFFF for *_, want in CASES]
+    assert (rows == rows[:, :1]).all()
 
 
 def test_accumulators_and_changes_on_the_way(bench: Any) -> None:

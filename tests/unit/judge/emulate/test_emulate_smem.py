@@ -59,33 +59,40 @@ KINDS += ["and", "or", "xor", "inc", "dec"]
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("kind", KINDS)
-def test_atomics(bench: Any, kind: str, bits: int) -> None:
-    """With glc the old value comes back, without it the register is kept."""
-    rng = np.random.default_rng([bits, KINDS.index(kind)])
+def test_atomics(bench: Any, bits: int) -> None:
+    """With glc the old value comes back, without it the register is kept.
+
+    Each kind has four cells: updated without glc, with glc, one that is kept, and what came back.
+    """
+    rng = np.random.default_rng(bits)
     dtype = np.uint32 if bits == 32 else np.uint64
-    cells = rng.integers(0, 1 << bits, 4, dtype=dtype)
-    new = int(rng.integers(0, 1 << bits, dtype=dtype))
-    compare = int(cells[1])  # the second one is swapped, the others are not
-    words = [new, compare] if bits == 32 else [new, new >> 32, compare, compare >> 32]
-    sets = "\n".join(f"s_mov_b32 s{12 + i}, {w & 0xFFFFFFFF:#x}" for i, w in enumerate(words))
-    used = len(words) if kind == "cmpswap" else len(words) // 2
-    data = "s12" if used == 1 else f"s[12:{11 + used}]"
-    name = f"s_atomic_{kind}{'_x2' if bits == 64 else ''}"
-    size = bits // 8
-    body = f"""{POINTERS}{sets}
-      {name} {data}, s[6:7], 0x0
-      s_waitcnt lgkmcnt(0)
-      {name} {data}, s[6:7], {size} glc
-      s_waitcnt lgkmcnt(0)
-      {"s_store_dword s12" if bits == 32 else "s_store_dwordx2 s[12:13]"}, s[6:7], {3 * size}
-      s_endpgm"""
-    out = cells.copy()
-    assert bench.launch(body, [np.zeros(1, np.uint32), out]).ok
+    cells = rng.integers(0, 1 << bits, (len(KINDS), 4), dtype=dtype)
     want = cells.copy()
-    for at in (0, 1):
-        want[at] = atomic(kind, int(cells[at]), new, compare, bits)
-    want[3] = cells[1]
+    lines = [POINTERS]
+    size = bits // 8
+    for row, kind in enumerate(KINDS):
+        new = int(rng.integers(0, 1 << bits, dtype=dtype))
+        compare = int(cells[row, 1])  # the second one is swapped, the first is not
+        words = [new, compare] if bits == 32 else [new, new >> 32, compare, compare >> 32]
+        lines += [f"s_mov_b32 s{12 + i}, {w & 0xFFFFFFFF:#x}" for i, w in enumerate(words)]
+        used = len(words) if kind == "cmpswap" else len(words) // 2
+        data = "s12" if used == 1 else f"s[12:{11 + used}]"
+        name = f"s_atomic_{kind}{'_x2' if bits == 64 else ''}"
+        kept = "s_store_dword s12" if bits == 32 else "s_store_dwordx2 s[12:13]"
+        at = 4 * size * row
+        lines += [
+            f"{name} {data}, s[6:7], {at}",
+            "s_waitcnt lgkmcnt(0)",
+            f"{name} {data}, s[6:7], {at + size} glc",
+            "s_waitcnt lgkmcnt(0)",
+            f"{kept}, s[6:7], {at + 3 * size}",
+            "s_waitcnt lgkmcnt(0)",
+        ]
+        for column in (0, 1):
+            want[row, column] = atomic(kind, int(cells[row, column]), new, compare, bits)
+        want[row, 3] = cells[row, 1]
+    out = cells.copy()
+    assert bench.launch("\n".join([*lines, "s_endpgm"]), [np.zeros(1, np.uint32), out]).ok
     np.testing.assert_array_equal(out, want)
 
 

@@ -34,12 +34,13 @@ def encoded(values: Any, name: str) -> Any:
     return np.ascontiguousarray(codes).view(np.uint32).T
 
 
-@pytest.mark.parametrize(("cbsz", "abid"), [(0, 0), (0, 1), (1, 1)])
+SETS = [(0, 0), (0, 1), (1, 1)]
+"""(cbsz, abid): which of the index sets in the register is used."""
+
+
 @pytest.mark.parametrize(("name", "side", "depth", "bits"), SHAPES)
-def test_against_numpy(
-    bench: Any, name: str, side: int, depth: int, bits: int, cbsz: int, abid: int
-) -> None:
-    rng = np.random.default_rng([side, depth, bits, abid])
+def test_against_numpy(bench: Any, name: str, side: int, depth: int, bits: int) -> None:
+    rng = np.random.default_rng([side, depth, bits])
     groups = 64 // side
     share = depth // groups
     kept = share // 2
@@ -51,12 +52,15 @@ def test_against_numpy(
     right = rng.integers(-3, 4, (64, share))
     start = rng.integers(-5, 6, (side * side // 64, 64))
     width = 2 * kept
-    chosen = 0 if cbsz else abid % (32 // width)
-    index = rng.integers(0, 1 << 32, 64, dtype=np.uint32)
-    for lane in range(64):
-        code = sum(int(place) << 2 * i for i, place in enumerate(places[lane]))
-        mask = (1 << width) - 1 << width * chosen
-        index[lane] = int(index[lane]) & ~mask | code << width * chosen
+    indices = []
+    for cbsz, abid in SETS:
+        chosen = 0 if cbsz else abid % (32 // width)
+        index = rng.integers(0, 1 << 32, 64, dtype=np.uint32)
+        for lane in range(64):
+            code = sum(int(place) << 2 * i for i, place in enumerate(places[lane]))
+            mask = (1 << width) - 1 << width * chosen
+            index[lane] = int(index[lane]) & ~mask | code << width * chosen
+        indices.append(index)
     a, b = np.zeros((side, depth), np.int64), np.zeros((side, depth), np.int64)
     for lane in range(64):
         row, first = lane % side, lane // side * share
@@ -67,18 +71,23 @@ def test_against_numpy(
     rows_a, rows_b = encoded(stored, name), encoded(right, name)
     is_float = "_f32_" in name
     rows_d = start.astype(np.float32).view(np.uint32) if is_float else start.astype(np.uint32)
-    inputs = [*rows_a, *rows_b, *rows_d, index]
+    inputs = [*rows_a, *rows_b, *np.concatenate([rows_d] * len(SETS)), *indices]
     at_b = 8 + len(rows_a)
     at_d = at_b + len(rows_b)
-    at_i = at_d + len(rows_d)
-    operands = f"v[{at_d}:{at_i - 1}], v[8:{at_b - 1}], v[{at_b}:{at_d - 1}], v{at_i}"
-    body = f"{name} {operands} cbsz:{cbsz} abid:{abid}"
-    got = bench.run(body, inputs, [f"v{i}" for i in range(at_d, at_i)])
-    got = got.view(np.float32) if is_float else got.view(np.int32)
-    for register in range(len(rows_d)):
-        for lane in range(64):
-            if side == 16:
-                row = 4 * (lane // 16) + register
-            else:
-                row = 8 * (register // 4) + 4 * (lane // 32) + register % 4
-            assert got[register, lane] == start[register, lane] + product[row, lane % side]
+    count = len(rows_d)
+    at_i = at_d + len(SETS) * count
+    lines = []
+    for number, (cbsz, abid) in enumerate(SETS):
+        first = at_d + number * count
+        operands = f"v[{first}:{first + count - 1}], v[8:{at_b - 1}], v[{at_b}:{at_d - 1}]"
+        lines.append(f"{name} {operands}, v{at_i + number} cbsz:{cbsz} abid:{abid}")
+    outputs = [f"v{i}" for i in range(at_d, at_i)]
+    found = bench.run("\n".join(lines), inputs, outputs).reshape(len(SETS), count, 64)
+    for got in found.view(np.float32) if is_float else found.view(np.int32):
+        for register in range(count):
+            for lane in range(64):
+                if side == 16:
+                    row = 4 * (lane // 16) + register
+                else:
+                    row = 8 * (register // 4) + 4 * (lane // 32) + register % 4
+                assert got[register, lane] == start[register, lane] + product[row, lane % side]
