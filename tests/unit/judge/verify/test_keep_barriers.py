@@ -226,7 +226,7 @@ def test_exactly_what_full_waits_could_save_is_saved(toy: Any) -> None:
     """Oracle: drain everything before every op; if that is no proof, no waits are."""
     rng = random.Random("kept barriers")
     saved = 0
-    for number in range(120):
+    for number in range(60):
         lines = random_toy(toy, rng)
         kernel = toy.Kernel(lag=bool(number % 2))
         compiled = toy.compiled(*(" ".join(line) for line in lines))
@@ -240,7 +240,7 @@ def test_exactly_what_full_waits_could_save_is_saved(toy: Any) -> None:
         else:
             with pytest.raises(OrderError, match="waits alone cannot save"):
                 synchronize(compiled, kernel, keep_barriers=True)
-    assert 15 < saved < 105
+    assert 8 < saved < 52
 
 
 def section(words: list[str]) -> tuple[int, str]:
@@ -253,7 +253,7 @@ def test_a_load_moves_only_if_it_must_and_then_to_the_earliest_fit_place(toy: An
     """Oracle: all places of the loop's only load, everything drained, once-run phases fenced."""
     rng = random.Random("moves")
     moved = 0
-    for number in range(60):
+    for number in range(30):
         body = random_toy(toy, rng)[1]
         kernel = toy.Kernel(lag=bool(number % 2))
         three = ["bar"] * 3
@@ -279,7 +279,7 @@ def test_a_load_moves_only_if_it_must_and_then_to_the_earliest_fit_place(toy: An
             assert after == legal[0]
         else:
             assert section(after)[0] == section(calm[0])[0]
-    assert moved > 5
+    assert moved > 2
 
 
 def test_a_barrier_of_the_kernels_own_may_stand_inside_a_phase(toy: Any) -> None:
