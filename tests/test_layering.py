@@ -111,6 +111,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "reference.staged": ("errors", "machine", "program", "reference.geometry"),
     "reference.sized": ("errors", "machine", "program", "reference.geometry", "reference.staged"),
+    "cms": ("errors", "machine", "program"),
     "judge.verify": ("errors", "checks", "plain", "notebook", "program", "machine"),
     "reference.verdict": (*CONSUME, "program", "reference.lift", "judge.verify"),
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
@@ -184,6 +185,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive": (
         *CONSUME,
+        "cms",
         "declare",
         "program",
         "reference.declaration",

@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeloom.cms import lift_table, read_table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import load_declaration, names_declaration
 from pipeloom.drive.pipeline import pipeline
@@ -46,6 +47,8 @@ def _from_file(path: Path) -> OwnProgram | None:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None  # whoever reads sources says what is wrong with it
+    if isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys():
+        return OwnProgram(lift_table(read_table(data)))
     if not isinstance(data, dict) or not {"meaning", "groups"} <= data.keys():
         return None
     return OwnProgram(Program.from_dict(data))

@@ -1,0 +1,80 @@
+"""The verifier on hipBLASLt's hand-written tables, and on those that later fixes changed.
+
+python -m evidence.cms_tables [NAME...]          # a verdict on every table, with modelled cycles
+python -m evidence.cms_tables --bugs [NUMBER...]  # tables before and after a fix, by rule
+
+The tables are shared data, not part of this repository. A rule of CMS.md shows as a kind of
+finding: 6.1 (a register read before its wait) as REGISTER, 6.3 as RAW, 6.4 as WAR; what 6.5 breaks
+is in the program's notes, and makes loads bring another tile or fill another buffer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from typing import Any
+
+from evidence.cms_loops import shared_file
+from pipeloom.cms import lift_table, read_table
+from pipeloom.judge.simulate.lower import simulate
+from pipeloom.judge.verify import Verdict, verify
+from pipeloom.program.program import Program
+
+
+def _records(name: str) -> list[dict[str, Any]]:
+    path = shared_file(name)
+    if not path.exists():
+        sys.exit("the shared data is not here; set PIPELOOM_SHARED")
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def _line(what: str, program: Program, verdict: Verdict) -> str:
+    kinds = Counter((f.kind.name, f.second.section) for f in verdict.findings if f.second)
+    found = ", ".join(f"{n} {kind} in {section}" for (kind, section), n in sorted(kinds.items()))
+    notes = "; ".join(program.provenance.notes[:2])
+    return f"{what:44} {verdict.status.name:8} {found} {notes}"
+
+
+def verdicts(names: list[str]) -> None:
+    """One line per table."""
+    for record in _records("cms_tables.jsonl"):
+        if names and not any(name in record["id"] for name in names):
+            continue
+        table = read_table(record)
+        program = lift_table(table)
+        trace = simulate(program, iterations=2 + 8 * table.lds_buffers)
+        cycles = trace.steady_cycles_per_iteration / table.lds_buffers
+        print(_line(f"{table.id} {cycles:.0f}", program, verify(program)), flush=True)
+
+
+def bugs(numbers: list[int]) -> None:
+    """Two lines per fix."""
+    for number, record in enumerate(_records("cms_bug_tables.jsonl")):
+        if numbers and number not in numbers:
+            continue
+        shape = {key: record[key] for key in ("tile", "mi", "wave_group", "wave_tile", "layout")}
+        dtype = "tf32" if "TF32" in record["table"] else "bf16"
+        rules = [
+            {rule: count for rule, (count, _) in record[f"own_check_{when}_no_saturation"].items()}
+            for when in ("before", "after")
+        ]
+        print(f"{number} {record['fix']} {record['table']} {record['layout']}: {rules}")
+        for when in ("before", "after"):
+            order = record[f"slot_order_{when}"]
+            table = read_table(record[when], id=when, dtype=dtype, slot_order=order, **shape)
+            program = lift_table(table)
+            print(_line(f"    {when}", program, verify(program)), flush=True)
+
+
+def main() -> None:
+    """Entry point."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--bugs"]:
+        bugs([int(number) for number in arguments[1:]])
+    else:
+        verdicts(arguments)
+
+
+if __name__ == "__main__":
+    main()
