@@ -8,7 +8,7 @@ import sys
 
 from pipeloom.cli.common import add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError
-from pipeloom.drive.checking import SEEDS, check, open_kernel
+from pipeloom.drive.checking import SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.lift.launch_file import load_launch, template
 
@@ -81,24 +81,33 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.witness is not None:
         text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
         write_file(arguments.witness, text)
-    fixed = None if arguments.fix is None else correct(checked)
-    verdict = checked.verdict if fixed is None else fixed.checked.verdict
-    if fixed is not None:
-        write_file(arguments.fix, fixed.text)
     if arguments.json:
-        plain = checked.verdict.to_dict()
-        if fixed is not None:
-            plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict.to_dict()}
-        print_json(plain)
-        return verdict.status.exit_code
+        return _print_json(arguments, checked)
     from pipeloom.show.check import render_check
     from pipeloom.show.console import TerminalConsole
 
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
-    if fixed is not None:
-        console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} changes", soft_wrap=True)
-        for change in fixed.changes:
-            console.print(f"  {change}", soft_wrap=True, highlight=False)
-        console.print(render_check(verdict))
+    if arguments.fix is None:
+        return checked.verdict.status.exit_code
+    fixed = correct(checked)
+    write_file(arguments.fix, fixed.text)
+    console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} change(s)", soft_wrap=True)
+    for change in fixed.changes:
+        console.print(f"  {change}", soft_wrap=True, highlight=False)
+    verdict = fixed.checked.verdict
+    console.print(render_check(verdict))
     return verdict.status.exit_code
+
+
+def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:
+    plain = checked.verdict.to_dict()
+    status = checked.verdict.status
+    if arguments.fix is not None:
+        fixed = correct(checked)
+        write_file(arguments.fix, fixed.text)
+        status = fixed.checked.verdict.status
+        verdict = fixed.checked.verdict.to_dict()
+        plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict}
+    print_json(plain)
+    return status.exit_code

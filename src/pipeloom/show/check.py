@@ -28,7 +28,7 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
     first = verdict.shortest()
     if first is not None and first.story:
         parts += [Text(), _diagram(first)]
-    if verdict.needless:
+    if verdict.needless and not verdict.findings:
         parts += [Text(), _needless(verdict, most)]
     for title, found in (
         ("outside every buffer, but what is read reaches nothing", verdict.dead),
@@ -42,7 +42,10 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
 def _headline(verdict: CheckVerdict) -> Text:
     text = Text(verdict.status.title, style=_STYLES[verdict.status])
     text.append(verdict.summary().removeprefix(verdict.status.title), style="default not bold")
-    shown = ", ".join(f"{count} {name}" for name, count in verdict.figures.items())
+    shown = ", ".join(
+        f"{count} {name.removesuffix('s') if count == 1 else name}"
+        for name, count in verdict.figures.items()
+    )
     return text.append(
         f"\n{verdict.kernel} on {verdict.arch}: {shown}".rstrip(": "), "bright_black"
     )
@@ -86,7 +89,7 @@ def _diagram(finding: CheckFinding) -> Table:
 
 def _needless(verdict: CheckVerdict, most: int) -> Text:
     count = len(verdict.needless)
-    text = Text(f"not needed, all together: {count} waits and barriers", style="bold")
+    text = Text(f"not needed, all of them together ({count}):", style="bold")
     for one in verdict.needless[:most]:
         line = f" ({one.line})" if one.line else ""
         after = one.after or "nothing"

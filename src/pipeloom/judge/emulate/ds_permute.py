@@ -15,7 +15,7 @@ from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, settle_writes
 from pipeloom.judge.emulate.step import Step
-from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of, mask_of
+from pipeloom.judge.emulate.wave import NEVER_WRITTEN, POISON_WORD, Wave, lanes_of, mask_of
 
 _NAMES = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
 _EVERY_LANE = np.arange(LANES)
@@ -54,6 +54,7 @@ def build(instruction: Instruction) -> Step | None:
         poisoned = wave.poison.get(VGPR + data_row, 0)
         carried = mask_of(lanes_of(poisoned)[chosen] & seen & active) if poisoned else 0
         cause = wave.poison_cause.get(VGPR + data_row, NEVER_WRITTEN)
+        wave.v[target, active] = POISON_WORD
 
         def land() -> None:
             np.copyto(wave.v[target], data, where=active)
