@@ -98,7 +98,10 @@ class _Shadow:
         if not places.size:
             return
         if access.effect is Effect.READ:
-            self._pair(number, self._writer[None, places], places, Conflict.RAW)
+            # Of waves that wrote the same values, the reader's own write will do.
+            mine = self._wrote[access.wave, places]
+            writer = np.where(mine > 0, mine, self._writer[places])
+            self._pair(number, writer[None], places, Conflict.RAW)
             if self._has_updates:
                 self._pair(number, self._updated[:, places], places, Conflict.RAW)
             self._read[access.wave, places] = number
