@@ -21,7 +21,7 @@ from pipeloom.order.matrix import ACCESS_BYTES, LANES, REGISTER_BYTES
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Region
-from pipeloom.program.steps import Unit
+from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 
 
@@ -72,10 +72,12 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
 
 @dataclass(frozen=True, slots=True)
 class _Grain:
-    """A fragment of an operand tile: ``rows`` by ``deep`` elements, read ``once`` at a time."""
+    """A fragment of an operand tile: ``rows`` by ``deep`` elements, of which one read brings
+    ``side`` by ``once``."""
 
     rows: int
     deep: int
+    side: int
     once: int
 
 
@@ -84,11 +86,12 @@ class _Cutter:
         self._lowered = lowered
         self.groups = groups
         self._grains: dict[str, _Grain] = {}
+        second = {t.reads[1].place for t in lowered.of(Region.LOOP) if len(t.reads) > 1}
         for task in lowered.of(Region.LOOP):
             if task.issues[0].unit is Unit.LDS_READ:
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
-                self._grains[place.name] = _grain(place)
+                self._grains[place.name] = _grain(place, place.name in second)
 
     def places(self) -> Iterator[Place]:
         for place in self._lowered.places:
@@ -144,7 +147,10 @@ class _Cutter:
         )
 
     def _load(self, task: Task) -> Iterator[Task]:
-        """Whole rows, as many as the waves of a group bring at once; groups take turns."""
+        """Whole rows, as many as the waves of a group bring at once; groups take turns.
+
+        Every load has its place in LDS computed.
+        """
         box = task.parts[0]
         count = task.entries * len(self.groups)
         rows = box[0][1] - box[0][0]
@@ -163,27 +169,29 @@ class _Cutter:
                 reads=(replace(task.reads[0], boxes=(part,)),),
                 writes=(replace(task.writes[0], boxes=(inside,)),),
                 entries=entries,
-                issues=(replace(task.issues[0], count=entries),),
+                issues=(replace(task.issues[0], count=entries), Issue(Unit.SCALAR, entries)),
             )
 
     def _read(self, task: Task) -> Iterator[Task]:
         into = self._lowered.place(task.writes[0].place)
         assert into is not None
         grain = self._grains[into.name]
-        for row, deep in _corners(into.type.shape, (grain.rows, grain.once)):
-            corner = (row, deep // grain.deep * grain.deep)
-            inside = ((0, grain.rows), (deep - corner[1], deep - corner[1] + grain.once))
+        for row, deep in _corners(into.type.shape, (grain.side, grain.once)):
+            corner = (row // grain.rows * grain.rows, deep // grain.deep * grain.deep)
+            first, start = row - corner[0], deep - corner[1]
+            inside = ((first, first + grain.side), (start, start + grain.once))
             name = _fragment(into.name, corner, grain)
-            many = grain.once < grain.deep
+            many = grain.once < grain.deep or grain.side < grain.rows
+            number = first // grain.side * (grain.deep // grain.once) + start // grain.once
 
             def part(box: Box, row: int = row, deep: int = deep) -> Box:
-                return _within(_within(box, 0, row, grain.rows), 1, deep, grain.once)
+                return _within(_within(box, 0, row, grain.side), 1, deep, grain.once)
 
             source = task.reads[0]
             boxes = source.boxes or (self._whole(source),)
             yield replace(
                 task,
-                label=f"read {name}" + (f".{inside[1][0] // grain.once}" if many else ""),
+                label=f"read {name}" + (f".{number}" if many else ""),
                 parts=tuple(part(box) for box in task.parts),
                 reads=(replace(source, boxes=tuple(part(box) for box in boxes)),),
                 writes=(Touch(name, task.writes[0].value, (inside,) if many else ()),),
@@ -238,14 +246,19 @@ class _Cutter:
         return place.type.whole
 
 
-def _grain(place: Place) -> _Grain:
-    """What one matrix instruction and one read have in common."""
+def _grain(place: Place, second: bool) -> _Grain:
+    """What one matrix instruction and one read have in common.
+
+    Where a read serves two instructions, the second operand has two blocks of rows, so that of the
+    four products of a step no neighbours add to one result.
+    """
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
     once = ACCESS_BYTES * 8 * LANES // (side * place.type.dtype.bits)
     once = min(once, place.type.shape[1])
-    return _Grain(side, max(depth, once), once)
+    twice = second and depth < once and place.type.shape[0] % (2 * side) == 0
+    return _Grain(2 * side if twice else side, max(depth, once), side, once)
 
 
 def _fragment(name: str, corner: tuple[int, ...], grain: _Grain) -> str:

@@ -43,10 +43,11 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
         yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 4))
         return
     turns = [m for m in (4, 8, 16, 32) if products % m == 0 and products // m > 1]
+    orders = (Pattern().order, ("rows", "depth", "columns"))
     yield from (Pattern(barriers=b) for b in (1, 2, 4))
     if len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0:
         yield from (Pattern(groups=2, barriers=b) for b in (2, 4))
-        yield from (Pattern(groups=2, cluster=m) for m in turns)
+        yield from (Pattern(groups=2, cluster=m, order=o) for o in orders for m in turns)
 
 
 def variations(pattern: Pattern) -> Iterator[Pattern]:

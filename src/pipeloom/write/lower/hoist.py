@@ -55,18 +55,24 @@ def _up(lines: list[Line], at: int) -> bool:
 
 
 def _above(lines: Sequence[Line], at: int) -> int | None:
-    """Where the nearest matrix instruction stands that the line may pass; None if it may not."""
+    """Where the nearest matrix instruction stands that the line may pass; None if it may not.
+
+    Without any, what writes m0 goes up past one instruction, which then stands where the hazard of
+    a load right behind it would take a nop.
+    """
     moved = lines[at]
     assert isinstance(moved, Instruction)
+    last: int | None = None
     for place in range(at - 1, -1, -1):
         other = lines[place]
         if isinstance(other, Comment):
             continue
         if not isinstance(other, Instruction) or not _passes(moved, other):
-            return None
+            break
         if other.opcode.unit is Unit.MFMA:
             return place
-    return None
+        last = place if last is None else last
+    return last if M0 in moved.writes else None
 
 
 def _passes(moved: Instruction, other: Instruction) -> bool:
