@@ -6,13 +6,16 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from pipeloom.cli.common import add_json, print_json, say
+from pipeloom.cli.common import add_json, add_waves, own_program_of, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
-from pipeloom.cli.usage import at_least
+from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.drive.loops import OwnProgram
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
 from pipeloom.drive.running import run as run_job
 
 WRONG_RESULT = 5
+SIZES = {"m": 256, "n": 256, "k": 512}
+"""Of a schedule's problem; a loop of your own is run on one tile and one trip of its loop."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is right, 5 if one is not."
     )
     add_emission(parser)
-    parser.add_argument("--m", type=int, default=256, help="rows of C (default 256)")
-    parser.add_argument("--n", type=int, default=256, help="columns of C (default 256)")
-    parser.add_argument("--k", type=int, default=512, help="depth of the sums (default 512)")
+    for name, what in (("m", "rows of C"), ("n", "columns of C"), ("k", "depth of the sums")):
+        parser.add_argument(
+            f"--{name}", type=int, help=f"{what} (default {SIZES[name]}; of a loop, one tile)"
+        )
+    add_waves(parser)
     parser.add_argument("--seed", type=at_least(0), default=0, help="first seed (default 0)")
     parser.add_argument(
         "--timings",
@@ -60,12 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
+    own = own_program_of(arguments)
+    if own is not None:
+        return _run_own(arguments, own)
+    given = {n: size if (s := getattr(arguments, n)) is None else s for n, size in SIZES.items()}
     found = run_job(
         RunJob(
             emit_job(arguments),
-            m=arguments.m,
-            n=arguments.n,
-            k=arguments.k,
+            m=given["m"],
+            n=given["n"],
+            k=given["k"],
             seed=arguments.seed,
             timings=arguments.timings,
             race_check=not arguments.no_race_check,
@@ -80,6 +89,37 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(found)
     return WRONG_RESULT if found.wrong else 0
+
+
+def _run_own(arguments: argparse.Namespace, own: OwnProgram) -> int:
+    """A loop's or a program's kernel: one tile, unless sizes say otherwise."""
+    from pipeloom.drive.programs import emit
+    from pipeloom.drive.programs import run as run_kernel
+
+    emitted = emit(own.program, ops=own.ops)
+    assert emitted.launch is not None
+    launch, over = emitted.launch, own.program.meaning.over
+    sizes = {**launch.tiles, over: launch.least + launch.step}
+    asked = {n: getattr(arguments, n) for n in SIZES if getattr(arguments, n) is not None}
+    strange = [name for name in asked if name not in sizes]
+    if strange:
+        raise UsageError(f"{own.program.name} has no dimension {strange[0]!r}")
+    sizes |= asked
+    trials = [
+        run_kernel(
+            emitted, sizes=sizes, ops=own.ops, seed=seed, check_races=not arguments.no_race_check
+        )
+        for seed in _track(range(arguments.seed, arguments.seed + arguments.timings))
+    ]
+    wrong = [trial for trial in trials if not trial.ok]
+    if arguments.json:
+        print_json({"sizes": sizes, "timings": len(trials), "wrong": [t.summary() for t in wrong]})
+    else:
+        for trial in wrong[:5] or trials[:1]:
+            print(trial.summary())
+        print(f"{own.program.name}: {len(trials) - len(wrong)} of {len(trials)} timings right")
+        print(emitted.resources)
+    return WRONG_RESULT if wrong else 0
 
 
 def _print(found: Ran) -> None:

@@ -38,6 +38,11 @@ def test_derive_writes_a_proved_program(
     assert main(["derive", f"{loops}:small"]) == 0
     assert "PROVED" in capsys.readouterr().out
     assert main(["verify", f"{loops}:small"]) == 0
+    capsys.readouterr()
+    assert main(["run", f"{loops}:small", "--timings", "1", "--m", "50"]) == 0
+    assert "1 of 1 timings right" in capsys.readouterr().out
+    assert main(["run", str(file), "--timings", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wrong"] == []
 
 
 def test_what_cannot_be_derived(loops: str, capsys: pytest.CaptureFixture[str]) -> None:
