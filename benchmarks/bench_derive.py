@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pipeloom import ScheduleError, compile_schedule, load_spec
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.deriving import Progress, derive
-from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.store import Store
+from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for

@@ -13,27 +13,22 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from pipeloom import compile_schedule
-from pipeloom.drive.trial import Launchable, run_gemm
-from pipeloom.reference.resync import synchronize
-from pipeloom.reference.schedules.four_wave import FourWaveSpec
-from pipeloom.reference.schedules.ping_pong import PingPongSpec
-from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
-from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.write import assemble, emit_kernel
+from pipeloom.drive.emitting import EmitJob, emit
+from pipeloom.drive.sources import Source
+from pipeloom.drive.trial import Launchable, run_program
+from pipeloom.write import assemble, emit_program
 
 T = TypeVar("T")
-BF16 = GeometrySpec(BM=256, BN=256, BK=64, MMA_K=32, elem_bytes=2)
-FP8 = GeometrySpec(BM=256, BN=256, BK=128, MMA_K=128, elem_bytes=1)
 CASES = (
-    ("ping_pong", "bf16", PingPongSpec(geometry=BF16)),
-    ("ping_pong", "fp8", PingPongSpec(geometry=FP8)),
-    ("four_wave", "bf16", FourWaveSpec(geometry=BF16)),
-    ("four_wave", "fp8", FourWaveSpec(geometry=FP8)),
-    ("single_buffer", "bf16", SingleBufferSpec()),
+    ("ping_pong", "bf16"),
+    ("ping_pong", "fp8"),
+    ("four_wave", "bf16"),
+    ("four_wave", "fp8"),
+    ("single_buffer", "bf16"),
+    ("gemm_tile", "bf16"),
 )
 REPEATS = 3
-TILE = 256
+SIZES = {"m": 256, "n": 256, "k": 512}
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
@@ -52,15 +47,15 @@ def main() -> None:
     print(f"Python {platform.python_version()}; wall clock, best of {REPEATS}\n")
     header = ("kernel", "dtype", "emit ms", "(CPU ms)", "assemble ms", "sum ms", "lines", "run s")
     print("{:14} {:6} {:>8} {:>8} {:>12} {:>8} {:>7} {:>7}".format(*header))
-    for name, dtype, spec in CASES:
-        compiled = synchronize(compile_schedule(spec.build()))
+    for name, dtype in CASES:
+        program = emit(EmitJob(Source(name), dtype=dtype)).program
         cpu = time.process_time()
-        emit_time, emitted = timed(lambda c=compiled, d=dtype: emit_kernel(c, dtype=d))  # type: ignore[misc]
+        emit_time, emitted = timed(lambda p=program: emit_program(p))  # type: ignore[misc]
         cpu = (time.process_time() - cpu) / REPEATS
         assemble_time, code = timed(lambda e=emitted: assemble(e))  # type: ignore[misc]
         ready = Launchable.load(emitted, code)
         run_time, trial = timed(
-            lambda e=emitted, r=ready: run_gemm(e, r, M=TILE, N=TILE, K=512, seed=1)  # type: ignore[misc]
+            lambda e=emitted, r=ready: run_program(e, r, sizes=SIZES, seed=1)  # type: ignore[misc]
         )
         assert trial.ok, trial.summary()
         total = emit_time + assemble_time

@@ -10,36 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pipeloom import compile_schedule
+from pipeloom import compile_schedule, load_spec, target_for
+from pipeloom.drive.loops import BlockSpec, GemmTileSpec, element_type
 from pipeloom.errors import OrderError
+from pipeloom.judge.verify import verify
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.declaration import PipelineSchedule
-from pipeloom.reference.geometry import KernelGeometry
-from pipeloom.reference.mi355x import mi355x_single_buffer_target
-from pipeloom.reference.schedules.four_wave import FourWaveSpec
-from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
-from pipeloom.reference.schedules.ping_pong import PingPongSpec
-from pipeloom.reference.schedules.single_buffer import SingleBufferSchedule
-from pipeloom.reference.schedules.spec_parts import GeometrySpec
-from pipeloom.reference.verdict import verify
-from pipeloom.write import (
-    EmittedKernel,
-    chip_for,
-    emit_kernel,
-    single_buffer_costs,
-    single_buffer_geometry,
-)
-from pipeloom.write.gate import Judge
+from pipeloom.reference.lift import lift
+from pipeloom.reference.sized import sized
+from pipeloom.write import EmittedKernel, emit_program
+from pipeloom.write.lower.emit import ProgramJudge
 
-K_STEPS = 2
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1}
 OUT_DTYPES = ("bf16", "fp16", "f32")
-MODULO = {
-    "gemm_tile": "four_wave",
-    "gemm_tile_ping_pong": "ping_pong",
-    "gemm_tile_single_buffer": "single_buffer",
-}
-"""Schedule -> the wave grid it is for."""
+LOOPS = {"gemm_tile": "four_wave", "gemm_tile_ping_pong": "ping_pong"}
+"""What is declared, not scheduled -> the wave grid it is for."""
 Shape = tuple[int, int, int, int, int]
 """BM, BN, BK, side of the matrix instruction, its depth."""
 
@@ -56,7 +41,6 @@ class Case:
     dtype: str
     shape: Shape
     out: str | None = None
-    accumulators: str = "agpr"
 
     @property
     def tile(self) -> str:
@@ -75,71 +59,61 @@ class Case:
         return self.schedule, self.target, f"{self.dtype} to {self.out_dtype}", self.tile
 
     def __str__(self) -> str:
-        return " ".join((*self.cells, self.accumulators))
+        return " ".join(self.cells)
 
-    def geometry(self) -> KernelGeometry | None:
-        """The tile of a schedule that is compiled without one."""
-        if self.schedule != "single_buffer":
-            return None
-        bm, bn, bk, side, _ = self.shape
-        return single_buffer_geometry(
-            chip_for(self.target), self.dtype, BM=bm, BN=bn, BK=bk, side=side
-        )
+    @property
+    def symbol(self) -> str:
+        """What ``pipeloom emit`` calls it."""
+        if self.schedule in LOOPS:
+            return "gemm_tile"
+        return f"{self.schedule}_{self.dtype}_{self.out_dtype}"
 
     def proved(self) -> CompiledSchedule:
         """The schedule with all the synchronisation it needs."""
-        if self.schedule == "single_buffer":
-            geometry = self.geometry()
-            assert geometry is not None
-            return _single_buffer(geometry)
-        return _proved(self.schedule, self.target, self.shape, ELEMENT_BYTES[self.dtype])
+        return _proved(self.schedule, self.shape, ELEMENT_BYTES[self.dtype])
 
-    def emit(
-        self, compiled: CompiledSchedule | None = None, judge: Judge = verify
-    ) -> EmittedKernel:
-        """The kernel, of the proved schedule or of another one for the same tile."""
-        return emit_kernel(
-            compiled or self.proved(),
-            target=self.target,
-            dtype=self.dtype,
-            out_dtype=self.out_dtype,
-            geometry=self.geometry(),
-            accumulators=self.accumulators,
-            judge=judge,
-        )
+    def program(self, compiled: CompiledSchedule | None = None) -> Program:
+        """The program, of the proved schedule or of another one for the same tile."""
+        bm, bn, bk, *_ = self.shape
+        if self.schedule in LOOPS:
+            return (
+                GemmTileSpec(
+                    kernel=LOOPS[self.schedule],
+                    arch=self.target,
+                    dtype=self.dtype,
+                    out=self.out_dtype,
+                    geometry=BlockSpec(BM=bm, BN=bn, BK=bk),
+                )
+                .build()
+                .program()
+            )
+        made = compiled or self.proved()
+        assert made.geometry is not None
+        chip = target_for(self.target)
+        lifted = lift(made, target=chip)
+        return sized(lifted, made.geometry, element_type(self.dtype, chip), self.out_dtype)
+
+    def emit(self, program: Program | None = None, judge: ProgramJudge = verify) -> EmittedKernel:
+        """The kernel of its program, or of another one."""
+        return emit_program(program or self.program(), judge=judge, name=self.symbol)
 
 
 @cache
-def _single_buffer(geometry: KernelGeometry) -> CompiledSchedule:
-    costs = single_buffer_costs(geometry, k_steps=K_STEPS)
-    target = mi355x_single_buffer_target().with_pipeline(**costs)
-    return _shipped(SingleBufferSchedule(K_STEPS, target=target))
+def _proved(schedule: str, shape: Shape, elem_bytes: int) -> CompiledSchedule:
+    """As ``pipeloom emit`` has it: barriers kept and loads moved, else barriers derived too.
 
-
-@cache
-def _proved(schedule: str, target: str, shape: Shape, elem_bytes: int) -> CompiledSchedule:
-    """bf16 and fp16 share it. A modulo schedule is synchronised when it is compiled."""
+    bf16 and fp16 share it.
+    """
     bm, bn, bk, side, depth = shape
-    if schedule in MODULO:
-        modulo = TileSpec(
-            BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=elem_bytes
-        )
-        return compile_schedule(
-            GemmTileSpec(kernel=MODULO[schedule], arch=target, geometry=modulo).build()
-        )
-    tile = GeometrySpec(
-        BM=bm, BN=bn, BK=bk, MMA_M=side, MMA_N=side, MMA_K=depth, elem_bytes=elem_bytes
-    )
-    made = PingPongSpec if schedule == "ping_pong" else FourWaveSpec
-    return _shipped(made(geometry=tile).build())
-
-
-def _shipped(schedule: PipelineSchedule) -> CompiledSchedule:
-    """As ``pipeloom emit`` has it: barriers kept and loads moved, else barriers derived too."""
+    geometry = {"BM": bm, "BN": bn, "BK": bk, "MMA_M": side, "MMA_N": side, "MMA_K": depth}
+    spec = {"schedule": schedule, "geometry": {**geometry, "elem_bytes": elem_bytes}}
+    declared = load_spec(spec)
+    if schedule == "single_buffer":
+        return compile_schedule(declared, sync="proven")
     try:
-        return compile_schedule(schedule, sync="repaired", reorder=True)
+        return compile_schedule(declared, sync="repaired", reorder=True)
     except OrderError:
-        return compile_schedule(schedule, sync="proven")
+        return compile_schedule(declared, sync="proven")
 
 
 def _by_type(halves: list[Shape], octets: list[Shape]) -> dict[str, list[Shape]]:
@@ -163,32 +137,24 @@ REGISTERS_950 = _by_type(
     [(64, 64, 64, 16, 32), (128, 64, 64, 32, 16), (128, 128, 64, 16, 32)],
     [(64, 64, 256, 16, 128), (64, 128, 256, 32, 64), (128, 128, 256, 16, 128)],
 )
-STAGED_942 = REGISTERS_942 | {
-    "fp8": [(64, 64, 128, 16, 32), (128, 64, 128, 32, 16), (128, 128, 128, 16, 32)]
-}
-"""Four waves along M, so 32 x 32 instructions need 128 rows."""
-STAGED_950 = REGISTERS_950 | {
-    "fp8": [(64, 64, 256, 16, 128), (128, 64, 256, 32, 64), (128, 128, 256, 16, 128)]
-}
-FOUR_WAVE_942 = _by_type(
-    [(64, 64, 32, 16, 16), (128, 64, 32, 16, 16), (128, 128, 32, 32, 8)],
-    [(64, 64, 64, 16, 32), (128, 64, 64, 16, 32), (128, 128, 64, 32, 16)],
+DECLARED_950 = _by_type(
+    [(64, 64, 64, 16, 32), (128, 128, 64, 16, 32), (256, 256, 64, 16, 32)],
+    [(128, 128, 128, 16, 128), (128, 256, 128, 16, 128), (256, 256, 128, 16, 128)],
 )
-PING_PONG_942 = _by_type(
-    [(64, 128, 32, 16, 16), (128, 128, 32, 16, 16), (128, 256, 32, 32, 8)],
-    [(64, 128, 64, 16, 32), (128, 128, 64, 16, 32), (128, 256, 64, 32, 16)],
+"""A declared loop takes 16 x 16 instructions."""
+DECLARED_942 = _by_type(
+    [(64, 64, 32, 16, 16), (128, 64, 32, 16, 16), (128, 128, 32, 16, 16)],
+    [(64, 64, 64, 16, 32), (128, 64, 64, 16, 32), (128, 128, 64, 16, 32)],
 )
 KERNELS: Sequence[tuple[str, str, Mapping[str, Sequence[Shape]]]] = (
     ("ping_pong", "gfx950", LDS_DMA_950),
     ("four_wave", "gfx950", LDS_DMA_950),
     ("single_buffer", "gfx942", REGISTERS_942),
     ("single_buffer", "gfx950", REGISTERS_950),
-    ("gemm_tile", "gfx942", FOUR_WAVE_942),
-    ("gemm_tile", "gfx950", LDS_DMA_950),
-    ("gemm_tile_ping_pong", "gfx942", PING_PONG_942),
-    ("gemm_tile_ping_pong", "gfx950", LDS_DMA_950),
-    ("gemm_tile_single_buffer", "gfx942", STAGED_942),
-    ("gemm_tile_single_buffer", "gfx950", STAGED_950),
+    ("gemm_tile", "gfx942", DECLARED_942),
+    ("gemm_tile", "gfx950", DECLARED_950),
+    ("gemm_tile_ping_pong", "gfx942", DECLARED_942),
+    ("gemm_tile_ping_pong", "gfx950", DECLARED_950),
 )
 
 
@@ -201,20 +167,17 @@ def cases() -> Iterator[Case]:
 
 
 def output_cases() -> Iterator[Case]:
-    """On the smallest tile of each kernel: every type of C; accumulators in VGPRs."""
+    """On the smallest tile of each kernel: every type of C."""
     for schedule, target, shapes in KERNELS:
         for dtype, choice in shapes.items():
             case = Case(schedule, target, dtype, choice[0])
             for out in OUT_DTYPES:
                 yield replace(case, out=out)
-            yield replace(case, accumulators="vgpr")
 
 
 def weakened_cases() -> Iterator[Case]:
-    """Kernels that are weakened entry by entry: each type, small tiles and large."""
+    """Schedules that are weakened entry by entry."""
     for schedule, target, shapes in KERNELS:
-        yield Case(schedule, target, "bf16", shapes["bf16"][0])
-        yield Case(schedule, target, "fp16", shapes["fp16"][2])
-        yield Case(schedule, target, "fp8", shapes["fp8"][-1])
-        if len(shapes["bf16"]) > 3:
-            yield Case(schedule, target, "bf16", shapes["bf16"][3])
+        if schedule not in LOOPS:
+            yield Case(schedule, target, "bf16", shapes["bf16"][0])
+            yield Case(schedule, target, "fp8", shapes["fp8"][0])

@@ -30,13 +30,13 @@ from typing import Protocol
 from evidence.emit_cases import Case, cases, output_cases, weakened_cases
 from evidence.emit_mutants import Tally, weaken
 from evidence.evidence_page import Row, Table, cell, write_page
-from pipeloom.drive.trial import Data, Launchable, run_gemm
+from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ScheduleError
 from pipeloom.write import assemble
 
 RAGGED = (5, 3)
-NORMAL_SEED = 2
-MUTANT_SEEDS = 50
+NORMAL_SEED = 1
+MUTANT_SEEDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Effort:
         return len(self.trips) * self.seeds
 
 
-MATRIX = Effort((0, 1, 2, 5), 20)
-OUTPUTS = Effort((0, 1, 2), 4)
+MATRIX = Effort((0, 1, 2, 5), 2)
+OUTPUTS = Effort((1,), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,14 @@ def run_case(case: Case, effort: Effort, known: str) -> Outcome:
     for trips in effort.trips:
         for seed in range(effort.seeds):
             less = RAGGED if seed % 2 else (0, 0)
-            trial = run_gemm(
+            trial = run_program(
                 emitted,
                 ready,
-                M=case.shape[0] - less[0],
-                N=case.shape[1] - less[1],
-                K=emitted.k_min + trips * emitted.k_step,
+                sizes={
+                    "m": case.shape[0] - less[0],
+                    "n": case.shape[1] - less[1],
+                    "k": emitted.launch.least + trips * emitted.launch.step,
+                },
                 seed=1000 * trips + seed,
                 data=Data.NORMAL if seed == NORMAL_SEED else Data.INTEGERS,
             )
@@ -174,9 +176,9 @@ class MatrixPage:
         self.subjects = [*tiles, *outputs]
         self._tiles = frozenset(tiles)
         self.tiles = Table((*NAMES, *FOUND), len(NAMES))
-        self.outputs = Table((*NAMES, "accumulators", *FOUND), len(NAMES) + 1)
-        self.failed = Table((*NAMES, "accumulators", "failure"), len(NAMES) + 1)
-        self.refused = Table((*NAMES, "accumulators", "refused"), len(NAMES) + 1)
+        self.outputs = Table((*NAMES, *FOUND), len(NAMES))
+        self.failed = Table((*NAMES, "failure"), len(NAMES))
+        self.refused = Table((*NAMES, "refused"), len(NAMES))
         if earlier is not None:
             for table in (self.tiles, self.outputs, self.failed, self.refused):
                 table.read(earlier)
@@ -191,7 +193,7 @@ class MatrixPage:
     def _place(self, case: Case) -> tuple[Table, Row]:
         if case in self._tiles:
             return self.tiles, case.cells
-        return self.outputs, (*case.cells, case.accumulators)
+        return self.outputs, case.cells
 
     def known(self, case: Case) -> str:
         table, key = self._place(case)
@@ -201,12 +203,12 @@ class MatrixPage:
     def enter(self, outcome: Outcome) -> None:
         case = outcome.case
         table, key = self._place(case)
-        full = (*case.cells, case.accumulators)
+        full = case.cells
         table.put(key, [outcome.row] if outcome.row else [])
         if case in self._tiles or not outcome.refused:
             self.refused.put(full, [(outcome.refused,)] if outcome.refused else [])
         self.failed.put(full, [(text,) for text in outcome.failures])
-        keys = [(*c.cells, c.accumulators) for c in self.subjects]
+        keys = [c.cells for c in self.subjects]
         self.tiles.arrange([c.cells for c in self.subjects if c in self._tiles])
         self.outputs.arrange(
             [key for c, key in zip(self.subjects, keys, strict=True) if c not in self._tiles]
@@ -238,7 +240,7 @@ class MatrixPage:
             "",
             *tiles.lines(),
             "",
-            "## Types of C, and where sums are kept",
+            "## Types of C",
             "",
             f"The smallest tile of each kernel; trip counts {_listed(OUTPUTS.trips)}, "
             f"{OUTPUTS.seeds} seeds of each.",
@@ -303,9 +305,7 @@ class MutantsPage:
                 "## Not noticed, and why",
                 "",
                 "The proof takes every wave's slice of a load to overlap every read of the region, "
-                "which is right for any layout. The emulator looks at bytes. The reasons below are "
-                "computed: for each hazard that the verifier names and each pair of waves it may "
-                "happen between, the bytes of LDS that the two entries touch when the kernel runs.",
+                "which is right for any layout. The emulator looks at bytes.",
                 "",
                 *self.missed.lines(),
             ]
@@ -315,11 +315,10 @@ class MutantsPage:
             "",
             "## Order",
             "",
-            "That what runs is the schedule, entry by entry, is tested apart from this: "
-            "`tests/unit/write/test_emitted_order.py` and `test_bytes_are_the_schedule` in "
-            "`tests/unit/write/test_emit_gemm_tile.py` decode the assembled bytes and compare "
+            "That what runs is the program, step by step, is tested apart from this: "
+            "`tests/unit/write/test_emitted_order.py` decodes the assembled bytes and compares "
             "every load, LDS access, matrix instruction, wait (with its count), barrier and "
-            "priority with the schedule's entries.",
+            "priority with the program's steps.",
         ]
         return "\n".join(lines) + "\n"
 

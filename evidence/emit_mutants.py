@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from evidence.emit_cases import Case
-from pipeloom.drive.trial import Launchable, run_gemm
-from pipeloom.judge.verify import Status
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.verdict import verify
+from pipeloom.drive.trial import Launchable, run_program
+from pipeloom.judge.verify import Status, verify
+from pipeloom.program import Program
 from pipeloom.reference.weaken import weakenings
 from pipeloom.write import assemble
 
@@ -27,10 +26,10 @@ class Waved:
     """A verdict that lets anything through."""
 
     status: Status = Status.PROVED
-    findings: Sequence[object] = ()
+    findings: Sequence[Any] = ()
 
 
-def wave_through(compiled: CompiledSchedule, kernel: Kernel) -> Waved:
+def wave_through(program: Program) -> Waved:
     """In place of the verifier."""
     return Waved()
 
@@ -54,11 +53,12 @@ def weaken(case: Case, seeds: int) -> Tally:
     """Weaken, emit, run."""
     tally = Tally()
     for weakened in weakenings(case.proved()):
-        verdict = verify(weakened.compiled)
+        program = case.program(weakened.compiled)
+        verdict = verify(program)
         if verdict.status is Status.PROVED:
             tally.harmless.append(weakened.what)
             continue
-        emitted = case.emit(weakened.compiled, wave_through)  # type: ignore[arg-type]
+        emitted = case.emit(program, wave_through)
         ready = Launchable.load(emitted, assemble(emitted))
         for seed in range(seeds):
             if not _run(case, ready, seed):
@@ -72,6 +72,7 @@ def weaken(case: Case, seeds: int) -> Tally:
 
 def _run(case: Case, ready: Launchable, seed: int) -> bool:
     emitted = ready.emitted
-    depth = emitted.k_min + TRIPS[seed % len(TRIPS)] * emitted.k_step
+    depth = emitted.launch.least + TRIPS[seed % len(TRIPS)] * emitted.launch.step
     bm, bn, *_ = case.shape
-    return run_gemm(emitted, ready, M=bm, N=bn, K=depth, seed=seed).ok
+    sizes = {"m": bm, "n": bn, "k": depth}
+    return run_program(emitted, ready, sizes=sizes, seed=seed).ok

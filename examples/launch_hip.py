@@ -72,21 +72,21 @@ def bf16_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def fp8_bits(values: npt.NDArray[np.float32], target: str) -> npt.NDArray[np.uint8]:
-    """e4m3 of -3 .. 3: OCP (bias 7) on gfx950, FNUZ (bias 8) on gfx942."""
-    one = (8 if target == "gfx942" else 7) << 3
+def fp8_bits(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.uint8]:
+    """e4m3 of -3 .. 3: OCP (bias 7), as gfx950 has it, or FNUZ (bias 8), as gfx942 has it."""
+    one = (8 if dtype == "fp8_fnuz" else 7) << 3
     table = np.array([0, one, one + 8, one + 12], np.uint8)
     bits: npt.NDArray[np.uint8] = table[np.abs(values).astype(int)]
     bits[values < 0] |= 0x80
     return bits
 
 
-def encode(values: npt.NDArray[np.float32], dtype: str, target: str) -> Array:
+def encode(values: npt.NDArray[np.float32], dtype: str) -> Array:
     """Small integers in the type of A, B or C; all of them are exact in A and B."""
     if dtype == "bf16":
         return bf16_bits(values)
-    if dtype == "fp8":
-        return fp8_bits(values, target)
+    if dtype.startswith("fp8"):
+        return fp8_bits(values, dtype)
     return values.astype({"fp16": np.float16, "f32": np.float32}[dtype])
 
 
@@ -109,7 +109,7 @@ def read_record(path: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise SystemExit(f"{path}: {error}; emit the kernel with -o k.hsaco") from error
-    if record.get("format") != "pipeloom-launch-1":
+    if record.get("format") != "pipeloom-launch-2":
         raise SystemExit(f"{path} does not say how to launch a kernel")
     return record
 
@@ -132,13 +132,13 @@ def main(command: Sequence[str] | None = None, library: Any = None) -> int:
     k_min, k_step = record["k_min"], record["k_step"]
     if k < k_min or (k - k_min) % k_step:
         raise SystemExit(f"K is {k}, but this kernel takes {k_min} + i * {k_step}")
-    tile, target = record["tile"], record["target"]
-    grid = (-(-n // tile["BN"]), -(-m // tile["BM"]), 1)
+    tile = record["tile"]
+    grid = (-(-n // tile["n"]), -(-m // tile["m"]), 1)
 
     rng = np.random.default_rng(0)
     a = rng.integers(-3, 4, (m, k)).astype(np.float32)
     b = rng.integers(-3, 4, (n, k)).astype(np.float32)
-    expected = encode(a @ b.T, record["out_dtype"], target)
+    expected = encode(a @ b.T, record["out_dtype"])
     c = np.zeros_like(expected)
 
     hip = Hip(library)
@@ -146,11 +146,11 @@ def main(command: Sequence[str] | None = None, library: Any = None) -> int:
     hip.call("hipModuleLoad", ctypes.byref(module), str(given.code).encode())
     hip.call("hipModuleGetFunction", ctypes.byref(function), module, record["kernel"].encode())
     device = {
-        "A": hip.to_device(encode(a, record["dtype"], target)),
-        "B": hip.to_device(encode(b, record["dtype"], target)),
-        "C": hip.to_device(c),
+        "A": hip.to_device(encode(a, record["dtype"])),
+        "B": hip.to_device(encode(b, record["dtype"])),
+        "out": hip.to_device(c),
     }
-    sizes = {"M": m, "N": n, "K": k, "lda": k, "ldb": k, "ldc": n}
+    sizes = {"m": m, "n": n, "k": k, "ld_A": k, "ld_B": k, "ld_out": n}
     packed = pack_arguments(record, {**device, **sizes})
     buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
     extra = (ctypes.c_void_p * 5)(
@@ -167,7 +167,7 @@ def main(command: Sequence[str] | None = None, library: Any = None) -> int:
 
     launch()
     hip.call("hipDeviceSynchronize")
-    hip.to_host(device["C"], c)
+    hip.to_host(device["out"], c)
     right = np.array_equal(c, expected)
     print("correct" if right else f"WRONG: {int((c != expected).sum())} of {m * n} elements")
 

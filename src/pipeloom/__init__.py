@@ -38,7 +38,6 @@ _HOMES = {
     ),
     "pipeloom.declare": ("Loop", "Tensor", "exp2", "kernels", "maximum", "minimum", "where"),
     "pipeloom.drive.pipeline": ("pipeline",),
-    "pipeloom.drive.program_trial": ("ProgramTrial",),
     "pipeloom.drive.programs": (
         "as_program",
         "emit",
@@ -49,7 +48,7 @@ _HOMES = {
         "synchronize",
         "verify",
     ),
-    "pipeloom.drive.trial": ("Data",),
+    "pipeloom.drive.trial": ("Data", "Trial"),
     "pipeloom.drive.triton_kernels": ("check_triton",),
     "pipeloom.judge.check.verdict": ("CheckStatus", "CheckVerdict"),
     "pipeloom.judge.emulate": ("load_code_object", "run_kernel"),
@@ -177,7 +176,6 @@ _HOMES = {
         "single_buffer_reorder",
     ),
     "pipeloom.reference.schedules.four_wave": ("Pipeline4Wave",),
-    "pipeloom.reference.schedules.gemm_tile": ("GemmTileSchedule",),
     "pipeloom.reference.schedules.ping_pong": ("DeclarativeSchedule",),
     "pipeloom.reference.schedules.single_buffer": ("SingleBufferSchedule",),
     "pipeloom.reference.spec": ("build_schedule", "load_spec"),
@@ -190,10 +188,9 @@ _HOMES = {
     ),
     "pipeloom.reference.strategies.greedy": ("greedy_schedule", "simple_greedy"),
     "pipeloom.reference.structure": ("verify_schedule",),
-    "pipeloom.reference.tile": ("GemmTile",),
     "pipeloom.reference.waits": ("derive_drain_mask", "derive_waits_from_blocks"),
     "pipeloom.show.chrome_trace": ("chrome_trace",),
-    "pipeloom.write": ("EmitError", "EmittedKernel", "assemble", "emit_kernel"),
+    "pipeloom.write": ("EmitError", "EmittedKernel", "assemble"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -230,7 +227,6 @@ if TYPE_CHECKING:
         where as where,
     )
     from pipeloom.drive.pipeline import pipeline as pipeline
-    from pipeloom.drive.program_trial import ProgramTrial as ProgramTrial
     from pipeloom.drive.programs import (
         as_program as as_program,
         emit as emit,
@@ -241,7 +237,7 @@ if TYPE_CHECKING:
         synchronize as synchronize,
         verify as verify,
     )
-    from pipeloom.drive.trial import Data as Data
+    from pipeloom.drive.trial import Data as Data, Trial as Trial
     from pipeloom.drive.triton_kernels import check_triton as check_triton
     from pipeloom.judge.check.verdict import (
         CheckStatus as CheckStatus,
@@ -400,7 +396,6 @@ if TYPE_CHECKING:
         single_buffer_reorder as single_buffer_reorder,
     )
     from pipeloom.reference.schedules.four_wave import Pipeline4Wave as Pipeline4Wave
-    from pipeloom.reference.schedules.gemm_tile import GemmTileSchedule as GemmTileSchedule
     from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule as DeclarativeSchedule
     from pipeloom.reference.schedules.single_buffer import (
         SingleBufferSchedule as SingleBufferSchedule,
@@ -426,7 +421,6 @@ if TYPE_CHECKING:
         simple_greedy as simple_greedy,
     )
     from pipeloom.reference.structure import verify_schedule as verify_schedule
-    from pipeloom.reference.tile import GemmTile as GemmTile
     from pipeloom.reference.waits import (
         derive_drain_mask as derive_drain_mask,
         derive_waits_from_blocks as derive_waits_from_blocks,
@@ -436,7 +430,6 @@ if TYPE_CHECKING:
         EmitError as EmitError,
         EmittedKernel as EmittedKernel,
         assemble as assemble,
-        emit_kernel as emit_kernel,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the emitter refuses, and what it says."""
+"""What the writer refuses, and what it says."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pipeloom import compile_schedule
+import pipeloom as pl
+from pipeloom import ConfigError, SpecError
+from pipeloom.drive.emitting import EmitJob, emit
+from pipeloom.drive.sources import Source
 from pipeloom.errors import InternalError
 from pipeloom.judge.verify import Status
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.geometry import KernelGeometry
-from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.resync import synchronize
-from pipeloom.reference.schedules.four_wave import FourWaveSpec
-from pipeloom.reference.schedules.ping_pong import PingPongSpec
-from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
-from pipeloom.reference.schedules.spec_parts import GeometrySpec
+from pipeloom.program import Program
 from pipeloom.write import (
     AssemblyError,
     EmitError,
@@ -27,25 +23,23 @@ from pipeloom.write import (
     assemble,
     assemble_text,
     chip_for,
-    default_geometry,
-    emit_kernel,
+    emit_program,
     layout_for,
-    single_buffer_geometry,
 )
-from pipeloom.write.gemm.tile import bit_weights
 from pipeloom.write.isa import instruction, vgpr
+from tests.unit.write.kernels import Shape, program_of, proved_schedule
 
-TILE = GeometrySpec(BM=128, BN=128, BK=64, MMA_K=32, elem_bytes=2)
-
-
-@pytest.fixture(scope="module")
-def raw() -> CompiledSchedule:
-    return compile_schedule(PingPongSpec(geometry=TILE).build())
+TILE: Shape = (128, 128, 64, 16, 32)
 
 
 @pytest.fixture(scope="module")
-def proved(raw: CompiledSchedule) -> CompiledSchedule:
-    return synchronize(raw)
+def program() -> Program:
+    return program_of(proved_schedule("ping_pong", "bf16", TILE), "bf16", out="f32")
+
+
+@pytest.fixture(scope="module")
+def emitted(program: Program) -> pl.EmittedKernel:
+    return emit_program(program)
 
 
 @dataclass
@@ -61,174 +55,103 @@ class Fixed:
     status: Status
     findings: Sequence[Story]
 
-
-def says(status: Status, *stories: str) -> object:
-    def judge(compiled: CompiledSchedule, kernel: Kernel) -> Fixed:
-        return Fixed(status, [Story(text) for text in stories])
-
-    return judge
+    def __call__(self, program: Program) -> Fixed:
+        return self
 
 
-def test_a_race_is_never_emitted(proved: CompiledSchedule) -> None:
-    judge = says(Status.RACE, "load A meets fragment A", "another")
+def test_a_race_is_never_emitted(program: Program) -> None:
+    judge = Fixed(Status.RACE, [Story("load A meets fragment A"), Story("another")])
     for allow in (False, True):
         with pytest.raises(GateError, match=r"is RACE.*load A meets fragment A \(and 1 more\)"):
-            emit_kernel(proved, judge=judge, allow_timing=allow)  # type: ignore[arg-type]
+            emit_program(program, judge=judge, allow_timing=allow)
 
 
-def test_timing_needs_a_request(proved: CompiledSchedule) -> None:
-    judge = says(Status.TIMING, "hidden by 180 cycles")
+def test_timing_needs_a_request(program: Program) -> None:
+    judge = Fixed(Status.TIMING, [Story("hidden by 180 cycles")])
     with pytest.raises(GateError, match=r"is TIMING(.|\n)*--allow-timing"):
-        emit_kernel(proved, judge=judge)  # type: ignore[arg-type]
-    emitted = emit_kernel(proved, judge=judge, allow_timing=True)  # type: ignore[arg-type]
-    assert emitted.status is Status.TIMING
-    assert "TIMING" in emitted.text.splitlines()[0]
+        emit_program(program, judge=judge)
+    made = emit_program(program, judge=judge, allow_timing=True)
+    assert made.status is Status.TIMING
+    assert "TIMING" in made.text.splitlines()[0]
 
 
-def test_the_real_verdicts_pass_the_same_gate(raw: CompiledSchedule) -> None:
-    with pytest.raises(GateError, match="the ping_pong schedule is TIMING"):
-        emit_kernel(raw)
-    unsynchronised = compile_schedule(SingleBufferSpec().build())
-    with pytest.raises(GateError, match="the single_buffer schedule is RACE"):
-        emit_kernel(unsynchronised, allow_timing=True)
-
-
-def test_k_must_fit_the_steps(proved: CompiledSchedule) -> None:
-    emitted = emit_kernel(proved)
-    emitted.check_problem(1, 1, 128)
-    emitted.check_problem(1, 1, 384)
-    for k in (0, 64, 192, 130):
-        with pytest.raises(
-            EmitError, match=f"K is {k}, but the schedule starts with 128 and steps"
-        ):
-            emitted.check_problem(128, 128, k)
-    with pytest.raises(EmitError, match="M is 0"):
-        emitted.check_problem(0, 128, 128)
-
-
-def test_strides_are_checked(proved: CompiledSchedule) -> None:
-    emitted = emit_kernel(proved)
-    with pytest.raises(EmitError, match="lda is 100, shorter than a row of 128"):
-        emitted.check_problem(8, 8, 128, lda=100)
-    with pytest.raises(
-        EmitError, match="lda is 132 elements of 2 bytes: rows of A are not 16-byte"
-    ):
-        emitted.check_problem(8, 8, 128, lda=132)
-    with pytest.raises(EmitError, match="ldc is 4, shorter than a row of 8"):
-        emitted.check_problem(8, 8, 128, ldc=4)
+def test_the_real_verdicts_pass_the_same_gate() -> None:
+    tile = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
+    raw = pl.build_schedule({"schedule": "ping_pong", "geometry": tile})
+    with pytest.raises(GateError, match="program 'ping_pong' is TIMING"):
+        pl.emit(raw)
+    unsynchronised = pl.build_schedule({"schedule": "single_buffer", "geometry": tile})
+    with pytest.raises(GateError, match="program 'single_buffer' is RACE"):
+        pl.emit(unsynchronised, allow_timing=True)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "field", "message"),
+    ("sizes", "pitches", "field", "message"),
     [
         # The kernel is 128 x 128 x 64 in bf16, C in f32: what fits, then one more.
-        ({"M": 2**31 - 1}, None, ""),
-        ({"M": 2**31}, "M", "M is 2147483648, but arguments are 32-bit"),
-        ({"N": 2**31}, "N", "N is 2147483648, but arguments are 32-bit"),
-        ({"K": 2**31}, "K", "K is 2147483648, but arguments are 32-bit"),
-        ({"M": 1, "N": 1, "K": 2**30 - 128}, None, ""),
-        ({"M": 1, "N": 1, "K": 2**30}, "K", "rows of 2147483648 bytes, but the loop counts less"),
-        ({"M": 1, "lda": 2**31 - 8}, None, ""),
-        ({"M": 1, "lda": 2**31}, "lda", "lda is 2147483648, but arguments are 32-bit"),
-        ({"M": 128, "lda": 2**24 - 8}, None, ""),
-        ({"M": 128, "lda": 2**24}, "lda", "128 rows of A in a block span 4294967296 bytes"),
-        ({"M": 128, "K": 2**24}, "lda", "lda is 16777216: the 128 rows of A"),
-        ({"M": 1, "N": 127, "ldb": 2**24}, None, ""),
-        ({"M": 1, "N": 128, "ldb": 2**24}, "ldb", "128 rows of B in a block span"),
-        ({"M": 1, "N": 128, "K": 2**24}, "ldb", "ldb is 16777216: the 128 rows of B"),
-        ({"N": 2**22 - 1}, None, ""),
-        ({"N": 2**22}, "ldc", "ldc is 4194304: the 128 rows of C in a block span"),
-        ({"M": 1, "ldc": 2**22}, "ldc", "128 rows of C .* 2 GiB(.|\n)*keep ldc below 4194304"),
-        ({"M": "a"}, "M", "M is 'a', which is no whole number"),
-        ({"lda": 256.0}, "lda", "lda is 256.0, which is no whole number"),
+        ({"m": 2**31 - 1}, {}, None, ""),
+        ({"m": 2**31}, {}, "m", "the size along 'm' is 2147483648"),
+        ({"m": 0}, {}, "m", "the size along 'm' is 0"),
+        ({"m": "a"}, {}, "m", "the size along 'm' is 'a'"),
+        ({"k": 192}, {}, "k", r"computes 2 \+ 2 \* T iterations of 64"),
+        ({}, {"A": 100}, "ld_A", "ld_A is 100, shorter than a row of 128"),
+        ({}, {"A": 132}, "ld_A", "132 elements of 2 byte.* not 16-byte aligned"),
+        ({"m": 128}, {"A": 2**23 - 8}, None, ""),
+        ({"m": 128}, {"A": 2**23}, "ld_A", "touches of A spans"),
+        ({"n": 2**22 - 8}, {}, None, ""),
+        ({"n": 2**22}, {}, "ld_out", "touches of out spans"),
     ],
     ids=str,
 )
-def test_sizes_that_32_bits_do_not_hold(
-    proved: CompiledSchedule, sizes: dict[str, int], field: str | None, message: str
+def test_sizes_that_do_not_fit(
+    emitted: pl.EmittedKernel,
+    sizes: dict[str, int],
+    pitches: dict[str, int],
+    field: str | None,
+    message: str,
 ) -> None:
-    emitted = emit_kernel(proved, out_dtype="f32")
-    problem = {"M": 128, "N": 128, "K": 128, **sizes}
+    problem = {"m": 128, "n": 128, "k": 128, **sizes}
     if field is None:
-        emitted.check_problem(**problem)
+        emitted.launch.check(problem, pitches)
         return
     with pytest.raises(EmitError, match=message) as caught:
-        emitted.check_problem(**problem)
+        emitted.launch.check(problem, pitches)
     assert caught.value.field == field
     assert caught.value.hint
 
 
-def test_targets_and_types(proved: CompiledSchedule) -> None:
-    with pytest.raises(EmitError, match="target 'gfx1100' is not known"):
-        emit_kernel(proved, target="gfx1100")
-    with pytest.raises(EmitError, match="dtype 'f64' is not known"):
-        emit_kernel(proved, dtype="f64", out_dtype="f32")
-    with pytest.raises(EmitError, match="out_dtype 'int8' is not known"):
-        emit_kernel(proved, out_dtype="int8")
-    with pytest.raises(EmitError, match=r"elements of 2 byte\(s\), but fp8 has 1"):
-        emit_kernel(proved, dtype="fp8")
-    with pytest.raises(EmitError, match="accumulators is 'sgpr'"):
-        emit_kernel(proved, accumulators="sgpr")
-    with pytest.raises(EmitError, match="16 bytes per lane straight into LDS, but gfx942"):
-        emit_kernel(proved, target="gfx942")
+def test_targets_and_types() -> None:
+    with pytest.raises(ConfigError, match="unknown architecture 'gfx1100'"):
+        pl.emit("ping_pong", target="gfx1100")
+    with pytest.raises(SpecError, match="dtype 'f64' is not one"):
+        pl.emit("ping_pong", dtype="f64")
+    with pytest.raises(SpecError, match="16 bytes per lane straight to LDS, but gfx942"):
+        pl.emit("ping_pong", target="gfx942")
+    with pytest.raises(ConfigError, match="int7"):
+        pl.emit("single_buffer", out_dtype="int7")
+    with pytest.raises(ConfigError, match="leave dtype out"):
+        pl.emit(pl.pipeline(pl.kernels.row_sum(), pl.target_for("gfx950"), 1), dtype="bf16")
 
 
-def test_a_schedule_without_shape_or_with_another(proved: CompiledSchedule) -> None:
-    bare = synchronize(compile_schedule(PingPongSpec().build()))
-    with pytest.raises(EmitError, match="compiled without a tile shape"):
-        emit_kernel(bare)
-    other = KernelGeometry.ping_pong(
-        BM=256, BN=256, BK=64, MMA_M=16, MMA_N=16, MMA_K=32, elem_bytes=2
-    )
-    with pytest.raises(EmitError, match=r"takes 2 vmcnt entries per wave .* counts 1"):
-        emit_kernel(proved, geometry=other)
-    wrong = replace(other, MMA_K=64)
-    with pytest.raises(EmitError, match=r"no 16x16x64 matrix(.|\n)*it has: 16x16x32, 32x32x16"):
-        emit_kernel(proved, geometry=wrong)
+def test_a_schedule_of_one_chip_for_another() -> None:
+    compiled = replace(proved_schedule("ping_pong", "bf16", TILE), arch="gfx950")
+    with pytest.raises(SpecError, match="was compiled for gfx950, but the target is gfx942"):
+        emit(EmitJob(Source(compiled), target="gfx942"))
 
 
-def test_shallow_instructions_in_a_double_buffered_kernel() -> None:
-    tile = GeometrySpec(BM=128, BN=128, BK=64, MMA_K=16, elem_bytes=2)
-    compiled = synchronize(compile_schedule(PingPongSpec(geometry=tile).build()))
-    with pytest.raises(EmitError, match=r"takes 8 bytes per lane(.|\n)*16x16x32, 32x32x16"):
-        emit_kernel(compiled)
-
-
-def test_waves_with_nothing_to_load() -> None:
-    tile = GeometrySpec(BM=128, BN=128, BK=32, MMA_K=32, elem_bytes=2)
-    compiled = synchronize(compile_schedule(PingPongSpec(geometry=tile).build()))
-    with pytest.raises(EmitError, match="64 rows, but 8 waves bring 128 rows of 64 bytes at once"):
-        emit_kernel(compiled)
-
-
-def test_too_many_registers() -> None:
-    tile = GeometrySpec(BM=256, BN=256, BK=64, MMA_K=32, elem_bytes=2)
-    compiled = synchronize(compile_schedule(FourWaveSpec(geometry=tile).build()))
-    with pytest.raises(RegisterLimitError, match=r"vector registers are needed.*accumulators 256"):
-        emit_kernel(compiled, accumulators="vgpr")
+def test_a_schedule_without_a_tile_or_with_another() -> None:
+    with pytest.raises(SpecError, match="has no tile shape"):
+        pl.emit(pl.build_schedule("ping_pong", sync="proven"))
+    wrong = {"BM": 128, "BN": 128, "BK": 64, "MMA_K": 64, "elem_bytes": 2}
+    compiled = pl.build_schedule({"schedule": "four_wave", "geometry": wrong})
+    with pytest.raises(ConfigError, match="gfx950 has no MFMA '16x16x64_f16'"):
+        pl.emit(compiled)
 
 
 def test_too_much_lds() -> None:
-    compiled = synchronize(compile_schedule(SingleBufferSpec().build()))
-    tile = single_buffer_geometry(chip_for("gfx942"), "bf16", BM=256, BN=512)
+    compiled = proved_schedule("single_buffer", "bf16", (256, 512, 64, 16, 16))
     with pytest.raises(RegisterLimitError, match="98304 bytes of LDS, but gfx942 has 65536"):
-        emit_kernel(compiled, target="gfx942", geometry=tile)
-
-
-def test_single_buffer_shapes() -> None:
-    compiled = synchronize(compile_schedule(SingleBufferSpec().build()))
-    chip = chip_for("gfx950")
-    with pytest.raises(EmitError, match="BM = 48 does not give each of 2 waves a multiple of 16"):
-        emit_kernel(compiled, geometry=single_buffer_geometry(chip, "bf16", BM=48))
-    with pytest.raises(EmitError, match="BK = 128 in 2 K steps is 64 bytes a step"):
-        emit_kernel(compiled, dtype="fp8", geometry=single_buffer_geometry(chip, "fp8", BK=128))
-    with pytest.raises(EmitError, match="a row of the tile is 192 bytes of K"):
-        emit_kernel(compiled, geometry=single_buffer_geometry(chip, "bf16", BK=96))
-
-
-def test_an_unknown_schedule_needs_an_emitter(proved: CompiledSchedule) -> None:
-    with pytest.raises(EmitError, match="no emitter is known for schedule 'mine'"):
-        emit_kernel(replace(proved, schedule="mine"))
+        emit_program(program_of(compiled, "bf16", "gfx942"))
 
 
 def test_rows_too_short_for_the_instruction() -> None:
@@ -236,14 +159,7 @@ def test_rows_too_short_for_the_instruction() -> None:
         layout_for(chip_for("gfx950"), 32, 16)
 
 
-def test_waves_must_stand_in_a_grid() -> None:
-    assert bit_weights((0, 16, 32, 48), "rows") == (16, 32)
-    with pytest.raises(EmitError, match="no sum over the bits of the wave number"):
-        bit_weights((0, 16, 32, 40), "rows of A")
-
-
-def test_a_diagnostic_names_our_line_and_the_entry(proved: CompiledSchedule) -> None:
-    emitted = emit_kernel(proved)
+def test_a_diagnostic_names_our_line_and_the_step(emitted: pl.EmittedKernel) -> None:
     number, source = next(
         (n, s) for n, s in emitted.line_map.items() if s.entry and "ds_read_b128" in s.text
     )
@@ -276,11 +192,3 @@ def test_operands_that_do_not_fit_are_our_fault() -> None:
         instruction("ds_read_b128", vgpr(0, 2), vgpr(4))
     with pytest.raises(InternalError, match="ds_read_b128 takes"):
         instruction("ds_read_b128", vgpr(1, 4), vgpr(8))
-
-
-def test_default_tiles_of_unknown_things() -> None:
-    with pytest.raises(EmitError, match="no tile is known for schedule 'ping_pang'"):
-        default_geometry("ping_pang", "gfx950", "bf16")
-    for schedule in ("four_wave", "single_buffer"):
-        with pytest.raises(EmitError, match="dtype 'f64' is not known"):
-            default_geometry(schedule, "gfx950", "f64")

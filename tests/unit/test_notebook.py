@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pipeloom import CompiledSchedule, ModuloProblem, build_schedule, emit_kernel, verify
+from pipeloom import CompiledSchedule, ModuloProblem, build_schedule, emit, verify
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.judge.simulate import Trace
 from pipeloom.notebook import SHOWN, fragment
@@ -114,7 +114,7 @@ def test_a_trace_without_a_loop(compiled: CompiledSchedule) -> None:
 
 
 def test_an_emitted_kernel() -> None:
-    kernel = emit_kernel(build_schedule("four_wave", TILE, sync="repaired", reorder=True))
+    kernel = emit(build_schedule("four_wave", TILE, sync="repaired", reorder=True))
     text = repr(kernel)
     assert text.startswith(f"<EmittedKernel {kernel.name} for gfx950: PROVED, ")
     assert len(text) < 100

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pipeloom.cli.usage import UsageError
-from pipeloom.drive.loops import OwnProgram, own_program
-from pipeloom.drive.sources import Source, Subject, lacks_tile, open_source
+from pipeloom.drive.sources import Source
+from pipeloom.drive.subjects import Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import TARGETS
-from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
+from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 
 INTERRUPTED_CODE = 130
@@ -27,9 +27,10 @@ INTERRUPTED_CODE = 130
 def add_source(
     parser: argparse.ArgumentParser, *, compiled: bool = False, required: bool = True
 ) -> None:
-    """``NAME|SPEC`` and ``--set``; with ``compiled`` also what ``pipeloom compile`` wrote."""
+    """``NAME|SPEC``, ``--set`` and ``--waves``; with ``compiled`` also what ``compile`` wrote."""
     text = (
-        "a shipped schedule, a .json or .toml spec file, or a declaration of your own: my.py:Name"
+        "what is shipped (pipeloom list), a .json or .toml spec file, or a declaration of your "
+        "own: my.py:Name"
     )
     parser.add_argument(
         "source",
@@ -45,6 +46,12 @@ def add_source(
         default=[],
         help="change one key of the spec, by path or by its last part if unique (repeatable): "
         "--set scheduling=csp --set target.latency.MMA=32",
+    )
+    parser.add_argument(
+        "--waves",
+        type=int,
+        metavar="N",
+        help="waves of a loop (gemm_tile, or my.py:name): default 4",
     )
 
 
@@ -102,7 +109,7 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     """The source that the arguments name, with the options that the command has."""
     given = {
         name: getattr(arguments, name)
-        for name in ("tile", "default_tile", "arch", "sync", "reorder")
+        for name in ("tile", "default_tile", "arch", "sync", "reorder", "waves")
         if hasattr(arguments, name)
     }
     source = Source(arguments.source, tuple(arguments.settings), **{**given, **changes})
@@ -111,34 +118,16 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     return source
 
 
-def add_waves(parser: argparse.ArgumentParser) -> None:
-    """``--waves``."""
-    parser.add_argument(
-        "--waves", type=int, metavar="N", help="of a loop of your own (my.py:name): default 4"
-    )
-
-
-def own_program_of(arguments: argparse.Namespace) -> OwnProgram | None:
-    """The program of a loop or program of the user's own; None for everything else."""
-    arch = getattr(arguments, "arch", None) or getattr(arguments, "target", None)
-    found = own_program(arguments.source, arch, arguments.waves)
-    if found is None and arguments.waves is not None:
-        raise UsageError("--waves is for a loop of your own, my.py:name")
-    if found is not None and arguments.settings:
-        raise UsageError("--set is for schedules; a loop says itself what it is")
-    return found
-
-
-def opened(arguments: argparse.Namespace) -> tuple[Subject, CompiledSchedule]:
-    """What the arguments name, compiled; the best so far where Ctrl-C ended the search."""
+def opened(arguments: argparse.Namespace) -> Subject:
+    """What the arguments name; the best so far where Ctrl-C ended the search."""
     subject = open_source(source_of(arguments), keep_interrupted=True)
     say((*subject.arch_unused(), *subject.notes()))
-    return subject, subject.compiled()
+    return subject
 
 
-def exit_code(compiled: CompiledSchedule) -> int:
+def exit_code(subject: Subject) -> int:
     """130 where Ctrl-C ended the search for it, and this is only the best so far."""
-    if INTERRUPTED not in compiled.notes:
+    if not subject.interrupted:
         return 0
     print("interrupted", file=sys.stderr)
     return INTERRUPTED_CODE
@@ -168,6 +157,7 @@ def verify_command(subject: Subject) -> str:
         ("--tile", subject.named_tile()),
         ("--sync", source.sync),
         ("--arch", source.arch),
+        ("--waves", source.waves and str(source.waves)),
     ):
         if value:
             words += [option, value]

@@ -16,15 +16,18 @@ from pipeloom.cli.common import (
     say_untiled,
     write_file,
 )
+from pipeloom.drive.subjects import ScheduleSubject
+from pipeloom.program import Program
+from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
-from pipeloom.reference.words import tile_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
         "Derive order, waits, barriers, prologue, kernel and epilogue. Prints one "
-        "line of summary; with --json or -o the whole compiled schedule, byte-stable."
+        "line of summary; with --json or -o the whole compiled schedule (of a loop, the program), "
+        "byte-stable."
     )
     add_source(parser)
     add_tile(parser)
@@ -37,19 +40,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, then write what was asked for."""
-    _, compiled = opened(arguments)
+    subject = opened(arguments)
+    compiled = subject.compiled() if isinstance(subject, ScheduleSubject) else None
+    text = (compiled or subject.program()).to_json()
     if arguments.output:
-        write_file(arguments.output, compiled.to_json())
-        say_untiled(compiled)
+        write_file(arguments.output, text)
+        if compiled is not None:
+            say_untiled(compiled)
     if arguments.json:
-        sys.stdout.write(compiled.to_json())
-        return exit_code(compiled)
+        sys.stdout.write(text)
+        return exit_code(subject)
+    print(_summary(subject.program()) if compiled is None else _schedule_summary(compiled))
+    print(subject.tile_text())
+    say(subject.program().provenance.notes if compiled is None else compiled.notes)
+    if arguments.output:
+        print(f"wrote {arguments.output}")
+    return exit_code(subject)
+
+
+def _schedule_summary(compiled: CompiledSchedule) -> str:
     c = compiled.certificate
     sizes = ", ".join(f"{p.name.lower()} {len(compiled.phase(p))}" for p in Phase)
     proved = "proved optimal" if c.proved else f"lower bound {c.lower_bound}"
-    print(f"{compiled.schedule}: {sizes}; {c.strategy} {c.measure} {c.makespan} ({proved})")
-    print(tile_text(compiled, arguments.tile))
-    say(compiled.notes)
-    if arguments.output:
-        print(f"wrote {arguments.output}")
-    return exit_code(compiled)
+    return f"{compiled.schedule}: {sizes}; {c.strategy} {c.measure} {c.makespan} ({proved})"
+
+
+def _summary(program: Program) -> str:
+    sizes = ", ".join(f"{s.name} {len(s.steps)}" for s in program.groups[0].sections)
+    ordered = program.provenance.ordered
+    if ordered is None:
+        return f"{program.name}: {sizes}"
+    proved = "proved optimal" if ordered.proved else f"lower bound {ordered.bound}"
+    return f"{program.name}: {sizes}; {ordered.strategy} II {ordered.cycles} cycles ({proved})"

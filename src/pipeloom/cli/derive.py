@@ -10,7 +10,8 @@ from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_fi
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import load_declaration
 from pipeloom.drive.deriving import Derived, Progress, derive
-from pipeloom.drive.loops import ANY_CHIP, WAVES
+from pipeloom.drive.loops import WAVES
+from pipeloom.drive.tiling import ANY_CHIP
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.plain import to_plain

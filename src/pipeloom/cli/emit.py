@@ -6,14 +6,11 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeloom.cli.common import (
     add_json,
     add_source,
     add_sync,
-    add_waves,
-    own_program_of,
     print_json,
     say,
     source_of,
@@ -21,11 +18,7 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.emitting import Emission, EmitJob, emit
-from pipeloom.drive.programs import emit as emit_program
 from pipeloom.errors import SpecError
-
-if TYPE_CHECKING:
-    from pipeloom.write import EmittedKernel
 
 CHOSEN_SYNC = (
     "the fastest proved form: as it is where it is PROVED, repaired or proven, each simulated; a "
@@ -36,13 +29,12 @@ CHOSEN_SYNC = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Emit C[M,N] = A[M,K] B[N,K]^T with exactly the schedule's instructions, waits "
-        "and barriers. Only proved schedules are emitted, so waits are derived anew here unless "
+        "Emit the kernel with exactly the schedule's instructions, waits and barriers. Only "
+        "proved schedules are emitted, so waits are derived anew here unless "
         "you say otherwise; a TIMING verdict needs --allow-timing, a RACE is never emitted. "
         "Nothing here has run on a GPU: the emulator runs it (pipeloom run)."
     )
     add_emission(parser)
-    add_waves(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -92,7 +84,6 @@ def emit_job(arguments: argparse.Namespace) -> EmitJob:
         dtype=arguments.dtype,
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
-        k=getattr(arguments, "k", None),
     )
 
 
@@ -114,9 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
     beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
     if arguments.witness and beside is None:
         raise UsageError("--witness needs a code object: -o K.hsaco")
-    own = own_program_of(arguments)
-    if own is not None:
-        return _write_own(arguments, emit_program(own.program, ops=own.ops))
     found = emit(emit_job(arguments))
     say(found.notes)
     emitted = found.kernel
@@ -148,25 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(cost_line(found))
         sys.stdout.write(emitted.text)
-    return 0
-
-
-def _write_own(arguments: argparse.Namespace, emitted: EmittedKernel) -> int:
-    from pipeloom.write import assemble, launch_record
-
-    if not arguments.output:
-        sys.stdout.write(emitted.text)
-        return 0
-    code = arguments.output.endswith(".hsaco")
-    write_file(arguments.output, assemble(emitted).data if code else emitted.text)
-    record = launch_record(emitted)
-    if code:
-        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        write_file(_sidecar(arguments.output), text)
-    if arguments.json:
-        print_json({**record, "output": arguments.output})
-    else:
-        print(f"{emitted.name}: {emitted.resources}\nwrote {arguments.output}")
     return 0
 
 

@@ -16,9 +16,13 @@ from pipeloom.cli.common import (
     opened,
     print_json,
 )
+from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.plain import to_plain
+from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.words import Labels
+from pipeloom.show.dependences import Edge, Graph, Op, graph_of
+from pipeloom.show.steps import listing
 
 ROLES: Mapping[OpRole, str] = MappingProxyType(
     {
@@ -47,41 +51,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the graph in the form asked for."""
-    subject, compiled = opened(arguments)
-    body, labels = compiled.loop_body, Labels(compiled)
+    from pipeloom.show.terminal import graph_dot, render_graph
+
+    subject = opened(arguments)
+    if isinstance(subject, ScheduleSubject):
+        compiled = subject.compiled()
+        graph = _declared(compiled)
+        edges = to_plain(compiled.loop_body.edges)
+    else:
+        program = subject.program()
+        graph, _ = graph_of(program, listing(program))
+        edges = [edge._asdict() for edge in graph.edges]
     if arguments.json:
         rows = [
             {
                 "index": i,
-                "label": labels.of(op),
+                "label": op.label,
                 "latency": op.latency,
-                "asap": body.asap[i],
-                "alap": body.alap[i],
-                "slack": body.slack[i],
+                "asap": graph.asap[i],
+                "alap": graph.alap[i],
+                "slack": graph.slack[i],
             }
-            for i, op in enumerate(body.ops)
+            for i, op in enumerate(graph.ops)
         ]
         print_json(
             {
                 "ops": rows,
-                "edges": to_plain(body.edges),
-                "critical_path": body.critical_path,
-                "longest_path": body.longest_path,
+                "edges": edges,
+                "critical_path": list(graph.critical),
+                "longest_path": graph.longest_path,
             }
         )
-        return exit_code(compiled)
+        return exit_code(subject)
     from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.dependences import Edge, Graph, Op
-    from pipeloom.show.terminal import graph_dot, render_graph
 
-    graph = Graph(
-        tuple(Op(labels.of(op), ROLES.get(op.role, "move"), op.latency) for op in body.ops),
-        tuple(Edge(e.producer, e.consumer, int(e.kind), e.loop_distance) for e in body.edges),
-    )
     if arguments.dot:
         sys.stdout.write(graph_dot(graph))
     else:
         console = TerminalConsole()
-        console.print(subject.header(compiled), style="bold")
+        console.print(subject.header(), style="bold")
         console.print(render_graph(graph))
-    return exit_code(compiled)
+    return exit_code(subject)
+
+
+def _declared(compiled: CompiledSchedule) -> Graph:
+    """The dependences as the schedule declares them."""
+    body, labels = compiled.loop_body, Labels(compiled)
+    return Graph(
+        tuple(Op(labels.of(op), ROLES.get(op.role, "move"), op.latency) for op in body.ops),
+        tuple(Edge(e.producer, e.consumer, int(e.kind), e.loop_distance) for e in body.edges),
+    )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.cli.common import add_json, print_json
+from pipeloom.drive.loops import LOOPS
 from pipeloom.machine.chips import TARGETS as CHIPS
 from pipeloom.reference.schedules import SCHEDULES, summary
 from pipeloom.reference.schedules.spec_parts import TARGETS
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the registries."""
     registries = {
-        "schedules": {name: summary(name) for name in SCHEDULES},
+        "schedules": {name: summary(form) for name, form in SCHEDULES.items()},
+        "loops": {name: summary(form) for name, form in LOOPS.items()},
         "targets": dict(TARGETS),
         "architectures": {machine.arch: machine.chip for machine in CHIPS},
         "strategies": {s.name: s.summary for s in STRATEGIES.values()},

@@ -10,18 +10,14 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
-    add_waves,
     check_ending,
-    own_program_of,
     print_json,
     write_file,
 )
 from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.programs import report as report_program
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report
-from pipeloom.program import Program
 from pipeloom.show.headers import no_loop_text
 
 
@@ -51,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="iterations shown in the timeline (default 4); the figures are from all K tiles",
     )
-    add_waves(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -60,9 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
     output: str = arguments.output or f"{_stem(arguments.source)}.html"
     check_ending(output, ".html", "an HTML page")
-    own = own_program_of(arguments)
-    if own is not None:
-        return _write_own(arguments, own.program, output)
     found = report(ReportJob(simulate_job(arguments), arguments.timeline_iterations))
     simulation, verdict, trace = found.simulation, found.verdict, found.trace
     write_file(output, found.page)
@@ -96,13 +88,3 @@ def run(arguments: argparse.Namespace) -> int:
 def _stem(source: str) -> str:
     """``Name`` of ``my.py:Name``, else the name of the schedule or file."""
     return source.rpartition(":")[2] if ".py:" in source else Path(source).stem
-
-
-def _write_own(arguments: argparse.Namespace, program: Program, output: str) -> int:
-    page = report_program(program, k_tiles=arguments.k_tiles)
-    write_file(output, page)
-    if arguments.json:
-        print_json({"output": output, "bytes": len(page.encode("utf-8"))})
-    else:
-        print(f"wrote {output} ({len(page.encode('utf-8')) / 1e6:.1f} MB)")
-    return 0

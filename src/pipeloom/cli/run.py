@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from typing import TypeVar
 
-from pipeloom.cli.common import add_json, add_waves, own_program_of, print_json, say
+from pipeloom.cli.common import add_json, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
 from pipeloom.cli.usage import UsageError, at_least
-from pipeloom.drive.loops import OwnProgram
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
 from pipeloom.drive.running import run as run_job
 
 WRONG_RESULT = 5
-SIZES = {"m": 256, "n": 256, "k": 512}
-"""Of a schedule's problem; a loop of your own is run on one tile and one trip of its loop."""
+T = TypeVar("T", int, float)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +26,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is right, 5 if one is not."
     )
     add_emission(parser)
-    for name, what in (("m", "rows of C"), ("n", "columns of C"), ("k", "depth of the sums")):
-        parser.add_argument(
-            f"--{name}", type=int, help=f"{what} (default {SIZES[name]}; of a loop, one tile)"
-        )
-    add_waves(parser)
+    parser.add_argument("--m", type=int, help="rows of C (default 256)")
+    parser.add_argument("--n", type=int, help="columns of C (default 256)")
+    parser.add_argument("--k", type=int, help="depth of the sums (default 512)")
+    parser.add_argument(
+        "--size",
+        metavar="DIM=N",
+        action="append",
+        default=[],
+        help="the size along any dimension of a loop (repeatable; default: one tile, one trip)",
+    )
+    parser.add_argument(
+        "--scalar",
+        metavar="NAME=X",
+        action="append",
+        default=[],
+        help="the value of a scalar of a loop (repeatable)",
+    )
     parser.add_argument("--seed", type=at_least(0), default=0, help="first seed (default 0)")
     parser.add_argument(
         "--timings",
@@ -65,16 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
-    own = own_program_of(arguments)
-    if own is not None:
-        return _run_own(arguments, own)
-    given = {n: size if (s := getattr(arguments, n)) is None else s for n, size in SIZES.items()}
+    scalars = [text.partition("=")[::2] for text in arguments.scalar]
     found = run_job(
         RunJob(
             emit_job(arguments),
-            m=given["m"],
-            n=given["n"],
-            k=given["k"],
+            sizes=_sizes(arguments),
+            scalars={name: _number(float, text, "--scalar") for name, text in scalars},
             seed=arguments.seed,
             timings=arguments.timings,
             race_check=not arguments.no_race_check,
@@ -91,35 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     return WRONG_RESULT if found.wrong else 0
 
 
-def _run_own(arguments: argparse.Namespace, own: OwnProgram) -> int:
-    """A loop's or a program's kernel: one tile, unless sizes say otherwise."""
-    from pipeloom.drive.programs import emit
-    from pipeloom.drive.programs import run as run_kernel
+def _sizes(arguments: argparse.Namespace) -> dict[str, int]:
+    """By dimension; --m, --n and --k are short for those of a matrix product."""
+    given = {dim: getattr(arguments, dim) for dim in ("m", "n", "k")}
+    sizes = {dim: size for dim, size in given.items() if size is not None}
+    for text in arguments.size:
+        dim, _, size = text.partition("=")
+        sizes[dim] = _number(int, size, "--size")
+    return sizes
 
-    emitted = emit(own.program, ops=own.ops)
-    assert emitted.launch is not None
-    launch, over = emitted.launch, own.program.meaning.over
-    sizes = {**launch.tiles, over: launch.least + launch.step}
-    asked = {n: getattr(arguments, n) for n in SIZES if getattr(arguments, n) is not None}
-    strange = [name for name in asked if name not in sizes]
-    if strange:
-        raise UsageError(f"{own.program.name} has no dimension {strange[0]!r}")
-    sizes |= asked
-    trials = [
-        run_kernel(
-            emitted, sizes=sizes, ops=own.ops, seed=seed, check_races=not arguments.no_race_check
-        )
-        for seed in _track(range(arguments.seed, arguments.seed + arguments.timings))
-    ]
-    wrong = [trial for trial in trials if not trial.ok]
-    if arguments.json:
-        print_json({"sizes": sizes, "timings": len(trials), "wrong": [t.summary() for t in wrong]})
-    else:
-        for trial in wrong[:5] or trials[:1]:
-            print(trial.summary())
-        print(f"{own.program.name}: {len(trials) - len(wrong)} of {len(trials)} timings right")
-        print(emitted.resources)
-    return WRONG_RESULT if wrong else 0
+
+def _number(kind: type[T], text: str, option: str) -> T:
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"{option} takes NAME=NUMBER, not a value of {text!r}") from None
 
 
 def _print(found: Ran) -> None:
@@ -130,7 +123,8 @@ def _print(found: Ran) -> None:
     every = timings if count == 1 else f"all {timings}"
     result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
     print("\n".join((found.emission.summary(), *cost_line(found.emission))))
-    print(f"M={job.m} N={job.n} K={job.k}: {result} ({found.executed} instructions emulated)")
+    sizes = " ".join(f"{dim}={size}" for dim, size in found.sizes.items())
+    print(f"{sizes}: {result} ({found.executed} instructions emulated)")
     if not job.race_check:
         print("race check off")
     print(found.emission.kernel.resources)

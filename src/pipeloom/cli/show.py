@@ -11,19 +11,16 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
-    add_waves,
     exit_code,
     opened,
-    own_program_of,
     print_json,
 )
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.programs import as_program
-from pipeloom.program import Program
+from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
-from pipeloom.reference.words import Labels, tile_text
+from pipeloom.reference.words import Labels
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,30 +35,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tile(parser)
     add_arch(parser)
     add_sync(parser)
-    add_waves(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables, or the same as data."""
-    own = own_program_of(arguments)
-    if own is not None:
-        return _show_own(arguments, own.program)
-    subject, compiled = opened(arguments)
-    code = exit_code(compiled)
+    subject = opened(arguments)
+    code = exit_code(subject)
     emitted = None if code else emitted_form(subject.source)
     if arguments.json:
-        tile = tile_text(compiled, arguments.tile)
+        if not isinstance(subject, ScheduleSubject):
+            print_json(subject.program().to_dict())
+            return code
         form = None if emitted is None else emitted.to_dict()
-        print_json({**_as_data(compiled), "tile": tile, "emit": form})
+        print_json({**_as_data(subject.compiled()), "tile": subject.tile_text(), "emit": form})
         return code
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.terminal import render_program
 
     console = TerminalConsole()
-    program = as_program(compiled, subject.kernel(compiled), subject.machine())
-    console.print(render_program(program, tile=tile_text(compiled, arguments.tile)))
+    console.print(render_program(subject.program(), tile=subject.tile_text()))
     if note := emit_note(emitted):
         console.print(f"note: {note}", soft_wrap=True)
     return code
@@ -78,14 +72,3 @@ def _as_data(compiled: CompiledSchedule) -> dict[str, object]:
         "warp_stagger_index": compiled.warp_stagger_index,
         "notes": compiled.notes,
     }
-
-
-def _show_own(arguments: argparse.Namespace, program: Program) -> int:
-    if arguments.json:
-        print_json(program.to_dict())
-        return 0
-    from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.terminal import render_program
-
-    TerminalConsole().print(render_program(program))
-    return 0

@@ -13,8 +13,6 @@ from pipeloom.cli.common import (
     add_source,
     add_sync,
     add_tile,
-    add_waves,
-    own_program_of,
     print_json,
     say,
     verify_command,
@@ -22,14 +20,11 @@ from pipeloom.cli.common import (
 from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.stream_source import read_stream
 from pipeloom.cli.usage import UsageError, at_least
-from pipeloom.drive.programs import simulate
 from pipeloom.drive.simulating import Simulation, prepare
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
-from pipeloom.program import Program
-from pipeloom.reference.words import unsynchronised_note
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -68,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_emitted(parser)
     add_machine(parser)
     add_problem(parser)
-    add_waves(parser)
     group = parser.add_argument_group("a hand-written loop instead of a schedule")
     group.add_argument(
         "--stream",
@@ -112,26 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
     for name in STREAM:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
-    own = own_program_of(arguments)
-    if own is not None:
-        return _show_own(arguments, own.program)
     simulation = prepare(simulate_job(arguments))
     say(simulation.subject.notes())
     return _show(arguments, simulation.run(), simulation)
-
-
-def _show_own(arguments: argparse.Namespace, program: Program) -> int:
-    tiles, jitter, seed = arguments.k_tiles, arguments.jitter, arguments.seed
-    trace = simulate(program, k_tiles=tiles, jitter=jitter, seed=seed)
-    if arguments.json:
-        print_json({**trace_data(trace), "schedule": program.name})
-        return 0
-    from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.timeline import render_trace
-
-    console = TerminalConsole()
-    console.print(render_trace(trace, program, width=min(console.width, 120)))
-    return 0
 
 
 def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | None) -> int:
@@ -150,7 +127,7 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         if simulation.emission is None:
             status = simulation.verdict().status
             console.print(verdict_line(status, verify_command(simulation.subject)), soft_wrap=True)
-            note = unsynchronised_note(simulation.compiled)
+            note = simulation.subject.race_note()
             if note and status is Status.RACE:
                 console.print(note)
     program = None if simulation is None else simulation.program
@@ -166,7 +143,7 @@ def _what(simulation: Simulation | None) -> dict[str, Any]:
         return {}
     found = simulation.emission
     return {
-        "schedule": simulation.compiled.schedule,
+        "schedule": simulation.program.name,
         "tile": simulation.tile,
         "verdict": simulation.verdict().status.name,
         "emitted": None if found is None else {"kernel": found.kernel.name, **found.to_dict()},
@@ -209,6 +186,7 @@ def _refuse_with_stream(arguments: argparse.Namespace) -> None:
         "--sync": arguments.sync is not None,
         "--reorder": arguments.reorder,
         "--emitted": arguments.emitted,
+        "--waves": arguments.waves is not None,
     }
     for option, is_given in given.items():
         if is_given:

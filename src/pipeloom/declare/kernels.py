@@ -7,14 +7,22 @@ from pipeloom.declare.tensor import exp2, maximum
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 
-def gemm(m: int = 256, n: int = 256, k: int = 64, dtype: DType | str = BF16) -> Loop:
+def gemm(
+    m: int = 256,
+    n: int = 256,
+    k: int = 64,
+    dtype: DType | str = BF16,
+    out: DType | str = BF16,
+    *,
+    name: str = "gemm",
+) -> Loop:
     """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS."""
-    loop = Loop("gemm", over="k")
+    loop = Loop(name, over="k")
     a = loop.stream("A", dtype, m=m, k=k)
     b = loop.stream("B", dtype, n=n, k=k)
     c = loop.carry("C", F32, start=0, m=m, n=n)
     c += a.staged() @ b.staged()
-    loop.store("out", c.to(BF16))
+    loop.store("out", c.to(out))
     return loop
 
 

@@ -73,7 +73,7 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
             f"{name}:sync=proven",
         )
     rows: list[Comparison] = []
-    forms: dict[Source, Choice | None] = {}
+    forms: dict[tuple[Source, bool], Choice | None] = {}
     emitted: list[Choice | None] = []
     for text, variant in zip(job.variants, jobs, strict=True):
         simulation = _prepare(variant)
@@ -87,9 +87,10 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
             )
         verdict = simulation.verdict()
         rows.append(row_of(text, simulation.program, trace, verdict, tile=simulation.tile))
-        if variant.source not in forms:
-            forms[variant.source] = None if variant.emitted else emitted_form(variant.source)
-        emitted.append(forms[variant.source])
+        key = variant.source, variant.emitted
+        if key not in forms:
+            forms[key] = None if variant.emitted else emitted_form(variant.source)
+        emitted.append(forms[key])
     return Compared(tuple(rows), tuple(emitted))
 
 

@@ -9,35 +9,38 @@ from typing import TYPE_CHECKING, Any
 
 import pipeloom
 from pipeloom.drive.forms import Choice, choose_form
-from pipeloom.drive.sources import (
-    Named,
-    Source,
+from pipeloom.drive.loops import element_type
+from pipeloom.drive.sources import Named, Source, find_source, is_compiled, is_loop, with_data
+from pipeloom.drive.subjects import (
+    ProgramSubject,
+    ScheduleSubject,
     Subject,
-    find_source,
-    is_compiled,
     open_source,
-    with_data,
+    shipped_loop,
 )
-from pipeloom.drive.tiling import ANY_CHIP, DERIVES_DEPTH, ELEMENT_BYTES, tile_for
+from pipeloom.drive.tiling import ANY_CHIP, ELEMENT_BYTES, tile_for
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
+from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.ops import Phase
+from pipeloom.reference.lift import lift
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
-from pipeloom.reference.spec import apply_settings, load_spec
+from pipeloom.reference.sized import sized
 from pipeloom.reference.words import changes_text
+from pipeloom.show.headers import tile_text
+from pipeloom.show.steps import loop_counts
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
 
-_SHAPE = ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes")
-
 
 @dataclass(frozen=True, slots=True)
 class EmitJob:
-    """What to emit and for what; what is left open follows from the schedule.
+    """What to emit and for what; what is left open follows from the schedule or loop.
 
-    ``k`` fits a schedule whose depth is derived to that K, where it is a number of whole tiles.
+    ``k`` fits a shipped loop, whose depth is derived, to that K, where it is whole tiles. ``name``
+    is the kernel's symbol.
     """
 
     source: Source
@@ -46,35 +49,37 @@ class EmitJob:
     out_dtype: str | None = None
     allow_timing: bool = False
     k: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """A kernel, the schedule it is of, and whose waits and barriers that has.
+    """A kernel, the program it is written from, and whose waits and barriers that has.
 
     ``choice`` is how the form was chosen, None where the source names it.
     """
 
     kernel: EmittedKernel
-    compiled: CompiledSchedule
+    program: Program
+    subject: Subject
     sync: str
     choice: Choice | None
     notes: tuple[str, ...]
+    changes: str = ""
+    """What synchronising changed besides waits and barriers."""
 
     @property
-    def tile(self) -> str:
-        """``256x256x64 bf16``."""
-        shape = self.kernel.geometry
-        return "" if shape is None else f"{shape.BM}x{shape.BN}x{shape.BK} {self.kernel.dtype}"
+    def barriers(self) -> int:
+        """Per iteration."""
+        return loop_counts(self.program).barriers
 
     def summary(self) -> str:
         """One line: what, for what, how synchronised, with which verdict."""
         kernel = self.kernel
-        counts = self.compiled.counts(Phase.KERNEL)
-        changes = changes_text(self.compiled)
         return (
-            f"{kernel.name} for {kernel.target}, {self.tile}: {self.sync}, {counts.barriers} "
-            f"barriers per iteration, {kernel.status.name}" + (changes and f"; {changes}")
+            f"{kernel.name} for {kernel.target}, {tile_text(self.program)}: {self.sync}, "
+            f"{self.barriers} barriers per iteration, {kernel.status.name}"
+            + (self.changes and f"; {self.changes}")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,35 +90,68 @@ class Emission:
             **launch_record(self.kernel),
             "pipeloom": pipeloom.__version__,
             "sync": self.sync,
-            "barriers": self.compiled.counts(Phase.KERNEL).barriers,
+            "barriers": self.barriers,
             "cost": None if self.choice is None else self.choice.to_dict(),
         }
 
 
 def emit(job: EmitJob | Source | Named) -> Emission:
     """The kernel of a source, in its fastest proved form unless the source names one."""
-    from pipeloom.write import emit_kernel
+    from pipeloom.write import emit_program
 
     job = job if isinstance(job, EmitJob) else EmitJob(Source.of(job))
     subject = emission_subject(job)
-    choice = None
-    if job.source.sync is None:
-        choice = choose_form(subject, keep_proved=subject.is_compiled)
-        compiled, label = choice.form.compiled, choice.form.label
+    choice, name, changes = None, job.name, ""
+    notes = subject.notes()
+    if isinstance(subject, ScheduleSubject):
+        if job.source.sync is None:
+            choice = choose_form(subject, keep_proved=subject.is_compiled)
+            compiled, label = choice.form.compiled, choice.form.label
+            notes += choice.notes
+        else:
+            compiled, label = subject.compiled(), f"sync {job.source.sync}"
+        changes = changes_text(compiled)
+        dtype = _dtype(job, compiled, is_file=subject.is_compiled)
+        out = job.out_dtype or ("f32" if dtype == "fp8" else dtype)
+        name = name or f"{compiled.schedule}_{dtype}_{out}"
+        program = schedule_program(subject, compiled, job.target, dtype, out)
     else:
-        compiled, label = subject.compiled(), f"sync {job.source.sync}"
-    if compiled.schedule in _emitters():
-        subject.require_tile(compiled)
-    kernel = emit_kernel(
-        compiled,
-        target=job.target or compiled.arch or ANY_CHIP,
-        dtype=_dtype(job, compiled, is_file=subject.is_compiled),
-        out_dtype=job.out_dtype,
-        allow_timing=job.allow_timing,
-        kernel=subject.kernel(compiled),
-    )
-    notes = (*subject.notes(), *(() if choice is None else choice.notes))
-    return Emission(kernel, compiled, label, choice, notes)
+        program, label = subject.program(), "sync as derived"
+        if isinstance(subject, ProgramSubject) and isinstance(subject.origin, Program):
+            label = f"sync {job.source.sync or 'as it is'}"
+    kernel = emit_program(program, ops=subject.ops, name=name, allow_timing=job.allow_timing)
+    return Emission(kernel, program, subject, label, choice, notes, changes)
+
+
+def schedule_program(
+    subject: ScheduleSubject, compiled: CompiledSchedule, target: str | None, dtype: str, out: str
+) -> Program:
+    """The program of a schedule on its tile, with these types."""
+    if compiled.geometry is None:
+        subject.require_tile()
+        raise SpecError(
+            f"{subject.source.name} has no tile shape, which a kernel needs",
+            hint="let its geometry() return one",
+            field="geometry",
+        )
+    subject.check_counts()
+    chip = _chip(compiled, target)
+    lifted = lift(compiled, subject.kernel(compiled), chip)
+    return sized(lifted, compiled.geometry, element_type(dtype, chip), out)
+
+
+def _chip(compiled: CompiledSchedule, target: str | None) -> Target:
+    """A schedule made of one chip's costs and counts is not emitted for another."""
+    chip = target_for(target or compiled.arch or ANY_CHIP)
+    if compiled.arch not in (None, chip.arch):
+        raise SpecError(
+            f"the {compiled.schedule} schedule was compiled for {compiled.arch}, but the target is "
+            f"{chip.arch}: its instruction counts, waits and depth are those of {compiled.arch}",
+            hint=f"compile it for {chip.arch}, or emit it for {compiled.arch} (--target "
+            f"{compiled.arch})",
+            field="target",
+        )
+    return chip
 
 
 def emitted_form(source: Source) -> Choice | None:
@@ -138,7 +176,10 @@ def _form_of(source: Source) -> Choice | None:
     try:
         if is_file := is_compiled_file(source):
             job = replace(job, dtype=None)
-        choice = choose_form(emission_subject(job), keep_proved=is_file)
+        subject = emission_subject(job)
+        if not isinstance(subject, ScheduleSubject):
+            return None
+        choice = choose_form(subject, keep_proved=is_file)
     except ScheduleError:
         return None
     return None if choice.unchanged else choice
@@ -154,44 +195,63 @@ def is_compiled_file(source: Source) -> bool:
 
 def emission_subject(job: EmitJob) -> Subject:
     """The source with the tile and the chip that emitting gives it where it leaves them open."""
-    from pipeloom.write import default_geometry
-
     source = job.source
     found = find_source(source)
-    if not isinstance(found, Mapping) or is_compiled(found):
+    if is_loop(found):
+        assert isinstance(found, Mapping)
+        return open_source(_fitted(job, found))
+    if not isinstance(found, Mapping):
+        if not isinstance(found, CompiledSchedule):
+            source = _for_chip(job, found)
+        return open_source(source)
+    if is_compiled(found):
         subject = open_source(source)
-        if subject.is_compiled and subject.compiled("reference").schedule in _emitters():
-            subject.require_tile(subject.compiled("reference"))
+        subject.require_tile()
         return subject
     data, name = dict(found), str(found.get("schedule"))
-    if name not in _emitters():
-        return open_source(source)
-    tile = default_geometry(name, job.target or ANY_CHIP, job.dtype or "bf16")
+    dtype = job.dtype or "bf16"
+    if dtype not in ELEMENT_BYTES:
+        raise SpecError(
+            f"dtype {dtype!r} is not one that a tile can be named by",
+            hint=f"one of: {', '.join(ELEMENT_BYTES)}",
+            field="dtype",
+        )
     own = name not in DEFAULT_TILES and job.dtype is None
-    if "geometry" not in data and not own:
-        fields = ("elem_bytes",) if name == DERIVES_DEPTH else _SHAPE
-        data["geometry"] = {field: getattr(tile, field) for field in fields}
-    if name == DERIVES_DEPTH:
-        data = _fitted(job, data)
+    if "geometry" not in data and name in SCHEDULES and not own:
+        data["geometry"] = tile_for(name, dtype, target_for(job.target or ANY_CHIP))
+    source = replace(source, arch=job.target or source.arch)
     return open_source(with_data(source, data))
 
 
-def _emitters() -> Mapping[str, Any]:
-    from pipeloom.write import EMITTERS
+def _for_chip(job: EmitJob, found: object) -> Source:
+    """A loop's or program's source for the chip asked for; its types it says itself."""
+    source = job.source
+    if isinstance(found, Mapping):
+        return source
+    for option, value in (("--dtype", job.dtype), ("--out-dtype", job.out_dtype)):
+        if value is not None and not hasattr(found, "build_body"):
+            raise SpecError(
+                f"{source.name} says itself what its types are, which {option} cannot change",
+                hint="change the declaration",
+                field=option.strip("-").replace("-", "_"),
+            )
+    return source if job.target is None else replace(source, arch=job.target)
 
-    return EMITTERS
 
-
-def _fitted(job: EmitJob, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a modulo schedule for the target and the K at hand, where it leaves them open."""
-    fitted = dict(data)
-    if job.target:
-        fitted.setdefault("arch", job.target)
+def _fitted(job: EmitJob, data: Mapping[str, Any]) -> Source:
+    """The spec of a shipped loop for the target, types and K at hand, where it leaves them open."""
+    source, fitted = job.source, dict(data)
+    if job.out_dtype is not None:
+        fitted["out"] = job.out_dtype
+    if job.target is not None:
+        source = replace(source, arch=job.target)
+    if job.dtype is not None:
+        source = replace(source, tile=job.dtype)
     if job.k is not None:
-        shape = load_spec(apply_settings(fitted, job.source.settings)).geometry()
-        if shape is not None and job.k >= shape.BK and job.k % shape.BK == 0:
-            fitted.setdefault("k_tiles", job.k // shape.BK)
-    return fitted
+        depth = shipped_loop(source, fitted).loop.meaning.inputs[0].type.sizes["k"]
+        if job.k >= depth and job.k % depth == 0:
+            fitted.setdefault("k_tiles", job.k // depth)
+    return with_data(source, fitted)
 
 
 def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:
@@ -202,7 +262,7 @@ def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:
     fitting = [name for name, size in ELEMENT_BYTES.items() if size == shape.elem_bytes]
     if given is None:
         return fitting[0] if fitting else "bf16"
-    if given in ELEMENT_BYTES and given not in fitting:
+    if given not in fitting:
         source, name = job.source.name, compiled.schedule
         if is_file:
             how = f"compile it anew: pipeloom compile {name} --tile {given} -o {source}"
@@ -212,7 +272,7 @@ def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:
             how = "change its tile: " + " ".join(f"--set geometry.{k}={v}" for k, v in keys)
         raise SpecError(
             f"the tile of {source} holds elements of {shape.elem_bytes} byte(s), but {given} has "
-            f"{ELEMENT_BYTES[given]}",
+            f"{ELEMENT_BYTES.get(given, 'others')}",
             hint=f"emit it with --dtype {' or '.join(fitting)}, or {how}",
             field="dtype",
         )

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeloom.drive.forms import Choice, Form, choose_form
-from pipeloom.drive.sources import Named, Source, open_source
+from pipeloom.drive.sources import Named, Source, find_schedule
+from pipeloom.drive.subjects import open_schedule
 from pipeloom.judge.verify import Verdict
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.compiler import Sync
@@ -76,7 +77,7 @@ class Fixed:
 def fix(job: FixJob | Source | Named) -> Fixed:
     """Synchronise a schedule so that it is proved, in its fastest form."""
     job = job if isinstance(job, FixJob) else FixJob(Source.of(job))
-    subject = open_source(job.source)
+    subject = open_schedule(job.source, find_schedule(job.source))
     sync: Sync | None = job.source.sync
     choice = choose_form(
         subject,
@@ -87,7 +88,7 @@ def fix(job: FixJob | Source | Named) -> Fixed:
     form: Form = choice.form
     after = choice.named.compiled if choice.unchanged else form.compiled
     return Fixed(
-        header=subject.header(choice.named.compiled),
+        header=subject.header(),
         before=choice.named.compiled,
         after=after,
         verdict_before=choice.verdict,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipeloom.drive.programs import simulate
-from pipeloom.drive.sources import Subject, lacks_tile, open_source
+from pipeloom.drive.subjects import ScheduleSubject, lacks_tile, open_schedule
 from pipeloom.errors import ConfigError, OrderError, ScheduleError
 from pipeloom.judge.verify import Verdict
 from pipeloom.machine.target import Target
@@ -88,7 +88,7 @@ class Choice:
 
 
 def choose_form(
-    subject: Subject,
+    subject: ScheduleSubject,
     *,
     keep_proved: bool = False,
     derive: bool = False,
@@ -103,13 +103,11 @@ def choose_form(
     plain = subject.compiled("reference", False)
     verdict = verify(plain, subject.kernel(plain))
     label = "sync as compiled" if subject.is_compiled else "sync as declared"
-    if subject.derives_depth:
-        label = "sync as derived"
     timed, tile = _timed(subject, plain)
     machine = timed.machine()
     named = _timed_form(timed, machine, Form("reference", False, plain, label))
     stays = verdict.proved and not derive
-    if stays and (keep_proved or subject.derives_depth):
+    if stays and keep_proved:
         return Choice(named, verdict, named, tile)
     if only is not None:
         form = Form(*only, subject.compiled(*only), f"sync {only[0]}")
@@ -122,7 +120,7 @@ def choose_form(
     return Choice(named, verdict, best, tile, tuple(notes) if best.sync == "proven" else ())
 
 
-def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[Form]:
+def _derived(subject: ScheduleSubject, notes: list[str], *, found: bool) -> Iterator[Form]:
     """Waits derived, then barriers too; ops move only where the order cannot be kept."""
     for sync in DERIVED:
         try:
@@ -136,18 +134,18 @@ def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[For
         yield Form(sync, True, compiled, f"sync {sync}")
 
 
-def _timed(subject: Subject, compiled: CompiledSchedule) -> tuple[Subject, str]:
+def _timed(subject: ScheduleSubject, compiled: CompiledSchedule) -> tuple[ScheduleSubject, str]:
     """The subject to simulate, and in words the tile that it was lent."""
     if subject.is_compiled or not lacks_tile(compiled):
         return subject, ""
     try:
-        lent = open_source(replace(subject.source, tile=None, default_tile="bf16"))
+        lent = open_schedule(replace(subject.source, tile=None, default_tile="bf16"))
     except ScheduleError:
         return subject, ""
     return lent, " with a bf16 tile"
 
 
-def _timed_form(subject: Subject, machine: Target, form: Form) -> Form:
+def _timed_form(subject: ScheduleSubject, machine: Target, form: Form) -> Form:
     try:
         compiled = subject.compiled(form.sync, form.reorder)
         kernel = subject.kernel(compiled)

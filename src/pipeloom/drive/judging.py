@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
-from pipeloom.drive.sources import Named, Source, Subject, open_source
-from pipeloom.judge.verify import Verdict
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.verdict import verify
+from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.subjects import Subject, open_source
+from pipeloom.judge.verify import Verdict, verify
+from pipeloom.program import Program
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A schedule as named, with its verdict. ``emitted`` is None where emit writes this one."""
+    """A program as named, with its verdict. ``emitted`` is None where emit writes this one."""
 
     subject: Subject
-    compiled: CompiledSchedule
+    program: Program
     verdict: Verdict
     emitted: Choice | None
 
@@ -33,9 +33,9 @@ def judge(
     ``counter_stall`` is that of ``judge.verify.verify``.
     """
     subject = open_source(what, keep_interrupted=keep_interrupted)
-    compiled = subject.compiled()
-    verdict = verify(compiled, subject.kernel(compiled), counter_stall=counter_stall)
-    return Judged(subject, compiled, verdict, emitted_form(subject.source))
+    program = subject.program()
+    verdict = verify(program, counter_stall=counter_stall)
+    return Judged(subject, program, verdict, emitted_form(subject.source))
 
 
 def emit_note(emitted: Choice | None) -> str:

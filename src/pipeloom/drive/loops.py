@@ -1,68 +1,126 @@
-"""Programs of a user's own: ``my.py:name``, a loop or a program, or a program's JSON file.
+"""Loops that jobs are about: the shipped one by its name, and those of the user's own.
 
-A loop is pipelined for the chip and the waves that are asked for; a program is taken as it is.
+    gemm_tile      one K tile of a matrix product; order, depth and buffers are derived
+
+A shipped loop has a spec like a schedule's: its keys are set with ``--set`` or in a file. A loop of
+your own (``my.py:name``) says what it is in Python, and takes a chip and a number of waves.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
-from pipeloom.cms import lift_table, read_table
+from pipeloom.checks import nearest
+from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.declared import load_declaration, names_declaration
 from pipeloom.drive.pipeline import pipeline
-from pipeloom.errors import SpecError
+from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
-from pipeloom.program import VOCABULARY, Program, Vocabulary
+from pipeloom.machine.dtypes import DType, dtype_for
+from pipeloom.machine.target import Target
+from pipeloom.order.lower import lower
+from pipeloom.order.problem import LoopProblem, loop_problem
+from pipeloom.order.strategy import WORK_LIMIT, Exact
+from pipeloom.program import Program
 
 WAVES = 4
-ANY_CHIP = "gfx950"
+GRIDS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {"four_wave": {"m": 2, "n": 2}, "ping_pong": {"m": 2, "n": 4}}
+)
+"""Waves along M and N, by the specification's kernel that has them."""
+ROW_BYTES = {"gfx942": 64}
+"""Bytes of K in a row of the tile, where two tiles of 128 do not fit the chip's LDS."""
 
 
 @dataclass(frozen=True)
-class OwnProgram:
-    """A program, and the ops that it is made of."""
+class LoopSource:
+    """A loop, and all that ``pipeline`` is told of it."""
 
-    program: Program
-    ops: Vocabulary = VOCABULARY
+    loop: Loop
+    target: Target
+    waves: int | Mapping[str, int] = WAVES
+    options: Mapping[str, Any] = field(default_factory=dict)
 
+    def program(self) -> Program:
+        """Pipelined, synchronised, proved."""
+        return pipeline(self.loop, self.target, self.waves, **self.options)
 
-def own_program(what: str, arch: str | None = None, waves: int | None = None) -> OwnProgram | None:
-    """The program that ``what`` declares; None where it is no loop and no program."""
-    if what.endswith(".json"):
-        return _from_file(Path(what))
-    if not names_declaration(what):
-        return None
-    made = load_declaration(what)
-    if isinstance(made, Loop):
-        target = target_for(arch or ANY_CHIP)
-        return OwnProgram(pipeline(made, target, WAVES if waves is None else waves), made.ops)
-    return OwnProgram(_unchanged(made, arch, waves)) if isinstance(made, Program) else None
-
-
-def _from_file(path: Path) -> OwnProgram | None:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # whoever reads sources says what is wrong with it
-    if isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys():
-        return OwnProgram(lift_table(read_table(data)))
-    if not isinstance(data, dict) or not {"meaning", "groups"} <= data.keys():
-        return None
-    return OwnProgram(Program.from_dict(data))
+    def problem(self) -> LoopProblem:
+        """What its order must respect."""
+        loop, known = self.loop, self.options
+        lowered = lower(
+            loop.meaning,
+            self.target,
+            loop.ops,
+            loop.staged,
+            self.waves,
+            quadrants=known.get("quadrants"),
+        )
+        limits = {name: known.get(name) for name in ("depth", "stages", "global_latency")}
+        return loop_problem(lowered, **limits)
 
 
-def _unchanged(program: Program, arch: str | None, waves: int | None) -> Program:
-    for option, given, has in (
-        ("arch", arch, program.target.arch),
-        ("waves", waves, program.waves),
-    ):
-        if given is not None and given != has:
-            raise SpecError(
-                f"{program.name} is a program for {has}, which --{option} {given} cannot change",
-                hint=f"drop --{option}, or name the loop that it was made of",
-                field=option,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSpec:
+    """The block of one workgroup; BK is what two tiles leave room for, unless given."""
+
+    BM: int = 256
+    BN: int = 256
+    BK: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmTileSpec:
+    """Matrix product from one declared K tile: depth, buffers and order are derived.
+
+    ``kernel`` names a grid of waves, or ``waves`` their number; ``depth`` limits the copies of what
+    rotates, ``stages`` the K tiles that overlap; ``k_tiles`` is the K it is for.
+    """
+
+    kernel: str = "four_wave"
+    waves: int | None = None
+    arch: str = "gfx950"
+    dtype: str = "bf16"
+    out: str | None = None
+    geometry: BlockSpec = BlockSpec()
+    quadrants: int | None = None
+    depth: int | None = None
+    stages: int | None = None
+    global_latency: int | None = None
+    k_tiles: int | None = None
+    work_limit: float | None = WORK_LIMIT
+
+    def build(self) -> LoopSource:
+        """The loop for its chip."""
+        if self.kernel not in GRIDS:
+            hint = nearest(self.kernel, GRIDS)
+            if self.kernel == "single_buffer":
+                hint = "the schedule single_buffer stages tiles through registers; loops go to LDS"
+            raise ConfigError(
+                f"kernel is {self.kernel!r}, which is not a wave grid", hint=hint, field="kernel"
             )
-    return program
+        target, block = target_for(self.arch), self.geometry
+        element = element_type(self.dtype, target)
+        out = dtype_for(self.out or ("f32" if element.bits == 8 else self.dtype))
+        bk = block.BK or ROW_BYTES.get(target.arch, 128) * 8 // element.bits
+        loop = gemm(block.BM, block.BN, bk, element, out, name="gemm_tile")
+        names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
+        given = {name: getattr(self, name) for name in names}
+        return LoopSource(
+            loop,
+            target,
+            GRIDS[self.kernel] if self.waves is None else self.waves,
+            {**given, "strategy": Exact(self.work_limit)},
+        )
+
+
+LOOPS: Mapping[str, type[GemmTileSpec]] = MappingProxyType({"gemm_tile": GemmTileSpec})
+"""The shipped loops, by name."""
+
+
+def element_type(name: str, target: Target) -> DType:
+    """The type that ``name`` means on a chip: the 8-bit floats of gfx942 are FNUZ."""
+    return dtype_for("fp8_fnuz" if (name, target.arch) == ("fp8", "gfx942") else name)

@@ -1,21 +1,24 @@
-"""One verb per job, for whatever describes a kernel: a ``Program`` or a compiled schedule.
+"""One verb per job, for whatever describes a kernel: a program, a loop, a schedule, or a name.
 
     program = pipeline(loop, target_for("gfx950"), waves=4)
     verify(program).proved
     simulate(program).steady_cycles_per_iteration
     emitted = emit(program, ops=loop.ops)
     run(emitted, sizes={"m": 250, "n": 130, "k": 256}).ok
+    verify("ping_pong").summary()
 
-A ``Loop`` says what is computed, not in which order: ``pipeline`` makes a program of it first.
+A loop is pipelined for four waves of the target; ``pipeline`` says more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from pipeloom.checks import check_instance
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
@@ -24,29 +27,43 @@ from pipeloom.judge.simulate.lower import simulate as simulate_program
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
 
 if TYPE_CHECKING:
-    from pipeloom.drive.program_trial import ProgramTrial
     from pipeloom.drive.trial import Trial
     from pipeloom.write import EmittedKernel
 
-Source = Program | CompiledSchedule
+Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str]
+"""A string is a shipped name, a file, or ``my.py:name``."""
+ANY_CHIP = "gfx950"
+WAVES = 4
 
 
 def as_program(
     source: Source, kernel: Kernel | None = None, target: Target | None = None
 ) -> Program:
-    """``source`` itself, or what it lifts to; ``kernel`` is the model of a schedule of your own."""
+    """What ``source`` is as a program; ``kernel`` is the model of a schedule of your own."""
     _check(source)
     if kernel is not None:
         check_instance("as_program", "kernel", kernel, Kernel)
-    return source if isinstance(source, Program) else lift(source, kernel, target)
+    match source:
+        case Program():
+            return source
+        case CompiledSchedule():
+            return lift(source, kernel, target)
+        case Loop():
+            return pipeline(source, target or target_for(ANY_CHIP), WAVES)
+    from pipeloom.drive.sources import Source as Asked
+    from pipeloom.drive.subjects import open_source
+
+    return open_source(Asked(source, arch=None if target is None else target.arch)).program()
 
 
 def verify(
@@ -69,22 +86,17 @@ def synchronize(
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
-    *,
-    loop_barriers: Sequence[int] | None = None,
 ) -> CompiledSchedule: ...
 def synchronize(
-    source: Source,
+    source: Program | CompiledSchedule,
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
-    *,
-    loop_barriers: Sequence[int] | None = None,
-) -> Source:
+) -> Program | CompiledSchedule:
     """The same work in the same order, with new waits and barriers; the result is PROVED.
 
     With ``keep_barriers`` only the waits are new. An order that no synchronisation can save raises
     ``OrderError``; with ``reorder`` the fewest steps move instead, and the result says which.
-    ``loop_barriers`` is that of ``reference.resync.synchronize``, for compiled schedules.
     """
     from pipeloom.reference.resync import synchronize as synchronize_schedule
     from pipeloom.sync import PROVEN, REPAIRED
@@ -92,10 +104,9 @@ def synchronize(
 
     _check(source)
     if isinstance(source, CompiledSchedule):
-        return synchronize_schedule(
-            source, kernel, reorder, keep_barriers, loop_barriers=loop_barriers
-        )
-    _only_for_schedules(kernel=kernel, loop_barriers=loop_barriers)
+        return synchronize_schedule(source, kernel, reorder, keep_barriers)
+    check_instance("synchronize", "source", source, Program)
+    _only_for_schedules(kernel=kernel)
     method = REPAIRED if keep_barriers else PROVEN
     return synchronize_program(source, method=method, reorder=reorder)
 
@@ -146,48 +157,52 @@ def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
 def emit(
     source: Source,
     *,
-    ops: Vocabulary = VOCABULARY,
+    ops: Vocabulary | None = None,
     name: str | None = None,
     allow_timing: bool = False,
-    **schedule: Any,
+    target: str | None = None,
+    dtype: str | None = None,
+    out_dtype: str | None = None,
 ) -> EmittedKernel:
     """Its machine code as text, if the verdict allows it.
 
     ``ops`` must hold every op of a program: a loop's own are ``loop.ops``. ``name`` is the symbol.
-    A compiled schedule says neither type nor chip, so it takes the options of ``emit_kernel``.
+    ``target``, ``dtype`` and ``out_dtype`` are for schedules, which leave them open.
     """
-    from pipeloom.write import emit_kernel, emit_program
+    from pipeloom.drive.emitting import EmitJob
+    from pipeloom.drive.emitting import emit as emit_job
+    from pipeloom.drive.sources import Source as Asked
+    from pipeloom.write import emit_program
 
+    if isinstance(source, Program):
+        _only_for_schedules(target=target, dtype=dtype, out_dtype=out_dtype)
+        return emit_program(source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing)
     _check(source)
-    if isinstance(source, CompiledSchedule):
-        return emit_kernel(source, allow_timing=allow_timing, **schedule)
-    _only_for_schedules(**schedule)
-    return emit_program(source, ops=ops, name=name, allow_timing=allow_timing)
+    asked = Asked(source, sync="reference" if isinstance(source, CompiledSchedule) else None)
+    job = EmitJob(asked, target, dtype, out_dtype, allow_timing=allow_timing, name=name)
+    return emit_job(job).kernel
 
 
 def run(
     source: Source | EmittedKernel,
     *,
     sizes: Mapping[str, int],
-    ops: Vocabulary = VOCABULARY,
+    ops: Vocabulary | None = None,
     seed: int = 0,
     **options: Any,
-) -> ProgramTrial | Trial:
+) -> Trial:
     """Run its machine code in the emulator, and compare with what it means in NumPy.
 
     ``sizes`` are those of every dimension. What was emitted already is taken as it is. The options
     are those of ``run_program``: data, timing, scalars, spare, check_races.
     """
-    from pipeloom.drive.program_trial import run_program
-    from pipeloom.drive.trial import run_gemm
+    from pipeloom.drive.trial import run_program
     from pipeloom.write import EmittedKernel, assemble
 
+    known = source.ops if isinstance(source, Loop) else VOCABULARY
     emitted = source if isinstance(source, EmittedKernel) else emit(source, ops=ops)
     code = assemble(emitted)
-    if emitted.launch is not None:
-        return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops, **options)
-    shape = [sizes.get(dim, 0) for dim in "mnk"]
-    return run_gemm(emitted, code, M=shape[0], N=shape[1], K=shape[2], seed=seed, **options)
+    return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or known, **options)
 
 
 def report(
@@ -212,17 +227,9 @@ def _only_for_schedules(**given: object) -> None:
 
 
 def _check(source: object) -> None:
-    if isinstance(source, Program | CompiledSchedule):
-        return
-    if isinstance(source, Loop):
+    if not isinstance(source, Source):
         raise ConfigError(
-            f"loop {source.name!r} says what is computed, but in no order yet",
-            hint=f"pass pipeline({source.name}, target_for('gfx950'), waves=4)",
+            f"a {type(source).__name__} is no kernel",
+            hint="pass a Loop, a Program, a schedule, or the name of one",
             field="source",
         )
-    raise ConfigError(
-        f"a {type(source).__name__} is no kernel",
-        hint="pass a Program, which pipeline gives, or a CompiledSchedule, which compile_schedule "
-        "gives",
-        field="source",
-    )

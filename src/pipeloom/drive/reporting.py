@@ -10,7 +10,6 @@ from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
-from pipeloom.reference.words import knobs, sync_text
 
 TIMELINE_ITERATIONS = 4
 
@@ -43,26 +42,25 @@ def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
     if not isinstance(job, ReportJob):
         job = ReportJob(job)
     simulation = prepare(job.simulate, needs_tile=False)
-    compiled = simulation.compiled
     verdict = simulation.verdict()
     trace = shown = None
-    if compiled.geometry is not None:
+    if simulation.subject.tile() is not None:
         trace = shown = simulation.run()
         if trace.iterations > job.timeline_iterations:
-            shown = simulation.run(simulation.kernel.tiles(job.timeline_iterations))
+            shown = simulation.run(simulation.iterations_of(job.timeline_iterations))
     emission = simulation.emission
     page = render_page(
         simulation.program,
         verdict,
         trace,
         shown=shown,
-        unsimulated=f"Not simulated: {compiled.schedule} has no tile shape, so its ops have no "
-        "instruction counts.",
+        unsimulated=f"Not simulated: {simulation.program.name} has no tile shape, so its ops have "
+        "no instruction counts.",
         estimate=None if trace is None else simulation.estimate(trace),
         tile=simulation.tile,
-        sync=sync_text(compiled),
+        sync=simulation.sync,
         stream="" if emission is None else emission.kernel.name,
-        knobs=knobs(compiled),
+        knobs=simulation.subject.knobs(),
     )
     emitted = None if emission is not None else emitted_form(job.simulate.source)
     return Report(page, simulation, verdict, trace, emitted)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.drive.emitting import Emission, EmitJob, emit
@@ -12,29 +14,31 @@ from pipeloom.errors import SpecError
 
 if TYPE_CHECKING:
     from pipeloom.drive.trial import Trial
-    from pipeloom.write import EmittedKernel
+    from pipeloom.write import EmittedKernel, Launch
 
 MAX_MEMORY_GB = 2.0
 MAX_INSTRUCTIONS = 10_000_000
 """About a quarter of an hour."""
 
 BYTES_PER_INPUT = 32
-"""Of an element of A or B: as drawn, as f32, encoded, and exactly, for NumPy's sum."""
+"""Of an element of an input: as drawn, as f32, encoded, and exactly, for NumPy's sum."""
 
 BYTES_PER_OUTPUT = 40
-"""Of an element of C: as written, the exact sum, both again for the comparison."""
+"""Of an element of an output: as written, the exact sum, both again for the comparison."""
+
+USUAL: Mapping[str, int] = MappingProxyType({"m": 256, "n": 256, "k": 512})
+"""The sizes of a matrix product where none are given."""
 
 Track = Callable[[Iterable[int]], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """What to run: C[M,N] = A[M,K] B[N,K]^T, once per timing."""
+    """What to run, once per timing. Sizes that are left out are chosen; scalars are not."""
 
     emit: EmitJob
-    m: int = 256
-    n: int = 256
-    k: int = 512
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    scalars: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     timings: int = 3
     race_check: bool = True
@@ -44,10 +48,11 @@ class RunJob:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Each run, and the kernel that was run."""
+    """Each run, its sizes, and the kernel that was run."""
 
     job: RunJob
     emission: Emission
+    sizes: Mapping[str, int]
     trials: tuple[Trial, ...]
 
     @property
@@ -76,90 +81,133 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     """Run the kernel of a source in the emulator; ``track`` may watch the seeds go by."""
     if not isinstance(job, RunJob):
         job = RunJob(job if isinstance(job, EmitJob) else EmitJob(Source.of(job)))
-    _check_size(job)
-    found = emit(job.emit)
+    if not job.sizes.keys() - USUAL.keys():
+        _check_memory(job, _gemm_bytes({**USUAL, **job.sizes}))
+    found = emit(replace(job.emit, k=job.sizes.get("k", USUAL["k"])))
     kernel = found.kernel
-    _check_depth(job.k, kernel.k_min, kernel.k_step)
-    _check_work(job, kernel)
-    from pipeloom.drive.trial import Launchable, run_gemm
+    sizes = _sizes(kernel.launch, job.sizes)
+    _check_depth(kernel.launch, sizes)
+    _check_memory(job, _needed_bytes(kernel.launch, sizes), sizes)
+    _check_work(job, kernel, sizes)
+    from pipeloom.drive.trial import Launchable, run_program
     from pipeloom.write import assemble
 
     ready = Launchable.load(kernel, assemble(kernel))
     trials = tuple(
-        run_gemm(kernel, ready, M=job.m, N=job.n, K=job.k, seed=seed, check_races=job.race_check)
+        run_program(
+            kernel,
+            ready,
+            sizes=sizes,
+            seed=seed,
+            scalars=job.scalars,
+            ops=found.subject.ops,
+            check_races=job.race_check,
+        )
         for seed in track(range(job.seed, job.seed + job.timings))
     )
-    return Ran(job, found, trials)
+    return Ran(job, found, sizes, trials)
 
 
-def needed_bytes(m: int, n: int, k: int) -> int:
+def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for every dimension; what is not given is usual, a tile, or the least and a trip."""
+    meaning, tiles = launch.meaning, launch.tiles
+    unknown = sorted(given.keys() - tiles.keys())
+    if unknown:
+        raise SpecError(
+            f"{meaning.name} has no dimension {unknown[0]!r}",
+            hint=f"it has {', '.join(tiles)}",
+            field=unknown[0],
+        )
+    product = tiles.keys() == USUAL.keys()
+    sizes = {dim: given.get(dim, USUAL[dim] if product else tile) for dim, tile in tiles.items()}
+    over = meaning.over
+    if over in tiles and over not in given:
+        beyond = USUAL[over] - launch.least if product else 1
+        trips = max(0, -(-beyond // launch.step)) if launch.step else 0
+        sizes[over] = launch.least + trips * launch.step
+    return sizes
+
+
+def _gemm_bytes(sizes: Mapping[str, int]) -> int:
+    """Memory of one run of a matrix product, before its kernel is known."""
+    m, n, k = (sizes[dim] for dim in USUAL)
+    return (m + n) * k * BYTES_PER_INPUT + m * n * BYTES_PER_OUTPUT if min(m, n, k) > 0 else 0
+
+
+def _needed_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
     """Memory of one run, about."""
-    return (m + n) * k * BYTES_PER_INPUT + m * n * BYTES_PER_OUTPUT
+    meaning = launch.meaning
+    return sum(
+        prod(sizes[dim] for dim in node.type.dims) * per
+        for nodes, per in ((meaning.inputs, BYTES_PER_INPUT), (meaning.outputs, BYTES_PER_OUTPUT))
+        for node in nodes
+    )
 
 
-def needed_instructions(kernel: EmittedKernel, m: int, n: int, k: int) -> int:
-    """Instructions of one run, about: every line once per wave, those of the loop per iteration."""
-    from pipeloom.lift.walk import loop_lines
+def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
+    """Instructions of one run, about: every line once per wave, those of a loop per iteration."""
+    from pipeloom.lift.walk import loops
 
-    head, back = loop_lines(kernel.lines)
-    columns, rows, _ = kernel.grid(m, n)
-    per_wave = len(kernel.lines) + max(k // kernel.k_step - 1, 0) * (back - head)
-    return columns * rows * kernel.waves * per_wave
+    launch = kernel.launch
+    longest = max((back - head for head, back in loops(kernel.lines)), default=0)
+    size = sizes.get(launch.meaning.over, launch.least)
+    trips = max((size - launch.least) // launch.step, 0) if launch.step else 0
+    return prod(launch.grid(sizes)) * kernel.waves * (len(kernel.lines) + trips * longest)
 
 
-def _check_size(job: RunJob) -> None:
+def _check_memory(job: RunJob, needed_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
     """Refuse what does not fit in memory, before anything is allocated."""
-    if min(job.m, job.n, job.k) < 1:
-        return
-    needed = needed_bytes(job.m, job.n, job.k) / 1e9
+    needed = needed_bytes / 1e9
     if needed > job.max_memory_gb:
         raise SpecError(
-            f"M={job.m} N={job.n} K={job.k} takes about {needed:.1f} GB of memory to run and "
-            f"compare, over the limit of {job.max_memory_gb:g} GB",
+            f"{_words(sizes or {**USUAL, **job.sizes})} takes about {needed:.1f} GB of memory to "
+            f"run and compare, over the limit of {job.max_memory_gb:g} GB",
             hint="run a smaller problem, which shows the same kernel; or raise the limit: "
             f"--max-memory {needed + 0.5:.0f}",
             field="max_memory",
         )
 
 
-def _check_work(job: RunJob, kernel: EmittedKernel) -> None:
-    if kernel.geometry is None:
-        return
-    needed = needed_instructions(kernel, job.m, job.n, job.k) * job.timings
+def _check_work(job: RunJob, kernel: EmittedKernel, sizes: Mapping[str, int]) -> None:
+    if min(sizes.values(), default=1) < 1:
+        return  # the launch says what is wrong
+    needed = needed_instructions(kernel, sizes) * job.timings
     if needed > job.max_instructions:
-        columns, rows, _ = kernel.grid(job.m, job.n)
         raise SpecError(
-            f"M={job.m} N={job.n} K={job.k} is about {needed:.1e} instructions to emulate "
-            f"({columns * rows} workgroups, {job.timings} timings), over the limit of "
-            f"{job.max_instructions:.1e}",
+            f"{_words(sizes)} is about {needed:.1e} instructions to emulate "
+            f"({prod(kernel.launch.grid(sizes))} workgroups, {job.timings} timings), over the "
+            f"limit of {job.max_instructions:.1e}",
             hint="run a smaller problem or fewer --timings; or raise the limit: "
             f"--max-instructions {needed}",
             field="max_instructions",
         )
 
 
-def _check_depth(k: int, least: int, step: int) -> None:
-    """Refuse a K that the kernel cannot sum, with the nearest ones that it can."""
-    if k >= least and (k - least) % step == 0:
+def _words(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{dim}={size}" for dim, size in sizes.items())
+
+
+def _check_depth(launch: Launch, sizes: Mapping[str, int]) -> None:
+    """Refuse a size along the loop that the kernel cannot compute, with the nearest that it can."""
+    over, least, step = launch.meaning.over, launch.least, launch.step
+    size = sizes.get(over, least)
+    if size == least or (step and size > least and (size - least) % step == 0):
         return
-    below = least + max(k - least, 0) // step * step
-    near = f"K = {least}, the least" if k < least else f"K = {below} or {below + step}"
+    below = least + (max(size - least, 0) // step * step if step else 0)
+    near = f"{over} = {below} or {below + step}" if size > least and step else f"{over} = {least}"
     raise SpecError(
-        f"K is {k}, but the schedule starts with {least} and steps by {step}",
-        hint=f"use {near}; or pad K with zeros",
-        field="k",
+        f"{over} is {size}, but the kernel starts with {least} and steps by {step}",
+        hint=f"use {near}; or pad {over} with zeros",
+        field=over,
     )
 
 
 def _as_data(trial: Trial) -> dict[str, Any]:
-    m, n, k = trial.shape
     return {
-        "m": m,
-        "n": n,
-        "k": k,
+        **trial.sizes,
         "seed": trial.seed,
         "findings": [str(finding) for finding in trial.findings],
-        "wrong_elements": trial.wrong,
+        "wrong_elements": sum(trial.wrong.values()),
         "bytes_outside": trial.spoilt,
         "instructions": trial.executed,
     }

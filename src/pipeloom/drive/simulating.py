@@ -1,8 +1,8 @@
-"""Cycles of a schedule, or of the kernel emitted from it.
+"""Cycles of a program, or of the kernel emitted from it.
 
-By default a schedule's ops stand for instruction counts; ``emitted`` emits the kernel first and
-runs its own lines. A ``Simulation`` runs for as many K tiles as asked, so that a report can show
-a shorter run than it measures.
+By default the steps of a program stand for the instructions that they say they issue; ``emitted``
+emits the kernel first and runs its own lines. A ``Simulation`` runs for as many K tiles as asked,
+so that a report can show a shorter run than it measures.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeloom.drive.emitting import Emission, EmitJob, emit, is_compiled_file
-from pipeloom.drive.programs import as_program, simulate
-from pipeloom.drive.sources import Source, Subject, open_source
-from pipeloom.errors import ConfigError, InternalError, SpecError
+from pipeloom.drive.programs import usual_iterations
+from pipeloom.drive.sources import Source
+from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
+from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.judge.simulate.lower import trips_for
+from pipeloom.judge.simulate.lower import simulate, trips_for
 from pipeloom.judge.verify import Verdict, verify
+from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.lift import steps_of
-from pipeloom.reference.words import tile_text
-from pipeloom.write.gemm.tile import OUTPUT_BYTES
+from pipeloom.show.headers import tile_text
 
 K_TILES = 32
 
@@ -43,64 +41,52 @@ class SimulateJob:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What is to be run: a schedule, or with ``emission`` the kernel emitted from it."""
+    """What is to be run: a program, or with ``emission`` the kernel emitted from it."""
 
     job: SimulateJob
     subject: Subject
-    compiled: CompiledSchedule
+    program: Program
     machine: Target
-    kernel: Kernel
     emission: Emission | None
     header: str
-    elements: str | None
-
-    @property
-    def tile(self) -> str:
-        """The tile in words."""
-        return tile_text(self.compiled, self.elements)
-
-    @property
-    def program(self) -> Program:
-        """What judges take, and pages and tables show."""
-        return as_program(self.compiled, self.kernel, self.machine)
+    tile: str
+    sync: str
 
     def verdict(self) -> Verdict:
         """Whether what is run can race."""
         return verify(self.program)
 
+    def iterations_of(self, trips: int) -> int:
+        """K tiles of that many trips of the loop, or of its least number."""
+        program = self.program
+        return program.iterations.at(
+            {n: max(least, trips) for n, least in program.min_trips.items()}
+        )
+
     def run(self, k_tiles: int | None = None) -> Trace:
         """The trace over that many K tiles; by default the job's, else 32 or the next possible."""
-        kernel = self.kernel
         k_tiles = self.job.k_tiles if k_tiles is None else k_tiles
         if k_tiles is None:
-            least = max(K_TILES, kernel.tiles(kernel.min_trips))
-            k_tiles = least + (kernel.tiles(0) - least) % kernel.tiles_per_iteration
+            k_tiles = usual_iterations(self.program, K_TILES)
         trips_for(self.program, k_tiles)
         try:
-            return self._trace(kernel, k_tiles)
+            return self._trace(k_tiles)
         except ConfigError as error:
             if not (error.field or "").endswith("iterations"):
                 raise
             hint = f"use a smaller --k-tiles; the steady state needs about {K_TILES}"
             raise ConfigError(error.message, hint=hint, field="k_tiles") from error
 
-    def _trace(self, kernel: Kernel, k_tiles: int) -> Trace:
+    def _trace(self, k_tiles: int) -> Trace:
         jitter, seed = self.job.jitter, self.job.seed
         if self.emission is None:
-            return simulate(self.compiled, self.machine, kernel, k_tiles, jitter=jitter, seed=seed)
+            return simulate(
+                self.program, self.machine, iterations=k_tiles, jitter=jitter, seed=seed
+            )
         from pipeloom.lift import simulate_emitted
 
-        program = self.program
-        found = [(group.waves, steps_of(program, n)) for n, group in enumerate(program.groups)]
-        steps = {wave: known for waves, known in found for wave in waves}
-        return simulate_emitted(
-            self.emission.kernel,
-            self.machine,
-            k_tiles,
-            steps=[steps[wave] for wave in sorted(steps)],
-            jitter=jitter,
-            seed=seed,
-        )
+        kernel = self.emission.kernel
+        return simulate_emitted(kernel, self.machine, k_tiles, jitter=jitter, seed=seed)
 
     def estimate(self, trace: Trace) -> Estimate | None:
         """The whole-GPU model for the job's problem; ``None`` where there is none."""
@@ -111,9 +97,14 @@ class Simulation:
             raise SpecError(
                 "the whole-GPU estimate needs all of --m, --n and --k", hint="give three"
             )
-        shape, kernel = self.compiled.geometry, self.kernel
-        if shape is None:
-            raise InternalError("a simulated schedule has a tile shape")
+        tile, program = self.subject.tile(), self.program
+        if tile is None or not {"m", "n", "k"} <= tile.sizes.keys():
+            raise SpecError(
+                f"{program.name} is no product of an M x K and a K x N matrix, which the whole-GPU "
+                "estimate is of",
+                hint="drop --m, --n and --k",
+                field="problem",
+            )
         if not trace.iterations:
             raise SpecError(
                 "the whole-GPU estimate needs the loop to run, and with --k-tiles "
@@ -121,24 +112,25 @@ class Simulation:
                 hint="drop --k-tiles",
                 field="k_tiles",
             )
-        per_iteration = kernel.tiles_per_iteration * shape.BK
-        least = kernel.tiles(kernel.min_trips) * shape.BK
+        depth = tile.sizes["k"]
+        per_iteration = sum(f for _, f in program.iterations.factors) * depth
+        least = program.iterations.at(program.min_trips) * depth
         if min(m, n, k) > 0 and k < least:
             more = f"{least + per_iteration}, {least + 2 * per_iteration}"
             raise SpecError(
-                f"K = {k} is less than the {least} that the {kernel.name} kernel sums at least",
+                f"K = {k} is less than the {least} that {program.name} sums at least",
                 hint=f"use --k {least}, {more}, ...",
                 field="k",
             )
         timing = TileTiming.from_trace(
             trace,
-            tile_m=shape.BM,
-            tile_n=shape.BN,
+            tile_m=tile.sizes["m"],
+            tile_n=tile.sizes["n"],
             k_per_iteration=per_iteration,
-            k_outside_loop=kernel.tiles(0) * shape.BK,
+            k_outside_loop=program.iterations.constant * depth,
         )
-        out = 2.0 if self.emission is None else OUTPUT_BYTES[self.emission.kernel.out_dtype]
-        problem = GemmProblem(m, n, k, input_bytes=shape.elem_bytes, output_bytes=out)
+        out = 2.0 if self.emission is None else dtype_for(self.emission.kernel.out_dtype).bits / 8
+        problem = GemmProblem(m, n, k, input_bytes=tile.element_bytes, output_bytes=out)
         return estimate_gemm(trace.machine, problem, timing)
 
 
@@ -147,7 +139,6 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
 
     Without ``needs_tile`` one may come back that has none, and cannot run.
     """
-    source = job.source
     if job.emitted:
         return _prepare_emitted(job)
     if job.allow_timing:
@@ -155,30 +146,41 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
             "--allow-timing is for emitting, and any schedule can be simulated",
             hint="drop it, or add --emitted",
         )
-    subject = open_source(source)
-    machine, compiled = subject.machine(), subject.compiled()
+    subject = open_source(job.source)
     if needs_tile:
-        subject.require_tile(compiled)
-    kernel = subject.kernel(compiled)
-    header = subject.header(compiled)
-    return Simulation(job, subject, compiled, machine, kernel, None, header, source.tile)
+        subject.require_tile()
+    if isinstance(subject, ScheduleSubject):
+        subject.check_counts()
+    return Simulation(
+        job,
+        subject,
+        subject.program(),
+        subject.machine(),
+        None,
+        subject.header(),
+        subject.tile_text(),
+        subject.sync_text(),
+    )
 
 
 def _prepare_emitted(job: SimulateJob) -> Simulation:
     source = job.source
-    is_file = is_compiled_file(source)
-    if source.tile is not None and is_file:
+    if source.tile is not None and is_compiled_file(source):
         raise SpecError(
             f"{source.name} is a compiled schedule, which --tile cannot change",
             hint="apply --tile to its spec: pipeloom compile SPEC --tile ... -o FILE",
         )
-    subject = open_source(source if is_file else replace(source, tile="none"))
-    machine = subject.machine()
     plain = replace(source, tile=None, default_tile="none", arch=None)
     dtype = None if source.tile == "none" else source.tile
-    found = emit(EmitJob(plain, target=machine.arch, dtype=dtype, allow_timing=job.allow_timing))
-    kernel = subject.kernel(found.compiled)
-    header = f"emitted {found.summary()}"
+    found = emit(EmitJob(plain, target=source.arch, dtype=dtype, allow_timing=job.allow_timing))
+    program = found.program
     return Simulation(
-        job, subject, found.compiled, machine, kernel, found, header, found.kernel.dtype
+        job,
+        found.subject,
+        program,
+        program.target,
+        found,
+        f"emitted {found.summary()}",
+        tile_text(program),
+        found.sync,
     )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeloom.drive.sources import Source, find_source, is_compiled, refuse_changes
-from pipeloom.drive.tiling import DERIVES_DEPTH
+from pipeloom.declare.loop import Loop
+from pipeloom.drive.sources import Source, find_source, is_compiled, is_loop, refuse_changes
+from pipeloom.drive.subjects import ProgramSubject, open_source
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.machine.chips import target_for
 from pipeloom.order.modulo import (
     Explanation,
     ModuloProblem,
@@ -19,11 +19,11 @@ from pipeloom.order.modulo import (
     explain_ii,
     solve_modulo,
 )
+from pipeloom.program import Program
+from pipeloom.reference.body_problem import body_problem
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import LoopBody
-from pipeloom.reference.pipelining import modulo_problem
-from pipeloom.reference.pipelining.body import body_problem
 from pipeloom.reference.spec import apply_settings, load_spec
 
 BUDGETS = {"registers": "registers", "lds": "lds_bytes", "stages": "stages"}
@@ -105,20 +105,27 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
             hint=f"pipeloom solve {name}, or the spec that it was compiled from",
             field="schedule",
         )
-    derives = isinstance(found, Mapping) and found.get("schedule") == DERIVES_DEPTH
+    if isinstance(found, Program):
+        raise SpecError(
+            f"{source.name} is a program, whose order is settled",
+            hint="solve takes the loop that it was made of",
+            field="schedule",
+        )
+    if isinstance(found, Loop) or is_loop(found):
+        subject = open_source(source)
+        assert isinstance(subject, ProgramSubject)
+        assert not isinstance(subject.origin, Program)
+        problem = subject.origin.problem()
+        return _limited(problem.problem, budget), problem.quantum
     if source.arch is not None:
-        arch = target_for(source.arch).arch
-        if not derives:
-            raise SpecError(
-                f"{source.name} is solved with the latencies that it states, whatever the chip",
-                hint=f"drop --arch; only {DERIVES_DEPTH} is derived for a chip",
-                field="arch",
-            )
-        assert isinstance(found, Mapping)
-        found = {"arch": arch, **found}
+        raise SpecError(
+            f"{source.name} is solved with the latencies that it states, whatever the chip",
+            hint="drop --arch; only loops (gemm_tile, my.py:name) are derived for a chip",
+            field="arch",
+        )
     if isinstance(found, PipelineSchedule):
         refuse_changes(source, found)
-        return _schedule_problem(found, budget)
+        return _limited(_body_problem(found), budget), 1
     if "schedule" not in found:
         if source.settings:
             raise SpecError(
@@ -126,23 +133,13 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
                 hint="edit the file, or use --budget",
             )
         return _limited(ModuloProblem.from_record(found), budget), 1
-    spec = apply_settings(found, source.settings)
-    if derives:
-        known = spec.get("budget", {})
-        spec["budget"] = {**(known if isinstance(known, Mapping) else {}), **budget}
-        budget = {}
-    return _schedule_problem(load_spec(spec), budget)
+    schedule = load_spec(apply_settings(found, source.settings))
+    return _limited(_body_problem(schedule), budget), 1
 
 
-def _schedule_problem(
-    schedule: PipelineSchedule, budget: Mapping[str, int]
-) -> tuple[ModuloProblem, int]:
-    goal = schedule.pipelining()
-    if goal is not None:
-        return _limited(modulo_problem(goal.loop), budget), goal.loop.quantum
+def _body_problem(schedule: PipelineSchedule) -> ModuloProblem:
     body = schedule.build_body()
-    problem = body_problem(schedule.name, LoopBody(body, schedule.derive_edges(body)))
-    return _limited(problem, budget), 1
+    return body_problem(schedule.name, LoopBody(body, schedule.derive_edges(body)))
 
 
 def _limited(problem: ModuloProblem, budget: Mapping[str, int]) -> ModuloProblem:

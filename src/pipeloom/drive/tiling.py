@@ -5,7 +5,6 @@ The element type says how deep the tile is, the machine which matrix instruction
 
     ping_pong      256x256, 128 bytes of K         bf16 on gfx950: BK 64, MMA_K 32
     single_buffer  128x128, at least two MMAs of K bf16 on gfx942: BK 64, MMA_K 16
-    gemm_tile      derives its depth itself, from the size of an element and its own machine
 """
 
 from __future__ import annotations
@@ -29,9 +28,6 @@ ROW_BYTES = 128
 DMA_BYTES = 16
 """Bytes per lane of the loads that the double-buffered tiles are counted for."""
 
-DERIVES_DEPTH = "gemm_tile"
-"""Finds BK and MMA_K itself, from its machine and the size of an element."""
-
 ANY_CHIP = "gfx950"
 """The machine of a schedule that suits several, where none is given."""
 
@@ -39,8 +35,6 @@ ANY_CHIP = "gfx950"
 def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
     """The ``[geometry]`` of a shipped schedule for elements of this type on this machine."""
     size = ELEMENT_BYTES[elements]
-    if schedule == DERIVES_DEPTH:
-        return {"elem_bytes": size}
     dtype = "fp8" if size == 1 else "f16"
     depth = max(
         op.k
@@ -65,13 +59,8 @@ def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
 def with_tile(
     data: Mapping[str, Any], source: str, *, tile: str | None, default: str, arch: str | None
 ) -> Mapping[str, Any]:
-    """The spec with the tile asked for, or the default one where it names none itself.
-
-    ``arch`` is also what gemm_tile is derived for, unless its spec says so itself.
-    """
+    """The spec with the tile asked for, or the default one where it names none itself."""
     name = str(data.get("schedule"))
-    if name == DERIVES_DEPTH and arch is not None:
-        data = {"arch": target_for(arch).arch, **data}
     if tile == "none":
         return data
     machine = target_for(arch or ANY_CHIP)

@@ -1,18 +1,17 @@
-"""Try an emitted GEMM: run it in the emulator on made-up data and compare with NumPy in f64.
+"""Try the kernel of any program: run it in the emulator and compare with what it means in NumPy.
 
-    emitted = emit_kernel(compiled, target="gfx950", dtype="bf16")
-    trial = run_gemm(emitted, assemble(emitted), M=250, N=250, K=512, seed=3)
+    emitted = emit_program(program, judge=verify)
+    trial = run_program(emitted, assemble(emitted), sizes={"m": 250, "n": 250, "k": 512}, seed=3)
     trial.ok, trial.summary()
 
-Integers small enough that every product and sum is exact must come out exactly (after rounding to
-the type of C); normal data must come out within the rounding of C and of f32 sums. C has spare
-columns that the kernel must leave alone; rows of A and B may have some, full of NaN, that it must
-not use.
+Inputs are made up from the seed: small integers, so that sums are exact, or normal numbers. Rows of
+outputs have spare elements that the kernel must leave alone; rows of inputs may have some, full of
+NaN, that it must not use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -29,63 +28,24 @@ from pipeloom.judge.emulate import (
     load_code_object,
     run_kernel,
 )
-from pipeloom.judge.emulate.formats import (
-    bf16_to_f32,
-    encode_float8,
-    f32_to_bf16,
-    float_table,
-    fp8_names,
-)
+from pipeloom.machine.dtypes import DType
+from pipeloom.program import VOCABULARY, Vocabulary, evaluate
+from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
 
 Array = npt.NDArray[Any]
-Reals = npt.NDArray[np.float64]
 
-_SPARE_COLUMNS = 4
-_UNTOUCHED = 0x5A
-_F32_EPSILON = 2.0**-23
-_OUT_EPSILON = {"bf16": 2.0**-8, "fp16": 2.0**-11, "f32": 2.0**-24}
-"""Half a unit in the last place, relative."""
+SPARE = 4
+UNTOUCHED = 0x5A
+RELATIVE = 2.0**-20
+"""Of sums of normal numbers in f32, in another order; outputs add half a unit of their type."""
 
 
 class Data(Enum):
-    """What A and B hold."""
+    """What inputs hold."""
 
     INTEGERS = "integers"
     NORMAL = "normal"
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One run of one problem. ``worst`` is the largest error in units of what is allowed."""
-
-    shape: tuple[int, int, int]
-    seed: int
-    findings: tuple[Finding, ...]
-    wrong: int
-    worst: float
-    spoilt: int
-    executed: int
-
-    @property
-    def ok(self) -> bool:
-        """No finding, every element right, nothing written outside C."""
-        return not self.findings and not self.wrong and not self.spoilt
-
-    def summary(self) -> str:
-        """One line."""
-        m, n, k = self.shape
-        what = f"M={m} N={n} K={k} seed {self.seed}"
-        if self.ok:
-            return f"{what}: correct ({self.executed} instructions)"
-        parts = []
-        if self.findings:
-            parts.append(f"{len(self.findings)} finding(s), first: {self.findings[0]}")
-        if self.wrong:
-            parts.append(f"{self.wrong} of {m * n} elements wrong")
-        if self.spoilt:
-            parts.append(f"{self.spoilt} bytes written outside C")
-        return f"{what}: WRONG: " + "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,110 +66,186 @@ class Launchable:
         return cls(emitted, load_code_object(code.data).kernel(emitted.name), lines)
 
 
-def run_gemm(
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run. ``wrong`` counts elements by output, ``worst`` is relative to what is allowed."""
+
+    sizes: Mapping[str, int]
+    seed: int
+    findings: tuple[Finding, ...]
+    wrong: Mapping[str, int]
+    worst: float
+    spoilt: int
+    executed: int
+
+    @property
+    def ok(self) -> bool:
+        """No finding, every element right, nothing written outside the outputs."""
+        return not self.findings and not any(self.wrong.values()) and not self.spoilt
+
+    def summary(self) -> str:
+        """One line."""
+        what = " ".join(f"{d}={n}" for d, n in self.sizes.items()) + f" seed {self.seed}"
+        if self.ok:
+            return f"{what}: correct ({self.executed} instructions)"
+        parts = []
+        if self.findings:
+            parts.append(f"{len(self.findings)} finding(s), first: {self.findings[0]}")
+        parts += [
+            f"{count} elements of {name} wrong" for name, count in self.wrong.items() if count
+        ]
+        if self.spoilt:
+            parts.append(f"{self.spoilt} bytes written outside the outputs")
+        return f"{what}: WRONG: " + "; ".join(parts)
+
+
+def run_program(
     emitted: EmittedKernel,
     code: CodeObject | Launchable,
     *,
-    M: int,
-    N: int,
-    K: int,
+    sizes: Mapping[str, int],
     seed: int = 0,
     data: Data = Data.INTEGERS,
     timing: Timing = Timing.RANDOM,
-    spare_columns: int = _SPARE_COLUMNS,
-    spare_depth: tuple[int, int] = (0, 0),
+    scalars: Mapping[str, float] | None = None,
+    spare: Mapping[str, int] | None = None,
+    ops: Vocabulary = VOCABULARY,
     check_races: bool = True,
 ) -> Trial:
-    """Run C = A B^T once. ``seed`` decides the data, the timing and the order of waves.
+    """Run the kernel once. ``seed`` decides the data, the timing and the order of waves.
 
-    Rows of C are ``spare_columns`` longer than N, rows of A and B longer than K by ``spare_depth``.
+    ``spare`` are further elements of the rows of an array, by its name.
     """
-    lda, ldb, ldc = K + spare_depth[0], K + spare_depth[1], N + spare_columns
-    emitted.check_problem(M, N, K, lda=lda, ldb=ldb, ldc=ldc)
+    launch = emitted.launch
     if seed < 0:
         raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
+    launch.check(sizes)
+    meaning = launch.meaning
+    given = {name: float(value) for name, value in (scalars or {}).items()}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.SCALAR and node.name not in given:
+            raise LaunchError(
+                f"{meaning.name} needs the scalar {node.name!r}",
+                hint=f"pass scalars={{{node.name!r}: ...}}",
+                field=node.name,
+            )
+    nodes = (*meaning.inputs, *meaning.outputs)
+    extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
+    pitches = {
+        n.name: launch.pitch(n.name, sizes) + (extra.get(n.name, 0) if len(n.type.dims) > 1 else 0)
+        for n in nodes
+    }
+    launch.check(sizes, pitches)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
-    a, a_values = _operand(emitted, M, K, seed, data)
-    b, b_values = _operand(emitted, N, K, seed + 1_000_003, data)
-    c = _blank(emitted.out_dtype, M, ldc)
+    values = {
+        node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
+        for at, node in enumerate(meaning.inputs)
+    }
+    buffers = {
+        n.name: _encoded(n.type.dtype, values[n.name], pitches[n.name]) for n in meaning.inputs
+    }
+    buffers |= {n.name: _blank(n, sizes, pitches[n.name]) for n in meaning.outputs}
     result = run_kernel(
         ready.kernel,
-        grid=emitted.grid(M, N),
+        grid=launch.grid(sizes),
         block=emitted.block,
-        args=[_widened(emitted, a, lda), _widened(emitted, b, ldb), c, M, N, K, lda, ldb, ldc],
+        args=[_argument(a.name, buffers, sizes, pitches, given) for a in emitted.arguments],
         seed=seed,
         timing=timing,
         line_map=ready.line_map,
         check_races=check_races,
     )
-    wrong, worst = _compare(emitted.out_dtype, c[:, :N], a_values, b_values, data)
-    spoilt = int((np.ascontiguousarray(c[:, N:]).view(np.uint8) != _UNTOUCHED).sum())
-    return Trial((M, N, K), seed, result.findings, wrong, worst, spoilt, result.executed)
+    expected = evaluate(meaning, values, given, ops)
+    wrong, worst, spoilt = {}, 0.0, 0
+    for node in meaning.outputs:
+        row = sizes[node.type.dims[-1]]
+        stored = buffers[node.name]
+        got = _decoded(node.type.dtype, stored[..., :row])
+        wrong[node.name], error = _compare(
+            node.type.dtype, got, expected[node.name], data, _slack(meaning)
+        )
+        worst = max(worst, error)
+        left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
+        spoilt += int((left != UNTOUCHED).sum())
+    return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed)
 
 
-def run_timings(
-    emitted: EmittedKernel, code: CodeObject, *, M: int, N: int, K: int, seeds: Iterable[int]
-) -> list[Trial]:
-    """One trial per seed, on the same code."""
-    ready = Launchable.load(emitted, code)
-    return [run_gemm(emitted, ready, M=M, N=N, K=K, seed=seed) for seed in seeds]
-
-
-def _operand(
-    emitted: EmittedKernel, rows: int, depth: int, seed: int, data: Data
-) -> tuple[Array, Reals]:
-    """(encoded, its exact values)."""
+def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:
+    """An input's values, as its type holds them."""
     rng = np.random.default_rng(seed)
+    shape = [sizes[dim] for dim in node.type.dims]
     if data is Data.INTEGERS:
-        values = rng.integers(-3, 4, (rows, depth)).astype(np.float32)
+        values = rng.integers(-3, 4, shape).astype(np.float32)
     else:
-        values = rng.standard_normal((rows, depth)).astype(np.float32)
-    if emitted.dtype == "bf16":
-        encoded: Array = f32_to_bf16(values)
-        decoded = bf16_to_f32(encoded)
-    elif emitted.dtype == "fp16":
-        encoded = values.astype(np.float16)
-        decoded = encoded.astype(np.float32)
-    else:
-        name = fp8_names(emitted.target)[0]
-        encoded = encode_float8(values, name)
-        decoded = float_table(name)[encoded]
-    return encoded, decoded.astype(np.float64)
+        values = rng.standard_normal(shape).astype(np.float32)
+    return node.type.dtype.round(values)
 
 
-def _widened(emitted: EmittedKernel, encoded: Array, columns: int) -> Array:
-    """Rows of ``columns`` elements, NaN where there were none."""
-    rows, filled = encoded.shape
-    if columns == filled:
-        return encoded
-    # All ones is a NaN in bf16, fp16 and OCP fp8; FNUZ fp8 has only 0x80.
-    octet = 0x80 if emitted.dtype == "fp8" and emitted.target == "gfx942" else 0xFF
-    wide = np.full((rows, columns * encoded.itemsize), octet, np.uint8).view(encoded.dtype)
-    wide[:, :filled] = encoded
+def _argument(
+    name: str,
+    buffers: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    pitches: Mapping[str, int],
+    scalars: Mapping[str, float],
+) -> Array | int | np.float32:
+    if name in buffers:
+        return buffers[name]
+    if name in sizes:
+        return sizes[name]
+    if name.startswith("ld_") and name[3:] in pitches:
+        return pitches[name[3:]]
+    return np.float32(scalars[name])
+
+
+def _storage(dtype: DType) -> type[np.generic]:
+    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    return kinds[dtype.bits]
+
+
+def _encoded(dtype: DType, values: Array, pitch: int) -> Array:
+    """Bit patterns, in rows of ``pitch`` elements, all ones where there is none."""
+    kind = _storage(dtype)
+    codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
+    if pitch == values.shape[-1]:
+        return np.ascontiguousarray(codes)
+    nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
+    wide = np.full((*values.shape[:-1], pitch), nan, kind)
+    wide[..., : values.shape[-1]] = codes
     return wide
 
 
-def _blank(out_dtype: str, rows: int, columns: int) -> Array:
-    kind = {"bf16": np.uint16, "fp16": np.float16, "f32": np.float32}[out_dtype]
-    size = np.dtype(kind).itemsize
-    return np.full((rows, columns * size), _UNTOUCHED, np.uint8).view(kind)
+def _blank(node: Node, sizes: Mapping[str, int], pitch: int) -> Array:
+    kind = np.dtype(_storage(node.type.dtype))
+    shape = [sizes[dim] for dim in node.type.dims[:-1]]
+    return np.full((*shape, pitch * kind.itemsize), UNTOUCHED, np.uint8).view(kind)
 
 
-def _compare(out_dtype: str, c: Array, a: Reals, b: Reals, data: Data) -> tuple[int, float]:
-    """(elements out of bounds, largest error relative to the bound)."""
-    exact = a @ b.T
-    got = (bf16_to_f32(np.ascontiguousarray(c)) if out_dtype == "bf16" else c).astype(np.float64)
+def _decoded(dtype: DType, stored: Array) -> Array:
+    return stored if dtype.bits == 32 else dtype.decode(stored.astype(np.uint16))
+
+
+def _slack(meaning: Meaning) -> float:
+    """What sums may differ by, relative to the largest: f32 in another order, or a value that is
+    rounded on the way (attention's P) and that a last bit sends to its neighbour."""
+    stored = {name for node in meaning.outputs for name in node.uses}
+    rounded = [
+        node.type.dtype.mantissa
+        for node in meaning.nodes
+        if node.kind is NodeKind.OP and node.name not in stored and not node.type.dtype.is_bool
+    ]
+    return float(max(RELATIVE, 2.0 ** -(min(rounded, default=23) + 1)))
+
+
+def _compare(
+    dtype: DType, got: Array, expected: Array, data: Data, slack: float
+) -> tuple[int, float]:
+    """(elements that are wrong, largest error relative to the bound)."""
     if data is Data.INTEGERS:
-        rounded = exact.astype(np.float32)
-        if out_dtype == "bf16":
-            rounded = bf16_to_f32(f32_to_bf16(rounded))
-        elif out_dtype == "fp16":
-            rounded = rounded.astype(np.float16).astype(np.float32)
-        different = got != rounded
+        different = got.astype(np.float32) != expected.astype(np.float32)
         return int(different.sum()), float(different.any())
-    magnitude = np.abs(a) @ np.abs(b).T
-    bound = np.abs(exact) * _OUT_EPSILON[out_dtype] * 1.01 + magnitude * a.shape[1] * _F32_EPSILON
+    size = np.abs(expected).astype(np.float64)
+    bound = size * 2.0**-(dtype.mantissa) + max(float(size.max(initial=0.0)), 1.0) * slack
     with np.errstate(invalid="ignore"):
-        error = np.abs(got - exact) / bound
+        error = np.abs(got.astype(np.float64) - expected) / bound
     error = np.where(np.isnan(error), np.inf, error)
     return int((error > 1).sum()), float(error.max(initial=0.0))

@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from pipeloom.drive.checking import KernelFile, check
-from pipeloom.errors import SpecError
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.emulate.arguments import Argument
 from pipeloom.write import EmittedKernel, assemble
 
 TRIPS = 4
 """Trips of the loop beyond the least K: they repeat, so that the verdict is for all of them."""
-_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1, "f32": 4}
 
 
 def emitted_witness(emitted: EmittedKernel) -> dict[str, Any]:
-    """What the proof of an emitted GEMM rests on, at one tile of C and a few trips."""
-    shape = emitted.geometry
-    if shape is None:
-        raise SpecError(
-            f"{emitted.name} is no GEMM, so that its launch is not known",
-            hint="write its witness with: pipeloom check K.hsaco --launch LAUNCH.json --witness",
-        )
-    m, n, k = shape.BM, shape.BN, emitted.k_min + TRIPS * emitted.k_step
+    """What the proof of an emitted kernel rests on, at one tile of its outputs and a few trips."""
+    launch = emitted.launch
+    over = launch.meaning.over
+    sizes = dict(launch.tiles)
+    if over in sizes:
+        sizes[over] = launch.least + TRIPS * launch.step
     data = assemble(emitted).data
     kernel = load_code_object(data).kernel(emitted.name)
     rng = np.random.default_rng(0)
-
-    def random(elements: int, name: str) -> Argument:
-        return rng.integers(0, 256, elements * _BYTES[name], dtype=np.uint8)
-
-    inputs = [random(m * k, emitted.dtype), random(n * k, emitted.dtype)]
-    out = np.zeros(m * n * _BYTES[emitted.out_dtype], np.uint8)
+    values: dict[str, Argument] = dict(sizes)
+    for node in (*launch.meaning.inputs, *launch.meaning.outputs):
+        count = prod(sizes[dim] for dim in node.type.dims) * node.type.dtype.bits // 8
+        filled = node.kind.is_input
+        values[node.name] = rng.integers(0, 256 if filled else 1, count, dtype=np.uint8)
+        values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
     checked = check(
         KernelFile(kernel, data, f"{emitted.name}.s", emitted.text),
-        emitted.grid(m, n),
+        launch.grid(sizes),
         emitted.block,
-        [*inputs, out, m, n, k, k, k, n],
+        [values.get(argument.name, 1) for argument in emitted.arguments],
         look_for_needless=False,
     )
     return checked.witness()

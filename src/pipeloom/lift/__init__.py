@@ -1,9 +1,9 @@
 """Emitted kernels on the machine model: cycles of the instructions that were really written.
 
-``simulate`` lowers a schedule by the counts of its tile. ``simulate_emitted`` takes the kernel's
-own lines, with address arithmetic, wait states, branches around group barriers and the store of C:
+``simulate`` lowers a program by what its steps say they issue. ``simulate_emitted`` takes the
+kernel's own lines, with address arithmetic, wait states, branches and stores:
 
-    emitted = emit_kernel(compiled)
+    emitted = emit_program(program)
     trace = simulate_emitted(emitted, k_tiles=32)
     trace.steady_cycles_per_iteration
 

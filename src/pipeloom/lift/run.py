@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Trace, WaveProgram, simulate_programs
-from pipeloom.judge.simulate.instruction import Unit
 from pipeloom.lift.lowering import lower_line
 from pipeloom.lift.walk import Executed, WavePath, walk_wave
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.write import EmittedKernel
-from pipeloom.write.gemm.scalars import ARGUMENTS
-
-Steps = Mapping[tuple[str, int], tuple[str, int, str]]
-"""Where an instruction says it is from -> section, slot and label of that step of the program."""
-NO_STEPS: Steps = MappingProxyType({})
-_NAMED = (Unit.MATRIX, Unit.LDS, Unit.GLOBAL)
-"""What does an entry's work; the rest of it is arithmetic."""
 
 
 def simulate_emitted(
@@ -29,19 +19,16 @@ def simulate_emitted(
     k_tiles: int = 32,
     *,
     arguments: Mapping[int, int] | None = None,
-    steps: Sequence[Steps] = (),
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
-    """Run one workgroup of the kernel over ``k_tiles`` K tiles (by default on its own chip).
+    """Run one workgroup of the kernel over ``k_tiles`` iterations (by default on its own chip).
 
-    The kernels of schedules and programs compute one whole tile. One of your own needs
-    ``arguments``: as 32-bit words by byte offset, which then decide the loop count instead.
-    ``steps``, one mapping per wave, lead from the entries of a schedule to the steps of its
-    program.
+    It computes one whole tile of its outputs, unless ``arguments`` say otherwise: the kernel's, as
+    32-bit words by byte offset.
     """
     chosen = target_for(emitted.target) if machine is None else machine
-    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments, steps=steps)
+    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
 
 
@@ -51,24 +38,16 @@ def emitted_programs(
     k_tiles: int,
     *,
     arguments: Mapping[int, int] | None = None,
-    steps: Sequence[Steps] = (),
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
     words = _arguments(emitted, k_tiles) if arguments is None else arguments
-    lowered: dict[tuple[int, int, bool], Instruction] = {}
+    lowered: dict[tuple[int, bool], Instruction] = {}
 
-    def lower(wave: int, path: Sequence[Executed]) -> tuple[Instruction, ...]:
-        known = steps[wave] if steps else NO_STEPS
+    def lower(path: Sequence[Executed]) -> tuple[Instruction, ...]:
         for step in path:
-            if (id(known), step.line, step.jumped) not in lowered:
-                found = lower_line(step, machine)
-                serves = known.get((found.section, -1 if found.entry is None else found.entry))
-                if serves is not None:
-                    section, slot, label = serves
-                    name = label if found.unit in _NAMED else found.label
-                    found = replace(found, section=section, entry=slot, label=name)
-                lowered[id(known), step.line, step.jumped] = found
-        return tuple(lowered[id(known), step.line, step.jumped] for step in path)
+            if (step.line, step.jumped) not in lowered:
+                lowered[step.line, step.jumped] = lower_line(step, machine)
+        return tuple(lowered[step.line, step.jumped] for step in path)
 
     paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
     groups = _groups(paths)
@@ -76,9 +55,9 @@ def emitted_programs(
         WaveProgram(
             simd=wave % machine.simds.value,
             group=groups[wave],
-            prologue=lower(wave, path.prologue),
-            loop=lower(wave, _one_trip(path, wave)),
-            epilogue=lower(wave, path.epilogue),
+            prologue=lower(path.prologue),
+            loop=lower(_one_trip(path, wave)),
+            epilogue=lower(path.epilogue),
         )
         for wave, path in enumerate(paths)
     )
@@ -108,49 +87,25 @@ def _one_trip(path: WavePath, wave: int) -> tuple[Executed, ...]:
 
 
 def _groups(paths: Sequence[WavePath]) -> list[int]:
-    """Waves on the same path form a group, numbered by their first wave."""
-    known: dict[tuple[int, ...], int] = {}
-    keys = [
-        tuple(step.line for part in (path.prologue, path.epilogue) for step in part)
-        for path in paths
+    """Waves that end at the same line form a group, numbered by their first wave."""
+    known: dict[int, int] = {}
+    ends = [
+        max((*path.prologue, *path.epilogue), key=lambda step: step.line).line for path in paths
     ]
-    return [known.setdefault(key, len(known)) for key in keys]
+    return [known.setdefault(end, len(known)) for end in ends]
 
 
 def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
-    """Arguments for one whole tile, with arrays densely packed."""
+    """Arguments of one whole tile over so many iterations, with densely packed arrays."""
     launch = emitted.launch
-    if launch is None:
-        return _gemm_arguments(emitted, iterations)
-    sizes = dict(launch.tiles)
     over = launch.meaning.over
-    if over in sizes:
-        sizes[over] *= iterations
+    sizes = {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
     launch.check(sizes)
+    values = dict(sizes)
+    for node in (*launch.meaning.inputs, *launch.meaning.outputs):
+        values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
     words: dict[int, int] = {}
     for argument in emitted.arguments:
-        words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
-        if argument.name in sizes:
-            words[argument.offset] = sizes[argument.name]
-        elif argument.name.startswith("ld_"):
-            words[argument.offset] = launch.pitch(argument.name[3:], sizes)
-    return words
-
-
-def _gemm_arguments(emitted: EmittedKernel, k_tiles: int) -> dict[int, int]:
-    """Arguments of the shipped kernels for one tile of C, with densely packed matrices."""
-    shape = emitted.geometry
-    if shape is None:
-        raise ConfigError(
-            f"kernel {emitted.name} has no tile shape, so its arguments are not known",
-            hint="pass arguments=, as 32-bit words by byte offset",
-            field="arguments",
-        )
-    m, n, k = shape.BM, shape.BN, k_tiles * shape.BK
-    emitted.check_problem(m, n, k)
-    values = {"M": m, "N": n, "K": k, "lda": k, "ldb": k, "ldc": n}
-    words: dict[int, int] = {}
-    for argument in ARGUMENTS:
         words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
         words[argument.offset] = values.get(argument.name, 0)
     return words

@@ -1,24 +1,20 @@
 """Which lines of an emitted kernel a wave executes, in order.
 
-A wave's path depends on scalars only: the loop count on K, the group barriers on the wave number,
-the form of the store on N. So the scalar instructions are executed, and of the vector ones what
+A wave's path depends on scalars only: the loop count on sizes, the group on the wave number, the
+form of the store on alignment. So the scalar instructions are executed, and of the vector ones what
 leads from lane 0's thread number to the wave number; every other value is unknown, which is fine
-until a branch asks for it. Example, wave 4 of a ping-pong at the barrier of group 1::
+until a branch asks for it. Example, wave 4 of a ping-pong at the start of the second group::
 
-    s_cmp_eq_u32 s25, 1            s25 is 1, from bit 2 of the wave number
-    s_cbranch_scc1 .L..group_3     taken
-    s_branch .L..others_4          (waves 0 to 3 come here)
-  .L..group_3:
-    s_barrier
-  .L..others_4:
+    s_cmp_eq_u32 s25, 4            s25 is the wave number
+    s_cbranch_scc1 .L..group_1     taken
 
-The loop is what lies between a label and a branch back to it.
+A loop is what lies between a label and a branch back to it; each group of waves has one.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -77,43 +73,58 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
         scalars.execute(line)
         path.append(Executed(at, line, target is not None))
         at = at + 1 if target is None else labels[target]
-    return _cut(path, *loop_lines(lines, {step.line for step in path}))
+    return _cut(path, _own_loop(path, loops(lines), wave))
 
 
-def loop_lines(lines: Sequence[Line], among: Container[int] | None = None) -> tuple[int, int]:
-    """Lines of the loop's label and of the branch back to it, ``among`` those of one wave."""
+def loops(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Lines of each loop's label and of the branch back to it, in order."""
     labels = {line.name: at for at, line in enumerate(lines) if isinstance(line, Label)}
-    loops = [
+    return [
         (labels[target], at)
         for at, line in enumerate(lines)
         if isinstance(line, Instruction)
         and (target := _label(line)) is not None
         and labels[target] < at
-        and (among is None or at in among)
     ]
-    if len(loops) > 1:
+
+
+def _own_loop(
+    path: Sequence[Executed], known: Sequence[tuple[int, int]], wave: int
+) -> tuple[int, int] | None:
+    """The loop that a wave runs, or the last that it jumps over; None where there is none.
+
+    The code of its group follows that of the groups before it, whose loops it jumps over first.
+    """
+    lines = [step.line for step in path]
+    run = [loop for loop in known if any(loop[0] <= line <= loop[1] for line in lines)]
+    if len(run) > 1:
         raise ConfigError(
-            f"the kernel has {len(loops)} loops",
+            f"wave {wave} runs {len(run)} loops",
             hint="the simulator takes kernels with one loop",
             field="emitted",
         )
-    return loops[0] if loops else (len(lines), len(lines))
+    passed = [loop for loop in known if lines and lines[-1] > loop[1]]
+    found = run or passed[-1:]
+    return found[0] if found else None
 
 
-def _cut(path: Sequence[Executed], head: int, back: int) -> WavePath:
+def _cut(path: Sequence[Executed], loop: tuple[int, int] | None) -> WavePath:
+    """The path before, in and behind the loop."""
+    if loop is None:
+        return WavePath(tuple(path), (), ())
+    head, back = loop
+    inside = [at for at, step in enumerate(path) if head <= step.line <= back]
+    first = next((at for at, step in enumerate(path) if step.line > back), len(path))
+    last = first
+    if inside:
+        first, last = inside[0], inside[-1] + 1
     trips: list[tuple[Executed, ...]] = []
-    trip: list[Executed] = []
-    for step in path:
-        if head <= step.line <= back:
-            trip.append(step)
-            if step.line == back:
-                trips.append(tuple(trip))
-                trip = []
-    return WavePath(
-        prologue=tuple(step for step in path if step.line < head),
-        iterations=tuple(trips),
-        epilogue=tuple(step for step in path if step.line > back),
-    )
+    start = first
+    for at in range(first, last):
+        if path[at].line == back:
+            trips.append(tuple(path[start : at + 1]))
+            start = at + 1
+    return WavePath(tuple(path[:first]), tuple(trips), tuple(path[last:]))
 
 
 def _label(line: Instruction) -> str | None:
@@ -170,6 +181,7 @@ class _Scalars:
         self._values: dict[tuple[Bank, int], int] = {
             (Bank.SCALAR, 2): 0,
             (Bank.SCALAR, 3): 0,
+            (Bank.SCALAR, 4): 0,
             (Bank.VECTOR, 0): wave * WAVE_LANES,
         }
 

@@ -18,6 +18,8 @@ from pipeloom.order.modulo import ModuloProblem, Objective, solve_modulo
 WORK_LIMIT = 10.0
 """Units of about a second, the same on every machine; a search that has not ended by then keeps
 the best so far and does not claim that it is the best."""
+INTERRUPTED_SEARCH = "interrupted: the best so far"
+"""Why a timetable is no better, where Ctrl-C ended the search for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Exact:
 
     def __call__(self, problem: ModuloProblem) -> Timetable:
         result = solve_modulo(problem, work_limit=self.work_limit, objectives=self.objectives)
-        return Timetable(result.ii, result.starts, result.lower_bound, result.certificate.why)
+        stopped = result.stopped == "interrupted"
+        why = INTERRUPTED_SEARCH if stopped else result.certificate.why
+        return Timetable(result.ii, result.starts, result.lower_bound, why)
 
 
 def ask(strategy: Strategy, problem: ModuloProblem) -> Timetable:

@@ -46,7 +46,6 @@ class Certificate:
 
     ``proved`` means that no legal order has a smaller makespan (and, at that makespan, a smaller
     VGPR peak unless the order met the lower bound outright); ``nodes`` is the search effort.
-    Strategy MODULO overlaps iterations, so its ``makespan`` is what a pass of the kernel takes.
     """
 
     strategy: str

@@ -1,7 +1,7 @@
 """From a declaration to a ``CompiledSchedule``: a flat list of passes.
 
     declare   build_body, derive_edges            what there is, and what must precede what
-    order     a strategy                          IDENTITY, GREEDY, CSP (MODULO: see below)
+    order     a strategy                          IDENTITY, GREEDY, CSP
     program   build_kernel_program                blocks, waits, structural verification
     phases    prologue, kernel, epilogue          with explicit blocks and bootstrap fragments
     account   every declared op exactly once      or an error, never a silent loss
@@ -9,9 +9,6 @@
 
 The accounting comes after the phases because a schedule's own hooks (explicit blocks,
 transform_kernel) run after the structural checks; checking earlier would check the wrong thing.
-
-Strategy MODULO finds order, depth and phases at once (``pipelining``), from a declaration that
-leaves the depth open; it has no blocks, and its waits and barriers are always the proven ones.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.reference.block_program import build_kernel_program
 from pipeloom.reference.blocks import PipelineProgram
-from pipeloom.reference.compiled import INTERRUPTED, Certificate, CompiledSchedule, ScheduleEntry
+from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
@@ -39,14 +36,13 @@ from pipeloom.reference.phases import (
     derive_single_buffer_phases,
     derive_warp_stagger_index,
 )
-from pipeloom.reference.pipelining import PipelinedLoop, derive_pipeline
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.strategies import Ordering, OrderLimits, Strategy, strategy_for
 
 T = TypeVar("T")
 
 DOUBLE_BUFFER = 2
-"""The depth that blocks, waits and phases are written for; MODULO alone goes deeper."""
+"""The depth that blocks, waits and phases are written for."""
 
 Sync = Literal["reference", "proven", "repaired"]
 """Whose waits and barriers: the specification's (``reference``), those that follow from the
@@ -82,19 +78,11 @@ def compile_schedule(
     config, knobs = schedule.config(), schedule.schedule_config()
     check_instance(schedule.name, "config()", config, PipelineConfig)
     check_instance(schedule.name, "schedule_config()", knobs, ScheduleConfig)
-    if knobs.scheduling is SchedulingStrategy.MODULO and strategy is None:
-        goal = schedule.pipelining()
-        if goal is not None:
-            loop = derive_pipeline(goal)
-            compiled = _pipelined(schedule, config, knobs, loop)
-            model = _kernel(schedule, compiled)
-            return synchronize(compiled, model, reorder, loop_barriers=loop.barrier_gaps)
     if config.depth > DOUBLE_BUFFER:
         raise ConfigError(
             f"PipelineConfig.depth is {config.depth}, but a declared body has at most "
             f"{DOUBLE_BUFFER} stages",
-            hint="use depth 1 or 2; for deeper pipelines the schedule gemm_tile, or strategy "
-            "MODULO with the pipelining() hook, finds the depth itself",
+            hint="use depth 1 or 2; for more declare a Loop, whose depth pipeline() finds",
             field="PipelineConfig.depth",
         )
     body = _returned("build_body()", schedule.build_body(), OpDesc)
@@ -165,46 +153,6 @@ def _check_strategy(strategy: object) -> None:
             else "pass an object with name, summary and order(body, limits), like CspStrategy()",
             field="compile_schedule.strategy",
         )
-
-
-def _pipelined(
-    schedule: PipelineSchedule, config: PipelineConfig, knobs: ScheduleConfig, loop: PipelinedLoop
-) -> CompiledSchedule:
-    """The phases of a pipelined loop, not yet synchronised; per pass of its kernel."""
-    result, unroll = loop.result, loop.unroll
-    _account_for_ops(loop.body, loop.kernel)
-    return CompiledSchedule(
-        schedule=schedule.name,
-        config=replace(
-            config,
-            depth=max(count for _, count in loop.counts),
-            prefetch=loop.stages - 1,
-            drain_passes=loop.stages - 1,
-            prologue_fill=loop.base,
-            num_partitions=unroll,
-        ),
-        schedule_config=knobs,
-        body=loop.body,
-        edges=loop.edges,
-        order=loop.order,
-        certificate=Certificate(
-            strategy="modulo",
-            makespan=unroll * loop.cycles_per_tile,
-            vgpr_peak=result.register_peak,
-            lower_bound=unroll * result.lower_bound * loop.quantum,
-            proved=result.proved,
-            nodes=0,
-        ),
-        program=None,
-        prologue=loop.prologue,
-        kernel=loop.kernel,
-        epilogue=loop.epilogue,
-        kernel_deps=loop.edges,
-        warp_stagger_index=len(loop.prologue) + 1,
-        geometry=schedule.geometry(),
-        arch=schedule.arch(),
-        notes=(*schedule.notes(), *loop.notes()),
-    )
 
 
 def _returned(hook: str, values: object, kind: type[T]) -> tuple[T, ...]:

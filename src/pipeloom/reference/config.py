@@ -150,7 +150,6 @@ class SchedulingStrategy(IntEnum):
     IDENTITY = 0
     GREEDY = 1
     CSP = 2
-    MODULO = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +157,7 @@ class PipelineConfig:
     """The shape of the software pipeline on one target.
 
     ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe the pipeline; the
-    double- and single-buffer passes derive what they say from the body and the cost model. A
-    pipelined loop (MODULO) states in ``prologue_fill`` the K tiles beside its loop and in
-    ``num_partitions`` those of one trip, and its kernel model reads both.
+    double- and single-buffer passes derive what they say from the body and the cost model.
     """
 
     depth: int

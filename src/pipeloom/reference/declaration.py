@@ -21,7 +21,6 @@ from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import OpDesc
-from pipeloom.reference.pipelining import PipeliningGoal
 
 
 class PipelineSchedule(ABC):
@@ -67,10 +66,6 @@ class PipelineSchedule(ABC):
     def bootstrap_frags(self) -> list[OpDesc]:
         """Fragments that the prologue loads for the first iteration."""
         return []
-
-    def pipelining(self) -> PipeliningGoal | None:
-        """For strategy MODULO: one tile's ops with depth and buffers left open."""
-        return None
 
     def kernel(self, compiled: CompiledSchedule) -> Kernel | None:
         """What the ops touch, for proofs; ``None`` means: the shipped kernel of this name."""

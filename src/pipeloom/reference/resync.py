@@ -10,7 +10,6 @@ fences stay the objects they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.checks import check_instance
@@ -35,17 +34,11 @@ def synchronize(
     kernel: Kernel | None = None,
     reorder: bool = False,
     keep_barriers: bool = False,
-    *,
-    loop_barriers: Sequence[int] | None = None,
 ) -> CompiledSchedule:
     """``compiled`` with its data ops in order, and new waits and barriers; the result is PROVED.
 
     With ``keep_barriers`` the barriers stay where they are among the data ops, and only the waits
     are new: for schedules whose barriers also set the pace, like the ping-pong's.
-
-    ``loop_barriers`` proposes where the loop's barriers stand, as the numbers of the data ops that
-    they precede: a schedule that knows its times knows where a barrier stalls nobody. The proposal
-    is taken if waits can make it sound, else the fewest barriers are derived as without it.
 
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest data ops move instead, and a note on the result says which. Compiler
@@ -58,9 +51,8 @@ def synchronize(
     program = lift(compiled, model)
     _check_groups(program, model)
     method = REPAIRED if keep_barriers else PROVEN
-    gaps = None if loop_barriers is None else {SECTIONS[Phase.KERNEL]: loop_barriers}
     try:
-        fixed = synchronize_program(program, method=method, reorder=reorder, barrier_gaps=gaps)
+        fixed = synchronize_program(program, method=method, reorder=reorder)
     except OrderError as error:
         hint = (error.hint or "").replace("method=PROVEN", "keep_barriers=False, sync='proven'")
         raise OrderError(error.message, hint=hint, field=error.field) from None

@@ -30,6 +30,8 @@ from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules import SCHEDULES
 
 SpecSource = Mapping[str, Any] | str | PathLike[str]
+Forms = Mapping[str, type]
+"""What a spec of each name holds: the schedules', and those of whoever ships more."""
 
 
 class UnknownKeyError(SpecError):
@@ -72,14 +74,14 @@ def build_schedule(
     return compile_schedule(schedule, sync=sync, reorder=reorder)
 
 
-def find_spec(source: SpecSource) -> Mapping[str, Any]:
-    """The spec mapping behind a shipped schedule's name, a file or a mapping."""
-    if isinstance(source, str) and source in SCHEDULES:
+def find_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]:
+    """The spec mapping behind a shipped name, a file or a mapping."""
+    if isinstance(source, str) and source in forms:
         return {"schedule": source}
     if isinstance(source, str) and not Path(source).suffix and not os.path.exists(source):
         raise SpecError(
             f"{source!r} is neither a shipped schedule nor a spec file",
-            hint=nearest(source, SCHEDULES),
+            hint=nearest(source, forms),
             field="schedule",
         )
     return read_spec(source)
@@ -119,31 +121,33 @@ def read_spec(source: SpecSource) -> Mapping[str, Any]:
     return data
 
 
-def _schedule_name(data: Mapping[str, Any]) -> str:
+def _schedule_name(data: Mapping[str, Any], forms: Forms = SCHEDULES) -> str:
     name = data.get("schedule")
     if name is None:
         raise SpecError(
             "the spec lacks the key 'schedule'",
-            hint=f"add schedule = one of {', '.join(SCHEDULES)}",
+            hint=f"add schedule = one of {', '.join(forms)}",
             field="schedule",
         )
-    if not isinstance(name, str) or name not in SCHEDULES:
+    if not isinstance(name, str) or name not in forms:
         raise SpecError(
             f"schedule is {name!r}, which is not a shipped schedule",
-            hint=nearest(str(name), SCHEDULES),
+            hint=nearest(str(name), forms),
             field="schedule",
         )
     return name
 
 
-def apply_settings(data: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+def apply_settings(
+    data: Mapping[str, Any], settings: Iterable[str], forms: Forms = SCHEDULES
+) -> dict[str, Any]:
     """A copy of a spec with ``key=value`` settings applied.
 
     A key is a dotted path (``schedule_config.scheduling``) or, where unique, its last part
     (``scheduling``). Values are JSON; anything else is taken as a string.
     """
     result = dict(data)
-    paths = list(key_paths(SCHEDULES[_schedule_name(data)]))
+    paths = list(key_paths(forms[_schedule_name(data, forms)]))
     for setting in settings:
         key, separator, text = str(setting).partition("=")
         if not separator:

@@ -1,6 +1,7 @@
 """What a header says of a program: its tile, how it was synchronised, what limits it.
 
-m 256, n 256, k 64 in bf16                      the tile of one workgroup and iteration
+256x256x64 bf16                                 the tile of one workgroup and iteration
+q 128, keys 64 in bf16                          the same of other dimensions than m, n and k
 waits derived, barriers kept; 4 steps moved     what synchronisation did
 """
 
@@ -32,6 +33,8 @@ def tile_text(program: Program) -> str:
     }
     dims = [d for d in (*meaning.grid, meaning.over) if d in sizes]
     types = dict.fromkeys(str(node.type.dtype) for node in meaning.inputs)
+    if dims == ["m", "n", "k"]:
+        return f"{'x'.join(str(sizes[d]) for d in dims)} {', '.join(types)}"
     return f"{', '.join(f'{d} {sizes[d]}' for d in dims)} in {', '.join(types)}"
 
 

@@ -1,11 +1,10 @@
-"""Target code from schedules. See docs/emitting.md."""
+"""Target code from programs. See docs/emitting.md."""
 
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.allocate import Allocation, Resources
 from pipeloom.write.assemble import CodeObject, assemble, assemble_text
 from pipeloom.write.chips import CHIPS, Chip, chip_for
 from pipeloom.write.code import Code
-from pipeloom.write.entry import Argument, EmitRequest, EntryEmitter, LoopRegisters
 from pipeloom.write.faults import (
     AssemblyError,
     EmitError,
@@ -13,11 +12,9 @@ from pipeloom.write.faults import (
     HazardError,
     RegisterLimitError,
 )
-from pipeloom.write.gemm import EMITTERS, default_geometry
-from pipeloom.write.gemm.single_buffer import single_buffer_costs, single_buffer_geometry
 from pipeloom.write.hazard_check import HazardFinding, check_hazards, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.kernel import EmittedKernel, SourceLine, emit_kernel
+from pipeloom.write.kernel import EmittedKernel, SourceLine
 from pipeloom.write.launch import Launch
 from pipeloom.write.layout import (
     TileLayout,
@@ -27,12 +24,11 @@ from pipeloom.write.layout import (
     layout_for,
 )
 from pipeloom.write.lower.emit import emit_program
-from pipeloom.write.plan import Plan, PlannedStep, plan_kernel
 from pipeloom.write.record import LAUNCH_FORMAT, launch_record
+from pipeloom.write.text import Argument
 
 __all__ = [
     "CHIPS",
-    "EMITTERS",
     "LAUNCH_FORMAT",
     "Allocation",
     "Argument",
@@ -41,16 +37,11 @@ __all__ = [
     "Code",
     "CodeObject",
     "EmitError",
-    "EmitRequest",
     "EmittedKernel",
-    "EntryEmitter",
     "GateError",
     "HazardError",
     "HazardFinding",
     "Launch",
-    "LoopRegisters",
-    "Plan",
-    "PlannedStep",
     "RegisterLimitError",
     "Resources",
     "SourceLine",
@@ -62,15 +53,10 @@ __all__ = [
     "chip_for",
     "count_conflicts",
     "dealt_rows",
-    "default_geometry",
-    "emit_kernel",
     "emit_program",
     "insert_wait_states",
     "launch_record",
     "layout_conflicts",
     "layout_for",
-    "plan_kernel",
     "require_no_hazards",
-    "single_buffer_costs",
-    "single_buffer_geometry",
 ]

@@ -1,6 +1,6 @@
 """From text to a code object, with the clang and lld inside the ``ziglang`` wheel.
 
-    code = assemble(emit_kernel(compiled))
+    code = assemble(emit_program(program))
     code.data                 # an ELF that HIP and the emulator load
     code.line_map[0x1a4]      # the line, and the schedule entry, of the instruction at that offset
 

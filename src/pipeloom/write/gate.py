@@ -1,4 +1,4 @@
-"""Which schedules may become machine code.
+"""Which programs may become machine code.
 
 A schedule that was handed to a compiler may lean on waits that the compiler adds; assembly has no
 one to add them. So: PROVED passes, TIMING passes only on request, RACE never.
@@ -6,13 +6,10 @@ one to add them. So: PROVED passes, TIMING passes only on request, RACE never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
-from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Kernel
-from pipeloom.reference.verdict import verify
 from pipeloom.write.faults import GateError
 
 
@@ -25,7 +22,7 @@ class NamedFinding(Protocol):
 
 
 class VerdictLike(Protocol):
-    """What the gate looks at of a verdict, on a program or on a schedule."""
+    """What the gate looks at of a verdict."""
 
     @property
     def status(self) -> Enum:
@@ -38,21 +35,11 @@ class VerdictLike(Protocol):
         ...
 
 
-Judge = Callable[[CompiledSchedule, Kernel], VerdictLike]
-"""Gives the verdict; by default ``pipeloom.judge.verify.verify``."""
-
-
-def pass_gate(
-    compiled: CompiledSchedule, kernel: Kernel, *, allow_timing: bool = False, judge: Judge = verify
-) -> Enum:
-    """The verdict's status, where it allows emission; raises ``GateError`` naming the finding."""
-    what = f"the {compiled.schedule} schedule"
-    return require_proved(judge(compiled, kernel), what, allow_timing=allow_timing)
-
-
 def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Enum:
-    """The same of a verdict that is there; ``what`` it is about."""
-    # By name: judges of schedules and of programs have statuses of their own, called alike.
+    """The verdict's status, where it allows emission; raises ``GateError`` naming the finding.
+
+    ``what`` says what it is about. Statuses go by their names: a judge may have its own.
+    """
     name = verdict.status.name
     if name == "PROVED" or (name == "TIMING" and allow_timing):
         return verdict.status

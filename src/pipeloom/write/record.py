@@ -2,8 +2,9 @@
 
     record = launch_record(emitted)
     record["kernel"], record["threads"]      # ping_pong_bf16_bf16, 512
-    record["grid"]                           # ["ceil(N / 256)", "ceil(M / 256)", "1"]
-    record["arguments"][3]                   # {"name": "M", "offset": 24, "size": 4, "kind": ...}
+    record["grid"]                           # ["ceil(n / 256)", "ceil(m / 256)", "1"]
+    record["over"], record["k_min"], record["k_step"]    # k, 256, 128: which sizes it computes
+    record["arguments"][3]                   # {"name": "m", "offset": 24, "size": 4, "kind": ...}
 
 Everything a launcher would otherwise type by hand; ``examples/launch_hip.py`` reads nothing else.
 """
@@ -14,13 +15,13 @@ from typing import Any
 
 from pipeloom.write.kernel import EmittedKernel
 
-LAUNCH_FORMAT = "pipeloom-launch-1"
+LAUNCH_FORMAT = "pipeloom-launch-2"
 
 
 def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
-    """Name, tile, grid, arguments, types, sizes of K, resources and verdict."""
-    shape, resources = emitted.geometry, emitted.resources
-    record: dict[str, Any] = {
+    """Name, tile, grid, arguments, types, sizes, resources and verdict."""
+    launch, resources = emitted.launch, emitted.resources
+    return {
         "format": LAUNCH_FORMAT,
         "kernel": emitted.name,
         "target": emitted.target,
@@ -28,8 +29,13 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "out_dtype": emitted.out_dtype,
         "verdict": emitted.status.name,
         "threads": emitted.block[0],
-        "k_min": emitted.k_min,
-        "k_step": emitted.k_step,
+        "tile": dict(launch.tiles),
+        "grid": launch.grid_formula,
+        "over": launch.meaning.over,
+        "k_min": launch.least,
+        "k_step": launch.step,
+        "multiples": dict(launch.multiples),
+        "pitch_bytes": dict(launch.pitches),
         "arguments": [
             {
                 "name": argument.name,
@@ -48,13 +54,3 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
             "waves_per_simd": resources.waves_per_simd,
         },
     }
-    if shape is not None:
-        record["tile"] = {"BM": shape.BM, "BN": shape.BN, "BK": shape.BK}
-        record["grid"] = [f"ceil(N / {shape.BN})", f"ceil(M / {shape.BM})", "1"]
-    elif emitted.launch is not None:
-        record["tile"] = dict(emitted.launch.tiles)
-        record["over"] = emitted.launch.meaning.over
-        record["grid"] = emitted.launch.grid_formula
-        record["multiples"] = dict(emitted.launch.multiples)
-        record["pitch_bytes"] = dict(emitted.launch.pitches)
-    return record

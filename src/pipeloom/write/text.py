@@ -7,10 +7,10 @@ metadata is what HIP reads to pack arguments (LLVM AMDGPUUsage, "Code Object V5"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.allocate import Resources
-from pipeloom.write.entry import Argument
 from pipeloom.write.isa import CACHE_LINE, S_NOP, Instruction, Line
 
 CODE_OBJECT_VERSION = 5
@@ -20,6 +20,16 @@ gfx90a and later (AMDGPUTargetStreamer, EmitCodeEnd)."""
 EXTRA_SGPRS = 6
 """VCC, XNACK_MASK and FLAT_SCRATCH, which the assembler adds to ``next_free_sgpr`` on these chips
 and which count in the metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One kernel argument and its place in the argument segment."""
+
+    name: str
+    offset: int
+    size: int
+    is_pointer: bool
 
 
 def kernel_text(

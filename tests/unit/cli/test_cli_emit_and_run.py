@@ -11,7 +11,7 @@ import pytest
 
 from pipeloom import CompiledSchedule, OrderError, PipelineSchedule, compile_schedule
 from pipeloom.cli.main import main
-from pipeloom.drive import sources
+from pipeloom.drive import subjects
 
 needs_assembler = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None or importlib.util.find_spec("tinygrad") is None,
@@ -94,12 +94,11 @@ def test_run_json_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
 TINY = ["--set", "BM=64", "--set", "BN=64"]
 
 
-@pytest.mark.parametrize("kernel", ["four_wave", "single_buffer"])
-def test_a_modulo_schedule_is_compiled_for_the_target(
-    kernel: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_loop_is_pipelined_for_the_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "k.s")
-    grid = ["--set", f"kernel={kernel}", *TINY, "-o", path]
+    grid = [*TINY, "-o", path]
     code, out, _ = _run(capsys, "emit", "gemm_tile", "--target", "gfx942", *grid)
     assert code == 0
     assert "for gfx942, 64x64x32 bf16" in out
@@ -119,23 +118,21 @@ def test_another_target_than_the_schedules_chip(
     chip = ["--set", "arch=gfx950", "--target", "gfx942"]
     code, _, err = _run(capsys, "emit", "gemm_tile", *TINY, *chip)
     assert code == 1
-    assert "was compiled for gfx950, but the target is gfx942" in err
-    assert "--set arch=gfx942" in err
+    assert "is derived for arch gfx950, not for gfx942" in err
     path = str(tmp_path / "c.json")
     assert _run(capsys, "compile", "gemm_tile", *TINY, "--set", "arch=gfx942", "-o", path)[0] == 0
     code, _, err = _run(capsys, "emit", path, "--target", "gfx950")
     assert code == 1
-    assert "was compiled for gfx942, but the target is gfx950" in err
-    assert "--target gfx942" in err
+    assert "is a program for gfx942, which --arch gfx950 cannot change" in err
     code, out, _ = _run(capsys, "emit", path, "-o", str(tmp_path / "k.s"))
     assert code == 0
-    assert "for gfx942, 64x64x32 bf16: sync as compiled" in out
+    assert "for gfx942, 64x64x32 bf16: sync as it is" in out
 
 
 @needs_assembler
-def test_run_a_modulo_schedule_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_a_loop_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--target", "gfx942", "--m", "60", "--n", "64", "--timings", "1"]
-    spec = ["--set", "kernel=single_buffer", *TINY]
+    spec = TINY
     for k in ("224", "256"):  # 7 and 8 K tiles: the epilogue is made for the K at hand
         code, out, _ = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", k)
         assert code == 0
@@ -143,10 +140,10 @@ def test_run_a_modulo_schedule_on_the_other_chip(capsys: pytest.CaptureFixture[s
     odd = [*spec, "--set", "k_tiles=7"]
     code, _, err = _run(capsys, "run", "gemm_tile", *odd, *problem, "--k", "256")
     assert code == 1
-    assert "K is 256, but the schedule starts with" in err
+    assert "k is 256, but the kernel starts with" in err
     code, _, err = _run(capsys, "run", "gemm_tile", *spec, *problem, "--k", "100")
     assert code == 1
-    assert "K is 100, but the schedule starts with" in err
+    assert "k is 100, but the kernel starts with" in err
 
 
 # ---------------------------------------------------------------- whose waits, which tile
@@ -154,7 +151,6 @@ def test_run_a_modulo_schedule_on_the_other_chip(capsys: pytest.CaptureFixture[s
 
 def test_emit_keeps_the_barriers_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = _run(capsys, "emit", "ping_pong")[1]
-    assert "16 barriers per iteration" in chosen.splitlines()[0]
     assert chosen == _run(capsys, "emit", "ping_pong", "--sync", "repaired", "--reorder")[1]
     assert chosen != _run(capsys, "emit", "ping_pong", "--sync", "proven")[1]
 
@@ -167,7 +163,7 @@ def test_emit_derives_barriers_too_where_they_cannot_be_kept(
             raise OrderError("no such order", hint="none")
         return compile_schedule(schedule, **options)
 
-    monkeypatch.setattr(sources, "compile_schedule", build)
+    monkeypatch.setattr(subjects, "compile_schedule", build)
     code, out, err = _run(capsys, "emit", "ping_pong", "-o", str(tmp_path / "k.s"))
     assert code == 0
     assert "note: the barriers cannot be kept (no such order)" in err

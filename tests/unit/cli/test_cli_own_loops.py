@@ -64,6 +64,19 @@ def test_a_loop_is_reported_and_emitted(
     assert "v_mfma" in capsys.readouterr().out
 
 
+def test_a_loop_is_run_compared_and_solved(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    own, one = f"{mine}:small", ["--waves", "1"]
+    assert main(["run", own, *one, "--timings", "1", "--m", "30", "--size", "n=33"]) == 0
+    assert "n=33: equal to NumPy in 1 timing" in capsys.readouterr().out
+    assert main(["run", own, *one, "--size", "x=3"]) == 1
+    assert "has no dimension 'x'" in capsys.readouterr().err
+    assert main(["compare", f"{mine}:PROGRAM", f"{mine}:PROGRAM:emitted=true", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["verdict"] for row in rows] == ["PROVED", "PROVED"]
+    assert main(["solve", own, *one, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ii"] > 0
+
+
 def test_a_program_file_is_a_source(
     mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,12 +90,16 @@ def test_a_program_file_is_a_source(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["solve", "{}:small"], "this command takes schedules"),
+        (["fix", "{}:small"], "this command takes those"),
+        (["solve", "{}:PROGRAM"], "whose order is settled"),
         (["verify", "{}:NUMBER"], "not a loop"),
         (["verify", "{}:PROGRAM", "--waves", "2"], "--waves 2 cannot change"),
         (["verify", "{}:PROGRAM", "--arch", "gfx942"], "--arch gfx942 cannot change"),
-        (["verify", "ping_pong", "--waves", "2"], "--waves is for a loop of your own"),
-        (["verify", "{}:PROGRAM", "--set", "a=1"], "--set is for schedules"),
+        (
+            ["verify", "ping_pong", "--waves", "2"],
+            "--waves is for loops, and ping_pong is a schedule",
+        ),
+        (["verify", "{}:PROGRAM", "--set", "a=1"], "is a program, which --set cannot change"),
     ],
 )
 def test_what_does_not_fit_is_refused(

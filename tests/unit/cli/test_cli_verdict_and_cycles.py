@@ -25,23 +25,6 @@ def test_verify_exits_3_on_timing_and_shows_the_story(capsys: pytest.CaptureFixt
     assert "shortest counterexample" in out
 
 
-def test_a_stall_at_a_full_counter_is_taken_for_granted_on_request_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "c.json"
-    source = ["gemm_tile", "--set", "kernel=single_buffer"]
-    assert _run(capsys, "compile", *source, "-o", str(path))[0] == 0
-    data = json.loads(path.read_text())
-    for phase in ("kernel", "epilogue"):  # the waits for the oldest of a full counter
-        kept = [e for e in data[phase] if (e["op"]["tag"], e["op"]["wait_value"]) != (130, 14)]
-        assert len(kept) < len(data[phase])
-        data[phase] = [{**entry, "time_slot": slot} for slot, entry in enumerate(kept)]
-    path.write_text(json.dumps(data))
-    assert _run(capsys, "verify", str(path), "--counter-stall")[0] == 0
-    assert _run(capsys, "verify", str(path))[0] in (3, 4)
-    assert _run(capsys, "verify", *source)[0] == 0
-
-
 def test_verify_exits_4_on_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.json"
     _run(capsys, "compile", "ping_pong", "--sync", "proven", "-o", str(path))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeloom.cms import Sync, Table, export_table, lift_table, read_table
-from pipeloom.drive.loops import own_program
+from pipeloom.drive.subjects import open_source
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.verify import Status, verify
@@ -236,6 +236,4 @@ def test_a_record_that_is_no_table_says_what_it_lacks() -> None:
 def test_commands_take_the_file_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_text(json.dumps(SMALL.to_dict()), encoding="utf-8")
-    found = own_program(str(path))
-    assert found is not None
-    assert found.program == lift_table(SMALL)
+    assert open_source(str(path)).program() == lift_table(SMALL)

@@ -9,8 +9,8 @@ import pytest
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.drive import deriving
 from pipeloom.drive.deriving import Progress, derive, steady_cycles
-from pipeloom.drive.program_trial import run_program
 from pipeloom.drive.store import Store
+from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for

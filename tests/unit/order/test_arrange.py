@@ -19,8 +19,6 @@ from pipeloom.order.strategy import Exact
 from pipeloom.program import Program, Region, Space, Work
 from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.tiles import overlap, volume
-from pipeloom.reference.pipelining import solve_tile_loop
-from pipeloom.reference.schedules.gemm_tile import GemmTileSpec
 from tests.unit.order import loops
 from tests.unit.order.lockstep import run_in_step
 
@@ -134,20 +132,12 @@ def test_it_fits_the_chip(case: tuple[Loop, Program]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "arch", "waves", "k"),
-    [("four_wave", GFX950, 4, 64), ("four_wave", GFX942, 4, 32), ("ping_pong", GFX950, 8, 64)],
+    ("arch", "waves", "k"), [(GFX950, 4, 64), (GFX950, 8, 64), (GFX942, 4, 32)]
 )
-def test_a_gemm_is_as_fast_as_the_one_declared_by_hand(
-    kernel: str, arch: Target, waves: int, k: int
-) -> None:
-    by_hand = GemmTileSpec(kernel=kernel, arch=arch.arch).build()
-    known = solve_tile_loop(by_hand.pipelining())
+def test_a_gemm_reaches_the_bound_of_the_matrix_unit(arch: Target, waves: int, k: int) -> None:
     ordered = arrange(gemm(256, 256, k), arch, waves).program.provenance.ordered
     assert ordered is not None
     assert (ordered.cycles, ordered.bound, ordered.proved) == (2048, 2048, True)
-    assert ordered.cycles == known.ii * by_hand.loop.quantum
-    assert ordered.stages is not None
-    assert ordered.stages <= known.stages
 
 
 @pytest.mark.parametrize("k_tiles", [1, 2, 3, 4, 5, 9])

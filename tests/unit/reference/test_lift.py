@@ -17,9 +17,6 @@ SHIPPED = [
     ("ping_pong", ()),
     ("four_wave", ()),
     ("single_buffer", ()),
-    ("gemm_tile", ()),
-    ("gemm_tile", ("kernel=ping_pong",)),
-    ("gemm_tile", ("kernel=single_buffer",)),
 ]
 
 

@@ -219,7 +219,7 @@ def test_a_program_without_a_loop_has_a_page() -> None:
     data = page_data(program, verify(program), simulate(program, iterations=1))
     assert data["headline"][0][1] == "cycles in all"
     assert [op[0] for op in data["ops"]][-2:] == ["my scaling", "put out"]
-    assert data["meta"]["tile"] == "m 64, n 64, k 32 in bf16"
+    assert data["meta"]["tile"] == "64x64x32 bf16"
     assert data["meta"]["strategy"] == ""
 
 

@@ -73,15 +73,13 @@ def test_headline_and_notes() -> None:
 def test_a_program_by_hand_says_what_it_is() -> None:
     output = text(render_program(producer_consumer()))
     assert output.startswith(
-        "two jobs  m 64, n 64, k 32 in bf16; gfx950, 5 waves; order by hand: 100 cycles (lower "
+        "two jobs  64x64x32 bf16; gfx950, 5 waves; order by hand: 100 cycles (lower "
         "bound 90); waits and barriers derived"
     )
     assert "wave 0, steady: 10 steps, T times, advancing 2" in output
     assert "waves 1-4, drain: 5 steps, iterations from 2 * T" in output
     assert "note: written down" in output
-    assert text(render_program(straight())).startswith(
-        "once  m 64, n 64, k 32 in bf16; gfx950, 1 waves\n"
-    )
+    assert text(render_program(straight())).startswith("once  64x64x32 bf16; gfx950, 1 waves\n")
 
 
 def test_steps_that_only_some_waves_have_name_them() -> None:

@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import Pitched, RunResult, load_code_object, run_kernel
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.write import EmittedKernel, assemble
+from tests.unit.write.kernels import ready as loaded
+from tests.unit.write.kernels import run
 
-SHAPE = (64, 64, 64, 16, 0)
+SHAPE = (64, 64, 64, 16, 32)
 ADD_CARRY = (r"s_addc_u32 (s\d+), (s\d+), (s\d+|0)\n", r"s_add_u32 \1, \2, \3\n")
 HIGH_HALF = (r"s_mul_hi_u32 (s\d+), s\d+, s\d+", r"s_mov_b32 \1, 0")
 
@@ -36,7 +38,7 @@ PROBLEMS = ((70, 70), (1, 300))
 def test_buffers_across_4_gib(built: Callable[..., Launchable]) -> None:
     ready = built("single_buffer", "bf16", SHAPE)
     for m, n in PROBLEMS:
-        assert all(run_gemm(ready.emitted, ready, M=m, N=n, K=128, seed=s).ok for s in range(4))
+        assert all(run(ready, m, n, 0, seed=s).ok for s in range(4))
 
 
 @pytest.mark.parametrize("which", [None, 0, 1, 2, 3])
@@ -45,8 +47,8 @@ def test_a_dropped_carry_is_noticed(built: Callable[..., Launchable], which: int
     ready = built("single_buffer", "bf16", SHAPE)
     assert len(re.findall(ADD_CARRY[0], ready.emitted.text)) == 4
     bad = changed(ready, *ADD_CARRY, which)
-    code = Launchable.load(bad, assemble(bad))
-    trials = (run_gemm(bad, code, M=m, N=n, K=128, seed=s) for s in range(4) for m, n in PROBLEMS)
+    code = loaded(bad)
+    trials = (run(code, m, n, 0, seed=s) for s in range(4) for m, n in PROBLEMS)
     assert not all(trial.ok for trial in trials)
 
 
@@ -56,16 +58,17 @@ def run_apart(emitted: EmittedKernel, lda: int, ldc: int) -> tuple[RunResult, bo
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (rows, K)).astype(np.float32) for rows in (M, N))
     c = np.zeros((M, N), np.uint16)
-    emitted.check_problem(M, N, K, lda=lda, ldc=ldc)
+    sizes = {"m": M, "n": N, "k": K}
+    emitted.launch.check(sizes, {"A": lda, "out": ldc})
     result = run_kernel(
         load_code_object(assemble(emitted).data),
-        grid=emitted.grid(M, N),
+        grid=emitted.launch.grid(sizes),
         block=emitted.block,
         args=[
             Pitched(f32_to_bf16(a), 2 * lda),
             f32_to_bf16(b),
             Pitched(c, 2 * ldc),
-            *(M, N, K, lda, K, ldc),
+            *(M, K, N, lda, K, ldc),
         ],
         seed=1,
     )
@@ -76,9 +79,9 @@ def run_apart(emitted: EmittedKernel, lda: int, ldc: int) -> tuple[RunResult, bo
 def test_rows_times_stride_need_64_bits(
     built: Callable[..., Launchable], which: int, name: str
 ) -> None:
-    """The third block of A starts more than 4 GiB in, and the fourth of C."""
+    """The fourth block of A and of C starts more than 4 GiB in."""
     ready = built("single_buffer", "bf16", SHAPE)
-    lda, ldc = (1 << 25) - 64, (1 << 24) - 64
+    lda = ldc = (1 << 24) - 64
     result, right = run_apart(ready.emitted, lda, ldc)
     assert result.ok, [str(finding) for finding in result.findings]
     assert right

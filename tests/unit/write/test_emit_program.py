@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 
 from pipeloom import compile_schedule, load_spec, target_for
-from pipeloom.drive.program_trial import run_program
-from pipeloom.drive.trial import Data, Launchable
+from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.program import VOCABULARY, Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.drive.program_trial import run_program
+from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.program import Access, Affine, Layout, OpDef, Program, Space, TripCount, Work
 from pipeloom.write import EmitError, GateError, assemble, emit_program

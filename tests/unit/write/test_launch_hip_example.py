@@ -111,7 +111,7 @@ def test_every_type_arrives(
     assert example.main([str(binary), *shape, "--runs=2"], fake) == 0
     record = json.loads((tmp_path / "k.json").read_text())
     tile = record["tile"]
-    grid = (-(-sizes[1] // tile["BN"]), -(-sizes[0] // tile["BM"]), 1)
+    grid = (-(-sizes[1] // tile["n"]), -(-sizes[0] // tile["m"]), 1)
     assert fake.launches == [(grid, (record["threads"], 1, 1))] * 3
 
 
@@ -146,5 +146,7 @@ def test_what_it_refuses(example: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"K is 192, but this kernel takes 128 \+ i \* 128"):
         example.main([str(binary), "--k=192"], FakeHip())
     record = example.read_record(tmp_path / "k.json")
-    with pytest.raises(SystemExit, match="the kernel takes A, B, C, M, N, K, lda, ldb, ldc, not A"):
+    with pytest.raises(
+        SystemExit, match="the kernel takes A, B, out, m, k, n, ld_A, ld_B, ld_out, not A"
+    ):
         example.pack_arguments(record, {"A": 1})

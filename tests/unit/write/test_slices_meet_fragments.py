@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom import compile_schedule
-from pipeloom.drive.trial import Launchable, run_gemm
+from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.reference.schedules.gemm_tile import GemmTileSpec, TileSpec
-from pipeloom.write import CHIPS, assemble, dealt_rows, emit_kernel, layout_conflicts, layout_for
+from pipeloom.write import CHIPS, dealt_rows, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout
+from tests.unit.write.kernels import Shape, built_kernel, built_program, run
 
 Where = npt.NDArray[np.int64] | slice
 Accesses = list[tuple[int, int, frozenset[int]]]
@@ -60,16 +59,15 @@ def together(ready: Launchable, accesses: Accesses) -> dict[tuple[int, str], lis
 
 
 def met(
-    ready: Launchable, tile: Sequence[int], monkeypatch: pytest.MonkeyPatch
+    ready: Launchable, tile: Sequence[int], groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[int, int]]:
-    """For each load instruction: how many fragments it meets, and how many its piece has."""
-    emitted = ready.emitted
+    """For each load instruction: how many fragments it meets, of how many of its group's piece."""
     with watched(monkeypatch) as (writes, reads):
-        assert run_gemm(emitted, ready, M=tile[0], N=tile[1], K=emitted.k_min, seed=1).ok
+        assert run(ready, tile[0], tile[1], 0, seed=1).ok
     fragments = {frozenset().union(*parts) for parts in together(ready, reads).values()}
-    pieces: dict[str, set[frozenset[int]]] = defaultdict(set)
-    for (_, entry), parts in together(ready, writes).items():
-        pieces[entry] |= set(parts)
+    pieces: dict[tuple[str, int], set[frozenset[int]]] = defaultdict(set)
+    for (wave, entry), parts in together(ready, writes).items():
+        pieces[entry, wave * groups // ready.emitted.waves] |= set(parts)
     counts = []
     for slices in pieces.values():
         whole = frozenset().union(*slices)
@@ -82,34 +80,21 @@ def met(
 @pytest.mark.parametrize(
     ("name", "dtype", "shape"),
     [
-        ("ping_pong", "bf16", (256, 256, 64, 16, 32)),
         ("ping_pong", "bf16", (128, 128, 64, 16, 32)),
-        ("ping_pong", "fp8", (128, 256, 128, 32, 64)),
-        ("four_wave", "bf16", (128, 128, 64, 16, 32)),
-        ("four_wave", "bf16", (192, 128, 64, 16, 32)),
         ("four_wave", "fp8", (128, 128, 128, 16, 128)),
+        ("gemm_tile", "bf16", (128, 128, 64, 16, 32)),
     ],
 )
 def test_every_load_instruction_meets_every_fragment_of_its_piece(
-    built: Callable[..., Launchable],
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     dtype: str,
-    shape: tuple[int, int, int, int, int],
+    shape: Shape,
 ) -> None:
-    counts = met(built(name, dtype, shape), shape, monkeypatch)
-    assert {there for _, there in counts} <= {2, 4}
+    groups = len(built_program(name, dtype, shape).groups)
+    counts = met(built_kernel(name, dtype, shape), shape, groups, monkeypatch)
+    assert {there for _, there in counts} <= {1, 2, 4}
     assert [meets for meets, _ in counts] == [there for _, there in counts]
-
-
-@pytest.mark.parametrize("kernel", ["four_wave", "ping_pong", "single_buffer"])
-def test_modulo_kernels_too(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tile = TileSpec(BM=128, BN=128, BK=64)
-    spec = GemmTileSpec(kernel=kernel, geometry=tile, time_limit=None)
-    emitted = emit_kernel(compile_schedule(spec.build()))
-    ready = Launchable.load(emitted, assemble(emitted))
-    for meets, there in met(ready, (128, 128), monkeypatch):
-        assert meets == there
 
 
 @pytest.mark.parametrize("target", sorted(CHIPS))
@@ -149,12 +134,9 @@ def test_waves_together_meet_every_fragment_where_loads_are_narrow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """4 bytes per lane are two rows: one slice meets two fragments, the waves' slices all four."""
-    tile = TileSpec(BM=128, BN=128, BK=64)
-    spec = GemmTileSpec(kernel="ping_pong", arch="gfx942", geometry=tile, time_limit=None)
-    emitted = emit_kernel(compile_schedule(spec.build()), target="gfx942")
-    ready = Launchable.load(emitted, assemble(emitted))
+    ready = built_kernel("gemm_tile", "bf16", (128, 128, 32, 16, 16), "gfx942")
     with watched(monkeypatch) as (writes, reads):
-        assert run_gemm(emitted, ready, M=128, N=128, K=emitted.k_min, seed=1).ok
+        assert run(ready, 128, 128, 0, seed=1).ok
     fragments = {frozenset().union(*parts) for parts in together(ready, reads).values()}
     pieces: dict[str, frozenset[int]] = defaultdict(frozenset)
     loads: dict[tuple[str, int], frozenset[int]] = defaultdict(frozenset)

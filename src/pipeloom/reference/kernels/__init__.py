@@ -8,7 +8,6 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.four_wave import FourWaveKernel
-from pipeloom.reference.kernels.gemm_tile import GemmTileKernel
 from pipeloom.reference.kernels.interface import (
     NO_EFFECT,
     Accumulator,
@@ -24,15 +23,11 @@ from pipeloom.reference.kernels.interface import (
 )
 from pipeloom.reference.kernels.ping_pong import PingPongKernel
 from pipeloom.reference.kernels.single_buffer import SingleBufferKernel
-from pipeloom.reference.kernels.staged_tile import StagedTileKernel
 
 KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
     "ping_pong": PingPongKernel.for_schedule,
     "four_wave": FourWaveKernel.for_schedule,
     "single_buffer": SingleBufferKernel.for_schedule,
-    "gemm_tile": GemmTileKernel.four_wave,
-    "gemm_tile_ping_pong": GemmTileKernel.ping_pong,
-    "gemm_tile_single_buffer": StagedTileKernel.for_schedule,
 }
 """Schedule name -> the kernel that runs it."""
 
@@ -57,7 +52,6 @@ __all__ = [
     "Counter",
     "Effect",
     "FourWaveKernel",
-    "GemmTileKernel",
     "Kernel",
     "LdsRead",
     "Part",
@@ -65,7 +59,6 @@ __all__ = [
     "Region",
     "Register",
     "SingleBufferKernel",
-    "StagedTileKernel",
     "Step",
     "WalkBuilder",
     "kernel_for",

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules.four_wave import FourWaveSpec
-from pipeloom.reference.schedules.gemm_tile import GemmTileSpec
 from pipeloom.reference.schedules.ping_pong import PingPongSpec
 from pipeloom.reference.schedules.single_buffer import SingleBufferSpec
 
@@ -30,7 +29,6 @@ SCHEDULES: Mapping[str, type[SpecForm]] = MappingProxyType(
         "ping_pong": PingPongSpec,
         "four_wave": FourWaveSpec,
         "single_buffer": SingleBufferSpec,
-        "gemm_tile": GemmTileSpec,
     }
 )
 
@@ -47,7 +45,7 @@ Compiling alone needs no tile: the counter costs of the specification's profile 
 """
 
 
-def summary(name: str) -> str:
-    """The first line of the module docstring of a shipped schedule's spec form."""
-    doc = SCHEDULES[name].__doc__ or ""
+def summary(form: type) -> str:
+    """The first line of the docstring of a spec form."""
+    doc = form.__doc__ or ""
     return doc.strip().splitlines()[0].rstrip(".")

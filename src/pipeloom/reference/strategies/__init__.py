@@ -15,14 +15,12 @@ from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import GreedyStrategy
 from pipeloom.reference.strategies.identity import IdentityStrategy
 from pipeloom.reference.strategies.interface import Ordering, OrderLimits, Strategy
-from pipeloom.reference.strategies.modulo import ModuloStrategy
 
 STRATEGIES: Mapping[SchedulingStrategy, Strategy] = MappingProxyType(
     {
         SchedulingStrategy.IDENTITY: IdentityStrategy(),
         SchedulingStrategy.GREEDY: GreedyStrategy(),
         SchedulingStrategy.CSP: CspStrategy(),
-        SchedulingStrategy.MODULO: ModuloStrategy(),
     }
 )
 

@@ -218,13 +218,11 @@ class _Emission:
             len(program.meaning.grid),
         )
         require_no_hazards(text, self.chip.name)
-        launch = self._launch()
         return EmittedKernel(
             name=self.name,
             target=self.chip.name,
             dtype=inputs[0].type.dtype.name if inputs else "f32",
             out_dtype=outputs[0].type.dtype.name,
-            geometry=None,
             status=status,
             text=text,
             line_map=line_map(lines, numbers),
@@ -232,10 +230,8 @@ class _Emission:
             resources=resources,
             allocation=allocation,
             waves=program.waves,
-            k_step=launch.step,
-            k_min=launch.least,
             arguments=memory.arguments,
-            launch=launch,
+            launch=self._launch(),
         )
 
     def _launch(self) -> Launch:

@@ -4,7 +4,7 @@ Each input and output is an array of the dimensions of its tile, in row-major or
 dimension (the distance of neighbours along the last dimension but one). A buffer descriptor starts
 at the block's first element; ``num_records`` ends after the last index of the first dimension, so
 what lies past it reads as zero and is not written. Along other dimensions a lane that is past the
-end gets an offset that the descriptor rejects (as in ``gemm.setup``, which has the sources).
+end gets an offset that the descriptor rejects.
 
 The place along ``over`` stands in the scalar offset. Sizes along it are whole tiles, so it takes
 no part in any check.
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.write.addresses import OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
-from pipeloom.write.entry import Argument
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
+from pipeloom.write.text import Argument
 
 MAX_GRID = 3
 ARGUMENT_POINTER = 2

@@ -9,7 +9,6 @@ import pytest
 
 from pipeloom import build_schedule, verify
 from pipeloom.drive.programs import simulate
-from pipeloom.machine.chips import target_for
 from pipeloom.reference.compiler import Sync
 
 ROOT = Path(__file__).parents[4]
@@ -55,14 +54,3 @@ def test_orders_beside_the_modulo_schedule(name: str) -> None:
             compiled = build_schedule(spec, sync=sync, reorder=sync == "proven")
             per_tile = simulate(compiled, k_tiles=34).steady_cycles_per_iteration / 2
             assert shown[row, verify(compiled).status.name][number] == f"{per_tile:.0f}", row
-
-
-@pytest.mark.parametrize(("arch", "busy"), [("gfx950", "56 %"), ("gfx942", "75 %")])
-def test_how_busy_the_staged_modulo_kernel_is(arch: str, busy: str) -> None:
-    compiled = build_schedule("gemm_tile", ["kernel=single_buffer", f"arch={arch}"])
-    k_tiles = compiled.config.prologue_fill + 16 * compiled.config.num_partitions
-    share = max(simulate(compiled, target_for(arch), k_tiles=k_tiles).steady_matrix_efficiency())
-    assert f"{100 * share:.0f} %" == busy
-    assert (
-        busy in page("modulo.md").split("single-buffer variant (`kernel=single_buffer`)")[1][:120]
-    )

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from pipeloom.drive.loops import GemmTileSpec
 from pipeloom.order.modulo import Objective, SolveStatus, check_modulo, solve_modulo
 from pipeloom.order.modulo.core import Hold
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.generate import Shape, random_problem
 from pipeloom.order.modulo.table import ReservationTable, first_free, last_free
 from pipeloom.reference.graph import LoopBody
-from pipeloom.reference.pipelining import modulo_problem
 from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
-from pipeloom.reference.spec import load_spec
 from pipeloom.reference.strategies.csp import optimal_schedule_with_halves
 from pipeloom.reference.strategies.interface import OrderLimits
 from pipeloom.reference.strategies.search import Search
@@ -131,9 +130,7 @@ def test_ctrl_c_in_the_csp_keeps_the_best_order(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_work_limit_holds_before_cp_sat_is_asked() -> None:
-    goal = load_spec({"schedule": "gemm_tile", "global_latency": 1_000_000}).pipelining()
-    assert goal is not None
-    problem = modulo_problem(goal.loop)
+    problem = GemmTileSpec(global_latency=1_000_000).build().problem().problem
     started = time.process_time()
     first, second = (solve_modulo(problem, work_limit=0.05) for _ in range(2))
     assert time.process_time() - started < 10

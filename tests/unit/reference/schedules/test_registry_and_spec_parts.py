@@ -22,8 +22,8 @@ def test_registry() -> None:
     assert list(SCHEDULES)[:3] == ["ping_pong", "four_wave", "single_buffer"]
     for name, form in SCHEDULES.items():
         assert form().build().name == name
-        assert summary(name)
-        assert "\n" not in summary(name)
+        assert summary(form)
+        assert "\n" not in summary(form)
 
 
 def test_target_defaults_are_the_profiles() -> None:

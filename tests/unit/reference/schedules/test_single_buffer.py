@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from pipeloom import (
     mi355x_single_buffer,
 )
 from pipeloom.reference.schedules.single_buffer import single_buffer_shape
-from pipeloom.write import chip_for, single_buffer_costs, single_buffer_geometry
 
 
 def test_defaults() -> None:
@@ -68,44 +66,6 @@ def test_no_geometry_changes_nothing() -> None:
     plain = build_schedule("single_buffer")
     assert plain.geometry is None
     assert plain.config == mi355x_single_buffer()
-
-
-@pytest.mark.parametrize(
-    ("target", "dtype", "side", "shape"),
-    [
-        ("gfx950", "bf16", 16, {}),
-        ("gfx950", "bf16", 32, {"BM": 128, "BN": 64}),
-        ("gfx950", "fp8", 16, {}),
-        ("gfx942", "bf16", 16, {"BM": 64, "BN": 64}),
-        ("gfx942", "fp16", 32, {}),
-        ("gfx942", "fp8", 16, {"BM": 64}),
-    ],
-)
-def test_a_geometry_brings_the_costs_of_the_emitted_tile(
-    target: str, dtype: str, side: int, shape: dict[str, int]
-) -> None:
-    """The emitter derives the same figures in its own way."""
-    emitted = single_buffer_geometry(chip_for(target), dtype, side=side, **shape)
-    compiled = build_schedule(
-        {
-            "schedule": "single_buffer",
-            "geometry": {
-                "BM": emitted.BM,
-                "BN": emitted.BN,
-                "BK": emitted.BK,
-                "MMA_M": side,
-                "MMA_N": side,
-                "MMA_K": emitted.MMA_K,
-                "elem_bytes": emitted.elem_bytes,
-            },
-        }
-    )
-    assert compiled.geometry is not None
-    assert replace(compiled.geometry, lgkm_per_load_a=0, lgkm_per_load_b=0) == emitted
-    costs = single_buffer_costs(emitted, 2)
-    assert compiled.config == replace(mi355x_single_buffer(), **costs)  # type: ignore[arg-type]
-    by_hand = compile_schedule(SingleBufferSchedule(geometry=emitted))
-    assert by_hand.config == compiled.config, "reads left open are derived too"
 
 
 def test_the_default_tile_is_128_by_128() -> None:
