@@ -171,7 +171,7 @@ def test_shadow_finds_a_race_exactly_when_one_exists(
                 continue
             granules = np.arange(first, first + count)
             counter = Counter.VM if kind == "dma" else Counter.LGKM
-            number = lds.begin(wave, counter, INSTRUCTION)
+            number = lds.begin(wave, counter, INSTRUCTION, writes=kind != "read")
             if kind == "read":
                 found |= lds.record_read(number, phase, granules) > 0
             else:

@@ -92,7 +92,7 @@ Locate = Callable[[Wave], Target]
 def _spread(wave: Wave, row: int, words: int) -> Spread:
     """The offsets or addresses that the active lanes hold in registers from ``row``."""
     registers = wave.v[row : row + words]
-    return wave.group.memory.spread(registers, wave.exec_mask, wave.lane_numbers())
+    return wave.group.memory.spread(registers, wave.exec_mask, wave.lane_numbers)
 
 
 def global_address(instruction: Instruction) -> tuple[Locate, int]:
@@ -179,7 +179,7 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
         if offen:
             spread = _spread(wave, row + idxen, 1)
         else:
-            spread = wave.group.memory.spread(_ZERO, wave.exec_mask, wave.lane_numbers())
+            spread = wave.group.memory.spread(_ZERO, wave.exec_mask, wave.lane_numbers)
         lanes = spread.lanes
         if not stride and spread.high + offset + transfer.size <= records - soffset:
             return Target(lanes, base + soffset + offset, spread, lanes)

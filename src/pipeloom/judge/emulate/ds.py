@@ -153,7 +153,7 @@ def _read(instruction: Instruction) -> Step:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=False)
         pieces = []
         for offset in form.offsets:
             piece = lds_footprint(wave, instruction, address_row, offset, size, "reads")
@@ -243,7 +243,7 @@ def _write(instruction: Instruction) -> Step:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=True)
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Footprint, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
@@ -329,7 +329,7 @@ def _transposed_read(instruction: Instruction) -> Step:
         lds = group.lds
         if not wave.full:
             raise unsupported(instruction, "with lanes disabled")
-        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=False)
         piece = lds_footprint(wave, instruction, address_row, offset, 8, "reads")
         writer = lds.record_read(number, wave.barriers, piece.where)
         cause = race_cause(wave, writer) if writer else ""

@@ -72,7 +72,7 @@ def build(instruction: Instruction) -> Step | None:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction)
+        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=True)
         piece = lds_footprint(wave, instruction, address_row, offset, size, "updates")
         lanes = piece.lanes
         racing = lds.record_atomic(number, wave.barriers, piece.where)

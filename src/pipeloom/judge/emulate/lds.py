@@ -73,10 +73,12 @@ class LocalMemory:
         # Access 0 stands for "none": ordered before everything.
         self.instructions: list[Instruction | None] = [None]
         self.ready = np.full(_FIRST_ACCESSES, _NEVER, np.int32)
-        self.owner = np.full(_FIRST_ACCESSES, -1, np.int16)
-        self.channel = np.zeros(_FIRST_ACCESSES, np.int8)
-        self.known = np.zeros(_FIRST_ACCESSES, np.uint8)
         self.ready[0] = 0
+        self.owner, self.channel, self.known = bytearray(1), bytearray(1), bytearray(1)
+        # Of each wave's reads, and of all writes: how many are not retired, and the last ``ready``.
+        self.is_write = bytearray(1)
+        self.open_reads, self.reads_ready = [0] * waves, [0] * waves
+        self.open_writes, self.writes_ready = 0, 0
 
     def footprint(
         self,
@@ -113,31 +115,41 @@ class LocalMemory:
         covered: Index = first[:, None] + np.arange(count)
         return covered
 
-    def begin(self, wave: int, counter: Counter, instruction: Instruction) -> int:
-        """Number a new access."""
+    def begin(self, wave: int, counter: Counter, instruction: Instruction, *, writes: bool) -> int:
+        """Number a new access, to be entered next."""
         number = len(self.instructions)
         self.instructions.append(instruction)
         if number >= self.ready.size:
             self.ready = np.append(self.ready, np.full(number, _NEVER, np.int32))
-            self.owner = np.append(self.owner, np.full(number, -1, np.int16))
-            self.channel = np.append(self.channel, np.zeros(number, np.int8))
-            self.known = np.append(self.known, np.zeros(number, np.uint8))
-        self.owner[number] = wave
-        self.channel[number] = 1 if counter is Counter.VM else 2
+        self.owner.append(wave)
+        self.channel.append(1 if counter is Counter.VM else 2)
+        self.known.append(0)
+        self.is_write.append(writes)
+        if writes:
+            self.open_writes += 1
+        else:
+            self.open_reads[wave] += 1
         return number
 
     def retire(self, number: int, barriers: int) -> None:
         """The access's own wave knows, after ``barriers`` barriers, that it is complete."""
         self.ready[number] = barriers + 1
         self.channel[number] = 0
+        if self.is_write[number]:
+            self.open_writes -= 1
+            self.writes_ready = max(self.writes_ready, barriers + 1)
+        else:
+            wave = self.owner[number]
+            self.open_reads[wave] -= 1
+            self.reads_ready[wave] = barriers + 1
 
     def _unordered(self, number: int, barriers: int, earlier: npt.NDArray[np.int32]) -> Index:
         """Positions in ``earlier`` (access numbers) that are not before access ``number``."""
         ready = self.ready.take(earlier)
         if not ready.size or ready.max() <= barriers:
             return _NOWHERE
-        own = self.owner[earlier] == self.owner[number]
-        channel = self.channel[earlier]
+        own = np.frombuffer(self.owner, np.uint8)[earlier] == self.owner[number]
+        channel = np.frombuffer(self.channel, np.uint8)[earlier]
         late = (ready > barriers) & (~own | ((channel != 0) & (channel != self.channel[number])))
         return np.flatnonzero(late)
 
@@ -145,11 +157,12 @@ class LocalMemory:
         """Enter a read. Returns the number of a write it races with, or 0."""
         if not self.check_races:
             return 0
-        writes = self.last_write[where]
         self.last_read[self.owner[number]][where] = number
-        racing = self._unordered(number, barriers, writes)
-        if racing.size:
-            return int(writes[racing[0]])
+        if self.open_writes or self.writes_ready > barriers:
+            writes = self.last_write[where]
+            racing = self._unordered(number, barriers, writes)
+            if racing.size:
+                return int(writes[racing[0]])
         if self.last_atomic is not None:
             atomics = self.last_atomic[:, where].ravel()
             late = self._unordered(number, barriers, atomics)
@@ -179,18 +192,26 @@ class LocalMemory:
             writes = writes[racing]
             if values is not None:
                 same = self.issued[where][racing] == values[racing]
-                writes = writes[~(same & (self.known[writes] == what))]
+                writes = writes[~(same & (np.frombuffer(self.known, np.uint8)[writes] == what))]
         self.last_write[where] = number
         if racing.size and writes.size:
             return int(writes[0])
         if values is not None:
             self.issued[where] = values
             self.known[number] = what
-        reads = self.last_read[:, where].ravel()
-        if self.last_atomic is not None:
-            reads = np.concatenate([reads, self.last_atomic[:, where].ravel()])
-        racing = self._unordered(number, barriers, reads)
-        return int(reads[racing[0]]) if racing.size else 0
+        for row, still_open, ready in zip(
+            self.last_read, self.open_reads, self.reads_ready, strict=True
+        ):
+            if still_open or ready > barriers:
+                reads = row[where]
+                racing = self._unordered(number, barriers, reads)
+                if racing.size:
+                    return int(reads[racing[0]])
+        if self.last_atomic is None:
+            return 0
+        atomics = self.last_atomic[:, where].ravel()
+        racing = self._unordered(number, barriers, atomics)
+        return int(atomics[racing[0]]) if racing.size else 0
 
     def record_atomic(self, number: int, barriers: int, where: Index | slice) -> int:
         """Enter an atomic update. Returns a plain access that it races with, or 0."""

@@ -11,6 +11,7 @@ the same page.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,11 +92,12 @@ class GlobalMemory:
                 return buffer
         return None
 
-    def spread(self, registers: Words, mask: int, lanes: LaneList) -> Spread:
+    def spread(self, registers: Words, mask: int, active: Callable[[], LaneList]) -> Spread:
         """Offsets of 32 bits (one register) or 64 (two), in the lanes of ``mask``; kept."""
         key = (registers.tobytes(), mask)
         known = self._spreads.get(key)
         if known is None:
+            lanes = active()
             chosen = registers[:, lanes].astype(np.int64)
             known = Spread(chosen[0] if len(chosen) == 1 else chosen[1] << 32 | chosen[0], lanes)
             if len(self._spreads) >= _MOST_SPREADS:

@@ -305,7 +305,7 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
         fetch = _fetch(wave, instruction, transfer, target)
         active = target.active
         base = (wave.s[M0] & _LDS_DMA_MASK) + offset
-        number = lds.begin(wave.index, Counter.VM, instruction)
+        number = lds.begin(wave.index, Counter.VM, instruction, writes=True)
         piece = _lds_places(wave, instruction, base, size)
         # Part of an address tells nothing: with a shadow of bytes the source is not compared.
         source = _source_words(target, size) if lds.granule == 4 else None

@@ -160,34 +160,32 @@ class Workgroup:
             self.issued += 1
             heapq.heappush(self.events, (due, self.issued, wave, pending))
 
-    def retire(self, wave: Wave, pending: Pending) -> None:
-        """A wait of the wave covers this operation: it has landed, and the wave knows."""
+    def retire(self, wave: Wave, pending: Pending) -> int:
+        """A wait of the wave covers this operation: it has landed; the registers it wrote."""
         if self.observer is not None:
             self.observer.retire(wave, pending)
         _land(wave, pending)
         if pending.access > 0:
             self.lds.retire(pending.access, wave.barriers)
+        return pending.registers
 
     def wait(self, wave: Wave, vm: int, lgkm: int) -> None:
         """s_waitcnt: retire all but the newest ``vm`` and ``lgkm`` operations.
 
         A count with all bits set waits for nothing.
         """
-        changed = False
+        retired = 0
         if vm < _NO_VM:
             while len(wave.vm) > vm:
-                self.retire(wave, wave.vm.popleft())
-                changed = True
+                retired |= self.retire(wave, wave.vm.popleft())
         if lgkm < _NO_LGKM:
             while len(wave.lgkm) > lgkm:
-                self.retire(wave, wave.lgkm.popleft())
-                changed = True
+                retired |= self.retire(wave, wave.lgkm.popleft())
         if lgkm == 0 and wave.smem:
             for pending in wave.smem:
-                self.retire(wave, pending)
+                retired |= self.retire(wave, pending)
             wave.smem.clear()
-            changed = True
-        if changed:
+        if retired:
             wave.refresh_in_flight()
 
     def _land_due(self) -> None:
