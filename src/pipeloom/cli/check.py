@@ -10,6 +10,7 @@ from pipeloom.cli.common import add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.checking import SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
+from pipeloom.drive.timing_files import time_checked
 from pipeloom.lift.launch_file import load_launch, template
 
 
@@ -88,6 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
+    timing = time_checked(checked)
+    for loop in () if timing is None else timing.loops:
+        console.print(f"  {loop}", style="bright_black", highlight=False, soft_wrap=True)
     if arguments.fix is None:
         return checked.verdict.status.exit_code
     fixed = correct(checked)
@@ -102,6 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:
     plain = checked.verdict.to_dict()
+    timing = time_checked(checked)
+    plain["timing"] = None if timing is None else timing.to_dict()
     status = checked.verdict.status
     if arguments.fix is not None:
         fixed = correct(checked)

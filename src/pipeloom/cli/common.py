@@ -55,6 +55,18 @@ def add_source(
     )
 
 
+def add_launch(parser: argparse.ArgumentParser) -> None:
+    """``--launch`` and ``--kernel``, for kernels that others wrote."""
+    parser.add_argument(
+        "--launch",
+        metavar="LAUNCH.json",
+        action="append",
+        help="of a kernel file (.hsaco, .co, .o, .s): grid, block and arguments; pipeloom check "
+        "FILE --template writes one to fill in",
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="which, where a kernel file holds several")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="plain data on stdout, for scripts")

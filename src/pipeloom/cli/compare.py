@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import add_json, add_tile, print_json
+from pipeloom.cli.common import add_json, add_launch, add_tile, print_json
 from pipeloom.cli.machine_options import add_machine
-from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare
+from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 
 PIPE = 10_000
@@ -29,27 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sync=reference|proven|repaired, reorder=true and tile=none|bf16|fp16|fp8 as the options "
         "of compile. emitted=true runs the instructions of the emitted kernel, as simulate "
         "--emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
-        "ping_pong:emitted=true."
+        "ping_pong:emitted=true. With --launch the variants are kernel files (.hsaco, .co, .o, "
+        ".s), compared by their main loops; one launch file for all, or one each."
     )
     parser.add_argument("variants", metavar="VARIANT", nargs="+", help="NAME|SPEC[:KEY=VALUE,...]")
     add_tile(parser, default=DEFAULT_TILE)
     add_machine(parser)
+    add_launch(parser)
     add_json(parser)
     parser.set_defaults(run=run, hints=HINTS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row per variant."""
-    found = compare(
-        CompareJob(
-            tuple(arguments.variants),
-            tile=arguments.tile,
-            arch=arguments.arch,
-            k_tiles=arguments.k_tiles,
-            jitter=arguments.jitter,
-            seed=arguments.seed,
-        )
-    )
+    if arguments.launch:
+        found = compare_files(arguments.variants, arguments.launch, arguments.kernel)
+    else:
+        found = compare(_job(arguments))
     if arguments.json:
         print_json(found.to_dict())
         return 0
@@ -64,3 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
         if note := emit_note(choice):
             console.print(f"{row.name}: {note}")
     return 0
+
+
+def _job(arguments: argparse.Namespace) -> CompareJob:
+    return CompareJob(
+        tuple(arguments.variants),
+        tile=arguments.tile,
+        arch=arguments.arch,
+        k_tiles=arguments.k_tiles,
+        jitter=arguments.jitter,
+        seed=arguments.seed,
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeloom.cli.common import (
     add_json,
+    add_launch,
     add_source,
     add_sync,
     add_tile,
@@ -17,7 +18,7 @@ from pipeloom.cli.common import (
 from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
-from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report
+from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
 from pipeloom.show.headers import no_loop_text
 
 
@@ -26,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one HTML file that needs no network: the simulated timeline of all "
         "waves, the dependence graph, LDS buffers over time, the verdict with its counterexample, "
-        "the stalls and the knobs."
+        "the stalls and the knobs. Of a kernel that others wrote, with --launch, the page shows "
+        "its main loop with its own disassembly."
     )
     add_source(parser, compiled=True)
     add_tile(parser, default="bf16")
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="iterations shown in the timeline (default 4); the figures are from all K tiles",
     )
+    add_launch(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -55,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, simulate, write."""
     output: str = arguments.output or f"{_stem(arguments.source)}.html"
     check_ending(output, ".html", "an HTML page")
+    if arguments.launch:
+        return _write_kernel(arguments, output)
     found = report(ReportJob(simulate_job(arguments), arguments.timeline_iterations))
     simulation, verdict, trace = found.simulation, found.verdict, found.trace
     write_file(output, found.page)
@@ -88,3 +93,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _stem(source: str) -> str:
     """``Name`` of ``my.py:Name``, else the name of the schedule or file."""
     return source.rpartition(":")[2] if ".py:" in source else Path(source).stem
+
+
+def _write_kernel(arguments: argparse.Namespace, output: str) -> int:
+    page, timing, verdict = report_file(
+        arguments.source,
+        arguments.launch[-1],
+        arguments.kernel,
+        iterations=arguments.timeline_iterations,
+    )
+    write_file(output, page)
+    size = len(page.encode("utf-8"))
+    if arguments.json:
+        print_json(
+            {"output": output, "bytes": size, "verdict": verdict.title, "timing": timing.to_dict()}
+        )
+        return 0
+    print(f"wrote {output} ({size / 1e6:.1f} MB)")
+    print(f"{timing.name}: {verdict.title}, {timing.main}")
+    return 0

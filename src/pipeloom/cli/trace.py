@@ -6,6 +6,7 @@ import argparse
 
 from pipeloom.cli.common import (
     add_json,
+    add_launch,
     add_source,
     add_sync,
     add_tile,
@@ -15,6 +16,10 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.machine_options import add_emitted, add_machine, simulate_job
 from pipeloom.drive.simulating import prepare
+from pipeloom.drive.timing_files import launched, time_start
+
+SHOWN = 8
+"""Iterations of a kernel file's main loop in a trace."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write what pipeloom simulate computes as a trace: one track per wave and "
         "unit, arrows from every load to the wait that guarantees it; with --emitted of the "
-        "emitted kernel. Open the file at "
+        "emitted kernel, with --launch of the main loop of a kernel file. Open the file at "
         "https://ui.perfetto.dev or in chrome://tracing; one microsecond there is one cycle."
     )
     add_source(parser, compiled=True)
@@ -31,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_emitted(parser)
     add_machine(parser)
     parser.add_argument("-o", "--output", metavar="FILE.json", required=True, help="the trace")
+    add_launch(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -40,8 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.show.chrome_trace import chrome_trace
 
     check_ending(arguments.output, ".json", "a trace in JSON")
-    simulation = prepare(simulate_job(arguments))
-    trace = simulation.run()
+    emitted = False
+    if arguments.launch:
+        timing = time_start(*launched(arguments.source, arguments.launch[-1], arguments.kernel))
+        trace, header = timing.timing.shown(SHOWN), str(timing.timing.main)
+    else:
+        simulation = prepare(simulate_job(arguments))
+        trace, header = simulation.run(), simulation.header
+        emitted = simulation.emission is not None
     text = chrome_trace(trace, title=str(arguments.source))
     write_file(arguments.output, text)
     figures = {
@@ -50,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
         "waves": len(trace.programs),
         "instructions": len(trace.events),
         "total_cycles": trace.total_cycles,
-        "emitted": simulation.emission is not None,
+        "emitted": emitted,
     }
     if arguments.json:
         print_json(figures)
         return 0
     print(
-        f"wrote {arguments.output}: {simulation.header}, "
+        f"wrote {arguments.output}: {header}, "
         f"{len(trace.programs)} waves, {len(trace.events)} instructions, "
         f"{trace.total_cycles} cycles; open it at https://ui.perfetto.dev"
     )

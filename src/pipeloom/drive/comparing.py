@@ -15,11 +15,13 @@ from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
+from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.errors import SpecError
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison
 from pipeloom.show.comparison import compare as row_of
+from pipeloom.show.kernel_row import kernel_row
 
 DEFAULT_TILE = "bf16"
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -92,6 +94,29 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
             forms[key] = None if variant.emitted else emitted_form(variant.source)
         emitted.append(forms[key])
     return Compared(tuple(rows), tuple(emitted))
+
+
+def compare_files(
+    paths: Sequence[str], launches: Sequence[str], kernel: str | None = None
+) -> Compared:
+    """Time the main loop of each kernel file; one launch file for all, or one each."""
+    if len(paths) < 2:
+        raise SpecError(
+            "compare needs at least two kernel files",
+            hint="for one use pipeloom report FILE --launch",
+        )
+    if len(launches) not in (1, len(paths)):
+        raise SpecError(
+            f"{len(launches)} launch files for {len(paths)} kernel files",
+            hint="give one --launch for all, or one for each in order",
+            field="launch",
+        )
+    each = list(launches) * (len(paths) if len(launches) == 1 else 1)
+    rows = [
+        kernel_row(path, time_start(*launched(path, launch, kernel)).timing)
+        for path, launch in zip(paths, each, strict=True)
+    ]
+    return Compared(tuple(rows), (None,) * len(rows))
 
 
 def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
+from pipeloom.drive.checking import check
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.timing_files import launched, time_checked
+from pipeloom.errors import ConfigError
+from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
+from pipeloom.lift.timing import KernelTiming
 
 TIMELINE_ITERATIONS = 4
+SEEDS = 2
+"""Runs that try to show a race; ``pipeloom check`` makes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +72,35 @@ def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
     )
     emitted = None if emission is not None else emitted_form(job.simulate.source)
     return Report(page, simulation, verdict, trace, emitted)
+
+
+def report_file(
+    path: str | os.PathLike[str],
+    launch: str | os.PathLike[str],
+    kernel: str | None = None,
+    *,
+    iterations: int = TIMELINE_ITERATIONS,
+) -> tuple[str, KernelTiming, CheckStatus]:
+    """Judge and simulate a kernel that others wrote, and write its main loop on a page."""
+    from pipeloom.show.kernel_page import kernel_page
+    from pipeloom.show.page import fill_page
+
+    file, start = launched(path, launch, kernel)
+    checked = check(
+        file,
+        start.grid,
+        start.block,
+        start.args,
+        dynamic_lds=start.dynamic_lds,
+        seeds=SEEDS,
+        look_for_needless=False,
+    )
+    timing = time_checked(checked)
+    if timing is None:
+        raise ConfigError(
+            f"{file.kernel.name} has no page: {checked.verdict.reason}",
+            hint="it must run to its end; pipeloom check says more",
+            field="launch",
+        )
+    page = kernel_page(timing, checked.verdict, iterations=iterations)
+    return fill_page(page), timing, checked.verdict.status

@@ -1,88 +1,239 @@
-"""One line of an emitted kernel as the simulator's instruction.
+"""One instruction as the simulator's, whether it was read from text or from machine code.
 
     ds_read_b128 v[8:11], v2 offset:1024      ->  LDS read of 16 bytes per lane
-    v_mfma_f32_16x16x32_bf16 a[0:3], ...      ->  MFMA of that shape, on the chain a[0:3]
+    v_mfma_f32_16x16x32_bf16 a[0:3], ...      ->  MFMA of that shape, on the value a[0:3]
 
-An MFMA's accumulator is its chain, so real dependences count. ``section``, ``entry`` and ``label``
-come from the line's provenance. A branch not taken costs a scalar slot, as does a scalar load: the
-simulator has no scalar cache, and kernels read their arguments once.
+Both front ends (``read_line`` for lines of our emitter, ``read_step`` for decoded instructions)
+give a ``MachineLine``, and only that is lowered: a kernel takes the same cycles as text and as a
+code object. Registers become values (``values_of``), so that real dependences count. A branch not
+taken costs a scalar slot.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeloom.errors import ConfigError
+from pipeloom.judge.check.listing import instruction_text
+from pipeloom.judge.emulate.control import wait_counts
+from pipeloom.judge.emulate.registers import AGPR, SCC, VGPR, each_register, register_name
+from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Instruction, Kind
-from pipeloom.lift.walk import Executed
-from pipeloom.machine.target import Target
+from pipeloom.judge.wait_states.mnemonics import MNEMONICS
+from pipeloom.machine.target import Fact, FactKind, MatrixOp, Target
 from pipeloom.write import isa
 
-_MEMORY_BYTES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
-_LDS_BITS = re.compile(r"ds_(read|write)_b(\d+)$")
-_BUFFER = re.compile(r"(?:buffer|global)_(load|store)_(dwordx[234]|dword|short|byte)")
+_LDS = re.compile(r"ds_(read|write)(2(?:st64)?)?_(?:addtid_)?[bui](\d+)")
+_WORDS = re.compile(r"dword(?:x(\d))?|format_(?:d16_)?(xyzw|xyz|xy|x)")
 _COUNT = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
 _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 _PACKED = re.compile(r"v_pk_\w+_f32$")
+_MEMORY = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_")
+_SHAPE = re.compile(r"_(\d+)x(\d+)x(\d+)")
+_NARROW = {"byte": 1, "short": 2}
+_FORMATS = {2: "fp6", 3: "fp6", 4: "fp4"}
+"""Input types of f8f6f4 other than fp8, by cbsz and blgp (CDNA4 ISA)."""
+_BANKS = {isa.Bank.VECTOR: VGPR, isa.Bank.ACCUMULATOR: AGPR, isa.Bank.SCALAR: 0}
+_SPECIAL = {"scc": (SCC,), "vcc": (106, 107), "m0": (124,), "exec": (126, 127)}
+_SLEEP = 16
+"""``s_nop`` counts in one of ``s_sleep``, which is 64 cycles (CDNA3 ISA)."""
+_CYCLES_PER_PASS = 4
 
 
-def lower_line(step: Executed, machine: Target) -> Instruction:
-    """The instruction as the engine takes it; ``ConfigError`` for one that it does not model."""
-    source = step.instruction.provenance
-    section = "" if source is None else source.section
-    return replace(_lowered(step, machine), section=section)
+@dataclass(frozen=True, slots=True)
+class MachineLine:
+    """What the simulator asks of an instruction. Registers are numbered as the emulator does."""
+
+    name: str
+    text: str
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    vm: int | None = None
+    lgkm: int | None = None
+    amount: int = 0
+    to_lds: bool = False
+    formats: tuple[int, int] = (0, 0)
+    """cbsz and blgp."""
 
 
-def _lowered(step: Executed, machine: Target) -> Instruction:
-    line = step.instruction
-    name, source = line.opcode.name, line.provenance
-    label = name if source is None else source.what
-    entry = None if source is None or source.slot < 0 else source.slot
-    match line.opcode.unit:
-        case isa.Unit.MFMA:
-            op = machine.matrix_op(name)
-            return Instruction.mfma(op, chain=str(line.operands[0]), label=label, entry=entry)
-        case isa.Unit.VALU:
-            kind = Kind.TRANS if _TRANSCENDENTAL.match(name) else Kind.VALU
-            kind = Kind.PACKED if _PACKED.match(name) else kind
-            return Instruction.valu(kind, label=label, entry=entry)
-        case isa.Unit.LDS if found := _LDS_BITS.match(name):
-            width = int(found[2]) // 8
-            if found[1] == "read":
-                return Instruction.lds_read(width, label=label, entry=entry)
-            return Instruction.lds_write(width, label=label, entry=entry)
-        case isa.Unit.VMEM if found := _BUFFER.match(name):
-            width = _MEMORY_BYTES[found[2]]
-            if found[1] == "store":
-                return Instruction.global_store(width, label=label, entry=entry)
-            return Instruction.global_load(
-                width, to_lds="lds" in line.modifiers.split(), label=label, entry=entry
-            )
-        case isa.Unit.SALU | isa.Unit.SMEM:
-            return Instruction.salu(label=str(line), entry=entry)
-        case isa.Unit.CONTROL:
-            return _control(step, label, entry)
-    raise ConfigError(
-        f"the simulator does not model {str(line)!r}",
-        hint="it takes MFMA, VALU, ds_read, ds_write, buffer loads and stores, SALU and control",
-        field="emitted",
+def read_line(line: isa.Instruction) -> MachineLine:
+    """A line of an emitted kernel."""
+    counts = {counter: int(count) for counter, count in _COUNT.findall(line.modifiers)}
+    words = line.modifiers.split()
+    fields = dict(word.split(":", 1) for word in words if ":" in word)
+    writes = _numbers(line.writes)
+    swaps = "permlane" in line.opcode.name and "swap" in line.opcode.name
+    return MachineLine(
+        line.opcode.name,
+        str(line),
+        _numbers(line.reads) + (writes if swaps else ()),
+        writes,
+        counts.get("vm"),
+        counts.get("lgkm"),
+        next((operand for operand in line.operands if isinstance(operand, int)), 0),
+        "lds" in words,
+        (int(fields.get("cbsz", 0)), int(fields.get("blgp", 0))),
     )
 
 
-def _control(step: Executed, label: str, entry: int | None) -> Instruction:
-    line = step.instruction
-    name = line.opcode.name
-    if name == "s_barrier":
-        return Instruction.barrier(label=label, entry=entry)
-    if name == "s_waitcnt":
-        counts = {counter: int(count) for counter, count in _COUNT.findall(line.modifiers)}
-        return Instruction.wait(vm=counts.get("vm"), lgkm=counts.get("lgkm"), entry=entry)
-    amount = next((operand for operand in line.operands if isinstance(operand, int)), 0)
-    if name == "s_setprio":
-        return Instruction.set_prio(amount, entry=entry)
-    if name == "s_nop":
-        return Instruction.nop(amount, entry=entry)
-    if step.jumped:
-        return Instruction.branch(label=str(line), entry=entry)
-    return Instruction.salu(label=str(line), entry=entry)
+def _numbers(registers: Iterable[isa.Register]) -> tuple[int, ...]:
+    found: list[int] = []
+    for register in registers:
+        if register.bank in _BANKS:
+            first = _BANKS[register.bank] + register.index
+            found += range(first, first + register.count)
+        else:
+            found += _SPECIAL[str(register)]
+    return tuple(found)
+
+
+def read_step(step: Step) -> MachineLine:
+    """A decoded instruction."""
+    one = step.instruction
+    fields = one.fields
+    vm = lgkm = None
+    if one.name == "s_waitcnt":
+        vm, _, lgkm = wait_counts(fields["simm16"])
+    return MachineLine(
+        one.name,
+        instruction_text(one),
+        tuple(each_register(step.reads)),
+        tuple(each_register(step.writes)),
+        vm,
+        lgkm,
+        fields.get("simm16", 0),
+        bool(fields.get("lds")) or "_lds_" in one.name,
+        (fields.get("cbsz", 0), fields.get("blgp", 0)),
+    )
+
+
+def lower_line(
+    line: MachineLine, machine: Target, *, jumped: bool = False, conflict: float = 1.0
+) -> Instruction:
+    """The instruction as the engine takes it, named by its mnemonic.
+
+    ``jumped`` says that it is a branch that was taken, ``conflict`` is the bank conflict of an
+    access to LDS. ``ConfigError`` for an instruction that the engine does not model.
+    """
+    name = line.name
+    if name.startswith("s_"):
+        return _scalar(line, jumped)
+    if name.startswith(("v_mfma", "v_smfmac")):
+        return Instruction.mfma(_matrix_op(line, machine), label=name)
+    if name.startswith("v_"):
+        kind = Kind.TRANS if _TRANSCENDENTAL.match(name) else Kind.VALU
+        return Instruction.valu(Kind.PACKED if _PACKED.match(name) else kind, label=name)
+    if name.startswith("ds_"):
+        return _lds(name, conflict)
+    if name.startswith(_MEMORY):
+        return _memory(line)
+    raise ConfigError(
+        f"the simulator does not model {line.text!r}",
+        hint="it takes MFMA, VALU, LDS, buffer, global, flat and scratch memory, SALU and control",
+        field="kernel",
+    )
+
+
+def _scalar(line: MachineLine, jumped: bool) -> Instruction:
+    match line.name:
+        case "s_barrier":
+            return Instruction.barrier(label=line.name)
+        case "s_waitcnt" if line.vm is not None or line.lgkm is not None:
+            return Instruction.wait(vm=line.vm, lgkm=line.lgkm)
+        case "s_setprio":
+            return Instruction.set_prio(line.amount)
+        case "s_nop":
+            return Instruction.nop(line.amount)
+        case "s_sleep":
+            return Instruction.nop(_SLEEP * line.amount)
+    if jumped:
+        return Instruction.branch(label=line.text)
+    if line.name.startswith(("s_load", "s_buffer_load", "s_scratch_load")):
+        return Instruction.scalar_load(label=line.text)
+    return Instruction.salu(label=line.text)
+
+
+def _lds(name: str, conflict: float) -> Instruction:
+    found = _LDS.match(name)
+    if found is None:
+        # Swizzles, permutes and atomics: a word per lane, or two.
+        return Instruction.lds_read(8 if name.endswith("64") else 4, conflict=conflict, label=name)
+    width = min(max(int(found[3]) // 8, 1) * (2 if found[2] else 1), 16)
+    make = Instruction.lds_read if found[1] == "read" else Instruction.lds_write
+    return make(width, conflict=conflict, label=name)
+
+
+def _memory(line: MachineLine) -> Instruction:
+    name = line.name
+    words = _WORDS.search(name)
+    if words is not None:
+        width = 4 * (int(words[1]) if words[1] else len(words[2] or "x"))
+    elif "atomic" in name:
+        width = 8 if "x2" in name or "64" in name else 4
+    else:
+        width = next((size for part, size in _NARROW.items() if part in name), 4)
+    if "store" in name or ("atomic" in name and not line.writes):
+        return Instruction.global_store(width, label=name)
+    return Instruction.global_load(width, to_lds=line.to_lds, label=name)
+
+
+def _matrix_op(line: MachineLine, machine: Target) -> MatrixOp:
+    """The chip's record of it; of one that the record lacks, the passes LLVM gives."""
+    name = line.name
+    slower = min(line.formats)
+    if name.endswith("f8f6f4") and slower in _FORMATS:
+        name = name.replace("f8f6f4", _FORMATS[slower])
+    traits, shape = MNEMONICS.get(line.name), _SHAPE.search(line.name)
+    try:
+        return machine.matrix_op(name)
+    except ConfigError:
+        if traits is None or not traits.passes or shape is None:
+            raise
+    m, n, k = (int(part) for part in shape.groups())
+    cycles = _CYCLES_PER_PASS * traits.passes
+    source = "passes of LLVM's scheduling model"
+    fact = Fact(cycles, "cycles", FactKind.VENDOR, source)
+    return MatrixOp(m, n, k, name.rpartition("_")[2], fact)
+
+
+Values = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def values_of(lines: Mapping[int, MachineLine]) -> dict[int, Values]:
+    """Per line, the values that it needs and gives.
+
+    Of all registers only those matter that some MFMA or VALU instruction writes; registers that
+    the same instructions touch are one value, named by its registers.
+    """
+    given = {r for line in lines.values() if line.name.startswith("v_") for r in line.writes}
+    touched: dict[int, list[int]] = {}
+    for at in sorted(lines):
+        line = lines[at]
+        for register in {*line.reads, *line.writes} & given:
+            touched.setdefault(register, []).append(at)
+    together: dict[tuple[int, ...], list[int]] = {}
+    for register in sorted(touched):
+        together.setdefault(tuple(touched[register]), []).append(register)
+    name_of = {r: _value_name(group) for group in together.values() for r in group}
+    return {
+        at: (_names(line.reads, name_of), _names(line.writes, name_of))
+        for at, line in lines.items()
+    }
+
+
+def _names(registers: Sequence[int], name_of: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name_of[r] for r in registers if r in name_of))
+
+
+def _value_name(registers: Sequence[int]) -> str:
+    first, last = register_name(registers[0]), register_name(registers[-1])
+    return first if first == last else f"{first}..{last}"
+
+
+def with_values(instruction: Instruction, values: Values) -> Instruction:
+    """The instruction with its dependences; waits and barriers need no register."""
+    if instruction.kind in (Kind.WAIT, Kind.BARRIER, Kind.NOP, Kind.SET_PRIO, Kind.BRANCH):
+        return instruction
+    return replace(instruction, needs=values[0], gives=values[1])

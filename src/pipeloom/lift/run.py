@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate import Instruction, Trace, WaveProgram, simulate_programs
-from pipeloom.lift.lowering import lower_line
+from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
+from pipeloom.judge.simulate.instruction import Unit
+from pipeloom.lift.lowering import lower_line, read_line, values_of, with_values
+from pipeloom.lift.pressure import live_counts
 from pipeloom.lift.walk import Executed, WavePath, walk_wave
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.write import EmittedKernel
+from pipeloom.write.isa import Instruction as Line
+from pipeloom.write.isa import Provenance
 
 
 def simulate_emitted(
@@ -41,26 +46,30 @@ def emitted_programs(
 ) -> tuple[tuple[WaveProgram, ...], int]:
     """One program per wave, and how often they run their loops."""
     words = _arguments(emitted, k_tiles) if arguments is None else arguments
-    lowered: dict[tuple[int, bool], Instruction] = {}
+    lowered: dict[tuple[int, bool, int], Instruction] = {}
+    read = {n: read_line(line) for n, line in enumerate(emitted.lines) if isinstance(line, Line)}
+    values = values_of(read)
 
-    def lower(path: Sequence[Executed]) -> tuple[Instruction, ...]:
-        for step in path:
-            if (step.line, step.jumped) not in lowered:
-                lowered[step.line, step.jumped] = lower_line(step, machine)
-        return tuple(lowered[step.line, step.jumped] for step in path)
+    def lower(step: Executed, live: int) -> Instruction:
+        key = step.line, step.jumped, live
+        if key not in lowered:
+            found = lower_line(read[step.line], machine, jumped=step.jumped)
+            found = replace(with_values(found, values[step.line]), live=live)
+            lowered[key] = _placed(found, step.instruction.provenance)
+        return lowered[key]
+
+    def program(wave: int, path: WavePath) -> WaveProgram:
+        parts = (path.prologue, _one_trip(path, wave), path.epilogue)
+        live = live_counts([[step.line for step in part] for part in parts], read)
+        before, loop, after = (
+            tuple(lower(step, count) for step, count in zip(part, counts, strict=True))
+            for part, counts in zip(parts, live, strict=True)
+        )
+        return WaveProgram(wave % machine.simds.value, loop, before, after, groups[wave])
 
     paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
     groups = _groups(paths)
-    programs = tuple(
-        WaveProgram(
-            simd=wave % machine.simds.value,
-            group=groups[wave],
-            prologue=lower(path.prologue),
-            loop=lower(_one_trip(path, wave)),
-            epilogue=lower(path.epilogue),
-        )
-        for wave, path in enumerate(paths)
-    )
+    programs = tuple(program(wave, path) for wave, path in enumerate(paths))
     trips = {len(path.iterations) for path in paths}
     if len(trips) != 1:
         raise ConfigError(
@@ -69,6 +78,19 @@ def emitted_programs(
             field="emitted",
         )
     return programs, trips.pop()
+
+
+def _placed(found: Instruction, source: Provenance | None) -> Instruction:
+    """The instruction with the step that it serves."""
+    if source is None:
+        return found
+    named = found.unit not in (Unit.SCALAR, Unit.SYNC) or found.kind is Kind.BARRIER
+    return replace(
+        found,
+        section=source.section,
+        entry=None if source.slot < 0 else source.slot,
+        label=source.what if named else found.label,
+    )
 
 
 def _one_trip(path: WavePath, wave: int) -> tuple[Executed, ...]:

@@ -103,7 +103,7 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
         table.add_row(*cells, *((_limit(row), row.top_stall) if wide else ()))
     text = Text("\nper iteration of the steady loop", "bright_black")
     sums = sorted({row.k_tiles_per_iteration for row in rows})
-    if len(sums) == 1:
+    if len(sums) == 1 and sums[0]:
         text.append(f", {sums[0]} K tile{'' if sums[0] == 1 else 's'}")
     if not _same_work(rows):
         text.append("; iterations differ in work, so compare by MFMA, the matrix unit's busy share")
@@ -140,7 +140,7 @@ def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
     differ = {"K tiles": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
     return {
         "variant": [Text(row.name) for row in rows],
-        "verdict": [Text(row.verdict, style=_STYLES[row.verdict]) for row in rows],
+        "verdict": [Text(row.verdict, style=_STYLES.get(row.verdict, "")) for row in rows],
         "cycles": [
             Text(
                 f"{row.cycles_per_iteration:.0f}",

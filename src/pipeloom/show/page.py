@@ -47,7 +47,7 @@ def fill_page(data: Mapping[str, Any]) -> str:
     parts = {
         "TITLE": _html(f"{data['meta']['program']} - pipeloom report"),
         "STYLE": asset("page.css"),
-        "DATA": embedded_json(data),
+        "DATA": embedded_json(_compact(data)),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
     }
     if "</script" in parts["SCRIPT"].lower():
@@ -56,6 +56,21 @@ def fill_page(data: Mapping[str, Any]) -> str:
     for piece in asset("page.html").split("%%"):
         page.append(parts.get(piece, piece))
     return "".join(page)
+
+
+_LABEL = 2
+"""Column of a segment's label (``page_timeline``)."""
+
+
+def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Every label of the timeline once; segments have its number until the page is read."""
+    if data["timeline"] is None:
+        return dict(data)
+    run = data["timeline"]
+    labels = sorted({row[_LABEL] for row in run["segments"]})
+    numbers = {label: number for number, label in enumerate(labels)}
+    rows = [[*row[:_LABEL], numbers[row[_LABEL]], *row[_LABEL + 1 :]] for row in run["segments"]]
+    return {**data, "timeline": {**run, "labels": labels, "segments": rows}}
 
 
 def embedded_json(data: Mapping[str, Any]) -> str:

@@ -52,7 +52,8 @@ class PageOptions(TypedDict, total=False):
     and ``seed`` of the trace. Without a trace the page says ``unsimulated`` instead. A trace of
     other instructions than the program's own, as of an emitted kernel, needs ``shown``, and
     ``stream``, the name of what was run. ``tile`` and ``sync`` are for headers, where the program
-    itself does not know; ``knobs`` are the settings that made it.
+    itself does not know; ``knobs`` are the settings that made it. ``cards`` are further figures at
+    the top: value, name and explanation.
     """
 
     shown: Trace | None
@@ -65,6 +66,7 @@ class PageOptions(TypedDict, total=False):
     sync: str
     stream: str
     knobs: Knobs
+    cards: Sequence[tuple[str, str, str]]
 
 
 class _Page(NamedTuple):
@@ -91,7 +93,7 @@ def page_data(
     estimate = options.get("estimate")
     return {
         "meta": _meta(page, options),
-        "headline": _headline(page),
+        "headline": [*_headline(page), *(list(card) for card in options.get("cards", ()))],
         "unsimulated": options.get("unsimulated", "") if trace is None else "",
         "sections": [
             [first.section.name, first.track, rows.title(first.track), _loops(page, numbers)]
@@ -103,7 +105,7 @@ def page_data(
         "critical": list(graph.critical),
         "timeline": None if trace is None else _timeline(page, trace, options),
         "verdict": None if verdict is None else _verdict(page, verdict),
-        "stalls": [_stall_row(row) for row in stalls],
+        "stalls": [stall_row(row) for row in stalls],
         "utilisation": [] if trace is None else [[u, s] for u, s in _shares(trace).items()],
         "estimate": None if estimate is None else _estimate(estimate),
         "knobs": [
@@ -173,8 +175,6 @@ def _headline(page: _Page) -> list[list[str]]:
             ]
         )
     elif trace is not None:
-        busy = max(trace.steady_matrix_efficiency(), default=0.0)
-        title, limit = limit_text(trace.limiting_unit())
         work = tiles_text(page.program, advance(page.program))
         rows += [
             [
@@ -182,12 +182,7 @@ def _headline(page: _Page) -> list[list[str]]:
                 "cycles per iteration",
                 f"steady state of the simulated loop; an iteration sums {work}",
             ],
-            [f"{busy:.1%}", "matrix unit busy", "of the steady loop, busiest SIMD"],
-            [
-                limit,
-                title,
-                "the busiest unit if over 90 % busy, else what the waves wait for",
-            ],
+            *speed_cards(trace),
         ]
     if verdict is not None:
         rows.append([verdict.status.name, "verdict", _MEANING[verdict.status]])
@@ -205,6 +200,30 @@ def _headline(page: _Page) -> list[list[str]]:
                 f"{ordered.cycles}",
                 f"cycles of the order{', proved optimal' if ordered.proved else ''}",
                 f"by the model of its strategy, {ordered.strategy}; lower bound {ordered.bound}",
+            ]
+        )
+    return rows
+
+
+def speed_cards(trace: Trace) -> list[list[str]]:
+    """How busy the matrix unit is, what that would be on the whole chip, what limits it."""
+    machine = trace.machine
+    clock, units = machine.clock_sustained_ghz.value, machine.cus.value
+    title, limit = limit_text(trace.limiting_unit())
+    rows = [
+        [
+            f"{max(trace.steady_matrix_efficiency(), default=0.0):.1%}",
+            "matrix unit busy",
+            "of the steady loop, busiest SIMD",
+        ],
+        [limit, title, "the busiest unit if over 90 % busy, else what the waves wait for"],
+    ]
+    if trace.tflops:
+        rows.append(
+            [
+                f"{trace.tflops:.0f}",
+                "TFLOPS, modelled",
+                f"the steady loop on all {units} CUs at {clock:g} GHz, a workgroup each",
             ]
         )
     return rows
@@ -283,7 +302,7 @@ def _place(page: _Page, place: Place | None) -> list[Any] | None:
     return [place.wave, row, place.iteration, str(place)]
 
 
-def _stall_row(row: StepStall) -> list[Any]:
+def stall_row(row: StepStall) -> list[Any]:
     """Entry or -1, where, label, mean, worst wave, cause, waited for, whether in the loop."""
     return [
         -1 if row.row is None else row.row,

@@ -16,8 +16,7 @@ from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Cause, Phase, Trace
 from pipeloom.program import Program
 from pipeloom.show.data_flow import Touch, lds_lanes, touches
-from pipeloom.show.segments import Segment, retired_by, row_of, segment_of_event, segments
-from pipeloom.show.steps import Listing
+from pipeloom.show.segments import Rows, Segment, retired_by, row_of, segment_of_event, segments
 
 DEPTH_BUCKETS = 1200
 _KINDS = {Unit.MATRIX: 0, Unit.VALU: 6, Unit.LDS: 1, Unit.GLOBAL: 2, Unit.SCALAR: 5}
@@ -25,23 +24,34 @@ WAIT, BARRIER = 3, 4
 """Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar, 6 vector."""
 
 
-def timeline_data(program: Program, trace: Trace, listing: Listing) -> dict[str, Any]:
-    """Every lane of a run; entries are numbered as in the listing."""
+def timeline_data(program: Program, trace: Trace, listing: Rows) -> dict[str, Any]:
+    """Every lane of a run of a program; entries are numbered as in the listing."""
     found = segments(trace)
-    lanes = lds_lanes(program)
     touched = list(_touched(program, trace, found))
+    lanes = lane_data(trace, listing, found, touched)
+    lanes["regions"] = [lane.name for lane in lds_lanes(program)]
+    return lanes
+
+
+def lane_data(
+    trace: Trace,
+    listing: Rows,
+    found: Sequence[Segment],
+    touched: Sequence[Touch | None],
+) -> dict[str, Any]:
+    """Every lane of a run; ``touched`` says which LDS buffers each segment touches."""
     return {
         "iterations": trace.iterations,
         "total": trace.total_cycles,
         "marks": [list(mark) for mark in trace.marks],
         "frames": _frames(trace, found),
-        "waves": [[p.simd, listing.group_of[n]] for n, p in enumerate(trace.programs)],
+        "waves": [[p.simd, listing.group(n)] for n, p in enumerate(trace.programs)],
         "causes": [cause.text for cause in Cause],
         "segments": _segment_rows(trace, found, touched, listing),
         "matrix": _matrix_rows(trace, found),
         "barriers": _barrier_rows(trace),
         "depth": _depth(trace),
-        "regions": [lane.name for lane in lanes],
+        "regions": [],
         "buffers": _buffer_rows(found, touched),
     }
 
@@ -95,10 +105,11 @@ def _segment_rows(
     trace: Trace,
     found: Sequence[Segment],
     touched: Sequence[Touch | None],
-    listing: Listing,
+    listing: Rows,
 ) -> list[list[Any]]:
-    """Wave, entry, label, colour, trip, ready, start, free, done, stall, cause, source, iteration,
-    then stall and issue cycles of each instruction in turn, then the segments a wait retires."""
+    """Wave, entry, label, colour, trip, ready, start, free, done, stall, cause,
+    source, iteration, then stall and issue cycles of each instruction in turn, then the segments a
+    wait retires."""
     owner = segment_of_event(tuple(found))
     retired = retired_by(trace)
     rows: list[list[Any]] = []
@@ -168,7 +179,10 @@ def _barrier_rows(trace: Trace) -> list[list[int]]:
 
 
 def _depth(trace: Trace) -> dict[str, Any]:
-    """Mean number of LDS operations and of KiB of loads under way, in equal buckets."""
+    """Mean number of LDS operations and of KiB of loads under way, in equal buckets.
+
+    And, where instructions know it, the most vector registers live in the first wave.
+    """
     step = max(-(-trace.total_cycles // DEPTH_BUCKETS), 1)
     buckets = -(-trace.total_cycles // step)
     lds, loads = [0.0] * buckets, [0.0] * buckets
@@ -182,7 +196,29 @@ def _depth(trace: Trace) -> dict[str, Any]:
         "step": step,
         "lds": [round(d, 1) for d in lds],
         "loads": [round(d, 1) for d in loads],
+        "live": _live(trace, step, buckets),
     }
+
+
+def _live(trace: Trace, step: int, buckets: int) -> list[int]:
+    """Registers live in the first wave, the most per bucket; empty where that is not known."""
+    found = [
+        (event.start // step, live)
+        for event in trace.events
+        if event.wave == 0 and (live := trace.instruction(event).live) is not None
+    ]
+    if not found:
+        return []
+    most = [-1] * buckets
+    last = dict(found)
+    for bucket, live in found:
+        most[bucket] = max(most[bucket], live)
+    held = 0
+    for bucket in range(buckets):
+        if most[bucket] < 0:
+            most[bucket] = held
+        held = last.get(bucket, held)
+    return most
 
 
 def _add(buckets: list[float], step: int, start: int, done: int, amount: float) -> None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Cause, Event, Phase, Trace
-from pipeloom.show.steps import Listing
 
 LOOP_OVERHEAD = "loop counter and branch"
 SETUP = "setup: addresses, accumulators"
@@ -25,7 +25,23 @@ STORE = "store of C"
 _OWN = {Phase.PROLOGUE: SETUP, Phase.LOOP: LOOP_OVERHEAD, Phase.EPILOGUE: CONVERSION}
 _ARITHMETIC = (Kind.SALU, Kind.BRANCH, Kind.VALU, Kind.TRANS, Kind.PACKED, Kind.NOP)
 _VM_KINDS = (Kind.GLOBAL_TO_LDS, Kind.GLOBAL_TO_VGPR, Kind.GLOBAL_STORE)
-_LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE)
+_LGKM_KINDS = (Kind.LDS_READ, Kind.LDS_WRITE, Kind.SCALAR_LOAD)
+
+
+class Rows(Protocol):
+    """What a trace's instructions lead back to: rows of a schedule, or of a disassembly."""
+
+    def find(self, wave: int, section: str, entry: int) -> int | None:
+        """The number of a row."""
+
+    def label(self, number: int) -> str:
+        """What stands there."""
+
+    def name(self, number: int) -> str:
+        """Where that is."""
+
+    def group(self, wave: int) -> int:
+        """Which waves a wave belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +147,8 @@ def retired_by(trace: Trace) -> Mapping[int, tuple[int, ...]]:
     """Wait event -> the memory operations it is the first to guarantee, both as event indices.
 
     Counters retire in order: ``vmcnt(n)`` guarantees every global operation of its wave but the
-    last n. An operation belongs to the first wait that guarantees it.
+    last n. An operation belongs to the first wait that guarantees it. Scalar loads count, but are
+    left out.
     """
     found: dict[int, tuple[int, ...]] = {}
     pending: dict[int, tuple[list[int], list[int]]] = {}
@@ -143,9 +160,11 @@ def retired_by(trace: Trace) -> Mapping[int, tuple[int, ...]]:
         elif instruction.kind in _LGKM_KINDS:
             lgkm.append(number)
         elif instruction.kind is Kind.WAIT:
-            found[number] = (
-                *_retire(vm, instruction.vm),
-                *_retire(lgkm, instruction.lgkm),
+            retired = (*_retire(vm, instruction.vm), *_retire(lgkm, instruction.lgkm))
+            found[number] = tuple(
+                one
+                for one in retired
+                if trace.instruction(trace.events[one]).kind is not Kind.SCALAR_LOAD
             )
     return found
 
@@ -177,7 +196,7 @@ class StepStall:
     waited_for: str
 
 
-def stalls_by_step(trace: Trace, listing: Listing) -> tuple[StepStall, ...]:
+def stalls_by_step(trace: Trace, listing: Rows) -> tuple[StepStall, ...]:
     """Where the waves lost time, worst first; steps that cost nothing are left out.
 
     An MFMA behind another in the matrix unit is work, not lost time, and does not count.
@@ -191,7 +210,7 @@ def stalls_by_step(trace: Trace, listing: Listing) -> tuple[StepStall, ...]:
         if outside or not event.stall or event.cause is Cause.MATRIX_UNIT:
             continue
         row = row_of(trace, listing, event)
-        key = (phase, row, _own_label(trace, event) if row is None else listing.rows[row].label)
+        key = (phase, row, _own_label(trace, event) if row is None else listing.label(row))
         by_wave = spent.setdefault(key, {})
         weight = 1.0 / (last - first) if phase is Phase.LOOP else 1.0
         by_wave[event.wave] = by_wave.get(event.wave, 0.0) + event.stall * weight
@@ -212,13 +231,12 @@ def stalls_by_step(trace: Trace, listing: Listing) -> tuple[StepStall, ...]:
     )
 
 
-def row_of(trace: Trace, listing: Listing, event: Event) -> int | None:
+def row_of(trace: Trace, listing: Rows, event: Event) -> int | None:
     """The row of the step that an event serves, if any."""
     instruction = trace.instruction(event)
     if instruction.entry is None:
         return None
-    group = listing.group_of[event.wave]
-    return listing.at.get((group, instruction.section, instruction.entry))
+    return listing.find(event.wave, instruction.section, instruction.entry)
 
 
 def _source_name(trace: Trace, event: Event) -> str:

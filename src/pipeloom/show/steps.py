@@ -150,6 +150,18 @@ class Listing:
         title = self.title(row.track)
         return f"{row.name} of {title}" if title else row.name
 
+    def label(self, number: int) -> str:
+        """The step in words."""
+        return self.rows[number].label
+
+    def find(self, wave: int, section: str, entry: int) -> int | None:
+        """The number of a wave's step."""
+        return self.at.get((self.group_of[wave], section, entry))
+
+    def group(self, wave: int) -> int:
+        """The wave's group."""
+        return self.group_of[wave]
+
     def sections(self) -> Iterator[tuple[Row, list[int]]]:
         """The rows of one section of one track after the other, by number."""
         numbers = range(len(self.rows))

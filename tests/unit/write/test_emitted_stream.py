@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeloom import ConfigError
+from pipeloom.drive.checking import KernelFile
 from pipeloom.drive.programs import simulate
+from pipeloom.drive.timing_files import time_file
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import decode_kernel
 from pipeloom.judge.simulate import Instruction, Kind
 from pipeloom.judge.simulate.lower import wave_programs
 from pipeloom.lift import emitted_programs, simulate_emitted, walk_wave
-from pipeloom.lift.lowering import lower_line
-from pipeloom.lift.walk import Executed
+from pipeloom.lift.lowering import lower_line, read_line
+from pipeloom.lift.run import _arguments
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Barrier
 from pipeloom.write import EmitError
@@ -102,6 +106,27 @@ def test_the_walk_is_the_emulators(
     assert 0 <= missed <= (gaps * emitted.waves if trips else 0), "the s_endpgm, and the padding"
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_the_code_object_takes_the_cycles_of_the_text(
+    built: Callable[..., Launchable], name: str
+) -> None:
+    """Two ways to one stream: scalars walked over lines, and an emulated run of machine code."""
+    ready = built(name, "bf16", SMALL[name])
+    words = _arguments(ready.emitted, 8)
+    args: list[Any] = [
+        np.zeros(1 << 17, np.uint16) if argument.size == 8 else words[argument.offset]
+        for argument in ready.emitted.arguments
+    ]
+    block = (64 * ready.emitted.waves,)
+    found = time_file(KernelFile(ready.kernel, b""), (1, 1), block, args).timing.main
+    walked = simulate_emitted(ready.emitted)
+    assert found.cycles == walked.steady_cycles_per_iteration
+    assert found.trace.limiting_unit() == walked.limiting_unit()
+    mine, theirs = (trace.programs[0].loop for trace in (found.trace, walked))
+    assert [i.kind for i in mine] == [i.kind for i in theirs]
+    assert [i.live for i in mine] == [i.live for i in theirs]
+
+
 def test_every_wave_stores_its_share_of_the_tile(built: Callable[..., Launchable]) -> None:
     emitted = built("ping_pong", "bf16", SMALL["ping_pong"]).emitted
     trace = simulate_emitted(emitted, k_tiles=4)
@@ -176,10 +201,10 @@ def test_a_kernel_with_two_loops_is_refused() -> None:
 
 
 def test_an_instruction_without_a_model_is_refused() -> None:
-    atomic = Opcode("buffer_atomic_add", Unit.VMEM, ("v1", "v1", "s4", "si1"))
-    line = instruction(atomic, vgpr(0), vgpr(1), sgpr(4, 4), 0)
-    with pytest.raises(ConfigError, match="does not model 'buffer_atomic_add"):
-        lower_line(Executed(0, line), GFX950)
+    image = Opcode("image_load", Unit.VMEM, ("v1", "v1", "s4", "si1"))
+    line = instruction(image, vgpr(0), vgpr(1), sgpr(4, 4), 0)
+    with pytest.raises(ConfigError, match="does not model 'image_load"):
+        lower_line(read_line(line), GFX950)
 
 
 @pytest.mark.parametrize(

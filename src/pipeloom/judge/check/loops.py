@@ -46,7 +46,7 @@ class LoopClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class LoopRun:
     """One time that a wave goes through a loop: when each trip starts, and the end of the last."""
 
     head: int
@@ -62,7 +62,7 @@ def claims(
     group: GroupRecord, timelines: Sequence[Timeline], flows: Sequence[Flow], sync: Sync
 ) -> tuple[LoopClaim, ...]:
     """One claim per loop that some wave runs more than once."""
-    runs = [_runs(line.path) for line in timelines]
+    runs = [loop_runs(line.path) for line in timelines]
     heads = sorted({run.head for one in runs for run in one})
     if not heads:
         return ()
@@ -103,7 +103,7 @@ def _against(group: GroupRecord, flows: Sequence[Flow]) -> str:
     return ""
 
 
-def _runs(path: Column) -> list[_Run]:
+def loop_runs(path: Column) -> list[LoopRun]:
     """Every time that the path goes through a loop, innermost ones included, in order of time."""
     back = np.flatnonzero(path[1:] <= path[:-1])
     tails: dict[int, int] = {}
@@ -118,7 +118,7 @@ def _runs(path: Column) -> list[_Run]:
         for end in np.unique(ends).tolist():
             members = starts[ends == end]
             if members.size > 1:
-                found.append(_Run(head, tuple(members.tolist()), end))
+                found.append(LoopRun(head, tuple(members.tolist()), end))
     return sorted(found, key=lambda run: run.starts[0])
 
 
@@ -131,7 +131,7 @@ def _touched(group: GroupRecord) -> list[dict[int, list[Access]]]:
     return [dict(one) for one in table]
 
 
-def _writes(group: GroupRecord, runs: Sequence[Sequence[_Run]]) -> str:
+def _writes(group: GroupRecord, runs: Sequence[Sequence[LoopRun]]) -> str:
     spans = [[(run.starts[0], run.end) for run in one] for one in runs]
     for access in group.accesses:
         stores = access.buffer != LDS and access.effect is not Effect.READ
@@ -140,7 +140,7 @@ def _writes(group: GroupRecord, runs: Sequence[Sequence[_Run]]) -> str:
     return ""
 
 
-def _uneven(runs: Sequence[Sequence[_Run]], barriers: Sequence[Column]) -> str:
+def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> str:
     """Waves must go through loops alike: equally often, with as many barriers in each trip."""
     shapes = set()
     for wave, one in enumerate(runs):
@@ -157,7 +157,7 @@ def _uneven(runs: Sequence[Sequence[_Run]], barriers: Sequence[Column]) -> str:
 
 
 def _steady(
-    run: _Run, path: Column, touched: dict[int, list[Access]], retired: Column
+    run: LoopRun, path: Column, touched: dict[int, list[Access]], retired: Column
 ) -> tuple[int, int] | None:
     """(least trip count, period) for which the trips of a run stand, or None."""
     names: dict[tuple[bytes, tuple[tuple[int, str, int], ...]], int] = {}
@@ -183,7 +183,7 @@ def _steady(
     return None
 
 
-def _lag(run: _Run, first: int, retired: Column) -> int:
+def _lag(run: LoopRun, first: int, retired: Column) -> int:
     """In how many trips after its own an operation of a steady trip retires, at most."""
     lag = 0
     edges = 2 * np.array([*run.starts, run.end], np.int64)

@@ -72,6 +72,8 @@ class WaveTrace:
     """Times of loads of anything but the kernel's arguments."""
     reads_lds: set[int] = field(default_factory=set)
     """Times of loads from LDS."""
+    local: dict[int, tuple[Touch, ...]] = field(default_factory=dict)
+    """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
     def path(self) -> Times:
         """Positions in the program, one per time."""
@@ -149,6 +151,8 @@ class Recorder:
         trace.queues[pending.counter].append(time)
         if pending.registers:
             trace.loads.append((time, pending.counter, pending.registers, pending.lanes))
+        if pending.touches and pending.touches[0].space is Space.LDS:
+            trace.local.setdefault(trace.steps[time], pending.touches)
         for touch in pending.touches:
             if touch.space is Space.LDS:
                 if touch.effect is not Effect.WRITE:

@@ -94,6 +94,7 @@ def run_kernel(
     counter_stall: bool = False,
     max_instructions: int = 20_000_000,
     observer: Observer | None = None,
+    workgroups: int | None = None,
 ) -> RunResult:
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
 
@@ -105,6 +106,7 @@ def run_kernel(
     judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
     the issue of an operation past a counter's limit wait for the oldest one, and counts that as a
     wait; no vendor promises it, so by default only s_waitcnt retires. ``observer`` watches the run.
+    ``workgroups`` runs only the first so many of the grid.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -133,7 +135,8 @@ def run_kernel(
     waves = -(-(items[0] * items[1] * items[2]) // LANES)
     try:
         with np.errstate(all="ignore"):
-            for index in range(groups[0] * groups[1] * groups[2]):
+            count = groups[0] * groups[1] * groups[2]
+            for index in range(count if workgroups is None else min(count, workgroups)):
                 place = (
                     index % groups[0],
                     index // groups[0] % groups[1],

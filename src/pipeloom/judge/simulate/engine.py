@@ -9,6 +9,7 @@ waves holding up younger ones), then to the wave that has waited longest. What i
   reads); VALU of the same wave issues under the rest, of another wave under all of it;
 - VALU shares its SIMD's vector issue port with the issue of MFMAs; a SIMD issues one scalar
   instruction per 4 cycles;
+- an instruction that needs what an MFMA or VALU instruction of its wave gives waits for that;
 - an LDS operation takes a place in the queue of its SIMD pair, then the LDS array for bytes over
   bandwidth times conflict, then the return path of its SIMD, then a fixed latency;
 - a ds_write starts only when its wave's last MFMA has finished, and keeps its wave;
@@ -110,18 +111,36 @@ def _check(
         )
 
 
-def lower(instruction: Instruction, machine: Target, chain: int) -> Op:
-    """The instruction as numbers; units.py documents the fields of each opcode at ``issue``."""
+_Numbers = tuple[int, int, int, int, float, int]
+
+
+def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> Op:
+    """The instruction as numbers; units.py documents the fields of each opcode at ``issue``.
+
+    ``values`` numbers the values of a wave; new ones are entered.
+    """
+    chain = () if instruction.chain is None else (instruction.chain,)
+    needs = tuple(values.setdefault(v, len(values)) for v in (*chain, *instruction.needs))
+    gives: tuple[int, ...] = ()
+    late = 0
+    if instruction.kind is Kind.MFMA:
+        late = machine.mfma_dependent_extra.value
+    elif instruction.kind in costs.VALU_KINDS:
+        late = machine.valu_dependent_cycles.value - machine.valu_cycles.value
+    if instruction.kind is Kind.MFMA or instruction.kind in costs.VALU_KINDS:
+        gives = tuple(values.setdefault(v, len(values)) for v in (*chain, *instruction.gives))
+    return (*_numbers(instruction, machine), needs, gives, late)
+
+
+def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
     kind = instruction.kind
     code = int(kind)
     issue = machine.issue_cycles.value
     if kind is Kind.MFMA:
         held = costs.operand_cycles(instruction, machine)
-        return (code, costs.matrix_cycles(instruction), held, chain, 0.0, 0)
+        return (code, costs.matrix_cycles(instruction), held, 0, 0.0, 0)
     if kind in costs.VALU_KINDS:
-        cycles = costs.valu_issue_cycles(instruction, machine)
-        dependent = machine.valu_dependent_cycles.value + cycles - machine.valu_cycles.value
-        return (code, cycles, dependent, chain, 0.0, 0)
+        return (code, costs.valu_issue_cycles(instruction, machine), 0, 0, 0.0, 0)
     if kind in costs.LDS_KINDS:
         array = costs.lds_cycles(instruction, machine)
         back = costs.lds_return_cycles(instruction, machine)
@@ -209,15 +228,12 @@ class _Run:
             wake = alone if residents == 1 else shared
             age = sum(other.simd == program.simd for other in self.programs[:number])
             wave = Wave(number, program.simd, simds[program.simd], wake, age)
-            chains: dict[str, int] = {}
+            values: dict[str, int] = {}
             lowered: dict[Instruction, Op] = {}
             for instruction in (*program.prologue, *program.loop, *program.epilogue):
                 op = lowered.get(instruction)
                 if op is None:
-                    chain = -1
-                    if instruction.chain is not None:
-                        chain = chains.setdefault(instruction.chain, len(chains))
-                    op = lowered[instruction] = lower(instruction, machine, chain)
+                    op = lowered[instruction] = lower(instruction, machine, values)
                 wave.ops.append(op)
             wave.loop_start = len(program.prologue)
             wave.loop_end = wave.loop_start + len(program.loop)
@@ -237,6 +253,7 @@ class _Run:
         earliest[Kind.PACKED], issue[Kind.PACKED] = vector.earliest_packed, vector.issue_packed
         scalar = ScalarUnit(self.machine)
         earliest[Kind.SALU], issue[Kind.SALU] = scalar.earliest, scalar.issue
+        earliest[Kind.SCALAR_LOAD], issue[Kind.SCALAR_LOAD] = scalar.earliest, scalar.load
         earliest[Kind.LDS_READ], issue[Kind.LDS_READ] = lds.earliest_read, lds.issue
         earliest[Kind.LDS_WRITE], issue[Kind.LDS_WRITE] = lds.earliest_write, lds.issue
         for kind in costs.GLOBAL_KINDS:
@@ -279,6 +296,10 @@ class _Run:
                 self._arrive(wave, now)
                 continue
             start, cause, source = earliest[code](wave, op, now)
+            for value in op[6]:
+                ready_at, maker = wave.values.get(value, (0, -1))
+                if ready_at > start:
+                    start, cause, source = ready_at, Cause.DEPENDENCE, maker
             if start > now:
                 wave.held = (cause, source)
                 heappush(heap, (start, order, ready, number))
@@ -286,6 +307,8 @@ class _Run:
             cause, source = wave.held if now > ready else (Cause.NONE, -1)
             wave.last_event = len(events)
             free, done = issue[code](wave, op, now, wave.last_event)
+            for value in op[7]:
+                wave.values[value] = (done + op[8], wave.last_event)
             events.append(
                 Event(number, wave.at, wave.iteration, ready, now, free, done, cause, source)
             )

@@ -43,6 +43,7 @@ class Kind(IntEnum):
     SET_PRIO = 12
     BRANCH = 13
     GLOBAL_STORE = 14
+    SCALAR_LOAD = 15
 
 
 class Unit(IntEnum):
@@ -70,6 +71,7 @@ UNIT_OF: dict[Kind, Unit] = {
     Kind.NOP: Unit.SCALAR,
     Kind.SET_PRIO: Unit.SCALAR,
     Kind.BRANCH: Unit.SCALAR,
+    Kind.SCALAR_LOAD: Unit.SCALAR,
     Kind.WAIT: Unit.SYNC,
     Kind.BARRIER: Unit.SYNC,
 }
@@ -83,8 +85,10 @@ class Instruction:
     """One instruction of one wave. Build it with the constructors below.
 
     ``conflict`` multiplies the LDS time of a read or write: 1 is conflict-free, n an n-way bank
-    conflict. ``chain`` names a value: an MFMA or VALU instruction waits for the latest earlier
-    instruction of its wave with the same chain, as it would for its own accumulator.
+    conflict. ``needs`` and ``gives`` name values (registers): an instruction waits for the latest
+    earlier MFMA or VALU instruction of its wave that gives what it needs. What memory delivers has
+    waits instead. ``chain`` names a value that it needs and gives, as an accumulator.
+    ``live`` is how many vector registers hold what is still needed, where that is known.
     """
 
     kind: Kind
@@ -98,6 +102,9 @@ class Instruction:
     label: str = ""
     entry: int | None = None
     section: str = ""
+    needs: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    live: int | None = None
 
     def __post_init__(self) -> None:
         if not 1.0 <= self.conflict <= MAX_CONFLICT:
@@ -238,6 +245,11 @@ class Instruction:
     def salu(cls, *, label: str = "salu", entry: int | None = None) -> Instruction:
         """A scalar instruction."""
         return cls(Kind.SALU, label=label, entry=entry)
+
+    @classmethod
+    def scalar_load(cls, *, label: str = "s_load", entry: int | None = None) -> Instruction:
+        """Memory to scalar registers, counted by lgkmcnt."""
+        return cls(Kind.SCALAR_LOAD, label=label, entry=entry)
 
     @classmethod
     def branch(cls, *, label: str = "branch", entry: int | None = None) -> Instruction:

@@ -265,6 +265,23 @@ class Trace:
         busy = self._busy_by_simd(costs.matrix_cycles)
         return tuple(cycles / period if period else 0.0 for cycles in busy)
 
+    @property
+    def tflops(self) -> float:
+        """Of the matrix units, if every compute unit did what this one does, at a sustained clock.
+
+        In the steady loop, or of the whole run where no loop ran.
+        """
+        looped = bool(self.iterations) and self.steady_cycles_per_iteration > 0
+        cycles = self.steady_cycles_per_iteration if looped else self.total_cycles
+        flops = sum(
+            one.matrix_op.flops
+            for program in self.programs
+            for one in (program.loop if looped else (*program.prologue, *program.epilogue))
+            if one.matrix_op is not None
+        )
+        rate = self.machine.clock_sustained_ghz.value * self.machine.cus.value
+        return flops / cycles * rate / 1e3 if cycles else 0.0
+
     def utilisation(self) -> dict[str, float]:
         """Share of the steady loop for which each unit is busy; the busiest SIMD counts."""
         period = self.steady_cycles_per_iteration

@@ -16,8 +16,9 @@ from pipeloom.judge.simulate.trace import Cause
 from pipeloom.machine.target import Target, Traffic
 
 # An instruction as the engine runs it: opcode, then numbers whose meaning is the opcode's own
-# (engine.lower lists them).
-Op = tuple[int, int, int, int, float, int]
+# (engine.lower lists them); then the values that it needs, those that it gives, and the cycles from
+# its end until a dependent can issue.
+Op = tuple[int, int, int, int, float, int, tuple[int, ...], tuple[int, ...], int]
 
 # The first possible cycle, what holds it up until then, and the event that does.
 Earliest = tuple[int, Cause, int]
@@ -51,9 +52,9 @@ class Wave:
     """One wave: its place in the program and what it has outstanding."""
 
     __slots__ = (
-        "age", "at", "chains", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
+        "age", "at", "ended_at", "held", "iteration", "last_event", "lgkm", "lgkm_event",
         "loop_end", "loop_start", "marks", "mfma_end", "mfma_start", "number", "ops",
-        "priority", "ready", "simd", "simd_number", "texture", "vm", "vm_event", "wake",
+        "priority", "ready", "simd", "simd_number", "texture", "values", "vm", "vm_event", "wake",
     )  # fmt: skip
 
     def __init__(self, number: int, simd_number: int, simd: Simd, wake: int, age: int) -> None:
@@ -80,27 +81,23 @@ class Wave:
         self.lgkm: list[int] = []
         self.lgkm_event: list[int] = []
         self.texture: list[int] = []  # when each load leaves the texture path
-        self.chains: dict[int, tuple[int, int]] = {}  # chain -> (result ready, event)
+        self.values: dict[int, tuple[int, int]] = {}  # value -> (ready, event)
 
 
 class VectorUnits:
     """The matrix unit and the vector ALU of every SIMD; they share one issue port per SIMD."""
 
-    __slots__ = ("dependent_extra", "issue_cycles", "packed_after", "switch")
+    __slots__ = ("issue_cycles", "packed_after", "switch")
 
     def __init__(self, machine: Target) -> None:
         self.issue_cycles = machine.issue_cycles.value
-        self.dependent_extra = machine.mfma_dependent_extra.value
         self.packed_after = machine.packed_after_mfma_cycles.value
         self.switch = machine.mfma_switch_cycles.value
 
     def earliest_matrix(self, wave: Wave, op: Op, now: int) -> Earliest:
-        """Free matrix unit, free port, and the accumulator of its chain.
-
-        After an MFMA of another length the unit needs some cycles more.
-        """
+        """Free matrix unit and free port; after an MFMA of another length some cycles more."""
         simd = wave.simd
-        start, cause, source = self._port(wave, op, now)
+        start, cause, source = self.earliest_valu(wave, op, now)
         free = simd.matrix_free
         if simd.matrix_passes not in (0, op[1]):
             free += self.switch
@@ -109,7 +106,7 @@ class VectorUnits:
         return start, cause, source
 
     def issue_matrix(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
-        """(cycles, cycles its wave is held, chain)."""
+        """(cycles, cycles its wave is held)."""
         simd = wave.simd
         end = now + op[1]
         simd.matrix_free = wave.mfma_end = end
@@ -117,26 +114,25 @@ class VectorUnits:
         simd.matrix_event = simd.valu_event = event
         simd.valu_free = now + self.issue_cycles
         wave.mfma_start = now
-        if op[3] >= 0:
-            wave.chains[op[3]] = (end + self.dependent_extra, event)
         return now + op[2], end
 
     def earliest_valu(self, wave: Wave, op: Op, now: int) -> Earliest:
-        """Free port and the operand of its chain."""
-        return self._port(wave, op, now)
+        """A free port."""
+        simd = wave.simd
+        if simd.valu_free > now:
+            return simd.valu_free, Cause.VALU_PORT, simd.valu_event
+        return now, Cause.NONE, -1
 
     def issue_valu(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
-        """(issue cycles, cycles to a dependent, chain)."""
+        """(issue cycles)."""
         simd = wave.simd
         simd.valu_free = now + op[1]
         simd.valu_event = event
-        if op[3] >= 0:
-            wave.chains[op[3]] = (now + op[2], event)
         return now + op[1], now + op[1]
 
     def earliest_packed(self, wave: Wave, op: Op, now: int) -> Earliest:
         """As a VALU, but never within some cycles of its wave's MFMA."""
-        start, cause, source = self._port(wave, op, now)
+        start, cause, source = self.earliest_valu(wave, op, now)
         if wave.mfma_start + self.packed_after > start:
             start = wave.mfma_start + self.packed_after
             cause, source = Cause.MATRIX_UNIT, wave.simd.matrix_event
@@ -148,25 +144,18 @@ class VectorUnits:
         simd.matrix_free = max(simd.matrix_free, now) + op[1]
         return self.issue_valu(wave, op, now, event)
 
-    def _port(self, wave: Wave, op: Op, now: int) -> Earliest:
-        simd = wave.simd
-        start, cause, source = now, Cause.NONE, -1
-        if simd.valu_free > start:
-            start, cause, source = simd.valu_free, Cause.VALU_PORT, simd.valu_event
-        if op[3] >= 0 and op[3] in wave.chains:
-            ready, event = wave.chains[op[3]]
-            if ready > start:
-                start, cause, source = ready, Cause.DEPENDENCE, event
-        return start, cause, source
-
 
 class ScalarUnit:
-    """The scalar ALU: its waves' scalar instructions share one issue port per SIMD."""
+    """The scalar ALU and cache: scalar instructions share one issue port per SIMD.
 
-    __slots__ = ("cycles",)
+    The cache is taken to answer as fast as LDS; kernels read arguments and little else there.
+    """
+
+    __slots__ = ("cycles", "latency")
 
     def __init__(self, machine: Target) -> None:
         self.cycles = machine.salu_cycles.value
+        self.latency = machine.lds_latency.value
 
     def earliest(self, wave: Wave, op: Op, now: int) -> Earliest:
         """A free port."""
@@ -180,6 +169,14 @@ class ScalarUnit:
         wave.simd.salu_free = now + self.cycles
         wave.simd.salu_event = event
         return now + op[1], now + op[1]
+
+    def load(self, wave: Wave, op: Op, now: int, event: int) -> Issued:
+        """(cycles its wave is held); counted by lgkmcnt."""
+        free, _ = self.issue(wave, op, now, event)
+        done = max(now + self.latency, wave.lgkm[-1] if wave.lgkm else 0)
+        wave.lgkm.append(done)
+        wave.lgkm_event.append(event)
+        return free, done
 
 
 class Lds:

@@ -76,8 +76,8 @@ if (!page.knobs.length) {
   byId("knobs-note").hidden = true;
   /** @type {HTMLElement} */ (document.querySelector(`nav [href="#knobs"]`)).textContent = "Notes";
 }
-for (const part of ["verdict", "knobs"])
-  if (!byId(`${part}-body`).hasChildNodes()) {
+for (const part of ["dependences", "verdict", "knobs"])
+  if (part === "dependences" ? !page.ops.length : !byId(`${part}-body`).hasChildNodes()) {
     byId(part).hidden = true;
     /** @type {HTMLElement} */ (document.querySelector(`nav [href="#${part}"]`)).hidden = true;
   }

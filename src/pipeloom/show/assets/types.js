@@ -51,10 +51,11 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {Array<[number, number, string]>} frames  from, to, name of each part of the run
  * @property {Array<[number, number]>} waves  SIMD and group
  * @property {string[]} causes
+ * @property {string[]} labels  of the segments, which have their numbers until the page is read
  * @property {Row[]} segments
  * @property {Row[]} matrix
  * @property {Row[]} barriers
- * @property {{step: number, lds: number[], loads: number[]}} depth
+ * @property {{step: number, lds: number[], loads: number[], live: number[]}} depth  live is empty where it is not known
  * @property {string[]} regions
  * @property {Row[]} buffers
  *
@@ -81,6 +82,8 @@ const DEP_KINDS = ["flow", "anti", "output"];
 
 /** @type {Page} */
 const page = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");
+if (page.timeline)
+  for (const s of page.timeline.segments) s[S.label] = page.timeline.labels[s[S.label]];
 
 /** ``loop[12]``, or ``loop[12] of waves 0-3`` where others do other work. @param {number} entry */
 function entryName(entry) {

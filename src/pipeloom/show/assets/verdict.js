@@ -4,7 +4,7 @@
 const FINDINGS_SHOWN = 6;
 
 /**
- * @typedef {{title: string, trips: number, waves: number[], steps: Array<[number, string, Row|null]>}} Example
+ * @typedef {{title: string, trips: number|null, waves: number[], steps: Array<[number, string, Row|null]>}} Example
  *
  * @param {((example: Example, zoom: boolean) => void)|null} onExample  null where there is no timeline
  */
@@ -13,7 +13,7 @@ function fillVerdict(onExample) {
   const host = byId("verdict-body");
   const story = el("div", { id: "story" });
   byId("verdict-note").textContent = v.coverage;
-  host.append(el("p", "", el("b", v.status.toLowerCase(), v.status), " ", v.meaning));
+  host.append(el("p", "", el("b", v.status.toLowerCase().replace(" ", "-"), v.status), " ", v.meaning));
   const rows = v.findings.map((f, n) => findingRow(f, n));
   const columns = ["finding", "where and why", "first should be over before second begins", ">apart, cycles"];
   if (rows.length) host.append(el("div", "findings spaced", table(columns, rows.slice(0, FINDINGS_SHOWN))));
@@ -51,9 +51,9 @@ function fillVerdict(onExample) {
     /** @type {Example} */
     const example = v.examples[n];
     rows.forEach((row, i) => row.classList.toggle("chosen", i === n));
-    const trips = `${example.trips} trip${example.trips === 1 ? "" : "s"} of the loop`;
+    const trips = example.trips === null ? "" : `, ${example.trips} trip${example.trips === 1 ? "" : "s"} of the loop`;
     const name = n === v.shortest ? "Shortest counterexample" : "Counterexample";
-    const head = el("div", "spaced", el("h2", "", `${name}: ${example.title}, ${trips}`));
+    const head = el("div", "spaced", el("h2", "", `${name}: ${example.title}${trips}`));
     if (onExample) {
       const button = el("button", { type: "button", id: "show-example" }, "Go to it on the timeline");
       button.addEventListener("click", () => {

@@ -1,0 +1,90 @@
+"""How fast a kernel file is: emulated once for its waves' paths, then simulated loop by loop.
+
+timed = time_file("k.hsaco", grid=(1,), block=(256,), args=[a, b, c, 256, 256, 128])
+print(timed.timing.main)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, KernelFile, Start, open_kernel
+from pipeloom.errors import ConfigError
+from pipeloom.judge.check.record import Recorder
+from pipeloom.judge.check.verdict import CheckStatus
+from pipeloom.judge.emulate import Timing, run_kernel
+from pipeloom.judge.emulate.arguments import Arguments
+from pipeloom.lift.launch_file import load_launch
+from pipeloom.lift.timing import KernelTiming, time_kernel
+
+MOST_FINDINGS = 10_000
+"""What is wrong with a kernel does not keep it from being timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedFile:
+    """A kernel file, how it was launched, and how fast it is."""
+
+    file: KernelFile
+    start: Start
+    timing: KernelTiming
+
+
+def launched(
+    path: str | os.PathLike[str], launch: str | os.PathLike[str], kernel: str | None = None
+) -> tuple[KernelFile, Start]:
+    """A kernel file with its launch file."""
+    file = open_kernel(path, kernel)
+    given = load_launch(launch)
+    return file, Start(given.grid, given.block, given.arguments(), given.dynamic_lds)
+
+
+def time_file(
+    source: str | os.PathLike[str] | bytes | KernelFile,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Arguments,
+    *,
+    kernel: str | None = None,
+    dynamic_lds: int = 0,
+) -> TimedFile:
+    """Emulate one workgroup of the launch and simulate its loops."""
+    file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
+    return time_start(file, Start(tuple(grid), tuple(block), args, dynamic_lds))
+
+
+def time_start(file: KernelFile, start: Start) -> TimedFile:
+    """The same, of a launch that was made already; only workgroup 0 runs."""
+    args, _ = start.fresh()
+    recorder = Recorder(file.kernel)
+    result = run_kernel(
+        file.kernel,
+        grid=start.grid,
+        block=start.block,
+        args=args,
+        dynamic_lds=start.dynamic_lds,
+        timing=Timing.EARLY,
+        check_races=False,
+        check_wait_states=False,
+        max_findings=MOST_FINDINGS,
+        max_instructions=MOST_INSTRUCTIONS,
+        observer=recorder,
+        workgroups=1,
+    )
+    if result.stopped:
+        raise ConfigError(
+            f"{file.kernel.name} does not run to its end: {result.stopped}",
+            hint="pipeloom check says more; its loops are timed once it runs",
+            field="launch",
+        )
+    return TimedFile(file, start, time_kernel(file.kernel, recorder.program, recorder.groups[0]))
+
+
+def time_checked(checked: Checked) -> KernelTiming | None:
+    """How fast a judged kernel is; None where it did not run to its end."""
+    study = checked.study
+    if study is None or checked.verdict.status is CheckStatus.NOT_JUDGED:
+        return None
+    return time_kernel(checked.file.kernel, study.program, study.every[0])

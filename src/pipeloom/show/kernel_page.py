@@ -1,0 +1,250 @@
+"""The page of a kernel that others wrote: its main loop on the timeline, with its own disassembly.
+
+    html = fill_page(kernel_page(timing, verdict))
+
+The dictionary is that of ``page_data``, with instructions where a program has steps.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from pipeloom.judge.check.verdict import CheckFinding, CheckVerdict, Site, StoryLine
+from pipeloom.judge.simulate.instruction import Kind
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.lift.timing import KernelTiming, LoopTiming
+from pipeloom.show.page_data import speed_cards, stall_row
+from pipeloom.show.page_timeline import lane_data
+from pipeloom.show.segments import segments, stalls_by_step
+
+TIMELINE_EVENTS = 40_000
+"""Instructions on a timeline, about: a page of some megabytes."""
+TIMELINE_ITERATIONS = 4
+_ROLES = {
+    Kind.MFMA: "matrix",
+    Kind.VALU: "vector",
+    Kind.TRANS: "vector",
+    Kind.PACKED: "vector",
+    Kind.LDS_READ: "lds_read",
+    Kind.LDS_WRITE: "lds_write",
+    Kind.GLOBAL_TO_LDS: "load",
+    Kind.GLOBAL_TO_VGPR: "load",
+    Kind.GLOBAL_STORE: "store",
+    Kind.WAIT: "wait",
+    Kind.BARRIER: "barrier",
+}
+
+
+class Disassembly:
+    """The executed instructions by address, cut where loops begin and end."""
+
+    def __init__(self, timing: KernelTiming) -> None:
+        program = timing.recorded.program
+        self.lines = timing.recorded.lines
+        self.positions = sorted(self.lines)
+        self.pcs = {at: program[at].instruction.pc for at in self.positions}
+        self._numbers = {at: number for number, at in enumerate(self.positions)}
+        self._by_pc = {self.pcs[at]: number for at, number in self._numbers.items()}
+        self._groups = [program.group for program in timing.main.loop.programs]
+        self._waves = timing.main.loop.waves
+        self._loops = [loop.loop for loop in timing.loops if loop.loop.trips]
+
+    def find(self, wave: int, section: str, entry: int) -> int | None:
+        """The row of an instruction, by its position in the program."""
+        return self._numbers.get(entry)
+
+    def label(self, number: int) -> str:
+        """The instruction."""
+        return self.lines[self.positions[number]].text
+
+    def name(self, number: int) -> str:
+        """``pc 0x1c4``."""
+        return f"pc {self.pcs[self.positions[number]]:#x}"
+
+    def group(self, wave: int) -> int:
+        """Waves on the same path are a group."""
+        return self._groups[wave]
+
+    def row(self, pc: int | None) -> int:
+        """The row of an address, or -1."""
+        return -1 if pc is None else self._by_pc.get(pc, -1)
+
+    def section(self, position: int) -> tuple[int, str]:
+        """The innermost loop that holds a position, by number, and its name."""
+        inside = [
+            (loop.tail - loop.head, n, loop)
+            for n, loop in enumerate(self._loops)
+            if loop.head <= position <= loop.tail
+        ]
+        if not inside:
+            return -1, "code"
+        _, number, loop = min(inside, key=lambda found: found[:2])
+        return number, f"loop {self.pcs[loop.head]:#x}"
+
+    def sections(self) -> list[tuple[int, str, list[int]]]:
+        """Loop number or -1, name, and rows of each stretch of code."""
+        found = []
+        for (loop, name), run in groupby(self.positions, self.section):
+            found.append((loop, name, [self._numbers[at] for at in run]))
+        return found
+
+
+def kernel_page(
+    timing: KernelTiming,
+    verdict: CheckVerdict | None = None,
+    *,
+    iterations: int = TIMELINE_ITERATIONS,
+) -> dict[str, Any]:
+    """What the page shows of a kernel."""
+    rows = Disassembly(timing)
+    trace = timing.main.trace
+    shown = timing.shown(_shown_iterations(timing.main, iterations))
+    stalls = stalls_by_step(trace, rows)
+    lost: dict[int, float] = {}
+    for stall in stalls:
+        if stall.row is not None:
+            lost[stall.row] = lost.get(stall.row, 0.0) + stall.mean
+    roles = _roles(trace)
+    entries = [
+        [n, f"{rows.pcs[at]:x}", rows.label(row), roles.get(at, "other"), -1, stood, ""]
+        for n, (_, _, members) in enumerate(rows.sections())
+        for row in members
+        for at in (rows.positions[row],)
+        for stood in (round(lost.get(row, 0.0), 1),)
+    ]
+    found = segments(shown)
+    return {
+        "meta": _meta(timing, trace),
+        "headline": _headline(timing, verdict),
+        "unsimulated": "",
+        "sections": [[name, 0, "", loop == 0] for loop, name, _ in rows.sections()],
+        "entries": entries,
+        "ops": [],
+        "edges": [],
+        "critical": [],
+        "timeline": lane_data(shown, rows, found, [None] * len(found)),
+        "verdict": None if verdict is None else _verdict(rows, verdict),
+        "stalls": [stall_row(row) for row in stalls],
+        "utilisation": [[unit, round(share, 4)] for unit, share in trace.utilisation().items()],
+        "estimate": None,
+        "knobs": [["Loops", [[str(n), str(loop), n == 0] for n, loop in enumerate(timing.loops)]]],
+        "notes": _notes(timing),
+    }
+
+
+def _shown_iterations(main: LoopTiming, iterations: int) -> int:
+    body = sum(len(program.loop) for program in main.loop.programs)
+    return min(iterations, max(TIMELINE_EVENTS // body, 2)) if body else 0
+
+
+def _roles(trace: Trace) -> dict[int, str]:
+    return {
+        one.entry: _ROLES.get(one.kind, "other")
+        for program in trace.programs
+        for one in (*program.prologue, *program.loop, *program.epilogue)
+        if one.entry is not None
+    }
+
+
+def _meta(timing: KernelTiming, trace: Trace) -> dict[str, Any]:
+    loop = timing.main.loop
+    trips = loop.trips_per_iteration
+    return {
+        "program": timing.name,
+        "machine": f"{trace.machine.chip} ({trace.machine.arch})",
+        "tile": str(timing.main),
+        "sync": "",
+        "strategy": "",
+        "stream": "",
+        "over": "trip",
+        "waves": len(trace.programs),
+        "per_iteration": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
+        "iterations": trace.iterations,
+        "cycles": trace.total_cycles,
+        "prologue": trace.prologue_cycles,
+        "epilogue": trace.epilogue_cycles,
+    }
+
+
+def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[list[str]]:
+    main, held = timing.main, timing.resources
+    rows = []
+    if main.loop.trips:
+        why = f"steady state of the simulated loop, pc {main.head_pc:#x} to {main.tail_pc:#x}"
+        rows = [[f"{main.cycles:.0f}", "cycles per trip", why], *speed_cards(main.trace)]
+    else:
+        rows = [[f"{main.cycles:.0f}", "cycles in all", "the kernel has no loop that ran twice"]]
+    if verdict is not None:
+        rows.append([verdict.status.title, "verdict", verdict.summary()])
+    return rows + resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd)
+
+
+def resource_cards(vgprs: int, agprs: int, lds_bytes: int, waves: int) -> list[list[str]]:
+    """What a wave and a workgroup occupy."""
+    return [
+        [f"{vgprs} + {agprs}", "VGPRs + AGPRs", "registers of a wave, per lane, of 512"],
+        [f"{lds_bytes / 1024:g} KiB", "LDS", "of a workgroup"],
+        [str(waves), "waves per SIMD", "that fit by registers and LDS; one workgroup is simulated"],
+    ]
+
+
+def _notes(timing: KernelTiming) -> list[str]:
+    notes = []
+    loop = timing.main.loop
+    if loop.left_out:
+        waves = ", ".join(map(str, loop.left_out))
+        notes.append(f"Waves {waves} are in no loop meanwhile, and not simulated.")
+    return notes
+
+
+# --- the verdict -------------------------------------------------------------------------------
+
+
+def _verdict(rows: Disassembly, verdict: CheckVerdict) -> dict[str, Any]:
+    shortest = verdict.shortest()
+    findings = verdict.findings
+    return {
+        "status": verdict.status.title,
+        "meaning": verdict.summary(),
+        "coverage": "; ".join(str(loop) for loop in verdict.loops),
+        "findings": [_finding(rows, finding) for finding in findings],
+        "examples": [_example(rows, finding) for finding in findings],
+        "shortest": -1 if shortest is None or not shortest.story else findings.index(shortest),
+        "dead": [],
+    }
+
+
+def _finding(rows: Disassembly, finding: CheckFinding) -> list[Any]:
+    """As ``page_data`` has them: the trips are those of the launch."""
+    return [
+        finding.status.title,
+        finding.kind.value,
+        finding.where,
+        finding.why,
+        finding.margin,
+        0,
+        finding.instances,
+        None if finding.first is None else _place(rows, finding.first),
+        _place(rows, finding.second),
+    ]
+
+
+def _place(rows: Disassembly, site: Site) -> list[Any]:
+    return [0 if site.wave is None else site.wave, rows.row(site.pc), None, str(site)]
+
+
+def _example(rows: Disassembly, finding: CheckFinding) -> dict[str, Any] | None:
+    if not finding.story:
+        return None
+    return {
+        "title": finding.where,
+        "trips": None,
+        "waves": sorted({line.wave for line in finding.story}),
+        "steps": [_told(rows, line) for line in finding.story],
+    }
+
+
+def _told(rows: Disassembly, line: StoryLine) -> list[Any]:
+    where = "" if line.pc is None else f"{line.pc:#x}: "
+    return [line.wave, f"{where}{line.text}", [line.wave, rows.row(line.pc), None, line.text]]
