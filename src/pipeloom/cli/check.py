@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel."""
     if arguments.fix is not None:
         check_path(arguments.fix)
-    file = open_kernel(arguments.file, arguments.kernel)
     if arguments.template is not None:
+        file = open_kernel(arguments.file, arguments.kernel)
         text = template(file.kernel).text()
         if arguments.template == "-":
             sys.stdout.write(text)
@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.launch is None:
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
     launch = load_launch(arguments.launch)
+    file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
     checked = check(
         file,
         launch.grid,

@@ -104,15 +104,15 @@ def test_without_a_launch_file(launch: Path, capsys: pytest.CaptureFixture[str])
     assert "--template" in capsys.readouterr().err
 
 
-def test_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "nowhere.hsaco", "--launch", "x.json"]) == 1
+def test_a_missing_file(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "nowhere.hsaco", "--launch", str(launch)]) == 1
     assert "nowhere.hsaco" in capsys.readouterr().err
 
 
-def test_assembly_that_names_no_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "k.s"
+def test_assembly_that_names_no_chip(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = launch.with_name("k.s")
     source.write_text("s_endpgm\n")
-    assert main(["check", str(source), "--launch", "x.json"]) == 1
+    assert main(["check", str(source), "--launch", str(launch)]) == 1
     assert ".amdgcn_target" in capsys.readouterr().err
 
 
