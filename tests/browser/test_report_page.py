@@ -23,6 +23,7 @@ from pipeloom.cli.main import main
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.show.page import render_page
+from tests.unit.cli.test_kernel_files import written
 from tests.unit.show.programs import producer_consumer, straight
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -73,6 +74,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         tile = ["--tile", "none"] if name == "single_buffer" else []
         assert main(["report", name, *tile, "--k-tiles", "16", "-o", str(found[name])]) == 0
     return found
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two small kernels of others on one page."""
+    for wheel in ("ziglang", "tinygrad"):
+        pytest.importorskip(wheel)
+    slow, fast, launch = written(tmp_path_factory.mktemp("kernels"))
+    page = Path(slow).with_name("two.html")
+    assert main(["compare", slow, fast, "--launch", launch, "-o", str(page)]) == 0
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +357,61 @@ def test_the_zoom_buttons_halve_and_double(page: webdriver.Chrome) -> None:
     assert near[1] - near[0] == pytest.approx((high - low) / 2, rel=0.02)
     page.find_element(By.CSS_SELECTOR, "#ranges button[title='Zoom out']").click()
     assert visible(page) == pytest.approx((low, high), rel=0.02)
+
+
+def test_dragging_with_shift_measures(page: webdriver.Chrome) -> None:
+    before = visible(page)
+    box = timeline(page)
+    drag = ActionChains(page).key_down(Keys.SHIFT).move_to_element_with_offset(box, -100, 0)
+    drag.click_and_hold().move_by_offset(150, 0).release().key_up(Keys.SHIFT).perform()
+    first, last = page.execute_script("return pipeloom.timeline.measured()")
+    width = page.execute_script(
+        "return pipeloom.timeline.pixel(arguments[1], 0)[0] - "
+        "pipeloom.timeline.pixel(arguments[0], 0)[0]",
+        first,
+        last,
+    )
+    assert abs(width - 150) < 2
+    assert visible(page) == before, "it measures and does not move"
+    ActionChains(page).send_keys(Keys.ESCAPE).perform()
+    assert page.execute_script("return pipeloom.timeline.measured()") is None
+
+
+def test_the_tip_covers_no_wave(page: webdriver.Chrome) -> None:
+    page.execute_script("document.getElementById('run').scrollIntoView({ block: 'start' })")
+    _, x, y = find_segment(page, "s[0] === 1")
+    canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
+    at = ActionChains(page).move_to_element_with_offset(
+        canvas, round(x - canvas.size["width"] / 2), round(y - canvas.size["height"] / 2)
+    )
+    at.perform()
+    top, bottom, first, last = page.execute_script(
+        "const tip = document.getElementById('tip').getBoundingClientRect();"
+        "const at = document.querySelector('#timeline canvas').getBoundingClientRect().top;"
+        "const run = pipeloom.page.timeline;"
+        "const waves = run.waves.map((_, n) => at + pipeloom.timeline.pixel(0, n)[1]);"
+        "return [tip.top, tip.bottom, Math.min(...waves) - 11, Math.max(...waves) + 11];"
+    )
+    assert bottom > top
+    assert top >= last or bottom <= first
+
+
+def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        opened(browser, kernels)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+        table = browser.find_element(By.CSS_SELECTOR, "#variants table").text
+        assert "40 36" in table
+        assert "registers live" in browser.execute_script("return pipeloom.timeline.lanes")
+        assert browser.find_element(By.CSS_SELECTOR, ".figure b").text == "40"
+        link = browser.find_element(By.LINK_TEXT, "fast.s")
+        browser.execute_script("arguments[0].click()", link)
+        wait_for(lambda: browser.find_element(By.CSS_SELECTOR, ".figure b").text == "36")
+        assert not [row for row in logged(browser) if row["level"] == "SEVERE"]
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_dragging_moves_the_range(page: webdriver.Chrome) -> None:

@@ -17,6 +17,7 @@ from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.errors import SpecError
+from pipeloom.lift.timing import KernelTiming
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison
@@ -54,6 +55,8 @@ class Compared:
 
     rows: tuple[Comparison, ...]
     emitted: tuple[Choice | None, ...]
+    timings: tuple[KernelTiming, ...] = ()
+    """Of kernel files."""
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Plain data."""
@@ -112,11 +115,27 @@ def compare_files(
             field="launch",
         )
     each = list(launches) * (len(paths) if len(launches) == 1 else 1)
-    rows = [
-        kernel_row(path, time_start(*launched(path, launch, kernel)).timing)
+    timings = [
+        time_start(*launched(path, launch, kernel)).timing
         for path, launch in zip(paths, each, strict=True)
     ]
-    return Compared(tuple(rows), (None,) * len(rows))
+    rows = [kernel_row(path, timing) for path, timing in zip(paths, timings, strict=True)]
+    return Compared(tuple(rows), (None,) * len(rows), tuple(timings))
+
+
+def files_page(compared: Compared) -> str:
+    """The compared kernel files on one page."""
+    from pipeloom.show.kernel_page import kernel_page
+    from pipeloom.show.page import fill_page
+
+    names = [os.path.basename(row.name) for row in compared.rows]
+    if len(set(names)) < len(names):
+        names = [row.name for row in compared.rows]
+    first, *others = (
+        kernel_page(timing, variant=name)
+        for name, timing in zip(names, compared.timings, strict=True)
+    )
+    return fill_page(first, *others)
 
 
 def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:

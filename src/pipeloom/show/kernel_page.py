@@ -95,8 +95,9 @@ def kernel_page(
     verdict: CheckVerdict | None = None,
     *,
     iterations: int = TIMELINE_ITERATIONS,
+    variant: str = "",
 ) -> dict[str, Any]:
-    """What the page shows of a kernel."""
+    """What the page shows of a kernel; ``variant`` is its name on a page of several."""
     rows = Disassembly(timing)
     trace = timing.main.trace
     shown = timing.shown(_shown_iterations(timing.main, iterations))
@@ -115,7 +116,7 @@ def kernel_page(
     ]
     found = segments(shown)
     return {
-        "meta": _meta(timing, trace),
+        "meta": {**_meta(timing, trace), "variant": variant},
         "headline": _headline(timing, verdict),
         "unsimulated": "",
         "sections": [[name, 0, "", loop == 0] for loop, name, _ in rows.sections()],
@@ -158,6 +159,7 @@ def _meta(timing: KernelTiming, trace: Trace) -> dict[str, Any]:
         "strategy": "",
         "stream": "",
         "over": "trip",
+        "knobs": "Loops",
         "waves": len(trace.programs),
         "per_iteration": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
         "iterations": trace.iterations,

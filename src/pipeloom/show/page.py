@@ -42,12 +42,18 @@ def render_page(
     return fill_page(page_data(program, verdict, trace, **options))
 
 
-def fill_page(data: Mapping[str, Any]) -> str:
-    """The whole page as text."""
+def fill_page(data: Mapping[str, Any], *others: Mapping[str, Any]) -> str:
+    """The whole page as text; with others of the same kind, all are in it, side by side.
+
+    Each of several says in ``meta.variant`` what it is called.
+    """
+    whole = _compact(data)
+    if others:
+        whole = {"variants": [whole, *(_compact(other) for other in others)]}
     parts = {
         "TITLE": _html(f"{data['meta']['program']} - pipeloom report"),
         "STYLE": asset("page.css"),
-        "DATA": embedded_json(_compact(data)),
+        "DATA": embedded_json(whole),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
     }
     if "</script" in parts["SCRIPT"].lower():

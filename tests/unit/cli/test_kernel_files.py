@@ -67,10 +67,9 @@ CYCLES = 8 + 4 + 2 * 4 + 20
 """A dependent add, an add, counter and compare, the branch."""
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str, str]:
+def written(folder: Path) -> tuple[str, str, str]:
     """A kernel, one with independent adds, and the launch file of both."""
-    slow, fast, launch = tmp_path / "slow.s", tmp_path / "fast.s", tmp_path / "launch.json"
+    slow, fast, launch = folder / "slow.s", folder / "fast.s", folder / "launch.json"
     slow.write_text(TEXT)
     fast.write_text(TEXT.replace("v_add_f32 v2, v2, v2\n", "v_add_f32 v3, v2, v2\n", 1))
     assert main(["check", str(slow), "--template", str(launch)]) == 0
@@ -78,6 +77,11 @@ def files(tmp_path: Path) -> tuple[str, str, str]:
     plain["args"][0] |= {"shape": [64], "type": "f32"}
     launch.write_text(json.dumps(plain))
     return str(slow), str(fast), str(launch)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str, str]:
+    return written(tmp_path)
 
 
 def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> object:
@@ -129,6 +133,12 @@ def test_compare_ranks_two_files(
     found = _json(capsys, "compare", *files[:2], "--launch", files[2])
     assert isinstance(found, list)
     assert [row["cycles_per_iteration"] for row in found] == [CYCLES, CYCLES - 4]
+
+
+def test_a_page_of_several_is_for_kernel_files(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "ping_pong", "four_wave", "-o", "x.html"])
+    assert "-o needs --launch" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

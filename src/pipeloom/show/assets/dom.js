@@ -48,8 +48,9 @@ function tipText(title, facts) {
  * The page's one tooltip: beside the mouse and inside the window, or gone.
  * @param {MouseEvent} [event]
  * @param {Node} [content]
+ * @param {Array<{top: number, bottom: number}>} [keep]  what it may not cover; the first that leaves room counts
  */
-function showTip(event, content) {
+function showTip(event, content, keep = []) {
   const tip = byId("tip");
   tip.hidden = !event || !content;
   if (!event || !content) return;
@@ -61,5 +62,8 @@ function showTip(event, content) {
   const below =
     event.clientY + 16 + height < view.clientHeight ? event.clientY + 16 : event.clientY - 16 - height;
   tip.style.left = `${Math.max(Math.min(beside, view.clientWidth - width - 4), 4)}px`;
-  tip.style.top = `${Math.max(below, 4)}px`;
+  const apart = keep
+    .flatMap(({ top, bottom }) => [bottom + 6, top - 6 - height])
+    .find((y) => y >= 4 && y + height < view.clientHeight);
+  tip.style.top = `${apart === undefined ? Math.max(below, 4) : apart}px`;
 }

@@ -2,6 +2,7 @@
 // Puts the parts together: one selection, shown in the timeline, the graph and the schedule.
 
 fillHead();
+fillVariants();
 /** @type {Choice} */
 const nothing = { entry: -1, op: -1, segment: -1 };
 let current = nothing;
@@ -41,6 +42,15 @@ if (timeline) {
     button.addEventListener("click", () => timeline.zoom(factor));
     byId("ranges").append(button);
   }
+  const ruler = el("button", { type: "button", id: "ruler", title: "Drag over the timeline to measure cycles" }, "Measure");
+  ruler.setAttribute("aria-pressed", "false");
+  ruler.addEventListener("click", () => {
+    const on = ruler.getAttribute("aria-pressed") !== "true";
+    ruler.setAttribute("aria-pressed", String(on));
+    timeline.rule(on);
+    if (!on) timeline.measure(null);
+  });
+  byId("ranges").append(ruler);
   const used = new Set(/** @type {Timeline} */ (page.timeline).segments.map((s) => s[S.colour]));
   KIND_NAMES.forEach((name, i) => {
     if (!used.has(i)) return;
@@ -76,6 +86,11 @@ if (!page.knobs.length) {
   byId("knobs-note").hidden = true;
   /** @type {HTMLElement} */ (document.querySelector(`nav [href="#knobs"]`)).textContent = "Notes";
 }
+if (page.meta.knobs) {
+  byId("knobs-title").textContent = page.meta.knobs;
+  byId("knobs-note").textContent = "Bold: the one above, where most of the matrix work is.";
+  /** @type {HTMLElement} */ (document.querySelector(`nav [href="#knobs"]`)).textContent = page.meta.knobs;
+}
 for (const part of ["dependences", "verdict", "knobs"])
   if (part === "dependences" ? !page.ops.length : !byId(`${part}-body`).hasChildNodes()) {
     byId(part).hidden = true;
@@ -90,6 +105,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   select(nothing);
+  if (timeline) timeline.measure(null);
   byId("timeline").blur();
 });
 

@@ -14,8 +14,9 @@ function clamp(value, low, high) {
  * @param {{x: number, width: number}} area  where the plot is on the canvas, kept up to date
  * @param {number} total
  * @param {() => void} onChange
+ * @param {(span: [number, number]|null) => void} onMeasure  cycles between which the mouse was dragged with Shift
  */
-function makeRange(host, canvas, area, total, onChange) {
+function makeRange(host, canvas, area, total, onChange, onMeasure) {
   let [from, to] = [0, total];
   const least = Math.min(LEAST_CYCLES, total);
   const [left, right] = [el("i", "grip"), el("i", "grip right")];
@@ -63,13 +64,28 @@ function makeRange(host, canvas, area, total, onChange) {
   const held = new Map();
   let pressedAt = 0;
   let dragged = false;
+  let ruler = false;
+  /** Where a measurement began, while it goes on. @type {number|null} */
+  let anchor = null;
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     if (!held.size) [pressedAt, dragged] = [event.offsetX, false];
+    if (event.shiftKey || ruler) {
+      anchor = clamp(cycleAt(event.offsetX), 0, total);
+      onMeasure(null);
+      canvas.setPointerCapture(event.pointerId);
+      return;
+    }
     held.set(event.pointerId, { cycle: cycleAt(event.offsetX), x: event.offsetX });
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
+    if (anchor !== null) {
+      const at = clamp(cycleAt(event.offsetX), 0, total);
+      dragged ||= Math.abs(event.offsetX - pressedAt) > 4;
+      if (dragged) onMeasure([Math.round(Math.min(anchor, at)), Math.round(Math.max(anchor, at))]);
+      return;
+    }
     const finger = held.get(event.pointerId);
     if (!finger) return;
     finger.x = event.offsetX;
@@ -83,6 +99,7 @@ function makeRange(host, canvas, area, total, onChange) {
   });
   for (const name of /** @type {const} */ (["pointerup", "pointercancel"]))
     canvas.addEventListener(name, (event) => {
+      anchor = null;
       held.delete(event.pointerId);
       for (const finger of held.values()) finger.cycle = cycleAt(finger.x);
     });
@@ -125,6 +142,10 @@ function makeRange(host, canvas, area, total, onChange) {
     track,
     show,
     zoom,
+    /** Whether dragging measures, Shift or not. @param {boolean} on */
+    rule(on) {
+      ruler = on;
+    },
     visible: () => /** @type {[number, number]} */ ([from, to]),
     /** Whether the mouse has moved since it went down: then its release is no click. */
     dragged: () => dragged,

@@ -27,6 +27,34 @@ function fillHead() {
   }
 }
 
+/** Two pages or more in one file: their figures side by side, and a way from one to the other. */
+function fillVariants() {
+  if (variants.length < 2) return;
+  const names = [...new Set(variants.flatMap((v) => v.headline.map(([, name]) => name)))];
+  const rows = names.map((name) =>
+    el(
+      "tr",
+      "",
+      el("td", "", name),
+      ...variants.map((v) => {
+        const card = v.headline.find(([, other]) => other === name);
+        return el("td", "num", card ? card[0] : "");
+      }),
+    ),
+  );
+  const links = variants.map((v, n) =>
+    n === shownVariant
+      ? el("b", "", v.meta.variant)
+      : el("a", { href: `?variant=${n}` }, v.meta.variant),
+  );
+  const parts = links.flatMap((link, n) => (n ? [" · ", link] : [link]));
+  byId("variants").append(
+    el("p", "", "Below: ", ...parts),
+    el("div", "sideways", table(["", ...variants.map((v) => `>${v.meta.variant}`)], rows)),
+  );
+  byId("variants").hidden = false;
+}
+
 /** @param {(choice: Choice) => void} onSelect */
 function makeSchedule(onSelect) {
   const findings = page.verdict ? page.verdict.findings : [];

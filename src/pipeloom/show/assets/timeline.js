@@ -2,6 +2,18 @@
 // The timeline: one lane per wave and unit, then the LDS buffers, over one axis of cycles.
 
 /**
+ * What is drawn as a curve: its name, unit and values in equal steps.
+ * @param {Timeline} run
+ */
+function curvesOf(run) {
+  return [
+    { name: "LDS operations in flight", unit: "operations", values: run.depth.lds },
+    { name: "global loads in flight", unit: "KiB", values: run.depth.loads },
+    { name: "vector registers live in wave 0", unit: "registers", values: run.depth.live },
+  ];
+}
+
+/**
  * Lanes from the top: per SIMD its waves and its matrix unit, then the shared units, then LDS.
  * @param {Timeline} run
  */
@@ -28,9 +40,10 @@ function lanesOf(run) {
   const barrier = names.push("barriers") - 1;
   const lds = names.push("LDS in flight") - 1;
   const loads = names.push("loads in flight") - 1;
+  const live = run.depth.live.length ? names.push("registers live") - 1 : -1;
   groupEnds.push(names.length);
   const region = run.regions.map((name) => names.push(name) - 1);
-  return { names, wave, matrix, barrier, lds, loads, region, groupEnds };
+  return { names, wave, matrix, barrier, lds, loads, live, region, groupEnds };
 }
 
 /**
@@ -64,9 +77,16 @@ function makeTimeline(host, onSelect) {
     range: [0, run.total],
     hits: [],
     pins: [],
+    measured: null,
   };
   const draw = makeRenderer(view);
-  const range = makeRange(host, canvas, area, run.total, redraw);
+  const range = makeRange(host, canvas, area, run.total, redraw, measure);
+
+  /** Mark a range and say how long it is. @param {[number, number]|null} span */
+  function measure(span) {
+    view.measured = span;
+    redraw();
+  }
 
   /** The segment of the same wave and entry nearest in iteration to `iteration`. */
   function instance(wave, entry, iteration) {
@@ -171,10 +191,10 @@ function makeTimeline(host, onSelect) {
         ["by", row[U.use] ? "reads, first to last" : "loads and writes, issue to landing"],
       ]);
     }
-    const values = i === 0 ? run.depth.lds : run.depth.loads;
-    return tipText(i === 0 ? "LDS operations in flight" : "global loads in flight", [
-      ["most", i === 0 ? `${Math.max(...values)} operations` : `${Math.max(...values)} KiB`],
-      ["scale", "height of the lane is the most seen"],
+    const { name, unit, values } = curvesOf(run)[i];
+    return tipText(name, [
+      ["most", `${Math.max(...values)} ${unit}`],
+      ["scale", "the lane is as high as the most seen, which stands at its left; its foot is 0"],
     ]);
   }
 
@@ -249,7 +269,10 @@ function makeTimeline(host, onSelect) {
   function hover(event) {
     const hit = event.buttons ? undefined : hitAt(event);
     canvas.style.cursor = segmentOf(hit) >= 0 ? "pointer" : event.buttons ? "grabbing" : "grab";
-    showTip(event, hit && describe(hit));
+    const { top } = canvas.getBoundingClientRect();
+    const waves = { top: top + area.y, bottom: top + area.y + lanes.barrier * LANE };
+    const near = { top: event.clientY - 2.5 * LANE, bottom: event.clientY + 2.5 * LANE };
+    showTip(event, hit && describe(hit), event.offsetY < area.y + lanes.barrier * LANE ? [waves, near] : []);
   }
 
   host.append(canvas, range.track);
@@ -284,6 +307,9 @@ function makeTimeline(host, onSelect) {
       return [area.x + ((cycle - a) / (b - a)) * area.width, area.y + (lane + 0.5) * LANE];
     },
     pins: () => view.pins,
+    measure,
+    measured: () => view.measured,
+    rule: range.rule,
     lanes: lanes.names,
     /** Mark a selection; scroll the time axis to it if it is out of sight. @param {Choice} now */
     select(now) {

@@ -21,6 +21,7 @@ const FONT = `10px ${FONT_FAMILY}`;
  * @property {[number, number]} range  the cycles in sight
  * @property {Hit[]} hits
  * @property {Array<{x: number, y: number}>} pins  where the numbers of a counterexample were put
+ * @property {[number, number]|null} measured  cycles between which a length was asked for
  *
  * @param {View} view
  * @returns {() => void}  draws everything
@@ -218,6 +219,35 @@ function makeRenderer(view) {
     view.hits.push({ ...area, y: y(lane) - LANE / 2, height: LANE, kind: "depth", i });
   }
 
+  /** What the height of a curve's lane stands for. @param {number} lane @param {number} i */
+  function drawScale(lane, i) {
+    const { unit, values } = curvesOf(run)[i];
+    const text = `${Math.max(0, ...values)} ${unit}`;
+    const top = y(lane) - LANE / 2 + 2;
+    line(view.c.quiet, [area.x, top, area.x + 6, top]);
+    line(view.c.quiet, [area.x, top, area.x, top + LANE - 4]);
+    ctx.font = FONT.replace("10px", "9px");
+    fill({ x: area.x + 8, y: top, width: ctx.measureText(text).width + 4, height: 10 }, fade(view.c.card, 0.8));
+    write(text, area.x + 10, top + 5, view.c.ink, "left", FONT.replace("10px", "9px"));
+  }
+
+  /** The range that was measured, and its length. */
+  function drawMeasured() {
+    if (!view.measured) return;
+    const [from, to] = view.measured;
+    const [left, right] = [inside(x(from)), inside(x(to))];
+    fill({ ...area, x: left, width: Math.max(right - left, 1) }, fade(view.c.accent, 0.14));
+    for (const at of [from, to])
+      if (x(at) >= area.x && x(at) <= end())
+        line(view.c.accent, [x(at), area.y, x(at), area.y + area.height]);
+    const text = `${num(to - from)} cycles`;
+    ctx.font = `bold ${FONT.replace("10px", "11px")}`;
+    const width = ctx.measureText(text).width + 8;
+    const middle = clamp((left + right) / 2, area.x + width / 2, end() - width / 2);
+    fill({ x: middle - width / 2, y: area.y - 16, width, height: 15 }, view.c.accent);
+    write(text, middle, area.y - 8, view.c["on-fill"], "center", `bold ${FONT.replace("10px", "11px")}`);
+  }
+
   /** @param {Row} row @param {number} i */
   function drawBuffer(row, i) {
     const b = box(row[U.from], row[U.to], lanes.region[row[U.region]], 1);
@@ -284,10 +314,13 @@ function makeRenderer(view) {
     drawFrames();
     drawDepth(run.depth.lds, lanes.lds, view.c.lds, 0);
     drawDepth(run.depth.loads, lanes.loads, view.c.global, 1);
+    if (lanes.live >= 0) drawDepth(run.depth.live, lanes.live, view.c.kinds[6], 2);
+    [lanes.lds, lanes.loads, lanes.live].forEach((lane, i) => lane >= 0 && drawScale(lane, i));
     run.segments.forEach(drawSegment);
     run.matrix.forEach(drawMatrix);
     run.barriers.forEach(drawBarrier);
     run.buffers.forEach(drawBuffer);
     view.overlay.forEach(drawMark);
+    drawMeasured();
   };
 }

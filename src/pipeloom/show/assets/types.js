@@ -80,8 +80,14 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @typedef {{entry: number, op: number, segment: number}} Choice
  */
 
-/** @type {Page} */
-const page = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");
+const read = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");
+/** One or more pages in this file; the address says which of them is shown. @type {Page[]} */
+const variants = read.variants || [read];
+const shownVariant = Math.min(
+  Number(new URLSearchParams(location.search).get("variant")) || 0,
+  variants.length - 1,
+);
+const page = variants[shownVariant];
 if (page.timeline)
   for (const s of page.timeline.segments) s[S.label] = page.timeline.labels[s[S.label]];
 
