@@ -17,6 +17,7 @@ import numpy as np
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.loops import LoopRun, loop_runs
+from pipeloom.judge.check.order import Column
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
 from pipeloom.judge.emulate import Touch
 from pipeloom.judge.emulate.step import Step
@@ -77,8 +78,16 @@ class RecordedKernel:
         self._barrier_times = [np.flatnonzero(np.isin(path, barriers)) for path in self.paths]
 
     def loops(self) -> tuple[RecordedLoop, ...]:
-        """Every loop that some wave went round more than once, the one with most work first."""
+        """Every loop that some wave went through, the one with most work first.
+
+        One that the launch went round only once counts too: where a branch could have gone back.
+        """
         runs = [loop_runs(path) for path in self.paths]
+        known = {run.head for one in runs for run in one}
+        edges = {
+            head: tail for head, tail in _back_edges(self.program).items() if head not in known
+        }
+        runs = [one + _single(path, edges) for one, path in zip(runs, self.paths, strict=True)]
         heads = sorted({run.head for one in runs for run in one})
         found = [self._loop(head, runs) for head in heads]
         return tuple(sorted(found, key=lambda loop: self._work(loop, runs), reverse=True))
@@ -250,6 +259,31 @@ class RecordedKernel:
         if key not in self._conflicts:
             self._conflicts[key] = _bank_conflict(self.record.waves[wave], at, self.machine)
         return self._conflicts[key]
+
+
+def _back_edges(program: Sequence[Step]) -> dict[int, int]:
+    """Where branches go back to -> the last of these branches, as positions."""
+    positions = {step.instruction.pc: at for at, step in enumerate(program)}
+    found: dict[int, int] = {}
+    for at, step in enumerate(program):
+        one = step.instruction
+        if one.name.startswith(("s_branch", "s_cbranch")):
+            offset = one.fields["simm16"] - (1 << 16 if one.fields["simm16"] >> 15 else 0)
+            head = positions.get(one.pc + 4 + 4 * offset)
+            if head is not None and head <= at:
+                found[head] = at
+    return found
+
+
+def _single(path: Column, edges: Mapping[int, int]) -> list[LoopRun]:
+    """The times that a path goes through a loop once."""
+    found = []
+    for head, tail in edges.items():
+        outside = np.append(np.flatnonzero((path < head) | (path > tail)), len(path))
+        for start in np.flatnonzero(path == head).tolist():
+            end = int(outside[np.searchsorted(outside, start)])
+            found.append(LoopRun(head, (start,), end))
+    return found
 
 
 def _length(run: LoopRun) -> int:

@@ -97,7 +97,8 @@ class LoopTiming:
         }
 
     def __str__(self) -> str:
-        where = f"loop {self.head_pc:#x} to {self.tail_pc:#x}"
+        once = " (one trip ran)" if self.loop.trips == 1 else ""
+        where = f"loop {self.head_pc:#x} to {self.tail_pc:#x}{once}"
         unit = "cycles per trip"
         if not self.loop.trips:
             where, unit = "the whole run", "cycles"

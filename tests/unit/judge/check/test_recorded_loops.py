@@ -150,6 +150,14 @@ def test_the_loop_with_the_matrix_work_comes_first(bench: Any) -> None:
     assert mfmas == [1, 3]
 
 
+def test_a_loop_that_ran_once_is_repeated_as_it_ran(bench: Any) -> None:
+    text = LOOP.format(trips=1, body="  v_add_u32 v1, v1, v1\n" * 8)
+    main = timed(bench, text).timing.main
+    late, add = GFX950.valu_dependent_cycles.value, GFX950.valu_cycles.value
+    assert main.loop.trips == 1
+    assert main.cycles == 7 * late + add + 3 * GFX950.issue_cycles.value, "no branch was taken"
+
+
 def test_a_kernel_without_a_loop_is_one_run(bench: Any) -> None:
     main = timed(bench, "  v_add_u32 v1, v1, v1\n  v_add_u32 v1, v1, v1\n  s_endpgm").timing.main
     assert main.loop.trips == 0
