@@ -25,6 +25,7 @@ from evidence.aiter_corpus.case import COMMIT, VARIABLE, Case, corpus_root
 from evidence.aiter_corpus.gemm import bf16_case, f4_case, fp8_case, i8_case
 from evidence.aiter_corpus.moe import moe_case
 from pipeloom.drive.checking import check
+from pipeloom.drive.timing_files import time_checked
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import EmulateError, RunResult, run_kernel
 
@@ -64,7 +65,7 @@ class Outcome:
 
 
 HEAD = ("kernel", "ran", "agrees", "instructions", "seconds", "findings")
-CHECK_HEAD = ("verdict", "needless waits", "seconds to check")
+CHECK_HEAD = ("verdict", "needless waits", "loop, cycles", "matrix busy", "seconds to check")
 CHECK_SEEDS = 2
 """Random timings that try to show a race, beside the directed ones."""
 
@@ -73,12 +74,15 @@ def check_columns(case: Case) -> tuple[str, ...]:
     """The cells of ``CHECK_HEAD``."""
     start = time.perf_counter()
     try:
-        verdict = check(
-            case.path, case.grid, case.block, case.arguments(), seeds=CHECK_SEEDS
-        ).verdict
+        checked = check(case.path, case.grid, case.block, case.arguments(), seeds=CHECK_SEEDS)
+        timing = time_checked(checked)
     except ScheduleError as error:
-        return (f"error: {error.message}", "-", f"{time.perf_counter() - start:.1f}")
-    cells = verdict.status.name, str(len(verdict.needless))
+        return (f"error: {error.message}", *["-"] * 3, f"{time.perf_counter() - start:.1f}")
+    verdict = checked.verdict
+    speed = ("-", "-")
+    if timing is not None:
+        speed = (f"{timing.main.cycles:.0f}", f"{timing.main.efficiency:.1%}")
+    cells = verdict.status.name, str(len(verdict.needless)), *speed
     return (*cells, f"{time.perf_counter() - start:.1f}")
 
 
