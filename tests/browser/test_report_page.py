@@ -402,6 +402,9 @@ def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> No
     try:
         opened(browser, kernels)
         assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+        mangled = "document.getElementById('title').textContent = 'Z'.repeat(90);"
+        wide = mangled + "return document.documentElement.scrollWidth"
+        assert browser.execute_script(wide) == 390
         table = browser.find_element(By.CSS_SELECTOR, "#variants table").text
         assert "40 36" in table
         assert "registers live" in browser.execute_script("return pipeloom.timeline.lanes")
