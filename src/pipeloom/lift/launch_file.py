@@ -71,7 +71,7 @@ class Buffer:
     offset: int
     shape: tuple[int, ...] | None = None
     type: str = "f32"
-    fill: Fill = Fill.ZEROS
+    fill: Fill = Fill.RANDOM
     seed: int = 0
     low: float | None = None
     high: float | None = None

@@ -88,7 +88,7 @@ def test_file_and_launch_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("buffer", "want"),
     [
-        (Buffer("a", 0, (2, 3), "i16"), np.zeros((2, 3), np.int16)),
+        (Buffer("a", 0, (2, 3), "i16", Fill.ZEROS), np.zeros((2, 3), np.int16)),
         (Buffer("a", 0, (5,), "f64", Fill.ONES), np.ones(5)),
         (Buffer("a", 0, (2, 3), "u8", Fill.ARANGE), np.arange(6, dtype=np.uint8).reshape(2, 3)),
         (Buffer("a", 0, (3,), "bf16", Fill.ONES), BF16.encode([1, 1, 1])),
