@@ -7,7 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.write import CHIPS, Code, check_hazards, insert_wait_states
+from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.write import Code, check_hazards, insert_wait_states
 from pipeloom.write.allocate import Value, allocate
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import LDS_DMA, M0, VCC, Bank, Instruction, Line, Operand, agpr, sgpr, vgpr
@@ -70,19 +71,24 @@ def text_of(lines: list[Line]) -> str:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 24), st.booleans(), st.sampled_from(sorted(CHIPS)))
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 24),
+    st.booleans(),
+    st.sampled_from([t.arch for t in TARGETS]),
+)
 def test_the_judge_accepts_what_the_pass_made(
     seed: int, length: int, loop: bool, target: str
 ) -> None:
-    filled = insert_wait_states(random_program(seed, length, loop).lines, target)
+    filled = insert_wait_states(random_program(seed, length, loop).lines, target_for(target))
     assert check_hazards(text_of(filled), target) == ()
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 24), st.sampled_from(sorted(CHIPS)))
+@given(st.integers(0, 10**6), st.integers(2, 24), st.sampled_from([t.arch for t in TARGETS]))
 def test_no_nop_is_in_vain(seed: int, length: int, target: str) -> None:
     """Without a loop, each inserted s_nop one shorter is a hazard, to a judge of its own."""
-    filled = insert_wait_states(random_program(seed, length, loop=False).lines, target)
+    filled = insert_wait_states(random_program(seed, length, loop=False).lines, target_for(target))
     for at, line in enumerate(filled):
         if isinstance(line, Instruction) and line.opcode.name == "s_nop":
             states = line.wait_states - 1
@@ -110,7 +116,7 @@ def test_values_that_are_live_together_never_share(
 ) -> None:
     values = [Value(f"v{i}", bank, n, live) for i, (n, live, bank) in enumerate(drawn)]
     try:
-        placed = allocate(values, CHIPS["gfx950"], waves=4)
+        placed = allocate(values, target_for("gfx950"), waves=4)
     except RegisterLimitError:
         assert sum(v.count + 1 for v in values) > 256
         return

@@ -14,6 +14,7 @@ from pipeloom.drive.emitting import EmitJob, emit
 from pipeloom.drive.sources import Source
 from pipeloom.errors import InternalError
 from pipeloom.judge.verify import Status
+from pipeloom.machine.chips import target_for
 from pipeloom.program import Program
 from pipeloom.write import (
     AssemblyError,
@@ -22,7 +23,6 @@ from pipeloom.write import (
     RegisterLimitError,
     assemble,
     assemble_text,
-    chip_for,
     emit_program,
     layout_for,
 )
@@ -156,7 +156,7 @@ def test_too_much_lds() -> None:
 
 def test_rows_too_short_for_the_instruction() -> None:
     with pytest.raises(EmitError, match="needs a power of two of at least 64"):
-        layout_for(chip_for("gfx950"), 32, 16)
+        layout_for(target_for("gfx950"), 32, 16)
 
 
 def test_a_diagnostic_names_our_line_and_the_step(emitted: pl.EmittedKernel) -> None:

@@ -31,8 +31,9 @@ GRIDS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {"four_wave": {"m": 2, "n": 2}, "ping_pong": {"m": 2, "n": 4}}
 )
 """Waves along M and N, by the specification's kernel that has them."""
-ROW_BYTES = {"gfx942": 64}
-"""Bytes of K in a row of the tile, where two tiles of 128 do not fit the chip's LDS."""
+ROW_BYTES = 128
+ROWS = 512
+"""Of A and B together: LDS should hold two tiles of so many rows of ``ROW_BYTES`` of K."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class GemmTileSpec:
         target, block = target_for(self.arch), self.geometry
         element = element_type(self.dtype, target)
         out = dtype_for(self.out or ("f32" if element.bits == 8 else self.dtype))
-        bk = block.BK or ROW_BYTES.get(target.arch, 128) * 8 // element.bits
+        bk = block.BK or min(ROW_BYTES, target.lds_bytes // (2 * ROWS)) * 8 // element.bits
         loop = gemm(block.BM, block.BN, bk, element, out, name="gemm_tile")
         names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
         given = {name: getattr(self, name) for name in names}
@@ -122,5 +123,6 @@ LOOPS: Mapping[str, type[GemmTileSpec]] = MappingProxyType({"gemm_tile": GemmTil
 
 
 def element_type(name: str, target: Target) -> DType:
-    """The type that ``name`` means on a chip: the 8-bit floats of gfx942 are FNUZ."""
-    return dtype_for("fp8_fnuz" if (name, target.arch) == ("fp8", "gfx942") else name)
+    """The type that ``name`` means on a chip, whose 8-bit floats may be FNUZ."""
+    fnuz = f"{name}_fnuz"
+    return dtype_for(fnuz if any(op.multiplies(fnuz) for op in target.matrix_ops) else name)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pipeloom.checks import check_instance
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.tiling import ANY_CHIP
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str]
 """A string is a shipped name, a file, or ``my.py:name``."""
-ANY_CHIP = "gfx950"
 WAVES = 4
 
 

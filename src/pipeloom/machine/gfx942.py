@@ -26,11 +26,15 @@ _ASSUMED = FactKind.ASSUMED
 
 _CALCULATOR = "AMD matrix instruction calculator"
 
+_HALVES = ("bf16", "fp16")
+_BYTES = ("fp8_fnuz", "bf8_fnuz")
+"""CDNA3 ISA: the 8-bit floats of this chip are FNUZ."""
+
 MATRIX_OPS = (
-    MatrixOp(16, 16, 16, "f16", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
-    MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
-    MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
-    MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
+    MatrixOp(16, 16, 16, "f16", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_HALVES),
+    MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_HALVES),
+    MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES),
+    MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES),
     MatrixOp(16, 16, 8, "xf32", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(16, 16, 4, "f32", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _CALCULATOR)),
@@ -138,4 +142,10 @@ GFX942 = Target(
     dma_max_bytes_per_lane=Fact(4, "bytes", _VENDOR, "CDNA3 ISA: buffer_load_dword ... lds"),
     matrix_ops=MATRIX_OPS,
     lds_phases=LDS_PHASES,
+    mfma_result_states=Fact(
+        3,
+        "wait states beyond the passes",
+        _VENDOR,
+        "LLVM GCNHazardRecognizer: 7, 11, 19 for 4, 8, 16 passes",
+    ),
 )

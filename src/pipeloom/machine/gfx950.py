@@ -27,13 +27,18 @@ _ASSUMED = FactKind.ASSUMED
 _TRACES = "GT llir_scheduler and traces"
 _PASSES = "twice the passes of the fp6/fp4 16x16x128 form, as for fp8"
 
+_LLVM = "LLVM's gfx950 scheduling model: 4 cycles per pass"
+
+_HALVES = ("bf16", "fp16")
+_BYTES = ("fp8", "bf8")
+
 MATRIX_OPS = (
-    MatrixOp(16, 16, 32, "f16", Fact(16, "cycles", _MEASURED, _TRACES)),
-    MatrixOp(32, 32, 16, "f16", Fact(32, "cycles", _MEASURED, _TRACES)),
-    MatrixOp(16, 16, 128, "fp8", Fact(32, "cycles", _MEASURED, _TRACES)),
+    MatrixOp(16, 16, 32, "f16", Fact(16, "cycles", _MEASURED, _TRACES), takes=_HALVES),
+    MatrixOp(32, 32, 16, "f16", Fact(32, "cycles", _MEASURED, _TRACES), takes=_HALVES),
+    MatrixOp(16, 16, 128, "fp8", Fact(32, "cycles", _MEASURED, _TRACES), takes=_BYTES),
     MatrixOp(16, 16, 128, "fp6", Fact(16, "cycles", _MEASURED, _TRACES)),
     MatrixOp(16, 16, 128, "fp4", Fact(16, "cycles", _MEASURED, _TRACES)),
-    MatrixOp(32, 32, 64, "fp8", Fact(64, "cycles", _MEASURED, _TRACES)),
+    MatrixOp(32, 32, 64, "fp8", Fact(64, "cycles", _MEASURED, _TRACES), takes=_BYTES),
     MatrixOp(32, 32, 64, "fp6", Fact(32, "cycles", _DERIVED, _PASSES)),
     MatrixOp(32, 32, 64, "fp4", Fact(32, "cycles", _DERIVED, _PASSES)),
     MatrixOp(16, 16, 128, "fp8", Fact(32, "cycles", _MEASURED, _TRACES), scaled=True),
@@ -42,6 +47,10 @@ MATRIX_OPS = (
     MatrixOp(32, 32, 64, "fp8", Fact(64, "cycles", _MEASURED, _TRACES), scaled=True),
     MatrixOp(32, 32, 64, "fp6", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
     MatrixOp(32, 32, 64, "fp4", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
+    MatrixOp(16, 16, 16, "f16", Fact(16, "cycles", _VENDOR, _LLVM), takes=_HALVES),
+    MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _LLVM), takes=_HALVES),
+    MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _LLVM), takes=_BYTES),
+    MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _LLVM), takes=_BYTES),
 )
 
 _HALF_B128 = (
@@ -194,4 +203,16 @@ GFX950 = Target(
     dma_max_bytes_per_lane=Fact(16, "bytes", _VENDOR, "CDNA4 ISA: buffer_load_dwordx4 ... lds"),
     matrix_ops=MATRIX_OPS,
     lds_phases=LDS_PHASES,
+    mfma_result_states=Fact(
+        4,
+        "wait states beyond the passes",
+        _VENDOR,
+        "LLVM GCNHazardRecognizer: 8, 12, 20 for 4, 8, 16 passes",
+    ),
+    # CDNA4 ISA.
+    extra_instructions=(
+        "v_cvt_pk_bf16_f32",
+        "v_permlane16_swap_b32",
+        "v_permlane32_swap_b32",
+    ),
 )

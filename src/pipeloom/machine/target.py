@@ -29,6 +29,7 @@ WAVE_LANES = 64
 """Lanes of a wave on CDNA (CDNA3 and CDNA4 ISA)."""
 LOAD_BYTES = 16
 """The widest access of one lane: ``buffer_load_dwordx4``, ``ds_read_b128``."""
+BANK_BYTES = REGISTER_BYTES = 4
 
 
 class FactKind(Enum):
@@ -55,8 +56,9 @@ class Fact(Generic[T]):
 class MatrixOp:
     """One MFMA instruction: an m x n x k product of one wave.
 
-    ``dtype`` names the input type; ``scaled`` marks the block-scaled form, which carries a hidden
-    load of the scales.
+    ``dtype`` names the inputs as streams and tables do; ``takes`` are the element types that it
+    multiplies, where those have other names. ``scaled`` marks the block-scaled form, which carries
+    a hidden load of the scales.
     """
 
     m: int
@@ -65,6 +67,16 @@ class MatrixOp:
     dtype: str
     cycles: Fact[int]
     scaled: bool = False
+    takes: tuple[str, ...] = ()
+
+    def multiplies(self, *types: str) -> bool:
+        """Whether it takes plain operands of all of these element types."""
+        return not self.scaled and set(types) <= set(self.takes or (self.dtype,))
+
+    @property
+    def result_registers(self) -> int:
+        """Registers per lane of its f32 result."""
+        return self.m * self.n // WAVE_LANES
 
     @property
     def name(self) -> str:
@@ -178,6 +190,46 @@ class Target:
     dma_max_bytes_per_lane: Fact[int]
     matrix_ops: tuple[MatrixOp, ...]
     lds_phases: tuple[LdsPhases, ...]
+    # Code and registers; the numbers that stand here are those of CDNA3 and CDNA4 alike.
+    mfma_result_states: Fact[int] = Fact(
+        4,
+        "wait states beyond the passes",
+        FactKind.VENDOR,
+        "LLVM GCNHazardRecognizer, the later of gfx942 and gfx950",
+    )
+    extra_instructions: tuple[str, ...] = ()
+    """Instructions of the writer's table, matrix ones apart, that not every CDNA chip has."""
+    vgprs_per_simd_lane: Fact[int] = Fact(
+        512,
+        "registers",
+        FactKind.VENDOR,
+        "CDNA3 and CDNA4 ISA: VGPRs and AGPRs, shared by the waves of a SIMD",
+    )
+    direct_vgprs: Fact[int] = Fact(
+        256,
+        "registers per wave",
+        FactKind.VENDOR,
+        "CDNA3 and CDNA4 ISA: v0 to v255, and as many AGPRs",
+    )
+    vgpr_granule: Fact[int] = Fact(
+        8, "registers", FactKind.VENDOR, "LLVM AMDGPUUsage, compute_pgm_rsrc1 of gfx90a and later"
+    )
+    sgprs: Fact[int] = Fact(102, "registers per wave", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
+    waves_per_simd: Fact[int] = Fact(8, "waves", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of a workgroup."""
+        return self.lds_kib.value * 1024
+
+    @property
+    def bank_row_bytes(self) -> int:
+        """One dword of each bank of LDS."""
+        return self.lds_banks.value * BANK_BYTES
+
+    def vgpr_share(self, waves: int) -> int:
+        """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup."""
+        return self.vgprs_per_simd_lane.value // -(-waves // self.simds.value)
 
     def facts(self) -> Iterator[tuple[str, Fact[int] | Fact[float]]]:
         """Every scalar fact with its field name, in declaration order."""

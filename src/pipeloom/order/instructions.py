@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from pipeloom.order.matrix import ACCESS_BYTES, LANES, REGISTER_BYTES
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Region
@@ -101,7 +101,7 @@ class _Cutter:
                 continue
             for corner in _corners(place.type.shape, (grain.rows, grain.deep)):
                 shape = (grain.rows, grain.deep)
-                bits = prod(shape) // LANES * place.type.dtype.bits
+                bits = prod(shape) // WAVE_LANES * place.type.dtype.bits
                 yield replace(
                     place,
                     name=_fragment(place.name, corner, grain),
@@ -255,7 +255,7 @@ def _grain(place: Place, second: bool) -> _Grain:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
-    once = ACCESS_BYTES * 8 * LANES // (side * place.type.dtype.bits)
+    once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
     once = min(once, place.type.shape[1])
     twice = second and depth < once and place.type.shape[0] % (2 * side) == 0
     return _Grain(2 * side if twice else side, max(depth, once), side, once)

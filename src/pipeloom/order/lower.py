@@ -15,13 +15,10 @@ from functools import cached_property
 from math import log2, prod
 
 from pipeloom.errors import ConfigError, InternalError
-from pipeloom.machine.target import Target, Traffic
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
 from pipeloom.order.matrix import (
-    ACCESS_BYTES,
-    LANES,
-    REGISTER_BYTES,
     Product,
     granules,
     products,
@@ -149,7 +146,7 @@ class _Lowering:
             shape = tuple(stop - start for start, stop in box)
             size = element_bytes(dtype, prod(shape))
             width = self._load_width(size)
-            entries = -(-size // (len(self.loading.waves) * LANES * width))
+            entries = -(-size // (len(self.loading.waves) * WAVE_LANES * width))
             place = self._new_place(
                 f"lds {node.name}{piece_name(piece)}",
                 Space.LDS,
@@ -176,7 +173,7 @@ class _Lowering:
     def _load_width(self, size: int) -> int:
         """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
         widest = self.target.dma_max_bytes_per_lane.value
-        narrow = len(self.loading.waves) * LANES * REGISTER_BYTES
+        narrow = len(self.loading.waves) * WAVE_LANES * REGISTER_BYTES
         uneven = size % (narrow * widest // REGISTER_BYTES)
         return REGISTER_BYTES if uneven and size % narrow == 0 else widest
 
@@ -380,7 +377,7 @@ class _Lowering:
                 is_copy=True,
                 counter=self._counter(Traffic.GLOBAL),
                 entries=count,
-                issues=(Issue(Unit.STORE, count, bytes=min(width, ACCESS_BYTES)),),
+                issues=(Issue(Unit.STORE, count, bytes=min(width, LOAD_BYTES)),),
             )
 
     # --- bookkeeping ------------------------------------------------------------------------------

@@ -11,26 +11,8 @@ from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import DType
-from pipeloom.machine.target import MatrixOp, Target
+from pipeloom.machine.target import WAVE_LANES, MatrixOp, Target
 from pipeloom.program.meaning import Meaning, Node, NodeKind
-
-LANES = 64
-REGISTER_BYTES = 4
-ACCESS_BYTES = 16
-"""What a lane moves at most by one memory instruction."""
-
-SPEED = {
-    "bf16": "f16",
-    "fp16": "f16",
-    "fp8": "fp8",
-    "bf8": "fp8",
-    "fp8_fnuz": "fp8",
-    "bf8_fnuz": "fp8",
-    "fp6": "fp6",
-    "fp4": "fp4",
-    "f32": "f32",
-}
-"""Element type -> what the target's table calls its instructions; others go by their own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +87,18 @@ def granules(found: dict[str, Product]) -> dict[str, int]:
 
 def lane_bytes(op: MatrixOp, dtype: DType) -> int:
     """Bytes of one instruction's operand in one lane."""
-    return op.m * op.k * dtype.bits // (8 * LANES)
+    return op.m * op.k * dtype.bits // (8 * WAVE_LANES)
 
 
 def _instruction(
     meaning: Meaning, node: Node, first: DType, second: DType, target: Target
 ) -> MatrixOp:
-    where = f"{meaning.name}.{node.name}"
-    kinds = {SPEED.get(t.name, t.name) if t.scale is None else None for t in (first, second)}
-    kind = kinds.pop()
-    if kinds or kind is None:
-        raise ConfigError(
-            f"{where}: no plain matrix instruction takes {first} and {second}",
-            hint="convert the operands to one of " + ", ".join(SPEED),
-            field=node.name,
-        )
-    options = [op for op in target.matrix_ops if op.dtype == kind and not op.scaled]
+    options = [op for op in target.matrix_ops if op.multiplies(first.name, second.name)]
     if not options:
+        types = first if first == second else f"{first} and {second}"
         raise ConfigError(
-            f"{where}: {target.arch} has no matrix instruction for {first}",
+            f"{meaning.name}.{node.name}: {target.arch} has no plain matrix instruction for "
+            f"{types}",
             hint="its instructions: " + ", ".join(op.name for op in target.matrix_ops),
             field=node.name,
         )

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
-from math import ceil
 
 from pipeloom.errors import OrderError
-from pipeloom.machine.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
 from pipeloom.order.instructions import refine
 from pipeloom.order.phases import TRIPS, expand, make_phases
-from pipeloom.order.prices import registers_kept
+from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.unit_times import Machine
 from pipeloom.order.waits import with_waits
@@ -116,9 +114,9 @@ def register_copies(lowered: Lowered) -> dict[str, int]:
     """How many copies of every fragment a wave's registers hold."""
     target = lowered.target
     waves = sum(len(group.waves) for group in lowered.groups)
-    share = VGPRS_PER_SIMD_LANE.value // ceil(waves / target.simds.value)
+    share = target.vgpr_share(waves)
     in_matrix, others = registers_kept(lowered)
-    left = min(share - in_matrix, DIRECT_VGPRS.value) - others - RESERVED_VGPRS.value
+    left = min(share - in_matrix, target.direct_vgprs.value) - others - RESERVED_VGPRS
     fragments = [p for p in lowered.places if p.rotates and p.space is Space.REGISTER]
     one = sum(p.registers for p in fragments)
     if left < one:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from pipeloom.errors import InternalError
-from pipeloom.order.matrix import LANES
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.order.modulo import Reservation
 from pipeloom.order.modulo import Unit as ModuloUnit
 from pipeloom.order.tasks import Lowered, Task
@@ -35,6 +35,9 @@ from pipeloom.program.tiles import volume
 MFMA, VALU, LDS, VMEM, MEMORY, STORE, ISSUE = (
     "mfma", "valu", "lds", "vmem", "memory", "store", "issue",
 )  # fmt: skip
+
+RESERVED_VGPRS = 32
+"""Assumed per wave: lane ids, LDS and global addresses, of which up to 16 are one per load."""
 
 COMPUTING = (Unit.MATRIX, Unit.VECTOR, Unit.TRANS, Unit.PACKED, Unit.SCALAR)
 
@@ -153,7 +156,7 @@ class Prices:
 
     def _read(self, task: Task, issue: Issue, waves: int) -> Price:
         target = self._target
-        moved = waves * issue.count * LANES * issue.bytes
+        moved = waves * issue.count * WAVE_LANES * issue.bytes
         busy = ceil(moved * issue.conflict / target.lds_bytes_per_clk.value)
         latency = target.lds_latency.value + busy
         return Price(
@@ -188,7 +191,7 @@ class Prices:
 
     def _texture(self, issue: Issue) -> int:
         target = self._target
-        each = ceil(LANES * issue.bytes / target.vmem_bytes_per_clk.value)
+        each = ceil(WAVE_LANES * issue.bytes / target.vmem_bytes_per_clk.value)
         return max(target.vmem_min_cycles.value, each)
 
 

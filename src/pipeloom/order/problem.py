@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.registers import DIRECT_VGPRS, RESERVED_VGPRS, VGPRS_PER_SIMD_LANE
 from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader, Reservation
-from pipeloom.order.prices import Price, Prices, registers_kept
+from pipeloom.order.prices import RESERVED_VGPRS, Price, Prices, registers_kept
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.program.meaning import Region
 from pipeloom.program.resources import Space
@@ -199,7 +198,7 @@ def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
     """
     target = lowered.target
     waves = sum(len(group.waves) for group in lowered.groups)
-    share = VGPRS_PER_SIMD_LANE.value // -(-waves // target.simds.value)
+    share = target.vgpr_share(waves)
     in_matrix, others = registers_kept(lowered)
     others += sum(p.registers for p in lowered.places if p.rotates and p not in rotating)
     loads = sum(
@@ -208,8 +207,8 @@ def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
         for issue in task.issues
         if issue.unit in (Unit.LOAD, Unit.LOAD_LDS) and lowered.group(task.group).computes
     )
-    reserved = RESERVED_VGPRS.value + max(0, loads - USUAL_LOADS)
-    left = min(share - in_matrix, DIRECT_VGPRS.value) - others - reserved
+    reserved = RESERVED_VGPRS + max(0, loads - USUAL_LOADS)
+    left = min(share - in_matrix, target.direct_vgprs.value) - others - reserved
     tiles = [p for p in rotating if p.space is not Space.LDS]
     least = {p.name: 2 if p.carried else 1 for p in tiles}
     one = sum(p.registers * least[p.name] for p in tiles)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
 from pipeloom.machine.dtypes import DType
-from pipeloom.machine.target import MatrixOp
-from pipeloom.order.matrix import ACCESS_BYTES, LANES, REGISTER_BYTES, lane_bytes
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, MatrixOp
+from pipeloom.order.matrix import lane_bytes
 from pipeloom.program.resources import Layout
 
 RUN = 4
@@ -42,8 +42,8 @@ def operand(op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = F
 def lanes(shape: Sequence[int], dtype: DType) -> Layout:
     """Row-major over lanes, as many elements at a time as the tile and 16 bytes allow."""
     total = prod(shape)
-    vector = max(1, ACCESS_BYTES * 8 // max(dtype.bits, 8))
-    while vector > 1 and (total % (LANES * vector) or shape[-1] % vector):
+    vector = max(1, LOAD_BYTES * 8 // max(dtype.bits, 8))
+    while vector > 1 and (total % (WAVE_LANES * vector) or shape[-1] % vector):
         vector //= 2
     return Layout("lanes", (("vector", vector),))
 
@@ -87,7 +87,7 @@ def _project_lanes(
             else None
         )
     inner = prod(sizes[d] for d in real[real.index(gone[-1]) + 1 :])
-    if spread == 1 and inner % (LANES * vector) == 0:
+    if spread == 1 and inner % (WAVE_LANES * vector) == 0:
         return Layout("lanes", (("vector", vector),))
     return None
 
@@ -100,12 +100,12 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
     numbers = dict(layout.numbers)
     if layout.kind == "accumulator" and "only" in numbers:
         blocks = ceil(total / numbers["side"])
-        return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // LANES)
+        return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // WAVE_LANES)
     if layout.kind == "lanes":
         spread, vector = numbers.get("spread", 1), numbers["vector"]
-        groups = ceil(total * spread / (LANES * vector))
+        groups = ceil(total * spread / (WAVE_LANES * vector))
         return groups * max(1, vector // spread)
-    return ceil(total / LANES)
+    return ceil(total / WAVE_LANES)
 
 
 def registers(layout: Layout | None, shape: Sequence[int], dtype: DType) -> int:
@@ -128,13 +128,13 @@ def memory_accesses(
         axis = numbers.get("axis", len(shape) - 1)
         deep = shape[axis] // numbers["depth"]
         rows = prod(shape) // (shape[axis] * numbers["side"])
-        return rows * ceil(deep * each / ACCESS_BYTES), min(deep * each, ACCESS_BYTES)
+        return rows * ceil(deep * each / LOAD_BYTES), min(deep * each, LOAD_BYTES)
     count = per_lane(layout, shape)
     run = 1
     if layout.kind == "lanes" and "spread" not in numbers:
         run = numbers["vector"]
     elif layout.kind == "accumulator" and numbers.get("only", 1) == 1 and "flip" not in numbers:
-        run = min(RUN, ACCESS_BYTES * 8 // bits)
+        run = min(RUN, LOAD_BYTES * 8 // bits)
     return ceil(count / run), ceil(run * bits / 8)
 
 
@@ -144,8 +144,8 @@ def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:
     if layout.kind == "accumulator":
         side = numbers["side"]
         if reduced.kind == "uniform":
-            return LANES
-        return LANES // side if left.get("only", 0) == 0 else side
+            return WAVE_LANES
+        return WAVE_LANES // side if left.get("only", 0) == 0 else side
     if reduced.kind == "uniform":
-        return LANES
-    return max(1, min(LANES, left.get("spread", 1) // numbers.get("vector", 1)))
+        return WAVE_LANES
+    return max(1, min(WAVE_LANES, left.get("spread", 1) // numbers.get("vector", 1)))

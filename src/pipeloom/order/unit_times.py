@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from pipeloom.order.matrix import LANES
+from pipeloom.machine.target import WAVE_LANES
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.program.meaning import Region
 from pipeloom.program.steps import Issue, Unit
@@ -50,7 +50,7 @@ class Machine:
     def lds(self, task: Task) -> int:
         """Cycles of the LDS array."""
         each = sum(
-            issue.count * ceil(LANES * issue.bytes / self.target.lds_bytes_per_clk.value)
+            issue.count * ceil(WAVE_LANES * issue.bytes / self.target.lds_bytes_per_clk.value)
             for issue in task.issues
             if issue.unit in (Unit.LDS_READ, Unit.LOAD_LDS)
         )
@@ -60,7 +60,7 @@ class Machine:
         """Cycles of a SIMD's path from LDS."""
         rate = self.target.lds_return_bytes_per_clk.value
         each = sum(
-            issue.count * ceil(LANES * issue.bytes / rate)
+            issue.count * ceil(WAVE_LANES * issue.bytes / rate)
             for issue in task.issues
             if issue.unit is Unit.LDS_READ
         )
@@ -73,13 +73,13 @@ class Machine:
 
     def memory(self, task: Task) -> float:
         """Cycles of the compute unit's share of memory."""
-        size = sum(issue.count * LANES * issue.bytes for issue in _loads(task))
+        size = sum(issue.count * WAVE_LANES * issue.bytes for issue in _loads(task))
         return size * self._waves(task) / self.target.global_bytes_per_clk.value
 
     @property
     def read_latency(self) -> int:
         """From a read's issue to its data, the other waves' reads of the same moment included."""
-        array = ceil(LANES * 16 / self.target.lds_bytes_per_clk.value)
+        array = ceil(WAVE_LANES * 16 / self.target.lds_bytes_per_clk.value)
         return self.target.lds_latency.value + array * self.waves
 
     def load_latency(self, task: Task) -> int:
@@ -88,7 +88,7 @@ class Machine:
         return ceil(self.target.global_latency.value + behind + self.lds(task))
 
     def _texture(self, issue: Issue) -> int:
-        moved = ceil(LANES * issue.bytes / self.target.vmem_bytes_per_clk.value)
+        moved = ceil(WAVE_LANES * issue.bytes / self.target.vmem_bytes_per_clk.value)
         return max(self.target.vmem_min_cycles.value, moved)
 
     def _waves(self, task: Task) -> int:

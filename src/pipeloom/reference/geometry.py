@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_bool, check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 
 PING_PONG_GRID = (2, 4)
 FOUR_WAVE_GRID = (2, 2)
 SINGLE_BUFFER_GRID = (2, 2)
 """Waves along M and N."""
-
-GFX950_LDS_BYTES = 160 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,11 @@ class KernelGeometry:
         return 2 * (self.BM + self.BN) * self.BK * self.elem_bytes
 
     @property
+    def mma_name(self) -> str:
+        """The matrix instruction as a ``Target`` names it."""
+        return f"{self.MMA_M}x{self.MMA_N}x{self.MMA_K}_{'fp8' if self.is_fp8 else 'f16'}"
+
+    @property
     def k_mmas(self) -> int:
         """MMA steps along K in one tile."""
         return self.BK // self.MMA_K
@@ -72,7 +76,7 @@ class KernelGeometry:
         MMA_N: int,
         MMA_K: int,
         elem_bytes: int,
-        lds_limit: int = GFX950_LDS_BYTES,
+        lds_limit: int = GFX950.lds_bytes,
     ) -> KernelGeometry:
         """Eight waves, 2 along M by 4 along N; a quadrant is a quarter of a wave's tile."""
         return cls._derive(
@@ -90,7 +94,7 @@ class KernelGeometry:
         MMA_N: int,
         MMA_K: int,
         elem_bytes: int,
-        lds_limit: int = GFX950_LDS_BYTES,
+        lds_limit: int = GFX950.lds_bytes,
     ) -> KernelGeometry:
         """Four waves, 2 by 2."""
         return cls._derive(

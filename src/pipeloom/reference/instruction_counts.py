@@ -16,7 +16,7 @@ A schedule without a tile shape has no counts: its programs can be judged, but n
 from __future__ import annotations
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import LOAD_BYTES, MatrixOp, Target
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
@@ -34,7 +34,7 @@ class InstructionCounts:
         self.is_known = geometry is not None
         if geometry is None:
             return
-        self._matrix = _matrix_op(geometry, machine).name
+        self._matrix = machine.matrix_op(geometry.mma_name).name
         self._mmas = _mmas_per_op(geometry, kernel, compiled)
         self._fragment_bytes = _fragment_bytes(geometry, kernel)
         self._load_bytes = _load_bytes(geometry, machine, kernel, compiled)
@@ -103,11 +103,6 @@ def check_agreement(
                 hint=f"choose {axis.lower()}_mmas or B{axis} so that all MMA ops are of one size",
                 field=f"PipelineConfig.{axis.lower()}_mmas",
             )
-
-
-def _matrix_op(geometry: KernelGeometry, machine: Target) -> MatrixOp:
-    dtype = "fp8" if geometry.is_fp8 else "f16"
-    return machine.matrix_op(f"{geometry.MMA_M}x{geometry.MMA_N}x{geometry.MMA_K}_{dtype}")
 
 
 def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSchedule) -> int:

@@ -98,8 +98,7 @@ def _target(compiled: CompiledSchedule) -> Target:
     shape, newest = compiled.geometry, TARGETS[::-1]
     if shape is None:
         return newest[0]
-    name = f"{shape.MMA_M}x{shape.MMA_N}x{shape.MMA_K}_{'fp8' if shape.is_fp8 else 'f16'}"
-    has = [t for t in newest if any(op.name == name for op in t.matrix_ops)]
+    has = [t for t in newest if any(op.name == shape.mma_name for op in t.matrix_ops)]
     return (has or newest)[0]
 
 

@@ -3,7 +3,6 @@
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.allocate import Allocation, Resources
 from pipeloom.write.assemble import CodeObject, assemble, assemble_text
-from pipeloom.write.chips import CHIPS, Chip, chip_for
 from pipeloom.write.code import Code
 from pipeloom.write.faults import (
     AssemblyError,
@@ -28,12 +27,10 @@ from pipeloom.write.record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.text import Argument
 
 __all__ = [
-    "CHIPS",
     "LAUNCH_FORMAT",
     "Allocation",
     "Argument",
     "AssemblyError",
-    "Chip",
     "Code",
     "CodeObject",
     "EmitError",
@@ -50,7 +47,6 @@ __all__ = [
     "assemble",
     "assemble_text",
     "check_hazards",
-    "chip_for",
     "count_conflicts",
     "dealt_rows",
     "emit_program",

@@ -14,16 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeloom.write.chips import (
-    MAX_AGPRS,
-    MAX_SGPRS,
-    MAX_VGPRS,
-    MAX_WAVES_PER_SIMD,
-    REGISTER_GRANULE,
-    REGISTERS_PER_LANE,
-    SIMDS,
-    Chip,
-)
+from pipeloom.machine.target import Target
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register
 
@@ -51,8 +42,7 @@ class Resources:
     sgprs: int
     lds_bytes: int
     waves: int
-    chip: str
-    lds_limit: int
+    target: Target
 
     @property
     def accum_offset(self) -> int:
@@ -63,20 +53,22 @@ class Resources:
     def registers(self) -> int:
         """VGPRs and AGPRs as the hardware allocates them."""
         total = self.accum_offset + self.agprs if self.agprs else self.vgprs
-        return -(-total // REGISTER_GRANULE) * REGISTER_GRANULE
+        granule = self.target.vgpr_granule.value
+        return -(-total // granule) * granule
 
     @property
     def waves_per_simd(self) -> int:
         """How many waves a SIMD can hold: the least of registers, LDS and the hardware's limit."""
-        by_registers = REGISTERS_PER_LANE // self.registers
-        per_group = -(-self.waves // SIMDS)
-        by_lds = self.lds_limit // self.lds_bytes * per_group if self.lds_bytes else by_registers
-        return min(by_registers, by_lds, MAX_WAVES_PER_SIMD)
+        target = self.target
+        most = min(target.vgprs_per_simd_lane.value // self.registers, target.waves_per_simd.value)
+        per_group = -(-self.waves // target.simds.value)
+        by_lds = target.lds_bytes // self.lds_bytes * per_group if self.lds_bytes else most
+        return min(most, by_lds)
 
     def __str__(self) -> str:
         return (
             f"{self.vgprs} VGPRs, {self.agprs} AGPRs, {self.sgprs} SGPRs, {self.lds_bytes} bytes "
-            f"of LDS, {self.waves_per_simd} wave(s) per SIMD on {self.chip}"
+            f"of LDS, {self.waves_per_simd} wave(s) per SIMD on {self.target.arch}"
         )
 
 
@@ -102,11 +94,11 @@ class Allocation:
 
 
 def allocate(
-    values: Sequence[Value], chip: Chip, waves: int, reserved: Mapping[Bank, int] | None = None
+    values: Sequence[Value], target: Target, waves: int, reserved: Mapping[Bank, int] | None = None
 ) -> Allocation:
     """Place every value; raises ``RegisterLimitError`` naming what is live where it overflows.
 
-    ``waves`` of a workgroup share ``SIMDS`` SIMDs, so each may use that share of a SIMD's
+    ``waves`` of a workgroup share the SIMDs of a compute unit, and with them the
     registers. ``reserved`` registers at the start of a file are left alone.
     """
     reserved = reserved or {}
@@ -125,15 +117,20 @@ def allocate(
             at = max(at, -(-end // value.align) * value.align)
         places[value.name] = Register(value.bank, at, value.count)
         used[value.bank] = max(used[value.bank], at + value.count)
-    share = REGISTERS_PER_LANE // -(-waves // SIMDS) // REGISTER_GRANULE * REGISTER_GRANULE
-    limits = {Bank.SCALAR: MAX_SGPRS, Bank.VECTOR: MAX_VGPRS, Bank.ACCUMULATOR: MAX_AGPRS}
+    granule, direct = target.vgpr_granule.value, target.direct_vgprs.value
+    share = target.vgpr_share(waves) // granule * granule
+    limits = {
+        Bank.SCALAR: target.sgprs.value,
+        Bank.VECTOR: direct,
+        Bank.ACCUMULATOR: direct,
+    }
     for bank, limit in limits.items():
         if used[bank] > limit:
-            raise _over(values, places, (bank,), used[bank], limit, chip, waves)
+            raise _over(values, places, (bank,), used[bank], limit, target, waves)
     vectors = (Bank.VECTOR, Bank.ACCUMULATOR)
     total = -(-used[Bank.VECTOR] // 4) * 4 + used[Bank.ACCUMULATOR]
     if total > share:
-        raise _over(values, places, vectors, total, share, chip, waves)
+        raise _over(values, places, vectors, total, share, target, waves)
     return Allocation(places, used)
 
 
@@ -143,7 +140,7 @@ def _over(
     banks: tuple[Bank, ...],
     used: int,
     limit: int,
-    chip: Chip,
+    target: Target,
     waves: int,
 ) -> RegisterLimitError:
     """The error, with the values that are live at the fullest step."""
@@ -156,7 +153,7 @@ def _over(
     kinds = " and ".join(bank.name.lower() for bank in banks)
     return RegisterLimitError(
         f"{used} {kinds} registers are needed, but a wave of a workgroup of {waves} waves has "
-        f"{limit} on {chip.name}; at {where} these are live ({load[worst]} in all): {names}",
+        f"{limit} on {target.arch}; at {where} these are live ({load[worst]} in all): {names}",
         hint="choose a smaller BM or BN, or a smaller BK: fragments grow with BK",
         field="KernelGeometry",
     )

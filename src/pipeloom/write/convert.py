@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.write.chips import Chip
+from pipeloom.machine.target import Target
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register
@@ -17,6 +17,7 @@ from pipeloom.write.isa import VCC, Register
 STORED_BITS = {"bf16": 16, "fp16": 16, "f32": 32}
 """Types that f32 becomes."""
 HIGH_HALF = 0xFFFF0000
+PACK_BF16 = "v_cvt_pk_bf16_f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +30,21 @@ class ConvertScratch:
     pack: Register
 
 
-def needs_constants(chip: Chip, dtype: str) -> bool:
+def needs_constants(target: Target, dtype: str) -> bool:
     """Whether ``prepare`` must come before a conversion."""
-    return dtype == "bf16" and not chip.has_cvt_pk_bf16
+    return dtype == "bf16" and PACK_BF16 not in target.extra_instructions
 
 
-def prepare(code: Code, chip: Chip, dtype: str, scratch: ConvertScratch) -> None:
+def prepare(code: Code, target: Target, dtype: str, scratch: ConvertScratch) -> None:
     """The constants of a conversion, where it takes any."""
-    if needs_constants(chip, dtype):
+    if needs_constants(target, dtype):
         code("s_mov_b32", scratch.round, 0x7FFF)
         code("v_mov_b32", scratch.nan, 0x7FFF0000)
         code("s_mov_b32", scratch.pack, 0x07060302)
 
 
 def pack_halves(
-    code: Code, chip: Chip, dtype: str, result: Register, low: Register, high: Register,
+    code: Code, target: Target, dtype: str, result: Register, low: Register, high: Register,
     scratch: ConvertScratch,
 ) -> None:  # fmt: skip
     """Two f32 as one register of two 16-bit elements."""
@@ -58,8 +59,8 @@ def pack_halves(
             hint=f"use one of: {', '.join(STORED_BITS)}",
             field="dtype",
         )
-    elif chip.has_cvt_pk_bf16:
-        code("v_cvt_pk_bf16_f32", result, low, high)
+    elif PACK_BF16 in target.extra_instructions:
+        code(PACK_BF16, result, low, high)
     else:
         for source, rounded in ((low, work.part(0)), (high, work.part(1))):
             _round_to_bf16(code, source, rounded, scratch)
@@ -96,10 +97,10 @@ def unpack(code: Code, dtype: str, result: Register, source: Register, position:
 
 
 def packed_words(
-    code: Code, chip: Chip, dtype: str, sources: Sequence[Register], words: Register,
+    code: Code, target: Target, dtype: str, sources: Sequence[Register], words: Register,
     scratch: ConvertScratch,
 ) -> Register:  # fmt: skip
     """f32 registers as words of another type; ``words`` may be the first of the sources."""
     for i in range(len(sources) // 2):
-        pack_halves(code, chip, dtype, words.part(i), sources[2 * i], sources[2 * i + 1], scratch)
+        pack_halves(code, target, dtype, words.part(i), sources[2 * i], sources[2 * i + 1], scratch)
     return words.part(0, max(len(sources) // 2, 1))

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeloom.checks import nearest
 from pipeloom.judge.wait_states import Target, judge, read_assembly
-from pipeloom.write.chips import chip_for
-from pipeloom.write.faults import HazardError
+from pipeloom.write.faults import EmitError, HazardError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,25 @@ class HazardFinding:
         )
 
 
+def judged_as(arch: str) -> Target:
+    """The judge's name of a chip; raises ``EmitError`` listing the known ones."""
+    known = {target.value: target for target in Target}
+    if arch not in known:
+        raise EmitError(
+            f"target {arch!r} is not known to the emitter",
+            hint=nearest(arch, known),
+            field="target",
+        )
+    return known[arch]
+
+
 def check_hazards(text: str, target: str) -> tuple[HazardFinding, ...]:
     """Every instruction of the text that lacks wait states or has no known rule, in text order.
 
     Follows every branch; of several dangers the worst is named.
     """
     program, entries = read_assembly(text)
-    found = judge(program, Target(chip_for(target).name), entries)
+    found = judge(program, judged_as(target), entries)
     return tuple(
         HazardFinding(
             program[f.at].place, program[f.at].text, f.missing, f.reason, f.register, f.source

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.target import Target
 from pipeloom.write.isa import (
     EXEC,
     M0,
@@ -68,27 +69,27 @@ class _Facts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``needed(first, second, gfx950)`` wait states between two instructions; 0 for none."""
+    """``needed(first, second, target)`` wait states between two instructions; 0 for none."""
 
     name: str
     first: tuple[Unit, ...]
     second: tuple[Unit, ...]
-    needed: Callable[[_Facts, _Facts, bool], int]
+    needed: Callable[[_Facts, _Facts, Target], int]
 
 
 def _meet(left: Sequence[Register], right: Sequence[Register]) -> bool:
     return any(a.overlaps(b) for a in left for b in right)
 
 
-def _valu_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _valu_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
     return 2 if _meet(first.vectors, second.reads) else 0
 
 
-def _exec_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _exec_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
     return 4 if EXEC in first.writes else 0
 
 
-def _mfma_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _mfma_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
     """As A or B like any other read; as C less, and nothing along a chain of the same MFMA.
 
     The chain must be of one opcode and of exactly the same registers: only then is the result
@@ -98,50 +99,50 @@ def _mfma_then_mfma(first: _Facts, second: _Facts, gfx950: bool) -> int:
     operands = second.item.operands
     factors = [r for r in operands[1:_SRC_C] if isinstance(r, Register)]
     if _meet([result], factors):
-        return _result_latency(passes, gfx950)
+        return _result_latency(passes, target)
     addend = operands[_SRC_C]
     if not isinstance(addend, Register) or not addend.overlaps(result):
         return 0
     chained = addend == result and first.item.opcode is second.item.opcode
     if chained:
         return 2 if passes == 2 else 0
-    return passes + 1 + gfx950
+    return passes + target.mfma_result_states.value - 2
 
 
-def _result_latency(passes: int, gfx950: bool) -> int:
-    """gfx942 5, 7, 11, 19 for 2, 4, 8, 16 passes; gfx950 one more but for 2."""
-    return passes + 3 + (gfx950 and passes != 2)
+def _result_latency(passes: int, target: Target) -> int:
+    """Of 2 passes 5 on every chip."""
+    return passes + (3 if passes == 2 else target.mfma_result_states.value)
 
 
-def _mfma_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _mfma_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
     """Result read by VALU or memory, or overwritten by either."""
     touched = second.reads + second.writes
     if not _meet(first.writes, touched):
         return 0
-    return _result_latency(first.item.opcode.passes, gfx950)
+    return _result_latency(first.item.opcode.passes, target)
 
 
-def _mfma_addend_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _mfma_addend_then_write(first: _Facts, second: _Facts, target: Target) -> int:
     addend = first.item.operands[_SRC_C]
     if isinstance(addend, Register) and _meet([addend], second.writes):
         return first.item.opcode.passes - 1
     return 0
 
 
-def _m0_then_lds_dma(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _m0_then_lds_dma(first: _Facts, second: _Facts, target: Target) -> int:
     """A scalar write; one by VALU is as far as any other scalar."""
     return 1 if M0 in first.writes and M0 in second.reads else 0
 
 
-def _valu_scalar_then_vmem(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _valu_scalar_then_vmem(first: _Facts, second: _Facts, target: Target) -> int:
     return 5 if _meet(first.scalars, second.reads) else 0
 
 
-def _valu_scalar_then_valu(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _valu_scalar_then_valu(first: _Facts, second: _Facts, target: Target) -> int:
     return 2 if _meet(first.scalars, second.reads) else 0
 
 
-def _valu_then_lane(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _valu_then_lane(first: _Facts, second: _Facts, target: Target) -> int:
     """What a lane instruction reads: a lane of a vector 1, the lane's number 4, exec 4."""
     name = second.item.opcode.name
     if not name.startswith(("v_readfirstlane", "v_readlane", "v_writelane")):
@@ -155,7 +156,7 @@ def _valu_then_lane(first: _Facts, second: _Facts, gfx950: bool) -> int:
     return 1 if reads and _meet(first.vectors, second.reads) else 0
 
 
-def _valu_then_permlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _valu_then_permlane(first: _Facts, second: _Facts, target: Target) -> int:
     if not second.item.opcode.name.startswith("v_permlane"):
         return 0
     if EXEC in first.writes:
@@ -163,16 +164,16 @@ def _valu_then_permlane(first: _Facts, second: _Facts, gfx950: bool) -> int:
     return 2 if _meet(first.vectors, second.reads + second.writes) else 0
 
 
-def _vcc_then_div_fmas(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _vcc_then_div_fmas(first: _Facts, second: _Facts, target: Target) -> int:
     return 4 if VCC in first.writes and second.item.opcode.name.startswith("v_div_fmas") else 0
 
 
-def _exec_then_memory(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _exec_then_memory(first: _Facts, second: _Facts, target: Target) -> int:
     """Every memory instruction reads exec."""
     return 5 if EXEC in first.writes else 0
 
 
-def _transcendental_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _transcendental_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
     if not first.item.opcode.name.startswith(_TRANSCENDENTAL):
         return 0
     if second.item.opcode.name.startswith(_TRANSCENDENTAL):
@@ -180,7 +181,7 @@ def _transcendental_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> 
     return 1 if _meet(first.vectors, second.reads) else 0
 
 
-def _half_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _half_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
     """A result that op_sel or dst_sel puts into a part of a register."""
     for word in first.item.modifiers.split():
         packed = first.item.opcode.name.startswith(("v_pk_", "v_dot"))
@@ -190,7 +191,7 @@ def _half_then_vector(first: _Facts, second: _Facts, gfx950: bool) -> int:
     return 0
 
 
-def _dot_then_any(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _dot_then_any(first: _Facts, second: _Facts, target: Target) -> int:
     """3, but nothing along a chain of the same dot product."""
     name, other = first.item.opcode.name, second.item.opcode.name
     if not name.startswith("v_dot"):
@@ -201,7 +202,7 @@ def _dot_then_any(first: _Facts, second: _Facts, gfx950: bool) -> int:
     return 3 if _meet(first.vectors, factors) else 0
 
 
-def _wide_store_then_write(first: _Facts, second: _Facts, gfx950: bool) -> int:
+def _wide_store_then_write(first: _Facts, second: _Facts, target: Target) -> int:
     """The data of a store of more than 8 bytes: 2, by a load 1, with an soffset register 1 less.
 
     The loads: CDNA3 ISA, table 11. The register: LLVM pull request 197267, found on gfx950.
@@ -249,7 +250,7 @@ _NEAR = 5
 """No rule but those of the matrix unit reaches further back."""
 
 
-def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
+def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
     """The lines with the ``s_nop`` they need along every path, each placed as late as it can be.
 
     Forward paths come first, where every s_nop is necessary; then, until nothing is missing, what
@@ -258,7 +259,7 @@ def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
     result = list(lines)
     backwards = False
     while True:
-        missing = _missing(result, target == "gfx950", backwards)
+        missing = _missing(result, target, backwards)
         if not missing and backwards:
             return result
         backwards = True
@@ -273,7 +274,7 @@ def insert_wait_states(lines: Sequence[Line], target: str) -> list[Line]:
                 left -= states
 
 
-def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, int]:
+def _missing(lines: Sequence[Line], target: Target, backwards: bool) -> dict[int, int]:
     """Position -> wait states lacking before it, counting what earlier positions will get.
 
     Branches back are followed only if ``backwards``, and then nothing else is looked at again.
@@ -310,7 +311,7 @@ def _missing(lines: Sequence[Line], gfx950: bool, backwards: bool) -> dict[int, 
                 first, between = facts[other], distance
                 if first is not None:
                     for rule in rules.get(first.unit, ()):
-                        lacking = max(lacking, rule.needed(first, second, gfx950) - distance)
+                        lacking = max(lacking, rule.needed(first, second, target) - distance)
                     between += first.item.wait_states + missing.get(other, 0)
                 if between < reach:
                     todo.append((other, between))

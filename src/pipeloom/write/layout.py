@@ -36,8 +36,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from pipeloom.errors import InternalError
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
-from pipeloom.write.chips import BANK_BYTES, Chip
+from pipeloom.machine.target import BANK_BYTES, LOAD_BYTES, WAVE_LANES, Target
 from pipeloom.write.faults import EmitError
 
 Rows = TypeVar("Rows", int, NDArray[Any])
@@ -101,7 +100,7 @@ IN_ORDER = RowOrder()
 
 
 def dealt_rows(
-    chip: Chip, row_bytes: int, piece_rows: int, fragments: int, at_once_bytes: int
+    target: Target, row_bytes: int, piece_rows: int, fragments: int, at_once_bytes: int
 ) -> RowOrder:
     """The order in which a load of a piece meets all its fragments.
 
@@ -110,7 +109,7 @@ def dealt_rows(
     4 of 16 bytes per lane on gfx950, which is all there are; 2 of the 4-byte LDS-DMA on gfx942,
     where it takes two waves to meet four. ``at_once_bytes`` is what all waves bring together.
     """
-    group = max(chip.bank_row_bytes // row_bytes, 1)
+    group = max(target.bank_row_bytes // row_bytes, 1)
     room = max(at_once_bytes // (group * row_bytes), 1)
     ways = min(fragments & -fragments, 1 << (room.bit_length() - 1))
     return RowOrder(piece_rows // ways, ways, group) if ways > 1 else IN_ORDER
@@ -149,21 +148,22 @@ class TileLayout:
         )
 
 
-def count_conflicts(addresses: Sequence[int], chip: Chip, size: int = LOAD_BYTES) -> int:
+def count_conflicts(addresses: Sequence[int], target: Target, size: int = LOAD_BYTES) -> int:
     """Extra LDS cycles that a 16-byte access of 64 lanes takes because lanes share a bank.
 
     In each phase (lanes that access together) every bank serves one distinct dword per cycle;
     the phase takes as many cycles as its busiest bank has dwords.
     """
     extra = 0
-    for lanes in chip.b128_phases:
+    (phases,) = (p.lanes for p in target.lds_phases if p.bytes_per_lane == LOAD_BYTES)
+    for lanes in phases:
         words = {(addresses[lane] + at) // BANK_BYTES for lane in lanes for at in range(0, size, 4)}
-        load = Counter(word % chip.lds_banks for word in words)
+        load = Counter(word % target.lds_banks.value for word in words)
         extra += max(load.values()) - 1
     return extra
 
 
-def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
+def layout_for(target: Target, row_bytes: int, side: int) -> TileLayout:
     """The layout whose fragment reads for n x n matrix instructions are free of conflicts."""
     chunks = row_bytes // LOAD_BYTES
     blocks = WAVE_LANES // side
@@ -174,27 +174,27 @@ def layout_for(chip: Chip, row_bytes: int, side: int) -> TileLayout:
             hint="choose BK so that BK * elem_bytes is 64, 128 or 256",
             field="KernelGeometry.BK",
         )
-    bank_row = chip.bank_row_bytes
+    bank_row = target.bank_row_bytes
     shift = max(bank_row // row_bytes, 1).bit_length() - 1
     mask = min(chunks, bank_row // LOAD_BYTES) - 1
     for swizzle in (Swizzle(shift, mask), Swizzle(shift, mask, gray=True)):
         layout = TileLayout(row_bytes, swizzle)
-        if layout_conflicts(layout, chip, side) == 0:
+        if layout_conflicts(layout, target, side) == 0:
             return layout
     raise EmitError(
         f"no known swizzle makes {side}x{side} fragment reads of {row_bytes}-byte rows free of "
-        f"bank conflicts on {chip.name}",
+        f"bank conflicts on {target.arch}",
         hint="choose another BK",
         field="KernelGeometry.BK",
     )
 
 
-def layout_conflicts(layout: TileLayout, chip: Chip, side: int) -> int:
+def layout_conflicts(layout: TileLayout, target: Target, side: int) -> int:
     """Conflicts over all reads of one period of rows, and of a whole piece."""
     reads = layout.row_bytes * side // (LOAD_BYTES * WAVE_LANES)
     span = max(layout.swizzle.period, side, layout.order.run * layout.order.ways)
     return sum(
-        count_conflicts(layout.fragment_addresses(side, row, read), chip)
+        count_conflicts(layout.fragment_addresses(side, row, read), target)
         for row in range(0, span, side)
         for read in range(reads)
     )

@@ -36,7 +36,10 @@ def test_shapes(first: dict[str, int], second: dict[str, int], match: str) -> No
 
 @pytest.mark.parametrize(
     ("dtype", "match"),
-    [("mxfp8", "no plain matrix instruction takes mxfp8"), ("f32", "gfx950 has no matrix")],
+    [
+        ("mxfp8", "gfx950 has no plain matrix instruction for mxfp8"),
+        ("f32", "plain matrix instruction"),
+    ],
 )
 def test_element_types(dtype: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
@@ -48,7 +51,7 @@ def test_mixed_element_types() -> None:
     c = loop.carry("C", m=64, n=64)
     c += loop.stream("A", "bf16", m=64, k=32) @ loop.stream("B", "fp8", n=64, k=32)
     loop.store("out", c)
-    with pytest.raises(ConfigError, match=r"mixed.C.next: no plain .* bf16 and fp8"):
+    with pytest.raises(ConfigError, match=r"mixed.C.next: gfx942 has no plain .* bf16 and fp8"):
         arrange(loop, GFX942, 4)
 
 

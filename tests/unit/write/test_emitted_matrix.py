@@ -16,8 +16,9 @@ from pipeloom.drive.trial import Data, Launchable
 from pipeloom.judge.emulate import Timing, run_kernel
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.judge.emulate.lds import Footprint, LocalMemory
+from pipeloom.machine.chips import target_for
 from pipeloom.reference.resync import synchronize
-from pipeloom.write import CHIPS, EmitError, count_conflicts, emit_program
+from pipeloom.write import EmitError, count_conflicts, emit_program
 from tests.unit.write.kernels import Shape, built_kernel, program_of, ready, run
 
 Floats = npt.NDArray[np.float32]
@@ -112,7 +113,7 @@ def test_lds_accesses_of_a_run_never_conflict(
     load, store = LocalMemory.load, LocalMemory.store
 
     def watch(footprint: Footprint) -> None:
-        seen.append(count_conflicts(footprint.addresses.tolist(), CHIPS[target]))
+        seen.append(count_conflicts(footprint.addresses.tolist(), target_for(target)))
 
     def watched_load(self: LocalMemory, footprint: Footprint) -> Any:
         watch(footprint)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.drive.trial import Launchable
+from pipeloom.machine.chips import target_for
 from pipeloom.write import Code, HazardError, check_hazards, insert_wait_states, require_no_hazards
 from pipeloom.write.isa import (
     EXEC,
@@ -147,7 +148,7 @@ def test_each_rule(build: Callable[[Code], None], cdna3: int, cdna4: int, target
     needed = cdna4 if target == "gfx950" else cdna3
     (finding,) = check_hazards(text_of(code.lines), target)
     assert finding.missing == needed
-    filled = insert_wait_states(code.lines, target)
+    filled = insert_wait_states(code.lines, target_for(target))
     inserted = [line for line in filled if isinstance(line, Instruction)][1:-1]
     assert sum(line.wait_states for line in inserted) == needed
     assert check_hazards(text_of(filled), target) == ()
@@ -218,7 +219,7 @@ def test_rules_beyond_the_instruction_layer(
     """The pass and the judge agree on them, too, from tables written apart."""
     lines: list[Line] = [first, second]
     assert [f.missing for f in check_hazards(text_of(lines), "gfx950")] == [needed] * (needed > 0)
-    filled = insert_wait_states(lines, "gfx950")
+    filled = insert_wait_states(lines, target_for("gfx950"))
     added = [line for line in filled[1:-1] if isinstance(line, Instruction)]
     assert sum(line.wait_states for line in added) == needed
     assert check_hazards(text_of(filled), "gfx950") == ()
@@ -228,7 +229,7 @@ def test_same_accumulator_needs_nothing() -> None:
     code = Code()
     mfma(code, 0)
     mfma(code, 0)
-    assert insert_wait_states(code.lines, "gfx950") == code.lines
+    assert insert_wait_states(code.lines, target_for("gfx950")) == code.lines
     assert check_hazards(text_of(code.lines), "gfx950") == ()
 
 
@@ -244,7 +245,7 @@ def test_the_end_of_a_loop_is_seen_from_its_start() -> None:
     (finding,) = check_hazards(text_of(code.lines), "gfx950")
     assert "v_accvgpr_read_b32" in finding.text
     assert finding.missing == 7, "the branch is one wait state"
-    filled = insert_wait_states(code.lines, "gfx950")
+    filled = insert_wait_states(code.lines, target_for("gfx950"))
     assert check_hazards(text_of(filled), "gfx950") == ()
 
 
@@ -258,7 +259,7 @@ def test_code_behind_an_unconditional_branch_is_another_path() -> None:
     code.label(".Lfar")
     code("s_nop", 7)
     code("s_branch", ".Lnear")
-    assert insert_wait_states(code.lines, "gfx950") == code.lines
+    assert insert_wait_states(code.lines, target_for("gfx950")) == code.lines
     assert check_hazards(text_of(code.lines), "gfx950") == ()
 
 
@@ -266,8 +267,7 @@ def test_code_behind_an_unconditional_branch_is_another_path() -> None:
 def test_an_emitted_kernel_without_one_of_its_nops_is_rejected(
     built: Callable[..., Launchable], name: str
 ) -> None:
-    depth = 0 if name == "single_buffer" else 32
-    emitted = built(name, "bf16", (128, 128, 64, 16, depth)).emitted
+    emitted = built(name, "bf16", (128, 128, 64, 16, 32)).emitted
     lines = emitted.text.splitlines()
     nops = [at for at, line in enumerate(lines) if re.match(r"\s+s_nop", line)]
     assert nops

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.drive.trial import Launchable
-from pipeloom.write import CHIPS, RegisterLimitError, Resources
+from pipeloom.machine.chips import target_for
+from pipeloom.write import RegisterLimitError, Resources
 from pipeloom.write.allocate import Value, allocate
 from pipeloom.write.isa import Bank
 
-GFX950 = CHIPS["gfx950"]
+GFX950 = target_for("gfx950")
 
 
 def test_values_that_never_meet_share_registers() -> None:
@@ -68,5 +69,5 @@ def test_report(built: Callable[..., Launchable]) -> None:
     [(80, 128, 131072, 8, 2), (152, 256, 131072, 4, 1), (60, 0, 16384, 4, 8), (60, 8, 0, 4, 7)],
 )
 def test_waves_per_simd(vgprs: int, agprs: int, lds: int, waves: int, expected: int) -> None:
-    made = Resources(vgprs, agprs, 40, lds, waves, "gfx950", 160 * 1024)
+    made = Resources(vgprs, agprs, 40, lds, waves, GFX950)
     assert made.waves_per_simd == expected

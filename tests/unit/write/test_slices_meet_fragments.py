@@ -17,7 +17,8 @@ import pytest
 
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.write import CHIPS, dealt_rows, layout_conflicts, layout_for
+from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.write import dealt_rows, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout
 from tests.unit.write.kernels import Shape, built_kernel, built_program, run
 
@@ -97,7 +98,7 @@ def test_every_load_instruction_meets_every_fragment_of_its_piece(
     assert [meets for meets, _ in counts] == [there for _, there in counts]
 
 
-@pytest.mark.parametrize("target", sorted(CHIPS))
+@pytest.mark.parametrize("target", [t.arch for t in TARGETS])
 @pytest.mark.parametrize("side", [16, 32])
 @pytest.mark.parametrize("row_bytes", [64, 128, 256])
 @pytest.mark.parametrize("fragments", [1, 2, 3, 4, 8])
@@ -105,7 +106,7 @@ def test_every_load_instruction_meets_every_fragment_of_its_piece(
 def test_dealing_rows_costs_no_conflict(
     target: str, side: int, row_bytes: int, fragments: int, slice_bytes: int
 ) -> None:
-    chip = CHIPS[target]
+    chip = target_for(target)
     rows = fragments * side
     order = dealt_rows(chip, row_bytes, rows, fragments, slice_bytes)
     layout = TileLayout(row_bytes, layout_for(chip, row_bytes, side).swizzle, order)
@@ -119,15 +120,15 @@ def test_dealing_rows_costs_no_conflict(
 
 
 def test_rows_that_share_all_banks_stay_neighbours() -> None:
-    order = dealt_rows(CHIPS["gfx950"], 128, 128, 2, 1024)
+    order = dealt_rows(target_for("gfx950"), 128, 128, 2, 1024)
     assert order == RowOrder(run=64, ways=2, group=2)
     assert [order.row_at(place) for place in range(8)] == [0, 1, 64, 65, 2, 3, 66, 67]
 
 
 def test_no_more_is_dealt_than_all_waves_bring_at_once() -> None:
-    assert dealt_rows(CHIPS["gfx942"], 128, 128, 4, 1024).ways == 4
-    assert dealt_rows(CHIPS["gfx942"], 128, 128, 4, 256).ways == 2
-    assert dealt_rows(CHIPS["gfx942"], 128, 96, 3, 1024).ways == 1
+    assert dealt_rows(target_for("gfx942"), 128, 128, 4, 1024).ways == 4
+    assert dealt_rows(target_for("gfx942"), 128, 128, 4, 256).ways == 2
+    assert dealt_rows(target_for("gfx942"), 128, 96, 3, 1024).ways == 1
 
 
 def test_waves_together_meet_every_fragment_where_loads_are_narrow(

@@ -19,13 +19,14 @@ from functools import partial
 
 from pipeloom.checks import check_instance, check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.costs import annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
-from pipeloom.reference.geometry import GFX950_LDS_BYTES, KernelGeometry
 from pipeloom.reference.geometry import SINGLE_BUFFER_GRID as WAVE_GRID
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.hints import AMDScheduleHints, append_amd_hints
 from pipeloom.reference.mi355x import SingleBufferTag, mi355x_single_buffer_target
 from pipeloom.reference.ops import OpDesc, PipelineBody
@@ -110,7 +111,7 @@ def single_buffer_shape(
     MMA_N: int = 16,
     MMA_K: int,
     elem_bytes: int,
-    lds_limit: int = GFX950_LDS_BYTES,
+    lds_limit: int = GFX950.lds_bytes,
 ) -> KernelGeometry:
     """The tile of four waves, 2 by 2, with what one load and one fragment count for A and for B.
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
 
+from pipeloom.machine.target import Target
 from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Space, Vocabulary, Work
 from pipeloom.program.tiles import TileType
-from pipeloom.write.chips import Chip
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.clock import Clock
@@ -24,7 +24,7 @@ class Context:
 
     program: Program
     ops: Vocabulary
-    chip: Chip
+    target: Target
     frame: Frame
     memory: Memory
     clock: Clock

@@ -88,7 +88,7 @@ def _scalar_offset(context: Context, code: Code, array: Array, work: Work) -> Re
 def _plan_lds_dma(context: Context, work: Work) -> Write:
     """Straight into LDS: 64 lanes write a run at m0, so each fetches what belongs there."""
     read, write = work.reads[0], work.writes[0]
-    members, frame, chip = context.group.waves, context.frame, context.chip
+    members, frame, target = context.group.waves, context.frame, context.target
     array, tile = context.memory.arrays[read.resource], context.lds[write.resource]
     sources, targets = context.boxes(read, work.parts), context.boxes(write)
     _same_shape(work, sources, targets)
@@ -99,7 +99,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
             field=work.label,
         )
     rows = tile.rows_of(targets[0])
-    width = chip.lds_dma_bytes if tile.row_bytes % LOAD_BYTES == 0 else WORD
+    width = target.dma_max_bytes_per_lane.value if tile.row_bytes % LOAD_BYTES == 0 else WORD
     start, total = rows.start * tile.row_bytes, len(rows) * tile.row_bytes
     if total % (len(members) * WAVE_LANES * width):
         width = WORD  # a small tile, which narrow loads share evenly

@@ -35,11 +35,10 @@ from pipeloom.program import (
     Work,
 )
 from pipeloom.write.allocate import Resources
-from pipeloom.write.chips import Chip, chip_for
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.gate import VerdictLike, require_proved
-from pipeloom.write.hazard_check import require_no_hazards
+from pipeloom.write.hazard_check import judged_as, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Register, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
@@ -74,21 +73,22 @@ def emit_program(
 
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
     """
-    chip = chip_for(program.target.arch)
+    judged_as(program.target.arch)
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
     symbol = re.sub(r"\W", "_", name or program.name)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
-    return _Emission(program, chip, ops, symbol).kernel(status)
+    return _Emission(program, ops, symbol).kernel(status)
 
 
 class _Emission:
     """One program on its way to text."""
 
-    def __init__(self, program: Program, chip: Chip, ops: Vocabulary, name: str) -> None:
-        self.program, self.chip, self.name = program, chip, name
+    def __init__(self, program: Program, ops: Vocabulary, name: str) -> None:
+        self.program, self.name = program, name
+        target = self.target = program.target
         flow = flow_of(program)
-        frame = self.frame = Frame(flow, chip, program.waves)
+        frame = self.frame = Frame(flow, target, program.waves)
         frame.always("lane", Bank.VECTOR)
         frame.scalar("wave")
         memory = self.memory = Memory(program.meaning, frame)
@@ -101,9 +101,9 @@ class _Emission:
                 tiles[resource.name] = tile
                 for copy in range(resource.copies):
                     frame.tile(place_name(resource.name, copy), tile.bank, tile.registers)
-        lds, self.lds_bytes = lds_tiles(program, chip, tiles)
+        lds, self.lds_bytes = lds_tiles(program, target, tiles)
         self.context = Context(
-            program, ops, chip, frame, memory, self.clock, tiles, lds, name, program.groups[0]
+            program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
         self.writes: dict[tuple[int, int, int], Write] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
@@ -199,28 +199,27 @@ class _Emission:
             sgprs=allocation.used[Bank.SCALAR],
             lds_bytes=self.lds_bytes,
             waves=program.waves,
-            chip=self.chip.name,
-            lds_limit=self.chip.lds_bytes,
+            target=self.target,
         )
         code = Code()
         self._setup(code)
         self._groups(code)
-        lines = tuple(insert_wait_states(code.lines, self.chip.name))
+        lines = tuple(insert_wait_states(code.lines, self.target))
         inputs, outputs = program.meaning.inputs, program.meaning.outputs
-        title = f"{program.name} on {self.chip.name}, {status.name}; {program.content_hash[:12]}"
+        title = f"{program.name} on {self.target.arch}, {status.name}; {program.content_hash[:12]}"
         text, numbers = kernel_text(
             self.name,
-            self.chip.name,
+            self.target.arch,
             lines,
             resources,
             memory.arguments,
             title,
             len(program.meaning.grid),
         )
-        require_no_hazards(text, self.chip.name)
+        require_no_hazards(text, self.target.arch)
         return EmittedKernel(
             name=self.name,
-            target=self.chip.name,
+            target=self.target.arch,
             dtype=inputs[0].type.dtype.name if inputs else "f32",
             out_dtype=outputs[0].type.dtype.name,
             status=status,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from pipeloom.errors import InternalError
+from pipeloom.machine.target import Target
 from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
-from pipeloom.write.chips import Chip
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Bank, Register
 from pipeloom.write.lower.liveness import Flow, live_points
@@ -40,9 +40,9 @@ class _Wanted:
 class Frame:
     """The registers of a kernel under construction."""
 
-    def __init__(self, flow: Flow, chip: Chip, waves: int) -> None:
+    def __init__(self, flow: Flow, target: Target, waves: int) -> None:
         self.flow = flow
-        self.chip = chip
+        self.target = target
         self.waves = waves
         self.point = 0
         """The step being planned."""
@@ -147,7 +147,7 @@ class Frame:
             live = everywhere if wanted.always else self._live(wanted)
             values.append(Value(name, wanted.bank, wanted.count, live, wanted.align))
         reserved = {Bank.SCALAR: reserved_scalars}
-        self._allocation = allocate(values, self.chip, self.waves, reserved)
+        self._allocation = allocate(values, self.target, self.waves, reserved)
         return self._allocation
 
     def _live(self, wanted: _Wanted) -> frozenset[int]:

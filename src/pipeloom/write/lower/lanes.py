@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.machine.target import WAVE_LANES
-from pipeloom.write.chips import Chip
+from pipeloom.machine.target import WAVE_LANES, Target
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
@@ -25,9 +24,9 @@ KEEP_ALL = 0x1F
 BYTES_LOG2 = 2
 
 
-def plan_exchange(frame: Frame, chip: Chip, bits: Sequence[int]) -> str | None:
+def plan_exchange(frame: Frame, target: Target, bits: Sequence[int]) -> str | None:
     """The address register that an exchange across halves takes, where the chip has no swap."""
-    if HALF not in bits or _has_swaps(chip):
+    if HALF not in bits or SWAPS[HALF] in target.extra_instructions:
         return None
 
     def make(code: Code, result: Register) -> None:
@@ -39,7 +38,7 @@ def plan_exchange(frame: Frame, chip: Chip, bits: Sequence[int]) -> str | None:
 
 def combine_lanes(
     code: Code,
-    chip: Chip,
+    target: Target,
     verb: str,
     bits: Sequence[int],
     values: Sequence[Register],
@@ -48,7 +47,7 @@ def combine_lanes(
 ) -> None:
     """``values`` of all lanes that differ in ``bits`` only, combined; ``others`` is scratch."""
     for bit in sorted(bits, reverse=True):
-        if _has_swaps(chip) and bit in SWAPS:
+        if SWAPS.get(bit) in target.extra_instructions:
             for value, other in zip(values, others, strict=True):
                 code("v_mov_b32", other, value)
             for value, other in zip(values, others, strict=True):
@@ -63,10 +62,6 @@ def combine_lanes(
             code.wait(lgkm=0)
         for value, other in zip(values, others, strict=True):
             code(verb, value, other, value)
-
-
-def _has_swaps(chip: Chip) -> bool:
-    return chip.name == "gfx950"
 
 
 LANE_BIT_VALUES = tuple(1 << bit for bit in range(WAVE_LANES.bit_length() - 1))

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
 from pipeloom.program import Access, Box, Group, Program, Resource, Space, Work
-from pipeloom.write.chips import Chip
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.layout import IN_ORDER, RowOrder, Swizzle, TileLayout, dealt_rows, layout_for
 from pipeloom.write.lower.tiles import RegisterTile
@@ -96,7 +95,7 @@ class LdsTile:
 
 
 def lds_tiles(
-    program: Program, chip: Chip, tiles: Mapping[str, RegisterTile]
+    program: Program, target: Target, tiles: Mapping[str, RegisterTile]
 ) -> tuple[dict[str, LdsTile], int]:
     """Every LDS resource in its place, and the bytes of all; raises where they do not fit."""
     found: dict[str, LdsTile] = {}
@@ -104,7 +103,7 @@ def lds_tiles(
     for resource in program.resources:
         if resource.space is not Space.LDS:
             continue
-        base = -(-base // chip.bank_row_bytes) * chip.bank_row_bytes
+        base = -(-base // target.bank_row_bytes) * target.bank_row_bytes
         tile = LdsTile(resource, base, None)
         sides = {
             tiles[work.writes[0].resource].resource.layout["side"]  # type: ignore[index]
@@ -112,14 +111,14 @@ def lds_tiles(
             if work.writes and _kind(tiles, work.writes[0]) == "operand"
         }
         if sides:
-            layout = layout_for(chip, tile.row_bytes, min(sides))
-            tile = replace(tile, layout=replace(layout, order=_order(program, chip, tile)))
+            layout = layout_for(target, tile.row_bytes, min(sides))
+            tile = replace(tile, layout=replace(layout, order=_order(program, target, tile)))
         found[resource.name] = tile
         base += resource.copies * tile.copy_bytes
-    if base > chip.lds_bytes:
+    if base > target.lds_bytes:
         raise RegisterLimitError(
-            f"the program takes {base} bytes of LDS, but {chip.name} has {chip.lds_bytes} for a "
-            "workgroup",
+            f"the program takes {base} bytes of LDS, but {target.arch} has {target.lds_bytes} "
+            "for a workgroup",
             hint="use smaller tiles or fewer copies",
             field="resources",
         )
@@ -143,7 +142,7 @@ def _readers(program: Program, name: str) -> list[tuple[Group, Work]]:
     return [(g, w) for g, w in _works(program) if w.is_copy and w.reads[0].resource == name]
 
 
-def _order(program: Program, chip: Chip, tile: LdsTile) -> RowOrder:
+def _order(program: Program, target: Target, tile: LdsTile) -> RowOrder:
     """Rows dealt over the fragments of a piece, where loads and reads cut the tile evenly."""
     name = tile.resource.name
     fragments = {
@@ -166,8 +165,8 @@ def _order(program: Program, chip: Chip, tile: LdsTile) -> RowOrder:
     if not part or piece % part or not even or any(start % part for start, _ in fragments):
         return IN_ORDER
     members = min(len(group.waves) for group, _ in writers)
-    at_once = members * WAVE_LANES * chip.lds_dma_bytes
-    return dealt_rows(chip, tile.row_bytes, piece, piece // part, at_once)
+    at_once = members * WAVE_LANES * target.dma_max_bytes_per_lane.value
+    return dealt_rows(target, tile.row_bytes, piece, piece // part, at_once)
 
 
 def _span(tile: LdsTile, box: Box | None) -> tuple[int, int]:

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.machine.target import WAVE_LANES
+from pipeloom.machine.target import WAVE_LANES, MatrixOp
 from pipeloom.program import Access, Work
 from pipeloom.program.tiles import Box, Range
-from pipeloom.write.chips import MatrixShape
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import Register
+from pipeloom.write.isa import OPCODES, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.tiles import RegisterTile, k_axis, row_axis
 
-MATRIX_TYPES = {
-    ("gfx942", "bf16"): "bf16",
-    ("gfx942", "fp16"): "fp16",
-    ("gfx942", "fp8_fnuz"): "fp8",
-    ("gfx950", "bf16"): "bf16",
-    ("gfx950", "fp16"): "fp16",
-    ("gfx950", "fp8"): "fp8",
+SUFFIXES = {
+    "bf16": ("bf16",),
+    "fp16": ("f16",),
+    "fp8_fnuz": ("fp8_fp8",),
+    # cbsz and blgp default to 0: both operands e4m3 (CDNA4 ISA, "F8F6F4").
+    "fp8": ("f8f6f4", "fp8_fp8"),
 }
-"""Element type -> the matrix instructions of a chip: CDNA3's 8-bit types are FNUZ, CDNA4's OCP."""
+"""Element type -> how the assembler ends the names of its matrix instructions."""
 
 
 def plan_matmul(context: Context, work: Work) -> Write:
@@ -48,10 +46,10 @@ def plan_matmul(context: Context, work: Work) -> Write:
     if by_lane not in meaning[node.uses[0]].type.dims:
         pairs.reverse()
     (left, rows), (right, columns) = pairs
-    shape = _shape(context, work, rows, columns, result)
+    op, mnemonic = _instruction(context, work, rows, columns, result)
     boxes = [context.register_box(a, work) for a in (left, right, target)]
     begin = target if start is None else start
-    plan = _Plan(work, shape, (rows, columns, result), boxes)
+    plan = _Plan(work, op, (rows, columns, result), boxes)
     if context.register_box(begin, work) != boxes[2]:
         raise EmitError(
             f"{work.label} starts from another box of {begin.resource} than it writes",
@@ -61,7 +59,7 @@ def plan_matmul(context: Context, work: Work) -> Write:
 
     def emit(code: Code) -> None:
         a, b, c = context.registers(left), context.registers(right), context.registers(target)
-        count = shape.accumulator_registers
+        count = op.result_registers
         for i, j, k in plan.steps:
             into = c.part(plan.result(i, j), count)
             addend: Register | int = into
@@ -73,7 +71,7 @@ def plan_matmul(context: Context, work: Work) -> Write:
                 b.part(plan.column(j, k), plan.words),
                 a.part(plan.row(i, k), plan.words),
             )
-            code(shape.mnemonic, into, first, second, addend)
+            code(mnemonic, into, first, second, addend)
 
     return emit
 
@@ -84,19 +82,19 @@ class _Plan:
     def __init__(
         self,
         work: Work,
-        shape: MatrixShape,
+        op: MatrixOp,
         tiles: tuple[RegisterTile, RegisterTile, RegisterTile],
         boxes: list[Box],
     ) -> None:
-        side, result = shape.side, tiles[2]
+        side, result = op.m, tiles[2]
         size = tiles[0].bits // 8
-        span = max(shape.depth, tiles[0].run_bytes * shape.lane_blocks // size)
+        span = max(op.k, tiles[0].run_bytes * WAVE_LANES // side // size)
         ranges = [
             (box[row_axis(t.resource)], box[k_axis(t.resource)])
             for t, box in zip(tiles, boxes, strict=True)
         ]
         self._check(work, side, span, ranges, boxes)
-        self.words = side * shape.depth * size // WAVE_LANES // 4
+        self.words = side * op.k * size // WAVE_LANES // 4
         shapes = [t.resource.type.shape for t in tiles]
         per_k = size * side / WAVE_LANES / 4
         self._per_row = [
@@ -109,9 +107,9 @@ class _Plan:
         ]
         self._columns = shapes[2][k_axis(result.resource)] // side
         self._corner = (ranges[2][0][0] // side, ranges[2][1][0] // side)
-        self._count = shape.accumulator_registers
+        self._count = op.result_registers
         m, n = ((rows[1] - rows[0]) // side for rows, _ in ranges[:2])
-        depth = (ranges[0][1][1] - ranges[0][1][0]) // shape.depth
+        depth = (ranges[0][1][1] - ranges[0][1][0]) // op.k
         self.steps = [(i, j, k) for k in range(depth) for i in range(m) for j in range(n)]
 
     def _check(
@@ -163,37 +161,38 @@ def _tile(context: Context, access: Access, work: Work, *kinds: str) -> Register
     return tile
 
 
-def _shape(
+def _instruction(
     context: Context, work: Work, left: RegisterTile, right: RegisterTile, result: RegisterTile
-) -> MatrixShape:
-    """The matrix instruction; raises ``EmitError`` where the tiles have none in common."""
-    chip, dtype = context.chip, left.resource.type.dtype
+) -> tuple[MatrixOp, str]:
+    """The matrix instruction and its name; raises ``EmitError`` where the tiles have none."""
+    target, dtype = context.target, left.resource.type.dtype
     numbers = [dict(t.resource.layout.numbers) for t in (left, right, result) if t.resource.layout]
     sides = {n["side"] for n in numbers}
     depths = {n["depth"] for n in numbers if "depth" in n}
-    kind = MATRIX_TYPES.get((chip.name, dtype.name))
+    known = {t: [op for op in target.matrix_ops if op.multiplies(t)] for t in SUFFIXES}
     alike = right.resource.type.dtype == dtype and left.run_bytes == right.run_bytes
     if (
-        kind is None
+        not known.get(dtype.name)
         or not alike
         or len(sides) != 1
         or len(depths) != 1
         or result.resource.type.dtype.name != "f32"
     ):
-        known = sorted(name for arch, name in MATRIX_TYPES if arch == chip.name)
         raise EmitError(
             f"{work.label} multiplies {dtype} by {right.resource.type.dtype} to "
-            f"{result.resource.type.dtype}, which {chip.name} has no matrix instruction for",
-            hint=f"both operands of one type and order of K, out of {', '.join(known)}, summed in "
-            "f32",
+            f"{result.resource.type.dtype}, which {target.arch} has no matrix instruction for",
+            hint="both operands of one type and order of K, out of "
+            f"{', '.join(sorted(t for t in known if known[t]))}, summed in f32",
             field=work.label,
         )
     side, depth = sides.pop(), depths.pop()
-    if (kind, side, side, depth) not in chip.matrix:
-        shapes = [f"{m}x{n}x{k}" for t, m, n, k in chip.matrix if t == kind]
-        raise EmitError(
-            f"{chip.name} has no {side}x{side}x{depth} matrix instruction for {dtype}",
-            hint=f"it has: {', '.join(shapes)}",
-            field=work.label,
-        )
-    return chip.matrix[kind, side, side, depth]
+    for op in known[dtype.name]:
+        for suffix in SUFFIXES[dtype.name]:
+            name = f"v_mfma_f32_{op.m}x{op.n}x{op.k}_{suffix}"
+            if (op.m, op.n, op.k) == (side, side, depth) and name in OPCODES:
+                return op, name
+    raise EmitError(
+        f"{target.arch} has no {side}x{side}x{depth} matrix instruction for {dtype}",
+        hint=f"it has: {', '.join(f'{op.m}x{op.n}x{op.k}' for op in known[dtype.name])}",
+        field=work.label,
+    )

@@ -136,7 +136,7 @@ class _Store:
         frame = self.context.frame
         code("v_mov_b32", frame[self._outside], OUT_OF_RANGE)
         if not self.packed:
-            prepare(code, self.context.chip, self.dtype, self._conversion)
+            prepare(code, self.context.target, self.dtype, self._conversion)
         offset: Register | int = 0
         iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
         if iterates and self.work.iteration is not None:
@@ -272,4 +272,4 @@ class _Store:
             sources = [data.part(i) for i in range(self.count)]
         if self.count == 1:
             sources = [sources[0], sources[0]]
-        return packed_words(code, self.context.chip, self.dtype, sources, data, self._conversion)
+        return packed_words(code, self.context.target, self.dtype, sources, data, self._conversion)

@@ -221,7 +221,7 @@ def _plan_reduction(
     assert op.reduce is not None
     verb = COMBINE[op.reduce]
     bits = terms[0].bits if terms else ()
-    frame, chip = context.frame, context.chip
+    frame = context.frame
     if any(t.bits != bits for t in terms) or tile.pack > 1:
         raise EmitError(
             f"{op.name} sums to {tile.resource.name} ({tile.resource.type.dtype}, {tile.kind})",
@@ -231,7 +231,7 @@ def _plan_reduction(
     scratch = _Scratch(context, tile, 1)
     sums = frame.scratch("sums", len(slots))
     shuffled = frame.scratch("exchanged", len(slots)) if bits else None
-    half = plan_exchange(frame, chip, bits)
+    half = plan_exchange(frame, context.target, bits)
 
     def emit(code: Code) -> None:
         result = context.registers(target)
@@ -252,7 +252,7 @@ def _plan_reduction(
         if shuffled is not None:
             others = [frame[shuffled].part(i) for i in range(len(slots))]
             address = None if half is None else frame[half]
-            combine_lanes(code, chip, verb, bits, values, others, address)
+            combine_lanes(code, context.target, verb, bits, values, others, address)
         for value, place, begin in zip(values, places, first, strict=True):
             if not alone and start is not None:
                 code(verb, value, _operand(code, context, scratch, 0, start, begin), value)
@@ -348,8 +348,8 @@ class _Scratch:
 
     def prepare(self, code: Code) -> None:
         """Constants of the conversion."""
-        if self._convert and needs_constants(self._context.chip, self._dtype):
-            prepare(code, self._context.chip, self._dtype, self.conversion)
+        if self._convert and needs_constants(self._context.target, self._dtype):
+            prepare(code, self._context.target, self._dtype, self.conversion)
 
 
 def _operand(
@@ -415,7 +415,7 @@ def _finish(
     if tile.pack > 1:
         value = place if place.bank is Bank.VECTOR else made[0]
         dtype = tile.resource.type.dtype.name
-        pack_halves(code, context.chip, dtype, value, made[0], made[1], scratch.conversion)
+        pack_halves(code, context.target, dtype, value, made[0], made[1], scratch.conversion)
     if place.bank is Bank.ACCUMULATOR:
         code("v_accvgpr_write_b32", place, value)
     elif place.bank is Bank.SCALAR:

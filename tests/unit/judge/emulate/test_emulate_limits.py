@@ -10,7 +10,7 @@ import pytest
 
 from pipeloom.judge.emulate import CodeObjectError, LaunchError, load_code_object, run_kernel
 from pipeloom.judge.emulate.limits import LDS_BYTES, Limits, check_descriptor
-from pipeloom.write import CHIPS
+from pipeloom.machine.chips import TARGETS
 
 BODY = """
       s_load_dwordx2 s[20:21], s[0:1], 0x0
@@ -154,7 +154,7 @@ def test_a_workgroup_must_fit_a_compute_unit(bench: Any) -> None:
 
 def test_lds_is_as_large_as_the_emitter_has_it() -> None:
     """The emulator imports nothing of the emitter; so the two figures are compared here."""
-    assert {chip.name: chip.lds_bytes for chip in CHIPS.values()} == LDS_BYTES
+    assert {t.arch: t.lds_bytes for t in TARGETS} == LDS_BYTES
 
 
 @pytest.mark.parametrize(
