@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.demands import Demand, Missing, Prover, Wrong
 from pipeloom.judge.verify.findings import FindingKind
 from pipeloom.judge.verify.run import Run, Site
@@ -58,6 +59,7 @@ class Blame:
     def __init__(self, run: Run, prover: Prover) -> None:
         self._run = run
         self._prover = prover
+        self._places: dict[tuple[Key, Box], str] = {}
 
     def hazards(self) -> Iterator[Hazard]:
         """Of everything that the prover found wrong."""
@@ -98,9 +100,15 @@ class Blame:
         )
 
     def _where(self, demand: Demand, cell: Box) -> str:
-        name, copy = demand.key
         if demand.space is None:
-            return name
+            return demand.key[0]
+        found = self._places.get((demand.key, cell))
+        if found is None:
+            found = self._places[demand.key, cell] = self._name(demand.key, cell)
+        return found
+
+    def _name(self, key: Key, cell: Box) -> str:
+        name, copy = key
         resource = self._run.program.resource(name)
         kind = {Space.LDS: "LDS", Space.REGISTER: "registers", Space.SCALAR: "scalars"}
         number = f"[{copy}]" if resource.copies > 1 else ""

@@ -96,7 +96,7 @@ class Sight:
         found = self._owned.get((at, key, cell))
         if found is None:
             writes: list[Owned] = []
-            owners: dict[int, tuple[int, ...]] = {}  # of a box per wave: trips share them
+            owners = self._run.plans.owners(at, key, cell)
             for site in self._sites(space, key, group):
                 mine = owners.get(id(site.boxes))
                 if mine is None:

@@ -70,6 +70,7 @@ class Plans:
         self._alike: dict[tuple[int, Key], Mapping[int, object]] = {}
         self._spots: dict[tuple[object, ...], Spot] = {}
         self._plans: dict[tuple[object, ...], tuple[Plan, ...]] = {}
+        self._owners: dict[tuple[int, Key, Box], dict[int, tuple[int, ...]]] = {}
         for (number, step), mine in deeds.items():
             some = next(iter(mine.values()))
             self._writes[number, step] = [
@@ -80,6 +81,13 @@ class Plans:
     def writes(self, group: int, step: Work) -> list[tuple[Touch, Mapping[int, Box]]]:
         """What a step writes, with the box of each wave."""
         return self._writes[group, id(step)]
+
+    def owners(self, wave: int, key: Key, cell: Box) -> dict[int, tuple[int, ...]]:
+        """Who writes a cell, by identity of the boxes of a step's write; to be filled in.
+
+        ``wave`` is -1 for all. Trips and runs share it.
+        """
+        return self._owners.setdefault((wave, key, cell), {})
 
     def spot(
         self,

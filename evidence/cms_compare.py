@@ -1,0 +1,100 @@
+"""Derived loops against hipBLASLt's hand-written ones, tile by tile, under one model.
+
+    python -m evidence.cms_compare [NAME...]
+
+For every TN table of 16 or 8 bits in the shared data: ``derive`` is given the declaration of the
+same tile, depth, type and number of waves; what it finds is emitted, and the emitted instructions
+are simulated. After ``SECONDS`` of search the best so far is taken. The table is lifted and
+simulated with its own scalar instructions. Cycles are those of one K tile in the steady loop; the
+bound is what the machine's units allow.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from functools import cache
+from typing import NamedTuple
+
+from evidence.cms_tables import records, steady_cycles
+from pipeloom import ScheduleError
+from pipeloom.cms import lift_table, read_table
+from pipeloom.cms.lift import WAVES
+from pipeloom.declare.kernels import gemm
+from pipeloom.drive.deriving import derive
+from pipeloom.judge.verify import verify
+from pipeloom.lift import simulate_emitted
+from pipeloom.machine.chips import target_for
+from pipeloom.write.lower.emit import emit_program
+
+TRIPS = 8
+SECONDS = 60
+
+
+class Found(NamedTuple):
+    """Of a derived loop: cycles per K tile as emitted, the bound and its unit, the verdict."""
+
+    cycles: float
+    bound: int
+    unit: str
+    verdict: str
+    seconds: float
+
+
+@cache
+def derived(tile: tuple[int, int, int], dtype: str) -> Found | str:
+    """What is derived of a tile, or why nothing is."""
+    target, start = target_for("gfx950"), time.perf_counter()
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(SECONDS)
+    try:
+        found = derive(gemm(*tile, dtype), target, WAVES)
+    finally:
+        signal.alarm(0)
+    if found is None:
+        return "not woven"
+    seconds = time.perf_counter() - start
+    program = found.program
+    try:
+        emitted = emit_program(program, judge=verify)
+    except ScheduleError as error:
+        return str(error).partition(";")[0]
+    step = sum(factor for _, factor in program.iterations.factors)
+    least = program.iterations.at(program.min_trips)
+    trace = simulate_emitted(emitted, target, least + TRIPS * step)
+    cycles = trace.steady_cycles_per_iteration / step
+    return Found(cycles, found.bound, found.unit, emitted.status.name, seconds)
+
+
+def main() -> None:
+    """Print the comparison and the mean advantage."""
+    gains = []
+    print("| table | by hand | derived | advantage % | bound | unit | verdict | s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for record in records("cms_tables.jsonl"):
+        if record["layout"] != "TN" or record["dtype"] not in ("bf16", "fp8"):
+            continue
+        if sys.argv[1:] and not any(name in record["id"] for name in sys.argv[1:]):
+            continue
+        table = read_table(record)
+        hand = steady_cycles(table, lift_table(table))
+        found = derived(table.tile, table.dtype)
+        row = f"| {table.id} | {hand:.0f} |"
+        if isinstance(found, str):
+            print(row, f"{found} | | | | | |", flush=True)
+            continue
+        gains.append(hand / found.cycles - 1)
+        print(
+            row,
+            f"{found.cycles:.0f} | {100 * gains[-1]:+.1f} | {found.bound} | {found.unit} |",
+            f"{found.verdict} | {found.seconds:.0f} |",
+            flush=True,
+        )
+    if gains:
+        mean, least = 100 * sum(gains) / len(gains), 100 * min(gains)
+        print(f"\n{len(gains)} tables, mean advantage {mean:+.1f} %, least {least:+.1f} %")
+
+
+if __name__ == "__main__":
+    main()
