@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -131,31 +133,33 @@ def without_waits(plain: dict[str, object]) -> dict[str, object]:
     return {key: stripped(value) for key, value in plain.items()}
 
 
-VERBS = (
-    pl.verify,
-    pl.synchronize,
-    pl.simulate,
-    pl.emit,
-    pl.report,
-    lambda loop: pl.execute(loop, trips=1),
-    lambda loop: pl.run(loop, sizes={}),
-)
+def test_the_verbs_take_a_declaration() -> None:
+    """Ordered as ``pipeline`` does by default, with the ops that the loop brings along."""
+    program = pl.pipeline(LOOP, pl.target_for("gfx950"), 4)
+    assert pl.verify(LOOP).proved
+    assert pl.execute(LOOP, trips=1).correct
+    assert pl.simulate(LOOP).total_cycles == pl.simulate(program).total_cycles
+    assert pl.emit(LOOP).text == pl.emit(program, ops=LOOP.ops).text
+    assert pl.report(LOOP) == pl.report(program)
+    least = pl.emit(LOOP).k_min
+    assert pl.run(LOOP, sizes={"m": 40, "n": 33, "k": least}, scalars={"scale": 0.5}).ok
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_declaration_has_no_order_yet(verb: object) -> None:
-    assert callable(verb)
-    with pytest.raises(pl.ConfigError, match="loop 'layer' says what is computed, but in no order"):
-        verb(LOOP)
-    with pytest.raises(pl.ConfigError, match="a str is no kernel"):
-        verb("layer")
+def test_a_declaration_has_no_order_that_could_be_synchronised() -> None:
+    with pytest.raises(pl.ScheduleError, match="Program"):
+        pl.synchronize(LOOP)  # type: ignore[call-overload]
+
+
+def test_what_is_no_kernel_is_refused() -> None:
+    verbs: tuple[Any, ...] = (pl.verify, pl.synchronize, pl.simulate, pl.emit, pl.report)
+    for verb in verbs:
+        with pytest.raises(pl.ConfigError, match="no kernel"):
+            verb(7)
 
 
 def test_options_of_schedules_are_not_for_programs(program: pl.Program) -> None:
     with pytest.raises(pl.ConfigError, match="dtype is for compiled schedules"):
         pl.emit(program, dtype="bf16")
-    with pytest.raises(pl.ConfigError, match="loop_barriers is for compiled schedules"):
-        pl.synchronize(program, loop_barriers=(1, 2))  # type: ignore[call-overload]
 
 
 def test_groups_of_waves_and_both_chips() -> None:

@@ -23,7 +23,7 @@ from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.lower import lower
 from pipeloom.order.problem import LoopProblem, loop_problem
-from pipeloom.order.strategy import WORK_LIMIT, Exact
+from pipeloom.order.strategy import Exact, Strategy
 from pipeloom.program import Program
 
 WAVES = 4
@@ -77,8 +77,10 @@ class BlockSpec:
 class GemmTileSpec:
     """Matrix product from one declared K tile: depth, buffers and order are derived.
 
-    ``kernel`` names a grid of waves, or ``waves`` their number; ``depth`` limits the copies of what
-    rotates, ``stages`` the K tiles that overlap; ``k_tiles`` is the K it is for.
+    ``kernel`` names a grid of waves, or ``waves`` their number; ``k_tiles`` is the K it is for.
+    Left to itself it is the fastest that ``derive`` finds. ``depth`` (copies of what rotates),
+    ``stages`` (K tiles that overlap), ``quadrants``, ``global_latency`` and ``work_limit`` are for
+    the modulo solver, which orders it if one of them is given.
     """
 
     kernel: str = "four_wave"
@@ -92,7 +94,7 @@ class GemmTileSpec:
     stages: int | None = None
     global_latency: int | None = None
     k_tiles: int | None = None
-    work_limit: float | None = WORK_LIMIT
+    work_limit: float | None = None
 
     def build(self) -> LoopSource:
         """The loop for its chip."""
@@ -110,11 +112,12 @@ class GemmTileSpec:
         loop = gemm(block.BM, block.BN, bk, element, out, name="gemm_tile")
         names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
         given = {name: getattr(self, name) for name in names}
+        strategy: Strategy | None = None if self.work_limit is None else Exact(self.work_limit)
         return LoopSource(
             loop,
             target,
             GRIDS[self.kernel] if self.waves is None else self.waves,
-            {**given, "strategy": Exact(self.work_limit)},
+            {**given, "strategy": strategy},
         )
 
 

@@ -116,14 +116,15 @@ def execute(
     *,
     trips: Mapping[str, int] | int,
     kernel: Kernel | None = None,
-    ops: Vocabulary = VOCABULARY,
+    ops: Vocabulary | None = None,
     **options: Any,
 ) -> Outcome:
     """Run one workgroup with numbers, as badly timed as the memory model allows.
 
     The options are those of ``judge.execute.execute``: policy, order, seed, arrays, explain.
     """
-    return execute_program(as_program(source, kernel), trips=trips, ops=ops, **options)
+    program = as_program(source, kernel)
+    return execute_program(program, trips=trips, ops=ops or _ops(source), **options)
 
 
 def simulate(
@@ -199,10 +200,9 @@ def run(
     from pipeloom.drive.trial import run_program
     from pipeloom.write import EmittedKernel, assemble
 
-    known = source.ops if isinstance(source, Loop) else VOCABULARY
     emitted = source if isinstance(source, EmittedKernel) else emit(source, ops=ops)
     code = assemble(emitted)
-    return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or known, **options)
+    return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or _ops(source), **options)
 
 
 def report(
@@ -216,6 +216,10 @@ def report(
     return render_page(program, verify(program), trace, **options)
 
 
+def _ops(source: object) -> Vocabulary:
+    return source.ops if isinstance(source, Loop) else VOCABULARY
+
+
 def _only_for_schedules(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
@@ -227,7 +231,8 @@ def _only_for_schedules(**given: object) -> None:
 
 
 def _check(source: object) -> None:
-    if not isinstance(source, Source):
+    kinds = (Program, CompiledSchedule, Loop, PipelineSchedule, str, PathLike)
+    if not isinstance(source, kinds):
         raise ConfigError(
             f"a {type(source).__name__} is no kernel",
             hint="pass a Loop, a Program, a schedule, or the name of one",
