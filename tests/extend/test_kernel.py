@@ -112,6 +112,16 @@ def test_what_a_launch_lacks_is_named(emitted: pl.EmittedKernel) -> None:
         pl.run(emitted, sizes={"m": 32, "k": emitted.k_min}, ops=LOOP.ops, scalars=SCALE)
 
 
+def test_what_the_run_of_a_loop_lacks_is_named_before_any_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeloom.drive.programs.emit", lambda *_, **__: pytest.fail("searched"))
+    with pytest.raises(pl.ScheduleError, match="layer needs the scalar 'scale'"):
+        pl.run(LOOP, sizes={"m": 32, "n": 32, "k": 64})
+    with pytest.raises(pl.ScheduleError, match="the size along 'n' is None"):
+        pl.run(LOOP, sizes={"m": 32, "k": 64}, scalars=SCALE)
+
+
 def test_new_waits_for_old(program: pl.Program) -> None:
     """Without its waits it is wrong, and ``synchronize`` finds them again."""
     bare = pl.Program.from_dict(without_waits(program.to_dict()))

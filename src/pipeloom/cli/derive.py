@@ -11,9 +11,8 @@ from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import load_declaration
 from pipeloom.drive.deriving import Derived, Progress, derive
 from pipeloom.drive.loops import WAVES
-from pipeloom.drive.tiling import ANY_CHIP
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.machine.chips import ANY_CHIP, TARGETS, target_for
 from pipeloom.plain import to_plain
 
 

@@ -18,9 +18,9 @@ from pipeloom.drive.subjects import (
     open_source,
     shipped_loop,
 )
-from pipeloom.drive.tiling import ANY_CHIP, ELEMENT_BYTES, tile_for
+from pipeloom.drive.tiling import ELEMENT_BYTES, tile_for
 from pipeloom.errors import ScheduleError, SpecError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, overload
 from pipeloom.checks import check_instance
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.pipeline import pipeline
-from pipeloom.drive.tiling import ANY_CHIP
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
@@ -28,7 +27,7 @@ from pipeloom.judge.simulate.lower import simulate as simulate_program
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
@@ -197,9 +196,13 @@ def run(
     ``sizes`` are those of every dimension. What was emitted already is taken as it is. The options
     are those of ``run_program``: data, timing, scalars, spare, check_races.
     """
-    from pipeloom.drive.trial import run_program
+    from pipeloom.drive.trial import check_scalars, run_program
     from pipeloom.write import EmittedKernel, assemble
+    from pipeloom.write.launch import check_sizes
 
+    if isinstance(source, Loop):  # before the search, which takes its time
+        check_sizes(source.meaning, sizes)
+        check_scalars(source.meaning, options.get("scalars") or {})
     emitted = source if isinstance(source, EmittedKernel) else emit(source, ops=ops)
     code = assemble(emitted)
     return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or _ops(source), **options)

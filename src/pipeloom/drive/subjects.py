@@ -24,9 +24,9 @@ from pipeloom.drive.sources import (
     is_loop,
     refuse_changes,
 )
-from pipeloom.drive.tiling import ANY_CHIP, gets_default_tile, takes_tile, with_tile
+from pipeloom.drive.tiling import gets_default_tile, takes_tile, with_tile
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.order.strategy import INTERRUPTED_SEARCH
 from pipeloom.plain import from_plain

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import target_for
+from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.plain import key_paths
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
@@ -27,9 +27,6 @@ ROW_BYTES = 128
 
 DMA_BYTES = 16
 """Bytes per lane of the loads that the double-buffered tiles are counted for."""
-
-ANY_CHIP = "gfx950"
-"""The machine of a schedule that suits several, where none is given."""
 
 
 def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:

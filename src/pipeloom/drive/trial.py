@@ -11,7 +11,7 @@ NaN, that it must not use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -32,6 +32,7 @@ from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
+from pipeloom.write.launch import scalars_of
 
 Array = npt.NDArray[Any]
 
@@ -122,13 +123,7 @@ def run_program(
     launch.check(sizes)
     meaning = launch.meaning
     given = {name: float(value) for name, value in (scalars or {}).items()}
-    for node in meaning.nodes:
-        if node.kind is NodeKind.SCALAR and node.name not in given:
-            raise LaunchError(
-                f"{meaning.name} needs the scalar {node.name!r}",
-                hint=f"pass scalars={{{node.name!r}: ...}}",
-                field=node.name,
-            )
+    check_scalars(meaning, given)
     nodes = (*meaning.inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
     pitches = {
@@ -168,6 +163,17 @@ def run_program(
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
     return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed)
+
+
+def check_scalars(meaning: Meaning, given: Collection[str]) -> None:
+    """Raise ``LaunchError`` for a scalar that is not given."""
+    for name in scalars_of(meaning):
+        if name not in given:
+            raise LaunchError(
+                f"{meaning.name} needs the scalar {name!r}",
+                hint=f"pass scalars={{{name!r}: ...}}",
+                field=name,
+            )
 
 
 def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:

@@ -8,6 +8,8 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Target
 
 TARGETS: tuple[Target, ...] = (GFX942, GFX950)
+ANY_CHIP = GFX950.arch
+"""The machine of what suits several, where none is given."""
 
 
 def target_for(arch: str) -> Target:

@@ -24,9 +24,8 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import lcm
 
-from pipeloom.errors import ConfigError, InternalError
+from pipeloom.errors import InternalError
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.dtypes import BF16, F32
 from pipeloom.machine.target import Target
@@ -60,20 +59,18 @@ from pipeloom.program import (
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.instruction_counts import InstructionCounts
-from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Register, Step, kernel_for
+from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Step, kernel_for
 from pipeloom.reference.kernels import Region as LdsRegion
 from pipeloom.reference.kernels.shape import check_loop
 from pipeloom.reference.ops import OpRole, OpTag, Phase
+from pipeloom.reference.walked import LENGTHWISE, Operand, Walked
 
 TRIPS = "T"
 SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
 STORE = "store"
-SAMPLE_TRIPS = 2
-"""Trips walked to see how far K advances; the least number more than ``min_trips`` allows."""
 COMPARED_TRIPS = 6
 """How many more walks of a model of the user's own are compared before it counts as a loop."""
 COUNTERS = {"VM": "vmcnt", "LGKM": "lgkmcnt"}
-LENGTHWISE = ("m", "n")
 
 
 def lift(
@@ -102,51 +99,10 @@ def _target(compiled: CompiledSchedule) -> Target:
     return (has or newest)[0]
 
 
-def entry_of(program: Program, group: int, section: str, slot: int) -> int | None:
-    """The slot of the phase that a step of a lifted program came from; None for the kernel's own.
-
-    Waits and barriers that synchronisation put in count as entries: this is for a program whose
-    steps still stand one to one.
-    """
-    found = {step[:2]: entry for (_, entry), step in steps_of(program, group).items()}
-    return found.get((section, slot))
-
-
-def steps_of(program: Program, group: int) -> dict[tuple[str, int], tuple[str, int, str]]:
-    """(phase, entry) -> (section, slot, label) of the step that the entry became."""
-    phases = {section: phase.name.lower() for phase, section in SECTIONS.items()}
-    return {
-        (phases[part.name], entry): (part.name, slot, getattr(step, "label", ""))
-        for part in program.groups[group].sections
-        if part.name in phases
-        for entry, (slot, step) in enumerate(
-            (slot, step)
-            for slot, step in enumerate(part.steps)
-            if not (isinstance(step, Barrier) and step.label)
-        )
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """One stream: its pieces, how many units each has, the dimension they lie along."""
-
-    name: str
-    dim: str
-    pieces: int
-    units: int
-
-    @property
-    def size(self) -> int:
-        return self.pieces * self.units
-
-
 @dataclass
-class _Lift:
-    """One schedule and its kernel, read into tables."""
+class _Lift(Walked):
+    """One schedule and its kernel on the way to a program."""
 
-    compiled: CompiledSchedule
-    kernel: Kernel
     target: Target
     ordinals: Tally[object] = field(default_factory=Tally)
     """How often an accumulator was added to, or a part of a stream copied to a kind of place."""
@@ -154,120 +110,6 @@ class _Lift:
     @cached_property
     def counts(self) -> InstructionCounts:
         return InstructionCounts(self.compiled, self.target, self.kernel)
-
-    # --- what the walks show ----------------------------------------------------------------------
-
-    @cached_property
-    def trips(self) -> int:
-        return self.kernel.min_trips + SAMPLE_TRIPS
-
-    @cached_property
-    def effects(self) -> list[tuple[int, Step, Effect]]:
-        """Everything every wave does in a run of a few trips."""
-        return [
-            (wave, step, self.kernel.effect(step, wave))
-            for members in self.kernel.groups
-            for walk in (self.kernel.walk(self.compiled, members[0], self.trips),)
-            for wave in members
-            for step in walk
-            if not step.op.is_framework
-        ]
-
-    @cached_property
-    def stream_of(self) -> dict[str, str]:
-        """Register bank -> the operand it holds: of its own name, or what it is stored to."""
-        found: dict[str, str] = {}
-        for _, _, effect in self.effects:
-            for register in effect.register_writes:
-                operand = effect.lds_reads[0].region.operand if effect.lds_reads else register.bank
-                found.setdefault(register.bank, operand)
-        for _, _, effect in self.effects:
-            for region in effect.lds_writes:
-                for register in effect.register_reads:
-                    found[register.bank] = region.operand
-            if effect.accumulator is not None:
-                for register in effect.register_reads:
-                    found.setdefault(register.bank, register.bank)
-        return found
-
-    @cached_property
-    def operands(self) -> dict[str, _Operand]:
-        """The streams, by name."""
-        parts: dict[str, list[int]] = {}
-        pieces: dict[str, int] = {}
-        for _, _, effect in self.effects:
-            for read in effect.lds_reads:
-                parts.setdefault(read.region.operand, []).append(read.part.of)
-            for region in [*effect.lds_writes, *(r.region for r in effect.lds_reads)]:
-                pieces[region.operand] = max(pieces.get(region.operand, 1), region.half + 1)
-        multiplied: dict[str, None] = {}
-        for _, _, effect in self.effects:
-            if effect.accumulator is not None:
-                multiplied |= dict.fromkeys(self.stream_of[r.bank] for r in effect.register_reads)
-        names = list(dict.fromkeys([*multiplied, *pieces]))
-        if not 1 <= len(names) <= len(LENGTHWISE):
-            raise ConfigError(
-                f"kernel {self.kernel.name} multiplies {len(names)} operands: {', '.join(names)}",
-                hint="a kernel model has one operand or two; declare others as a pipeloom.Loop",
-                field="Kernel.effect",
-            )
-        dims = LENGTHWISE if len(names) == len(LENGTHWISE) else ("k",)
-        return {
-            name: _Operand(name, dim, pieces.get(name, 1), lcm(*parts.get(name, [1])))
-            for name, dim in zip(names, dims, strict=True)
-        }
-
-    @cached_property
-    def held(self) -> dict[tuple[int, Register], tuple[int, int]]:
-        """(wave, register) -> the units of its operand that loads bring to it."""
-        found: dict[tuple[int, Register], tuple[int, int]] = {}
-        for wave, step, effect in self.effects:
-            for register in effect.register_writes:
-                operand = self.operands[self.stream_of[register.bank]]
-                units = (0, operand.size)
-                if effect.lds_reads:
-                    if len(effect.lds_reads) > 1:
-                        raise self._no_lift(step, "reads several regions of LDS")
-                    read = effect.lds_reads[0]
-                    start = read.region.half * operand.units
-                    length = operand.units // read.part.of
-                    start += read.part.number * length
-                    units = (start, start + length)
-                if found.setdefault((wave, register), units) != units:
-                    raise self._no_lift(step, f"brings {register} other rows than before")
-        return found
-
-    def _rows(self, wave: int, register: Register) -> tuple[int, int]:
-        """Units of a register; one that nothing ever loads counts as the first fragment's."""
-        found = self.held.get((wave, register))
-        if found is not None:
-            return found
-        operand = self.operands[self.stream_of[register.bank]]
-        length = self._fragment(operand.name)
-        start = register.number * length % operand.size
-        return start, start + length
-
-    def _fragment(self, operand: str) -> int:
-        """Units of one fragment of an operand."""
-        lengths = [
-            stop - start
-            for (_, register), (start, stop) in self.held.items()
-            if self.stream_of[register.bank] == operand and register.bank == operand
-        ]
-        return min(lengths, default=1)
-
-    @cached_property
-    def summed(self) -> dict[tuple[int, Accumulator], Box]:
-        """(wave, accumulator) -> the part of C.next's domain that an MMA of it computes."""
-        found: dict[tuple[int, Accumulator], Box] = {}
-        for wave, _, effect in self.effects:
-            if effect.accumulator is None or (wave, effect.accumulator) in found:
-                continue
-            rows = tuple(self._rows(wave, register) for register in effect.register_reads)
-            found[wave, effect.accumulator] = (*rows, (0, 1)) if len(rows) > 1 else rows
-        return found
-
-    # --- the program ------------------------------------------------------------------------------
 
     def program(self) -> Program:
         kernel, compiled = self.kernel, self.compiled
@@ -321,7 +163,7 @@ class _Lift:
             ),
         )
 
-    def _tile(self, operand: _Operand, size: int) -> TileType:
+    def _tile(self, operand: Operand, size: int) -> TileType:
         if operand.dim == "k":
             return TileType(("k",), (size,), BF16)
         return TileType((operand.dim, "k"), (size, 1), BF16)
@@ -339,7 +181,7 @@ class _Lift:
         for register in sorted(registers):
             operand = self.operands[self.stream_of[register.bank]]
             lengths = {b - a for (_, r), (a, b) in self.held.items() if r == register}
-            size = max(lengths, default=self._fragment(operand.name))
+            size = max(lengths, default=self.fragment(operand.name))
             yield Resource(name=str(register), space=Space.REGISTER, type=self._tile(operand, size))
         yield Resource(name=_SUMS, space=Space.REGISTER, type=self._sums, start=0.0)
 
@@ -358,7 +200,7 @@ class _Lift:
             1 + max(a.row for a in self.accumulators),
             1 + max(a.column for a in self.accumulators),
         )
-        sizes = (n * self._fragment(o.name) for n, o in zip(counts, operands, strict=True))
+        sizes = (n * self.fragment(o.name) for n, o in zip(counts, operands, strict=True))
         return TileType(LENGTHWISE, tuple(sizes), F32)
 
     def _place(self, accumulator: Accumulator) -> tuple[Box, ...]:
@@ -366,7 +208,7 @@ class _Lift:
         operands = tuple(self.operands.values())
         if len(operands) == 1:
             return ()
-        lengths = [self._fragment(o.name) for o in operands]
+        lengths = [self.fragment(o.name) for o in operands]
         rows, columns = lengths
         i, j = accumulator.row, accumulator.column
         return (((i * rows, (i + 1) * rows), (j * columns, (j + 1) * columns)),)
@@ -426,7 +268,7 @@ class _Lift:
         uses = {name: at for at, name in enumerate(self.operands)}
         registers = sorted(first.register_reads, key=lambda r: uses[self.stream_of[r.bank]])
         if len(registers) != len(uses):
-            raise self._no_lift(step, f"multiplies {len(registers)} operand(s)")
+            raise self.no_lift(step, f"multiplies {len(registers)} operand(s)")
         return Work(
             node="C.next",
             label=_label(step, first),
@@ -448,7 +290,7 @@ class _Lift:
         first = effects[0]
         written = [*first.lds_writes, *first.register_writes]
         if not written or len(first.register_writes) > 1:
-            raise self._no_lift(step, "writes no place, or several registers")
+            raise self.no_lift(step, "writes no place, or several registers")
         moved = self._written(step, waves, effects)
         source, reads = self._source(step, waves, effects, moved)
         place = written[0]
@@ -489,7 +331,7 @@ class _Lift:
                 halves != list(range(halves[0], halves[-1] + 1))
                 or len({(r.operand, r.stage) for r in regions}) != 1
             ):
-                raise self._no_lift(step, "fills regions that are not side by side")
+                raise self.no_lift(step, "fills regions that are not side by side")
             units = (halves[0] * operand.units, (halves[-1] + 1) * operand.units)
             return (self._box(operand, units),)
         register = first.register_writes[0]
@@ -512,9 +354,9 @@ class _Lift:
         if len(first.register_reads) == 1:
             register = first.register_reads[0]
             return self.stream_of[register.bank], Access(str(register))
-        raise self._no_lift(step, "copies from no place, or from several")
+        raise self.no_lift(step, "copies from no place, or from several")
 
-    def _box(self, operand: _Operand, units: tuple[int, int]) -> Box:
+    def _box(self, operand: Operand, units: tuple[int, int]) -> Box:
         return (units,) if operand.dim == "k" else (units, (0, 1))
 
     def _stores(self, waves: Sequence[int]) -> Iterable[Work]:
@@ -549,13 +391,6 @@ class _Lift:
 
     def _latency(self, step: Step) -> int:
         return step.op.latency or self.latencies.get(step.op.tag, 0)
-
-    def _no_lift(self, step: Step, what: str) -> ConfigError:
-        return ConfigError(
-            f"kernel {self.kernel.name}: {describe_op(step.op)} {what}, which no program step does",
-            hint="a step copies one place to another, or adds one product to an accumulator",
-            field="Kernel.effect",
-        )
 
 
 _SUMS = "C registers"

@@ -47,14 +47,9 @@ class Launch:
 
     def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
         """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
+        check_sizes(self.meaning, sizes)
         for dim in dimensions(self.meaning):
-            size = sizes.get(dim)
-            if type(size) is not int or not 0 < size < _SIGNED:
-                raise EmitError(
-                    f"the size along {dim!r} is {size!r}",
-                    hint=f"pass a positive number below {_SIGNED}",
-                    field=dim,
-                )
+            size = sizes[dim]
             if size % self.multiples.get(dim, 1):
                 raise EmitError(
                     f"the size along {dim!r} is {size}, but loads take {self.multiples[dim]} "
@@ -62,7 +57,6 @@ class Launch:
                     hint=f"pad it with zeros to a multiple of {self.multiples[dim]}",
                     field=dim,
                 )
-        self.meaning.check_sizes(sizes)
         self._check_over(sizes)
         for name, array in arrays_of(self.meaning).items():
             if array.has_pitch:
@@ -113,6 +107,19 @@ class Launch:
                 hint="split the problem",
                 field=f"ld_{name}",
             )
+
+
+def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
+    """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes."""
+    for dim in dimensions(meaning):
+        size = sizes.get(dim)
+        if type(size) is not int or not 0 < size < _SIGNED:
+            raise EmitError(
+                f"the size along {dim!r} is {size!r}",
+                hint=f"pass a positive number below {_SIGNED}",
+                field=dim,
+            )
+    meaning.check_sizes(sizes)
 
 
 def scalars_of(meaning: Meaning) -> tuple[str, ...]:
