@@ -93,14 +93,15 @@ def test_steps_that_do_not_fit_together(program: Program) -> None:
     two = replace(first, reads=first.reads * 2)
     with pytest.raises(StructureError, match="reads 2 places, but needs A"):
         execute(_with_first(program, two), trips=1)
-    nowhere = replace(first, writes=())
+    whole = tuple(replace(read, shared=False) for read in first.reads)
+    nowhere = replace(first, reads=whole, writes=())
     with pytest.raises(StructureError, match="writes 0 places"):
         execute(_with_first(program, nowhere), trips=1)
     resource = first.writes[0].resource
-    small = replace(first, writes=(Access(resource, (((0, 1), (0, 1)),)),))
+    small = replace(first, reads=whole, writes=(Access(resource, (((0, 1), (0, 1)),)),))
     with pytest.raises(StructureError, match=r"reads boxes of .* and writes one of \(1, 1\)"):
         execute(_with_first(program, small), trips=1)
-    stream = replace(first, is_copy=False)
+    stream = replace(first, reads=whole, is_copy=False)
     with pytest.raises(StructureError, match="computes 'A', which no op computes"):
         execute(_with_first(program, stream), trips=1)
 

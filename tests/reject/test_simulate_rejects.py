@@ -38,7 +38,7 @@ LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
     ("stream", "message", "position"),
     [
         ("M4 Q2", "unknown instruction 'Q2'", 3),
-        ("M4 mfma", "unknown instruction 'mfma'", 3),
+        ("M4 dfma", "unknown instruction 'dfma'", 3),
         ("M4 wx3", "unknown instruction 'wx3'", 3),
         ("MFMA", "unknown instruction 'FMA'", 1),
         ("M4R2 wv", "unknown instruction 'wv'", 5),
@@ -90,7 +90,7 @@ def test_the_hint_names_every_word_and_says_which_take_a_run_length() -> None:
         simulate_stream("branch3")
     runs, others = str(caught.value.hint).split(", and ")
     assert (
-        runs == "instructions are M R T W G V X P S N B, each with an optional run length as in M12"
+        runs == "instructions are M m R T W G g V X P S N B, each with an optional run length as in M12"
     )
     assert others.split(";")[0] == "N(n), wv(n), wl(n), w, prio(n) and branch"
 

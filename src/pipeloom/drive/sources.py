@@ -116,7 +116,8 @@ def _program_file(path: Path) -> Program | None:
 
 def is_loop(found: object) -> bool:
     """Whether a mapping is the spec of a shipped loop."""
-    return isinstance(found, Mapping) and found.get("schedule") in LOOPS
+    name = found.get("schedule") if isinstance(found, Mapping) else None
+    return isinstance(name, str) and name in LOOPS
 
 
 def is_compiled(data: Mapping[str, Any]) -> bool:

@@ -122,6 +122,7 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(set(names)) == len(names)
     assert [line for line in lines if not line.startswith(" ")] == [
         "schedules:",
+        "loops:",
         "cost models (target.name of a spec):",
         "architectures (--arch):",
         "strategies:",
@@ -130,7 +131,7 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_list_json(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(Output(capsys, "list", "--json").out)
-    assert set(data) == {"schedules", "targets", "architectures", "strategies"}
+    assert set(data) == {"schedules", "loops", "targets", "architectures", "strategies"}
     assert set(SCHEDULES) <= set(data["schedules"])
     assert all(text for group in data.values() for text in group.values())
 

@@ -90,15 +90,15 @@ def one_after_the_other(problem: ModuloProblem) -> Timetable:
 
 
 @dataclass(frozen=True)
-class Stretched:
+class Delayed:
     """An object with a name of its own, and options."""
 
-    name: str = "stretched"
+    name: str = "delayed"
     by: int = 2
 
     def __call__(self, problem: ModuloProblem) -> Timetable:
         found = Exact(1.0)(problem)
-        return Timetable(found.ii * self.by, tuple(s * self.by for s in found.starts))
+        return Timetable(found.ii, tuple(start + self.by for start in found.starts))
 
 
 def test_a_strategy_is_a_function() -> None:
@@ -114,9 +114,9 @@ def test_a_strategy_is_a_function() -> None:
 
 def test_a_strategy_is_an_object() -> None:
     loop = attention(64, 32, 32)
-    program = arrange(loop, GFX950, 4, strategy=Stretched()).program
+    program = arrange(loop, GFX950, 4, strategy=Delayed()).program
     assert program.provenance.ordered is not None
-    assert program.provenance.ordered.strategy == "stretched"
+    assert program.provenance.ordered.strategy == "delayed"
     assert_computes(loop, program, 1)
 
 

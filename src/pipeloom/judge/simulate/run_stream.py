@@ -47,7 +47,7 @@ def simulate_stream(
     B, and group B starts one barrier later: it executes one more barrier before its loop, and group
     A one more after. ``lds_conflict`` is the bank conflict of every LDS operation.
     """
-    texts = (stream,) if isinstance(stream, str) else tuple(stream)
+    texts = tuple(stream) if isinstance(stream, (list, tuple)) else (stream,)
     for text in texts:
         check_instance("simulation", "stream", text, str)
     if not texts:
