@@ -90,7 +90,8 @@ def test_the_hint_names_every_word_and_says_which_take_a_run_length() -> None:
         simulate_stream("branch3")
     runs, others = str(caught.value.hint).split(", and ")
     assert (
-        runs == "instructions are M m R T W G g V X P S N B, each with an optional run length as in M12"
+        runs
+        == "instructions are M m R T W G g V X P S N B, each with an optional run length as in M12"
     )
     assert others.split(";")[0] == "N(n), wv(n), wl(n), w, prio(n) and branch"
 
