@@ -28,7 +28,9 @@ def main() -> None:
     print(f"{'kernel':34} {'II':>6} {'stages':>6} {'cycles/tile':>12} {'s':>6}")
     for arch, dtype, kernel in CASES:
         started = time.perf_counter()
-        program = GemmTileSpec(kernel=kernel, arch=arch, dtype=dtype).build().program()
+        program = (
+            GemmTileSpec(kernel=kernel, arch=arch, dtype=dtype, work_limit=10.0).build().program()
+        )
         seconds = time.perf_counter() - started
         cycles = simulate(program).steady_cycles_per_iteration / advance(program)
         ordered = program.provenance.ordered

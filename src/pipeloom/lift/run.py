@@ -21,7 +21,7 @@ from pipeloom.write.isa import Provenance
 def simulate_emitted(
     emitted: EmittedKernel,
     machine: Target | None = None,
-    k_tiles: int = 32,
+    k_tiles: int | None = None,
     *,
     arguments: Mapping[int, int] | None = None,
     jitter: float = 0.0,
@@ -29,11 +29,14 @@ def simulate_emitted(
 ) -> Trace:
     """Run one workgroup of the kernel over ``k_tiles`` iterations (by default on its own chip).
 
+    Without ``k_tiles`` it is the first number from 32 on that the kernel can run.
+
     It computes one whole tile of its outputs, unless ``arguments`` say otherwise: the kernel's, as
     32-bit words by byte offset.
     """
     chosen = target_for(emitted.target) if machine is None else machine
-    programs, trips = emitted_programs(emitted, chosen, k_tiles, arguments=arguments)
+    count = _usual_iterations(emitted) if k_tiles is None else k_tiles
+    programs, trips = emitted_programs(emitted, chosen, count, arguments=arguments)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
 
 
@@ -115,6 +118,12 @@ def _groups(paths: Sequence[WavePath]) -> list[int]:
         max((*path.prologue, *path.epilogue), key=lambda step: step.line).line for path in paths
     ]
     return [known.setdefault(end, len(known)) for end in ends]
+
+
+def _usual_iterations(emitted: EmittedKernel, least: int = 32) -> int:
+    tile = emitted.launch.tiles.get(emitted.launch.meaning.over, 1)
+    base, step = emitted.k_min // tile, emitted.k_step // tile
+    return base + max(0, -(-(least - base) // step)) * step if step else base
 
 
 def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:

@@ -56,20 +56,25 @@ def _counts(instructions: tuple[Instruction, ...]) -> dict[Kind, int]:
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "shape", "trips"),
+    ("name", "dtype", "shape", "k_tiles", "trips"),
     [
-        ("ping_pong", "bf16", BF16, 15),
-        ("four_wave", "fp8", FP8, 15),
-        ("single_buffer", "bf16", (128, 128, 64, 16, 32), 30),
-        ("gemm_tile", "bf16", BF16, 31),
+        ("ping_pong", "bf16", BF16, 32, 15),
+        ("four_wave", "fp8", FP8, 32, 15),
+        ("single_buffer", "bf16", (128, 128, 64, 16, 32), 32, 30),
+        ("gemm_tile", "bf16", BF16, 35, 8),
     ],
 )
 def test_the_loop_issues_what_the_program_lowers_to(
-    built: Callable[..., Launchable], name: str, dtype: str, shape: Shape, trips: int
+    built: Callable[..., Launchable],
+    name: str,
+    dtype: str,
+    shape: Shape,
+    k_tiles: int,
+    trips: int,
 ) -> None:
-    """And costs a little more: wait states and offsets that the program does not know."""
+    """And costs about as much: wait states and offsets, that the program does not know, more."""
     program, emitted = built_program(name, dtype, shape), built(name, dtype, shape).emitted
-    programs, counted = emitted_programs(emitted, GFX950, 32)
+    programs, counted = emitted_programs(emitted, GFX950, k_tiles)
     assert counted == trips
     for real, model in zip(programs, wave_programs(program), strict=True):
         assert (real.simd, real.group) == (model.simd, model.group)
@@ -80,7 +85,7 @@ def test_the_loop_issues_what_the_program_lowers_to(
         assert mfmas == [i.matrix_op for i in model.loop if i.kind is Kind.MFMA]
     cycles = simulate_emitted(emitted).steady_cycles_per_iteration
     expected = simulate(program).steady_cycles_per_iteration
-    assert expected <= cycles <= 1.05 * expected
+    assert 0.999 * expected <= cycles <= 1.05 * expected
     row = f"| {name} | {dtype} | {expected:.0f} | {cycles:.0f} |"
     assert row in PAGE.read_text("utf-8"), row
 

@@ -32,7 +32,7 @@ from pipeloom.judge.verify.findings import (
     describe_step,
 )
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
-from pipeloom.judge.verify.induction import MAX_PERIOD, loop_shape, repeats
+from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.run import Run, build_run
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.judge.verify.timing import NominalTiming
@@ -49,7 +49,7 @@ MAX_RUNS = 600
 """Combinations of trip counts examined at most."""
 
 ENOUGH_TRIPS = 5
-"""A program whose groups do not loop alike is left after so many trip counts."""
+"""A program known to be wrong is left after so many trip counts that show nothing new."""
 
 
 def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
@@ -149,8 +149,7 @@ class _Search:
             if not open_:
                 settled = True
                 break
-            # known to be wrong, and every turn of the longest period shows nothing new
-            if self.ledger.runs_without_news >= MAX_PERIOD or (
+            if self.ledger.runs_without_news > ENOUGH_TRIPS or (
                 None in self._shapes and (sum(top) - sum(least) > ENOUGH_TRIPS * len(top))
             ):
                 break
