@@ -10,7 +10,7 @@ from pipeloom.cli.common import add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.checking import SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
-from pipeloom.drive.timing_files import time_checked
+from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.lift.launch_file import load_launch, template
 
 
@@ -93,6 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     timing = time_checked(checked)
     for loop in () if timing is None else timing.loops:
         console.print(f"  {loop}", style="bright_black", highlight=False, soft_wrap=True)
+    loosened = time_loosened(checked)
+    if timing is not None and loosened is not None:
+        console.print("  without the waits and barriers that are not needed, on the model:")
+        for saving in savings(timing, loosened):
+            console.print(f"    loop at {saving}", highlight=False, soft_wrap=True)
     if arguments.fix is None:
         return checked.verdict.status.exit_code
     fixed = correct(checked)
@@ -109,6 +114,8 @@ def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:
     plain = checked.verdict.to_dict()
     timing = time_checked(checked)
     plain["timing"] = None if timing is None else timing.to_dict()
+    loosened = time_loosened(checked)
+    plain["timing_without_needless"] = None if loosened is None else loosened.to_dict()
     status = checked.verdict.status
     if arguments.fix is not None:
         fixed = correct(checked)

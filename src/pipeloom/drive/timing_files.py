@@ -82,9 +82,47 @@ def time_start(file: KernelFile, start: Start) -> TimedFile:
     return TimedFile(file, start, time_kernel(file.kernel, recorder.program, recorder.groups[0]))
 
 
-def time_checked(checked: Checked) -> KernelTiming | None:
+def time_checked(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:
     """How fast a judged kernel is; None where it did not run to its end."""
     study = checked.study
     if study is None or checked.verdict.status is CheckStatus.NOT_JUDGED:
         return None
-    return time_kernel(checked.file.kernel, study.program, study.every[0])
+    return time_kernel(checked.file.kernel, study.program, study.every[0], most_loops=most_loops)
+
+
+def time_loosened(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:
+    """How fast it would be without what is not needed; None where all waits are needed."""
+    study = checked.study
+    if study is None or not checked.verdict.needless:
+        return None
+    return time_kernel(
+        checked.file.kernel,
+        study.program,
+        study.every[0],
+        sync=checked.loose,
+        most_loops=most_loops,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Cycles of one loop's trip (of the run, where there is no loop) as it is and loosened."""
+
+    pc: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        less = (self.before - self.after) / self.before if self.before else 0.0
+        said = f"{less:.1%} less" if less >= 0 else f"{-less:.1%} more"
+        return f"pc {self.pc:#x}: {self.before:.0f} cycles, {self.after:.0f} without ({said})"
+
+
+def savings(timing: KernelTiming, loosened: KernelTiming) -> tuple[Saving, ...]:
+    """What it is worth to take out all that is not needed, loop by loop."""
+    after = {loop.head_pc: loop.cycles for loop in loosened.loops}
+    return tuple(
+        Saving(loop.head_pc, loop.cycles, after[loop.head_pc])
+        for loop in timing.loops
+        if loop.head_pc in after
+    )

@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.loops import LoopRun, loop_runs
-from pipeloom.judge.check.order import Column
+from pipeloom.judge.check.order import Column, Sync
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
 from pipeloom.judge.emulate import Touch
 from pipeloom.judge.emulate.step import Step
@@ -64,17 +64,34 @@ class _Span:
 
 
 class RecordedKernel:
-    """The instructions of a recorded workgroup, lowered once each."""
+    """The instructions of a recorded workgroup, lowered once each.
 
-    def __init__(self, program: Sequence[Step], record: GroupRecord, machine: Target) -> None:
+    ``sync`` gives waits and barriers other counts than the program's own, or leaves them out.
+    """
+
+    def __init__(
+        self,
+        program: Sequence[Step],
+        record: GroupRecord,
+        machine: Target,
+        sync: Sync | None = None,
+    ) -> None:
         self.program, self.record, self.machine = program, record, machine
         self.paths = [wave.path() for wave in self.record.waves]
         executed = sorted({at for wave in self.record.waves for at in wave.steps})
         self.lines: Mapping[int, MachineLine] = {at: read_step(program[at]) for at in executed}
+        self._gone = frozenset(at for at in executed if self.lines[at].name == "s_endpgm")
+        if sync is not None:
+            self._gone |= _left_out(self.lines, sync)
+            self.lines = {at: _with_counts(line, sync, at) for at, line in self.lines.items()}
         self._values = values_of(self.lines)
         self._lowered: dict[tuple[int, bool, float, int], Instruction] = {}
         self._conflicts: dict[tuple[int, int], float] = {}
-        barriers = [at for at, line in self.lines.items() if line.name == "s_barrier"]
+        barriers = [
+            at
+            for at, line in self.lines.items()
+            if line.name == "s_barrier" and at not in self._gone
+        ]
         self._barrier_times = [np.flatnonzero(np.isin(path, barriers)) for path in self.paths]
 
     def loops(self) -> tuple[RecordedLoop, ...]:
@@ -225,7 +242,7 @@ class RecordedKernel:
     ) -> WaveProgram:
         path = self.record.waves[wave].steps
         parts = [
-            [t for t in range(start, min(stop, len(path))) if not self._ends(path[t])]
+            [t for t in range(start, min(stop, len(path))) if path[t] not in self._gone]
             for start, stop in (before, loop, after)
         ]
         live = live_counts([[path[t] for t in part] for part in parts], self.lines)
@@ -234,9 +251,6 @@ class RecordedKernel:
             for part, counts in zip(parts, live, strict=True)
         )
         return WaveProgram(wave % self._simds, body * times, first, last)
-
-    def _ends(self, at: int) -> bool:
-        return self.lines[at].name == "s_endpgm"
 
     def _instruction(self, wave: int, time: int, live: int) -> Instruction:
         path = self.record.waves[wave].steps
@@ -259,6 +273,23 @@ class RecordedKernel:
         if key not in self._conflicts:
             self._conflicts[key] = _bank_conflict(self.record.waves[wave], at, self.machine)
         return self._conflicts[key]
+
+
+def _left_out(lines: Mapping[int, MachineLine], sync: Sync) -> frozenset[int]:
+    """Waits for nothing and barriers that are not in ``sync``: a kernel without them has none."""
+    return frozenset(
+        at
+        for at, line in lines.items()
+        if (line.name == "s_barrier" and at not in sync.barriers)
+        or (at in sync.waits and not sync.waits[at].waits)
+    )
+
+
+def _with_counts(line: MachineLine, sync: Sync, at: int) -> MachineLine:
+    if at not in sync.waits:
+        return line
+    counts = sync.waits[at]
+    return replace(line, vm=counts.vm, lgkm=counts.lgkm, text=counts.text())
 
 
 def _back_edges(program: Sequence[Step]) -> dict[int, int]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeloom.judge.check.order import Sync
 from pipeloom.judge.check.record import GroupRecord
 from pipeloom.judge.emulate import Kernel
 from pipeloom.judge.emulate.limits import Limits
@@ -144,17 +145,27 @@ class KernelTiming:
 
 
 def time_kernel(
-    kernel: Kernel, program: Sequence[Step], record: GroupRecord, machine: Target | None = None
+    kernel: Kernel,
+    program: Sequence[Step],
+    record: GroupRecord,
+    machine: Target | None = None,
+    *,
+    sync: Sync | None = None,
+    most_loops: int | None = None,
 ) -> KernelTiming:
-    """Simulate the loops of a workgroup that ran, on the kernel's chip unless told otherwise."""
+    """Simulate the loops of a workgroup that ran, on the kernel's chip unless told otherwise.
+
+    ``sync`` are waits and barriers in place of the program's own; ``most_loops`` limits how many
+    loops are simulated, from the one with most work on.
+    """
     chosen = target_for(kernel.arch) if machine is None else machine
-    recorded = RecordedKernel(program, record, chosen)
+    recorded = RecordedKernel(program, record, chosen, sync)
     loops = recorded.loops() or (recorded.whole(),)
     return KernelTiming(
         kernel.name,
         chosen,
         Resources.of(kernel, len(record.waves), record.lds_bytes, chosen),
-        tuple(_timed(loop, program, chosen) for loop in loops),
+        tuple(_timed(loop, program, chosen) for loop in loops[:most_loops]),
         recorded,
     )
 

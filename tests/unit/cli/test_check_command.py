@@ -86,6 +86,22 @@ def test_from_template_to_verdict(launch: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["status"] == "proved"
 
 
+def test_cycles_with_and_without_what_is_not_needed(
+    launch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = launch.with_name("swap.s")
+    source.write_text(TEXT.replace("  s_barrier\n", "  s_barrier\n  s_barrier\n"))
+    assert main(["check", str(source), "--launch", str(launch)]) == 0
+    assert "without" in capsys.readouterr().out
+    assert main(["check", str(source), "--launch", str(launch), "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    before, after = (
+        plain[name]["loops"][0]["cycles"] for name in ("timing", "timing_without_needless")
+    )
+    assert len(plain["needless"]) == 2
+    assert after < before
+
+
 def test_a_race_has_lines_of_the_source(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = launch.with_name("swap.s")
     source.write_text(TEXT.replace("  s_barrier\n", ""))

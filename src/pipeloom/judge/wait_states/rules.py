@@ -181,7 +181,8 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
             "VALU read",
             _to_factor,
             "the result of a matrix instruction is not there yet",
-            f"{_MAI_VALU}; f64 on gfx950: [P] 117262",
+            f"{_MAI_VALU}; [I]; gfx950: [P] 126727; f64 on gfx950: [P] 117262; "
+            "garbage without them on gfx950: facebookexperimental/triton 3168",
         ),
         Danger.RESULT_TO_MEMORY: Rule(
             "matrix result",

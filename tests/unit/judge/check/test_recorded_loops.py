@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.drive.checking import KernelFile
-from pipeloom.drive.timing_files import TimedFile, time_file
+from pipeloom.drive.checking import KernelFile, check
+from pipeloom.drive.correcting import correct
+from pipeloom.drive.timing_files import (
+    TimedFile,
+    savings,
+    time_checked,
+    time_file,
+    time_loosened,
+)
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
 from pipeloom.machine.chips import target_for
@@ -172,3 +179,35 @@ def test_live_registers_are_counted_from_write_to_last_read(bench: Any) -> None:
     loop = timed(bench, LOOP.format(trips=4, body=body)).timing.main.loop.programs[0].loop
     live = [one.live for one in loop if one.kind is Kind.VALU]
     assert live == [2, 3, 4, 2], "v4 is carried from trip to trip"
+
+
+def test_what_is_not_needed_costs_what_the_fixed_kernel_saves(bench: Any) -> None:
+    """The loop without its needless wait and barrier, by the model and as ``--fix`` writes it."""
+    body = """  global_load_dword v3, v1, s[4:5]
+  s_waitcnt vmcnt(0)
+  s_barrier
+  v_add_u32 v2, v2, v2
+  s_waitcnt vmcnt(0)
+  v_add_u32 v2, v2, v3"""
+    start = """
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_waitcnt lgkmcnt(0)
+  v_lshlrev_b32 v1, 2, v0
+  v_mov_b32 v2, 1
+"""
+    text = start + LOOP.format(trips=6, body=body).replace(
+        "  s_endpgm", "  global_store_dword v1, v2, s[6:7]\n  s_endpgm"
+    )
+    data = bench.assemble(bench.text(text, lds=0), "gfx950")
+    given = [np.zeros(256, np.uint32), np.zeros(256, np.uint32)]
+    checked = check(data, (1,), (128,), given)
+    assert len(checked.verdict.needless) == 2
+    before, after = time_checked(checked), time_loosened(checked)
+    assert before is not None
+    assert after is not None
+    fixed = time_checked(correct(checked).checked)
+    assert fixed is not None
+    assert after.main.cycles == fixed.main.cycles < before.main.cycles
+    (saving,) = savings(before, after)
+    assert (saving.before, saving.after) == (before.main.cycles, after.main.cycles)
+    assert time_loosened(correct(checked).checked) is None
