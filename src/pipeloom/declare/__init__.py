@@ -2,6 +2,16 @@
 
 from pipeloom.declare import kernels
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import Tensor, exp2, maximum, minimum, where
+from pipeloom.declare.tensor import Tensor, exp2, keep, log2, maximum, minimum, where
 
-__all__ = ["Loop", "Tensor", "exp2", "kernels", "maximum", "minimum", "where"]
+__all__ = [
+    "Loop",
+    "Tensor",
+    "exp2",
+    "keep",
+    "kernels",
+    "log2",
+    "maximum",
+    "minimum",
+    "where",
+]

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from math import log
+
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import exp2, maximum
+from pipeloom.declare.tensor import exp2, keep, log2, maximum
 from pipeloom.machine.dtypes import BF16, F32, DType
+
+LOWEST = -1e30
+"""Below every score: a row without keys keeps it, and (unlike infinity) it can be subtracted."""
+TINY = 1e-30
+"""Below every sum of a row that has a key: each sum has a term of 2^0."""
+LN2 = log(2)
 
 
 def gemm(
@@ -36,22 +44,38 @@ def row_sum(columns: int = 256, rows: int = 1) -> Loop:
     return loop
 
 
-def attention(queries: int = 128, keys: int = 64, depth: int = 64) -> Loop:
-    """out = softmax2(Q K^T * scale) V for one block of queries, online over the keys."""
-    loop = Loop("attention", over="keys")
-    q = loop.resident("Q", BF16, q=queries, d=depth)
-    k = loop.stream("K", BF16, keys=keys, d=depth)
-    v = loop.stream("V", BF16, v=depth, keys=keys)
+def attention(
+    queries: int = 128,
+    keys: int = 64,
+    depth: int = 64,
+    dv: int | None = None,
+    dtype: DType | str = BF16,
+    *,
+    lse: bool = False,
+    name: str = "attention",
+) -> Loop:
+    """out = softmax2(Q K^T * scale) V for one block of queries, online over the keys.
+
+    ``softmax2`` is to base 2, so ``scale`` has log2(e) in it. Any number of keys: those past the
+    end are masked, and without any the result is 0. ``lse`` stores ln of the sum of exponentials.
+    """
+    loop = Loop(name, over="keys")
+    q = loop.resident("Q", dtype, q=queries, d=depth)
+    k = loop.stream("K", dtype, keys=keys, d=depth)
+    v = loop.stream("V", dtype, keys=keys, v=dv or depth)
     scale = loop.scalar("scale")
-    top = loop.carry("m", F32, start=float("-inf"), q=queries)
+    top = loop.carry("m", F32, start=LOWEST, q=queries)
     weight = loop.carry("l", F32, start=0, q=queries)
-    out = loop.carry("O", F32, start=0, q=queries, v=depth)
+    out = loop.carry("O", F32, start=0, q=queries, v=dv or depth)
     scores = (q @ k.staged()).named("S") * scale
+    scores = keep(scores, loop.left("keys", keys), 1)
     new = top.becomes(maximum(top, scores.max("keys")))
     p = exp2(scores - new).named("P")
     shrink = exp2(top - new).named("alpha")
     weight = weight.becomes(weight * shrink + p.sum("keys"))
     out = out.becomes(out * shrink)
-    out += p.to(BF16) @ v.staged()
-    loop.store("out", (out / weight).to(BF16))
+    out += p.to(dtype) @ v.staged()
+    loop.store("out", (out / maximum(weight, TINY)).to(dtype))
+    if lse:
+        loop.store("lse", (new + log2(weight)) * LN2)
     return loop

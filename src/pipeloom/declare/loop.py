@@ -35,9 +35,12 @@ from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 class Loop:
     """A declaration under construction; ``meaning`` is what it says."""
 
-    def __init__(self, name: str, *, over: str, ops: Vocabulary = VOCABULARY) -> None:
+    def __init__(
+        self, name: str, *, over: str, until: str | None = None, ops: Vocabulary = VOCABULARY
+    ) -> None:
         self.name = name
         self.over = over
+        self.until = until
         self.ops = ops
         self._nodes: dict[str, Node] = {}
         self._updates: dict[str, str] = {}
@@ -63,6 +66,17 @@ class Loop:
     def scalar(self, name: str) -> Tensor:
         """A number that the launch passes."""
         return self._input(NodeKind.SCALAR, name, F32, {})
+
+    def left(self, dim: str, size: int) -> Tensor:
+        """How many elements the array still has along a dimension, from each one of a tile on.
+
+        1 for the last one, 0 and less for those past the end: what a mask compares.
+        """
+        tile = TileType((dim,), (size,), F32)
+        name = f"{dim} left"
+        if name not in self._nodes:
+            self._add(Node(name=name, kind=NodeKind.LEFT, type=tile))
+        return Tensor(self, name)
 
     def carry(
         self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
@@ -282,7 +296,7 @@ class Loop:
     @property
     def meaning(self) -> Meaning:
         """The declaration as data; raises if a value is never used or a carry never updated."""
-        return _finish(self.name, self.over, self._nodes, self._updates)
+        return _finish(self.name, self.over, self._nodes, self._updates, self.until)
 
     def evaluate(
         self, scalars: Mapping[str, float] | None = None, **arrays: Array
@@ -295,7 +309,13 @@ class Loop:
         return f"<Loop {self.name} over {self.over}: {len(self._nodes)} values>"
 
 
-def _finish(name: str, over: str, nodes: Mapping[str, Node], updates: Mapping[str, str]) -> Meaning:
+def _finish(
+    name: str,
+    over: str,
+    nodes: Mapping[str, Node],
+    updates: Mapping[str, str],
+    until: str | None,
+) -> Meaning:
     """Close the carries, place every node before, in or after the loop, drop nothing."""
     stale = [n.name for n in nodes.values() if n.kind is NodeKind.CARRY and n.name not in updates]
     if stale:
@@ -310,7 +330,8 @@ def _finish(name: str, over: str, nodes: Mapping[str, Node], updates: Mapping[st
     }
     varies: set[str] = set()
     for node in table.values():
-        if node.kind in (NodeKind.STREAM, NodeKind.CARRY) or varies & set(node.operands):
+        moves = node.kind is NodeKind.LEFT and node.type.dims == (over,)
+        if moves or node.kind in (NodeKind.STREAM, NodeKind.CARRY) or varies & set(node.operands):
             varies.add(node.name)
     stored = [n.name for n in table.values() if n.kind is NodeKind.OUTPUT and over in n.type.dims]
     inside = _needed(table, [*updates.values(), *stored])
@@ -324,7 +345,7 @@ def _finish(name: str, over: str, nodes: Mapping[str, Node], updates: Mapping[st
                 hint="store it, use it, or leave it out",
                 field=node.name,
             )
-    return Meaning(name, over, tuple(placed))
+    return Meaning(name, over, tuple(placed), until)
 
 
 def _needed(table: Mapping[str, Node], roots: list[str]) -> set[str]:

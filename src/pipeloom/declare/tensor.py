@@ -134,6 +134,16 @@ def minimum(a: Tensor, b: Tensor | float) -> Tensor:
     return a._loop.apply("min", a, b)
 
 
+def log2(x: Tensor) -> Tensor:
+    """The logarithm of each element to base 2."""
+    return x._loop.apply("log2", x)
+
+
+def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
+    """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask."""
+    return x._loop.apply("keep", x, left, least)
+
+
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     """``a`` where the condition holds, else ``b``."""
     return condition._loop.apply("select", condition, a, b)

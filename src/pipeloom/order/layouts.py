@@ -30,8 +30,8 @@ class Layouts:
 
 
 def is_number(node: Node) -> bool:
-    """A kernel argument or an immediate: read by name, never kept."""
-    return node.kind in (NodeKind.SCALAR, NodeKind.CONSTANT)
+    """A kernel argument, an immediate, a place in the array: read by name, never kept."""
+    return node.kind.is_number
 
 
 def is_loaded(node: Node) -> bool:

@@ -295,7 +295,9 @@ class _Lowering:
         """The register tile in which a task of ``user`` finds an operand."""
         node = self.meaning[name]
         if is_number(node):
-            return Touch(name, name)
+            dims = node.type.dims
+            boxes = self.shares.boxes(dims, part_of(piece, dims)) if dims else ()
+            return Touch(name, name, boxes)
         part = part_of(piece, node.type.dims)
         if is_loaded(node):
             in_product = user.name in self.products and name in user.uses

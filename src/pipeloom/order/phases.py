@@ -16,7 +16,7 @@ from pipeloom.order.problem import LoopProblem
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Task, Touch
-from pipeloom.program.meaning import NodeKind, Region
+from pipeloom.program.meaning import Region
 from pipeloom.program.program import Affine, Group, Section
 from pipeloom.program.resources import Resource
 from pipeloom.program.steps import Access, Barrier, Work
@@ -176,10 +176,7 @@ class _Writer:
         copies = self.copies.get(touch.place, 1)
         at = self.base if iteration is None else iteration
         node = self.lowered.meaning[touch.value]
-        per_iteration = node.region is Region.LOOP and node.kind not in (
-            NodeKind.SCALAR,
-            NodeKind.CONSTANT,
-        )
+        per_iteration = node.region is Region.LOOP and not node.kind.is_number
         meant = iteration is not None and per_iteration
         return Access(
             touch.place,

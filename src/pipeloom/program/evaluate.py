@@ -20,6 +20,12 @@ from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 Array = NDArray[Any]
 
+EXACT = frozenset({
+    "matmul", "sum", "amax", "amin", "any", "convert", "add", "sub", "mul", "max", "min", "neg",
+    "gt", "ge", "lt", "le", "eq", "select",
+})  # fmt: skip
+"""Ops whose results of small whole numbers are exact."""
+
 
 def evaluate(
     meaning: Meaning,
@@ -42,6 +48,11 @@ def evaluate(
     }
     for block in blocks(meaning, sizes):
         tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
+        tiles |= {
+            n.name: [left_tile(meaning, n, sizes, block, i) for i in range(max(trips, 1))]
+            for n in meaning.nodes
+            if n.kind is NodeKind.LEFT
+        }
         for name, values in evaluate_block(meaning, tiles, trips, scalars, ops).items():
             for iteration, value in enumerate(values):
                 place = block_slices(meaning, meaning[name], block, iteration)
@@ -61,9 +72,17 @@ def evaluate_block(
     """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT).
 
     An output of the LOOP has one array per iteration, one AFTER it a single one. ``look`` is shown
-    all values, region by region, in the loop once per iteration.
+    all values, region by region, in the loop once per iteration. What is left along a dimension is
+    as in a single block of whole tiles, unless ``tiles`` has it.
     """
-    run = _Run(meaning, tiles, scalars or {}, ops, look)
+    whole = {d: s for n in meaning.nodes for d, s in n.type.sizes.items()}
+    whole[meaning.over] = trips * whole.get(meaning.over, 1)
+    left = {
+        n.name: [left_tile(meaning, n, whole, {}, i) for i in range(max(trips, 1))]
+        for n in meaning.nodes
+        if n.kind is NodeKind.LEFT and n.name not in tiles
+    }
+    run = _Run(meaning, {**left, **tiles}, scalars or {}, ops, look)
     run.region(Region.BEFORE, 0)
     for iteration in range(trips):
         run.region(Region.LOOP, iteration)
@@ -110,6 +129,8 @@ class _Run:
 
     def _value(self, node: Node, iteration: int) -> Array:
         match node.kind:
+            case NodeKind.LEFT:
+                return self._tiles[node.name][iteration]
             case NodeKind.STREAM:
                 return node.type.dtype.round(self._tiles[node.name][iteration])
             case NodeKind.RESIDENT:
@@ -231,6 +252,20 @@ def padded_tile(
     tile = np.zeros(node.type.shape, np.float32)
     tile[tuple(slice(0, size) for size in part.shape)] = part
     return tile
+
+
+def left_tile(
+    meaning: Meaning, node: Node, sizes: Mapping[str, int], block: Mapping[str, int], iteration: int
+) -> Array:
+    """How many elements are left along a LEFT node's dimension, from each one of a tile on."""
+    dim, tile = node.type.dims[0], node.type.shape[0]
+    at = iteration if dim == meaning.over else block.get(dim, 0)
+    return (sizes[dim] - at * tile - np.arange(tile)).astype(np.float32)
+
+
+def is_exact(meaning: Meaning) -> bool:
+    """Whether sums of its small whole numbers are exact whatever their order."""
+    return all(n.op in EXACT for n in meaning.nodes if n.kind is NodeKind.OP)
 
 
 def _step(meaning: Meaning) -> int:

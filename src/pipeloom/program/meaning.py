@@ -35,6 +35,7 @@ class NodeKind(Enum):
     RESIDENT = "resident"  # a tile of global memory, the same in every iteration
     SCALAR = "scalar"  # a kernel argument
     CONSTANT = "constant"  # a number written in the declaration
+    LEFT = "left"  # how many elements are left along a dimension, from each one on
     CARRY = "carry"  # the update's value of the iteration before
     OP = "op"  # an op of the vocabulary
     OUTPUT = "output"  # stored to global memory
@@ -42,7 +43,12 @@ class NodeKind(Enum):
     @property
     def is_input(self) -> bool:
         """Whether its value comes from outside."""
-        return self in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.SCALAR, NodeKind.CONSTANT)
+        return self not in (NodeKind.CARRY, NodeKind.OP, NodeKind.OUTPUT)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a step reads it by name and needs no place for it."""
+        return self in (NodeKind.SCALAR, NodeKind.CONSTANT, NodeKind.LEFT)
 
 
 class Region(Enum):
@@ -87,11 +93,17 @@ class Meaning:
 
     The grid: every dimension of an output except ``over`` is cut into blocks of its tile, one
     workgroup each.
+
+    A declaration that looks at what is ``left`` along ``over`` settles what iterations past the end
+    do, which find zeros: it has any size, and a kernel may run more iterations than it takes. With
+    ``until``, a dimension of the grid, those change nothing either in which less is left along
+    ``over`` than along ``until`` for every element of the block (causal attention).
     """
 
     name: str
     over: str
     nodes: tuple[Node, ...]
+    until: str | None = None
     _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +122,12 @@ class Meaning:
         for node in self.nodes:
             self._check(node, seen)
             seen.add(node.name)
+        if self.until is not None and (not self.ragged or self.until not in self.grid):
+            raise GraphError(
+                f"loop {self.name!r} runs until the end of {self.until!r}",
+                hint=f"name a dimension of an output, and mask by what is left of {self.over!r}",
+                field="until",
+            )
         if not self.outputs:
             raise GraphError(
                 f"loop {self.name!r} stores nothing",
@@ -238,6 +256,11 @@ class Meaning:
     def inputs(self) -> tuple[Node, ...]:
         """What comes from global memory."""
         return tuple(n for n in self.nodes if n.kind in (NodeKind.STREAM, NodeKind.RESIDENT))
+
+    @cached_property
+    def ragged(self) -> bool:
+        """Whether it says itself what happens past the end of ``over``."""
+        return any(n.kind is NodeKind.LEFT and n.type.dims == (self.over,) for n in self.nodes)
 
     @cached_property
     def grid(self) -> tuple[str, ...]:

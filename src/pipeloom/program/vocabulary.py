@@ -46,9 +46,7 @@ class Reduce(Enum):
     @property
     def ufunc(self) -> np.ufunc:
         """The NumPy function that combines two parts."""
-        return {"add": np.add, "max": np.maximum, "min": np.minimum, "any": np.logical_or}[
-            self.value
-        ]
+        return {"add": np.add, "max": np.fmax, "min": np.fmin, "any": np.logical_or}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,9 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _vector("add", np.add, "v_add_f32 {d}, {0}, {1}"),
     _vector("sub", np.subtract, "v_sub_f32 {d}, {0}, {1}"),
     _vector("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}"),
-    _vector("max", np.maximum, "v_max_f32 {d}, {0}, {1}"),
-    _vector("min", np.minimum, "v_min_f32 {d}, {0}, {1}"),
+    # As the instructions have it, of a number and a NaN both are the number.
+    _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}"),
+    _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}"),
     _vector("div", np.divide, "v_rcp_f32 {t}, {1}", "v_mul_f32 {d}, {0}, {t}"),
     _vector("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
     _vector("exp2", np.exp2, "v_exp_f32 {d}, {0}", arity=1),
@@ -174,6 +173,14 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         _select,
         "v_cmp_ne_u32 vcc, 0, {0}",
         "v_cndmask_b32 {d}, {2}, {1}, vcc",
+        arity=3,
+    ),
+    _vector(
+        "keep",
+        lambda a, left, least: np.where(left >= least, a, -np.inf),
+        "v_cmp_ge_f32 vcc, {1}, {2}",
+        "v_mov_b32 {t}, 0xff800000",
+        "v_cndmask_b32 {d}, {t}, {0}, vcc",
         arity=3,
     ),
 )

@@ -172,7 +172,7 @@ def _table() -> dict[str, Opcode]:
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
     )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
-    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16", "=v1", "svi1")
+    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_cvt_f32_i32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
@@ -184,6 +184,9 @@ def _table() -> dict[str, Opcode]:
     for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
         add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
         add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
+    add(Unit.LDS, "ds_read_b64_tr_b16", "=v2", "v1")
+    # They write half of a register and keep the other, so they read it too.
+    add(Unit.LDS, "ds_read_u16_d16 ds_read_u16_d16_hi", "=v1", "v1")
     add(Unit.LDS, "ds_swizzle_b32", "=v1", "v1")
     add(Unit.LDS, "ds_bpermute_b32", "=v1", "v1", "v1")
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):

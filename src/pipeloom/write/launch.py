@@ -11,6 +11,8 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.memory import arrays_of, dimensions
 
 _SIGNED = 1 << 31
+_EXACT = 1 << 24
+"""Up to which f32 has every whole number: what is left along a dimension is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class Launch:
 
     def _check_over(self, sizes: Mapping[str, int]) -> None:
         over = self.meaning.over
-        if over not in sizes:
+        if over not in sizes or self.meaning.ragged:
             return
         size = sizes[over]
         beyond = size - self.least
@@ -111,12 +113,15 @@ class Launch:
 
 def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
     """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes."""
+    counted = {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
     for dim in dimensions(meaning):
         size = sizes.get(dim)
-        if type(size) is not int or not 0 < size < _SIGNED:
+        least = 0 if meaning.ragged and dim == meaning.over else 1
+        most = _SIGNED if dim not in counted else _EXACT
+        if type(size) is not int or not least <= size < most:
             raise EmitError(
                 f"the size along {dim!r} is {size!r}",
-                hint=f"pass a positive number below {_SIGNED}",
+                hint=f"pass a number from {least} to {most - 1}",
                 field=dim,
             )
     meaning.check_sizes(sizes)

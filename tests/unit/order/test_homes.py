@@ -25,7 +25,7 @@ def test_attention_rescales_in_place_but_keeps_two_maxima() -> None:
 
 def test_element_wise_ops_overwrite_what_nobody_else_needs() -> None:
     found = homes(attention())
-    assert found["P"].members == ("S", "mul", "sub", "P")
+    assert found["P"].members == ("S", "mul", "keep", "sub", "P")
     assert found["convert"].members == ("convert",), "another element type"
 
 

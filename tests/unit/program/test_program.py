@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeloom.declare.kernels import attention, gemm
+from pipeloom.declare import Loop, maximum
+from pipeloom.declare.kernels import gemm
 from pipeloom.errors import ConfigError, ScheduleError, SpecError, StructureError
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -73,7 +74,11 @@ def test_json_keeps_every_kind_of_step(program: Program) -> None:
 
 
 def test_json_keeps_infinite_starts() -> None:
-    program = arrange(attention(64, 32, 32), GFX950, 4, strategy=Exact(1.0)).program
+    loop = Loop("largest", over="k")
+    x = loop.stream("X", "f32", k=1, n=256)
+    top = loop.carry("m", start=float("-inf"), n=256)
+    loop.store("out", top.becomes(maximum(top, x.max("k"))))
+    program = arrange(loop, GFX950, 4, strategy=Exact(1.0)).program
     again = Program.from_json(program.to_json())
     assert again.resource("m").start == float("-inf")
     assert again == program

@@ -13,6 +13,7 @@ from pipeloom.declare.kernels import attention
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import F32, DType, dtype_for
+from pipeloom.order.in_order import in_order
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact
 from pipeloom.program import (
@@ -288,7 +289,8 @@ def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Pro
     if what == "produced":
         return pipeline(gemm_loop(dtype, out), target, groups=(Producer(1), Consumer(4)))
     if what == "attention":
-        return pipeline(attention(64, 32, 32), target, 4)
+        loop = attention(64, 32, 32, dtype=dtype, lse=True)
+        return pipeline(loop, target, 4, strategy=in_order)
     if what in ("largest", "sums"):
         return pipeline(reduced_loop(what == "largest"), target, {"m": 4}, strategy=exact)
     return pipeline(epilogue_loop(out), target, 4, strategy=exact)

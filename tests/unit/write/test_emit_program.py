@@ -163,19 +163,21 @@ def test_rows_reduced_across_lanes(what: str, arch: str) -> None:
         assert trial.ok, trial.summary()
 
 
-def test_attention() -> None:
-    """Two products, a running maximum, a matrix result that is the next product's operand."""
-    kernel = built("attention", "gfx950")
-    keys = kernel.emitted.k_min + kernel.emitted.k_step
-    trial = run_program(
-        kernel.emitted,
-        kernel,
-        sizes={"q": 100, "keys": keys, "d": 32, "v": 32},
-        scalars={"scale": 0.25},
-        data=Data.NORMAL,
-        seed=1,
-    )
-    assert trial.ok, trial.summary()
+@pytest.mark.parametrize(("arch", "dtype"), [("gfx950", "bf16"), ("gfx942", "fp16")])
+def test_attention(arch: str, dtype: str) -> None:
+    """Two products, a running maximum, a matrix result that is the next product's operand; V is
+    read across its rows, and there are any number of keys, none included."""
+    kernel = built("attention", arch, dtype)
+    for seed, (queries, keys) in enumerate(((100, 97), (33, 1), (64, 0))):
+        trial = run_program(
+            kernel.emitted,
+            kernel,
+            sizes={"q": queries, "keys": keys, "d": 32, "v": 32},
+            scalars={"scale": 0.25},
+            data=(Data.NORMAL, Data.INTEGERS)[seed % 2],
+            seed=seed,
+        )
+        assert trial.ok, trial.summary()
 
 
 @pytest.mark.parametrize("program", [row_sum(), derived("gemm", "gfx950")], ids=["hand", "derived"])

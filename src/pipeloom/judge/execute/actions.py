@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import StructureError
-from pipeloom.judge.execute.truth import EXACT
 from pipeloom.program import (
     VOCABULARY,
     Access,
@@ -31,10 +30,13 @@ from pipeloom.program import (
     Vocabulary,
     Work,
 )
+from pipeloom.program.evaluate import EXACT
 
 Array = NDArray[Any]
 Index = NDArray[np.intp]
-HIDING = frozenset({"any", "gt", "ge", "lt", "le", "eq", "select"})
+HIDING = frozenset(
+    {"any", "gt", "ge", "lt", "le", "eq", "select", "max", "min", "amax", "amin"},
+)
 PROPAGATE = EXACT - HIDING | {"div", "exp2", "log2", "rcp"}
 """Ops of the vocabulary whose result is NaN wherever an operand is."""
 
@@ -236,8 +238,11 @@ class Storage:
             node = meaning[name]
             type_, base = node.type, 0
             side = Side.OUTPUT if node.kind is NodeKind.OUTPUT else Side.INPUT
-            tiles = node.kind is NodeKind.STREAM or (
-                side is Side.OUTPUT and node.region is Region.LOOP
+            looped = node.kind is NodeKind.LEFT and node.region is Region.LOOP
+            tiles = (
+                node.kind is NodeKind.STREAM
+                or looped
+                or (side is Side.OUTPUT and node.region is Region.LOOP)
             )
             stride = type_.elements if tiles else 0
         box: Box = access.box(local) or type_.whole

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from pipeloom.judge.execute.actions import Elements, Side, Storage
 from pipeloom.judge.execute.outcome import Fault, Wrong
-from pipeloom.judge.execute.truth import Truth, is_exact
+from pipeloom.judge.execute.truth import Truth
 from pipeloom.judge.execute.walk import Line
 from pipeloom.judge.execute.watch import Watch
 from pipeloom.machine.dtypes import DType
+from pipeloom.program.evaluate import is_exact
 
 Array = NDArray[Any]
 ROUNDING = 2.0**-12

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
-from pipeloom.program.evaluate import evaluate_block
+from pipeloom.program.evaluate import evaluate_block, is_exact
 
 Array = NDArray[Any]
 SETS = 3
@@ -28,10 +28,6 @@ SPREAD, STEP = 24, 4
 """Magnitudes are up to SPREAD, plus STEP per iteration where they rise or fall."""
 FRACTION = 1 / 16
 """What inputs are multiplied with where a meaning is not exact."""
-EXACT = frozenset({
-    "matmul", "sum", "amax", "amin", "any", "convert", "add", "sub", "mul", "max", "min", "neg",
-    "gt", "ge", "lt", "le", "eq", "select",
-})  # fmt: skip
 Tiles = Mapping[str, Sequence[Array]]
 
 
@@ -72,6 +68,9 @@ class Truth:
         if node.kind is NodeKind.SCALAR:
             numbers = np.array([s[node.name] for s in self.scalars])
             return np.broadcast_to(numbers, (1, *node.type.shape, len(self.sets)))
+        if node.kind is NodeKind.LEFT:
+            found = [self.value(node.name, i) for i in range(max(self.iterations, 1))]
+            return np.stack([v for v in found if v is not None])
         count = self.iterations if node.kind is NodeKind.STREAM else 1
         shape = (count, *node.type.shape)
         tiles = [np.asarray(s[node.name][:count], np.float64).reshape(shape) for s in self.sets]
@@ -110,11 +109,6 @@ class Truth:
         for name in runs[0]:
             together = zip(*(run[name] for run in runs), strict=True)
             self._values[name] = [np.stack(v, -1).astype(np.float64) for v in together]
-
-
-def is_exact(meaning: Meaning) -> bool:
-    """Whether sums of its small whole numbers are exact whatever their order."""
-    return all(n.op in EXACT for n in meaning.nodes if n.kind is NodeKind.OP)
 
 
 def truth_for(
@@ -170,7 +164,8 @@ def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int) -> Tr
 
 
 def _given(meaning: Meaning, iterations: int, ops: Vocabulary, arrays: Mapping[str, Any]) -> Truth:
-    wanted = [n for n in meaning.nodes if n.kind.is_input and n.kind is not NodeKind.CONSTANT]
+    made = (NodeKind.CONSTANT, NodeKind.LEFT)
+    wanted = [n for n in meaning.nodes if n.kind.is_input and n.kind not in made]
     tiles: dict[str, Sequence[Array]] = {}
     scalars: dict[str, float] = {}
     for node in wanted:

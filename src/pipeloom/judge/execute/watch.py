@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pipeloom.judge.execute.actions import Action, Side
 from pipeloom.judge.execute.outcome import Fault, Suspect
-from pipeloom.judge.execute.truth import Truth, is_exact
+from pipeloom.judge.execute.truth import Truth
+from pipeloom.program.evaluate import is_exact
 from pipeloom.program.tiles import project
 
 if TYPE_CHECKING:

@@ -136,10 +136,12 @@ class Wants:
         if node.kind is NodeKind.CONSTANT:
             assert node.start is not None
             return Want("number", number=node.start)
-        if node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR):
+        if node.kind in (NodeKind.RESIDENT, NodeKind.SCALAR) or (
+            node.kind is NodeKind.LEFT and node.region is not Region.LOOP
+        ):
             return Want("fixed", node.name)
         at = iteration if node.region is Region.LOOP else 0
-        if node.kind is NodeKind.STREAM:
+        if node.kind in (NodeKind.STREAM, NodeKind.LEFT):
             return Want("input", node.name, at)
         if self.adds_to_itself(node):
             return Want("sum", node.name, at + 1)

@@ -10,7 +10,7 @@ offset of the section's iteration; a step adds its own, which is known beforehan
 
 from __future__ import annotations
 
-from pipeloom.program import Affine, Program, Section
+from pipeloom.program import Affine, NodeKind, Program, Section
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
@@ -55,7 +55,13 @@ class Clock:
 
     def follow(self, array: Array) -> None:
         """Keep the byte offset of a stream."""
-        stride = array.over_stride
+        self._follow(array.over_stride)
+
+    def follow_elements(self) -> None:
+        """Keep the number of elements before the section's iteration."""
+        self._follow(1)
+
+    def _follow(self, stride: str | int) -> None:
         key = f"at {stride}"
         self._positions[key] = stride
         self._frame.scalar(key)
@@ -124,19 +130,41 @@ class Clock:
         """The scalar offset of a stream's tile at ``iteration`` of the section."""
         stride = array.over_stride
         at = self._frame[f"at {stride}"]
-        if iteration == 0:
+        clamped = self._memory.meaning.ragged and array.node.kind is NodeKind.STREAM
+        if iteration == 0 and not clamped:
             return at
         result = self._frame["tile offset"]
         if self._ahead == (stride, iteration):
             return result
         self._ahead = (stride, iteration)
+        self._ahead_of(code, result, at, iteration, stride)
+        if clamped:
+            # Past the end, all of a tile is: num_records - soffset must not be negative, because
+            # the chip compares with that difference (CDNA3 ISA, "Buffer addressing").
+            code("s_min_u32", result, result, self._frame[f"buffer {array.name}"].part(2))
+        return result
+
+    def elements_left(self, code: Code, iteration: int) -> Register:
+        """How many elements there are from the first one of ``iteration`` on; may be negative."""
+        result = self._frame["tile offset"]
+        self._ahead = None
+        code("s_sub_i32", result, self._frame[f"size {self.over}"], self._frame["at 1"])
+        if iteration:
+            code("s_sub_i32", result, result, iteration * self.tile)
+        return result
+
+    def _ahead_of(
+        self, code: Code, result: Register, at: Register, iteration: int, stride: str | int
+    ) -> None:
         elements = iteration * self.tile
+        if not elements:
+            code("s_mov_b32", result, at)
+            return
         if isinstance(stride, int):
             code("s_add_i32", result, at, elements * stride)
         else:
             code("s_mul_i32", result, self._frame[stride], elements)
             code("s_add_i32", result, result, at)
-        return result
 
     def _add(self, code: Code, at: Register, elements: int, stride: str | int) -> None:
         if not elements:

@@ -23,11 +23,14 @@ from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.linear import Table, lane_number, wave_part, write_number
 from pipeloom.write.lower.memory import Array
 from pipeloom.write.lower.stores import plan_store
-from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile
+from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.vector import float_bits, plan_move
 
 WORD = 4
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
+TRANSPOSED_READ = "ds_read_b64_tr_b16"
+TRANSPOSED_LANES, TRANSPOSED_ROWS = 16, 4
+"""Lanes that exchange what they read, and rows that they read: four lanes to a row (CDNA4 ISA)."""
 
 
 def plan_copy(context: Context, work: Work) -> Write:
@@ -225,6 +228,8 @@ def _plan_lds(context: Context, work: Work) -> Write:
     members, frame = context.group.waves, context.frame
     theirs, ours = context.boxes(far), [box] * len(members)
     _same_shape(work, theirs, ours)
+    if into and k_axis(tile.resource) != len(tile.resource.type.shape) - 1:
+        return _plan_transposed(context, work, tile, lds, ours, theirs)
     verb = "ds_read" if into else "ds_write"
     moves = []
     for run in tile.runs(tile.slots_in(box, work.label)):
@@ -241,6 +246,67 @@ def _plan_lds(context: Context, work: Work) -> Write:
             data = registers.part(first, words)
             operands = (data, frame[name]) if into else (frame[name], data)
             code(f"{verb}_b{WORD_BITS * words}", *operands, offset=offset)
+
+    return emit
+
+
+def _plan_transposed(
+    context: Context,
+    work: Work,
+    tile: RegisterTile,
+    lds: LdsTile,
+    ours: Sequence[Box],
+    theirs: Sequence[Box],
+) -> Write:
+    """Rows of LDS are columns of the operand: 16 lanes read four rows and exchange them.
+
+    Where the chip has no such read, element by element into halves of registers.
+    """
+    far, near = work.reads[0], work.writes[0]
+    members, frame = context.group.waves, context.frame
+    resource = tile.resource
+    deep, across = k_axis(resource), row_axis(resource)
+    slots = tile.slots_in(ours[0], work.label)
+    if tile.bits != WORD_BITS // 2 or across != len(resource.type.shape) - 1:
+        raise EmitError(
+            f"{work.label} transposes {resource.type}",
+            hint="only matrices of 16-bit elements can be read across their rows",
+            field=work.label,
+        )
+    lane = np.arange(WAVE_LANES)
+    leader = lane - lane % TRANSPOSED_LANES
+    moves = []
+
+    def place(coordinates: Table) -> tuple[str, int]:
+        table = np.repeat(coordinates[None], len(members), axis=0)
+        return _address(frame, lds.address(_shifted(table, ours, theirs), far.copy), members, far)
+
+    if TRANSPOSED_READ in context.target.extra_instructions:
+        for at in range(0, len(slots), TRANSPOSED_ROWS):
+            run = slots[at : at + TRANSPOSED_ROWS]
+            held = np.stack([tile.coordinates[slot] for slot in run])
+            source = held[0, leader].copy()
+            wanted = np.repeat(source[None], TRANSPOSED_ROWS, axis=0)
+            wanted[..., deep] += np.arange(TRANSPOSED_ROWS)[:, None]
+            wanted[..., across] += lane % TRANSPOSED_LANES
+            if not np.array_equal(held, wanted):
+                raise EmitError(
+                    f"{work.label}: no transposed read brings the lanes what they hold",
+                    hint="use an operand layout in blocks of 16 or 32 rows",
+                    field=work.label,
+                )
+            source[:, deep] += lane % TRANSPOSED_LANES // TRANSPOSED_ROWS
+            source[:, across] += lane % TRANSPOSED_ROWS * TRANSPOSED_ROWS
+            moves.append((TRANSPOSED_READ, run[0] // tile.pack, 2, *place(source)))
+    else:
+        for slot in slots:
+            half = "ds_read_u16_d16" + ("_hi" if slot % tile.pack else "")
+            moves.append((half, slot // tile.pack, 1, *place(tile.coordinates[slot])))
+
+    def emit(code: Code) -> None:
+        registers = context.registers(near)
+        for verb, first, words, name, offset in moves:
+            code(verb, registers.part(first, words), frame[name], offset=offset)
 
     return emit
 

@@ -23,6 +23,7 @@ from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lanes import LANE_BIT_VALUES, combine_lanes, plan_exchange
+from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
 from pipeloom.write.lower.tiles import Coordinates, RegisterTile
 
@@ -47,6 +48,7 @@ class _Source:
     dims: tuple[str, ...]
     """Names of its dimensions, as the node has them."""
     scalar: str | int = 0
+    left: Left | None = None
 
 
 def plan_move(context: Context, work: Work) -> Write:
@@ -87,6 +89,8 @@ def _source(context: Context, work: Work, access: Access, node: Node) -> _Source
     if memory is None:
         tile = context.tile(access, work)
         return _Source(access, tile, context.register_box(access, work), node.type.dims)
+    if memory.kind is NodeKind.LEFT:
+        return _Source(access, None, (), memory.type.dims, left=Left(context, work, access, memory))
     if memory.kind is NodeKind.SCALAR:
         return _Source(None, None, (), (), f"argument {memory.name}")
     if memory.kind is NodeKind.CONSTANT:
@@ -142,6 +146,9 @@ def _plan(
 
     def emit(code: Code) -> None:
         scratch.prepare(code)
+        for source in sources:
+            if source.left is not None:
+                source.left.begin(code)
         result = context.registers(target)
         for at in range(0, len(jobs), tile.pack):
             group = jobs[at : at + tile.pack]
@@ -173,6 +180,12 @@ def _terms(
 ) -> _Terms:
     """Where the terms of a result lie: in the lane itself, or shared among lanes that hold it."""
     points = list(product(*(range(size) for size in reduced.values())))
+    if source.left is not None:
+        raise EmitError(
+            f"{work.label} reduces what is left along {source.dims[0]!r}",
+            hint="compute it from something that is loaded",
+            field=work.label,
+        )
     if source.tile is None:
         return _Terms((None,) * len(points), ())
     corner = np.array([p for p, _ in source.box], np.int64)
@@ -269,7 +282,7 @@ def _move(code: Code, into: Register, value: Operand) -> None:
 def _reduced(sources: Sequence[_Source], dims: Sequence[str]) -> dict[str, int]:
     """Dimensions of operands that the result lacks, with the extent of the part."""
     found: dict[str, int] = {}
-    for source in sources:
+    for source in (s for s in sources if s.left is None):
         for dim, (p, q) in zip(source.dims, source.box, strict=True):
             if dim not in dims:
                 found[dim] = q - p
@@ -280,6 +293,8 @@ def _slot(
     work: Work, source: _Source, relative: Coordinates, dims: Sequence[str], at: dict[str, int]
 ) -> int | None:
     """The operand's slot for a slot of the result; None for a scalar."""
+    if source.left is not None:
+        return source.left.slot(relative[:, dims.index(source.dims[0])])
     if source.tile is None:
         return None
     columns = [
@@ -356,6 +371,8 @@ def _operand(
     code: Code, context: Context, scratch: _Scratch, number: int, source: _Source, slot: int | None
 ) -> Operand:
     """An operand as vector instructions can read it: f32 in a vector register, or a scalar."""
+    if source.left is not None and slot is not None:
+        return source.left.operand(code, slot, scratch.operand(number))
     if source.tile is None or source.access is None or slot is None:
         value = source.scalar
         return value if isinstance(value, int) else context.frame[value]
