@@ -11,7 +11,8 @@
 
 Dimensions have names. Those of an output other than ``over`` are cut into workgroups; ``over`` is
 what the loop runs along. What depends on a stream is computed in every iteration; what depends on
-residents and scalars only, once before; what is stored of carried values, once after.
+residents and scalars only, once before; what is stored of carried values, once after, and so is
+what only that needs (a bias).
 """
 
 from __future__ import annotations
@@ -337,6 +338,7 @@ def _finish(
     inside = _needed(table, [*updates.values(), *stored])
     carry_of = {update: carry for carry, update in updates.items()}
     placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
+    placed = _late(placed)
     used = {operand for node in placed for operand in node.operands}
     for node in placed:
         if node.name not in used and node.kind is not NodeKind.OUTPUT:
@@ -346,6 +348,21 @@ def _finish(
                 field=node.name,
             )
     return Meaning(name, over, tuple(placed), until)
+
+
+def _late(nodes: list[Node]) -> list[Node]:
+    """What only the end needs (a bias, and what is computed of it) moves there: a loop that keeps
+    it would have fewer registers."""
+    early = {name for n in nodes if n.region is Region.LOOP for name in n.operands}
+    found: list[Node] = []
+    for node in reversed(nodes):
+        movable = node.kind in (NodeKind.RESIDENT, NodeKind.OP) and node.region is Region.BEFORE
+        if movable and node.name not in early:
+            node = replace(node, region=Region.AFTER)
+        elif node.region is Region.BEFORE:
+            early |= set(node.operands)
+        found.append(node)
+    return found[::-1]
 
 
 def _needed(table: Mapping[str, Node], roots: list[str]) -> set[str]:

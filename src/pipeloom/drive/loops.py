@@ -1,6 +1,9 @@
-"""Loops that jobs are about: the shipped one by its name, and those of the user's own.
+"""Loops that jobs are about: the shipped ones by name, and those of the user's own.
 
     gemm_tile      one K tile of a matrix product; order, depth and buffers are derived
+    gemm_bias      the same with a bias and an activation before the store
+    gemm_gate      two products of one A, the one's activation times the other
+    gemm_scaled    small floats, scaled per tensor or per row and column
 
 A shipped loop has a spec like a schedule's: its keys are set with ``--set`` or in a file. A loop of
 your own (``my.py:name``) says what it is in Python, and takes a chip and a number of waves.
@@ -14,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeloom.checks import nearest
+from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.pipeline import pipeline
@@ -107,9 +111,9 @@ class GemmTileSpec:
             )
         target, block = target_for(self.arch), self.geometry
         element = element_type(self.dtype, target)
-        out = dtype_for(self.out or ("f32" if element.bits == 8 else self.dtype))
+        out = self._stored(element, target)
         bk = block.BK or min(ROW_BYTES, target.lds_bytes // (2 * ROWS)) * 8 // element.bits
-        loop = gemm(block.BM, block.BN, bk, element, out, name="gemm_tile")
+        loop = self.declare((block.BM, block.BN, bk), element, out)
         names = ("quadrants", "depth", "stages", "global_latency", "k_tiles")
         given = {name: getattr(self, name) for name in names}
         strategy: Strategy | None = None if self.work_limit is None else Exact(self.work_limit)
@@ -120,8 +124,62 @@ class GemmTileSpec:
             {**given, "strategy": strategy},
         )
 
+    def _stored(self, element: DType, target: Target) -> DType:
+        return element_type(self.out or ("f32" if element.bits == 8 else self.dtype), target)
 
-LOOPS: Mapping[str, type[GemmTileSpec]] = MappingProxyType({"gemm_tile": GemmTileSpec})
+    def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
+        """One K tile of ``tile``, which is m, n, k."""
+        return gemm(*tile, element, out, name="gemm_tile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmBiasSpec(GemmTileSpec):
+    """Matrix product with a bias per column and an activation: gelu, silu, relu or none.
+
+    The bias is loaded when the loop has ended, so the loop is that of gemm_tile.
+    """
+
+    activation: str = "gelu"
+    bias: str = "f32"
+
+    def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
+        """One K tile, and what happens to the sums."""
+        return gemm_bias(*tile, element, out, activation=self.activation, bias=self.bias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmGateSpec(GemmTileSpec):
+    """Two products of one A, the activation of the first times the second; B stands for both."""
+
+    geometry: BlockSpec = BlockSpec(BN=128)
+    activation: str = "silu"
+
+    def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
+        """One K tile of both products."""
+        return gemm_gate(*tile, element, out, activation=self.activation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmScaledSpec(GemmTileSpec):
+    """Matrix product of small floats, scaled by one number (tensor) or by rows and columns."""
+
+    dtype: str = "fp8"
+    out: str | None = "bf16"
+    scales: str = "tensor"
+
+    def declare(self, tile: tuple[int, int, int], element: DType, out: DType) -> Loop:
+        """One K tile, and the scales of its sums."""
+        return gemm_scaled(*tile, element, out, scales=self.scales)
+
+
+LOOPS: Mapping[str, type[GemmTileSpec]] = MappingProxyType(
+    {
+        "gemm_tile": GemmTileSpec,
+        "gemm_bias": GemmBiasSpec,
+        "gemm_gate": GemmGateSpec,
+        "gemm_scaled": GemmScaledSpec,
+    }
+)
 """The shipped loops, by name."""
 
 

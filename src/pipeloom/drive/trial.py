@@ -111,12 +111,14 @@ def run_program(
     timing: Timing = Timing.RANDOM,
     scalars: Mapping[str, float] | None = None,
     spare: Mapping[str, int] | None = None,
+    arrays: Mapping[str, Array] | None = None,
     ops: Vocabulary = VOCABULARY,
     check_races: bool = True,
 ) -> Trial:
     """Run the kernel once. ``seed`` decides the data, the timing and the order of waves.
 
-    ``spare`` are further elements of the rows of an array, by its name.
+    ``spare`` are further elements of the rows of an array, by its name; ``arrays`` are inputs that
+    are not made up. Integers must come out exactly, where the kernel computes exactly.
     """
     launch = emitted.launch
     if seed < 0:
@@ -137,6 +139,7 @@ def run_program(
         node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
         for at, node in enumerate(meaning.inputs)
     }
+    values |= {name: meaning[name].type.dtype.round(a) for name, a in (arrays or {}).items()}
     buffers = {
         n.name: _encoded(n.type.dtype, values[n.name], pitches[n.name]) for n in meaning.inputs
     }

@@ -33,13 +33,11 @@ from pipeloom.order.spread import (
     shared_lanes,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 from pipeloom.program.vocabulary import Vocabulary
-
-TRANSCENDENTAL = ("v_exp", "v_log", "v_rcp", "v_rsq", "v_sqrt", "v_sin", "v_cos")
 
 
 def lower(
@@ -158,7 +156,7 @@ class _Lowering:
             self._add(
                 label=f"load {node.name}{piece_name(piece)}",
                 node=node.name,
-                region=Region.LOOP if loop else Region.BEFORE,
+                region=node.region,
                 group=self.loading.name,
                 piece=piece,
                 parts=(box,),
@@ -214,7 +212,7 @@ class _Lowering:
             self._add(
                 label=f"{'read' if staged else 'load'} {place.name}",
                 node=node.name,
-                region=Region.LOOP if loop else Region.BEFORE,
+                region=node.region,
                 group=self.computing.name,
                 piece=piece,
                 parts=boxes,
@@ -337,7 +335,7 @@ class _Lowering:
                 field=node.name,
             )
         each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
-        slow = sum(line.startswith(TRANSCENDENTAL) for line in known.lowering)
+        slow = known.transcendental
         plain = len(known.lowering) - slow
         return tuple(
             Issue(unit, count * each)

@@ -148,11 +148,15 @@ class _Writer:
         return tuple(found)
 
     def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
-        """Piece by piece, so that what is stored frees its registers early."""
+        """Loads, which overlap; then piece by piece: what is stored frees registers early."""
         mine = [t for t in self.lowered.of(region) if t.group == group.name]
-        mine.sort(
-            key=lambda t: tuple(dict(t.piece).get(c.dim, 0) for c in self.lowered.shares.cuts)
-        )
+        cuts, nodes = self.lowered.shares.cuts, self.lowered.meaning
+
+        def key(task: Task) -> tuple[object, ...]:
+            piece = tuple(dict(task.piece).get(c.dim, 0) for c in cuts)
+            return (not (task.is_copy and nodes[task.node].kind.is_input), piece)
+
+        mine.sort(key=key)
         return tuple(self._work(task, None) for task in mine)
 
     def _work(self, task: Task, iteration: int | None) -> Work:

@@ -143,7 +143,7 @@ class _Weaver:
             dims = self.lowered.meaning.domain(self.lowered.meaning[task.node]).dims
             box = dict(zip(dims, task.parts[0], strict=True))
             at = {"rows": box[first[0]], "columns": box[second[0]], "depth": box[first[1]]}
-            return (task.node, *(at[name] for name in self.pattern.order))
+            return (*(at[name] for name in self.pattern.order), task.node)
 
         return sorted(mine, key=key)
 

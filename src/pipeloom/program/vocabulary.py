@@ -35,6 +35,10 @@ from pipeloom.errors import ConfigError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+TRANSCENDENTAL = ("v_exp", "v_log", "v_rcp", "v_rsq", "v_sqrt", "v_sin", "v_cos")
+"""Instructions of a slower unit whose results are near, not rounded correctly."""
+
+
 class Reduce(Enum):
     """How parts of a reduction combine: associative and commutative in exact numbers."""
 
@@ -64,6 +68,11 @@ class OpDef:
     reduce: Reduce | None = None
     lowering: tuple[str, ...] = ()
     bool_result: bool = False
+
+    @property
+    def transcendental(self) -> int:
+        """How many of its instructions are of the unit for such functions."""
+        return sum(line.startswith(TRANSCENDENTAL) for line in self.lowering)
 
     def apply(self, *operands: Array, over: tuple[int, ...] = ()) -> Array:
         """The function of aligned arrays, reduced over the axes ``over``."""
