@@ -52,6 +52,7 @@ COMMANDS = (
         "solve",
     ),
     Command("derive", "the fastest proved program of a loop of your own", "derive"),
+    Command("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
     Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
 )

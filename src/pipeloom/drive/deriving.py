@@ -89,7 +89,7 @@ def derive(
     if not refinable(lowered):
         return None
     kept = Store.usual() if store is None else store
-    key = _key(loop, target, waves, k_tiles)
+    key = derived_key(loop, target, waves, k_tiles)
     found = kept.read(key)
     if found is not None:
         return from_plain(Derived, found)
@@ -108,8 +108,10 @@ def derive(
     return derived
 
 
-def _key(loop: Loop, target: Target, waves: int | Mapping[str, int], k_tiles: int | None) -> str:
-    """Everything that decides the result."""
+def derived_key(
+    loop: Loop, target: Target, waves: int | Mapping[str, int], k_tiles: int | None = None
+) -> str:
+    """Of a result in the store: everything that decides it."""
     used = sorted({n.op for n in loop.meaning.nodes if n.op})
     ops = [(loop.ops[name].name, *loop.ops[name].lowering) for name in used]
     asked = {

@@ -1,13 +1,14 @@
 """Results kept on disk under the content of what was asked: a second call costs nothing.
 
     store = Store.usual()
-    store.write(key, {...})          # atomically; a reader sees the old entry or the new one
+    store.write(key, {...})          # one transaction: a reader sees the old or the new
     store.read(key)                  # None where there is none
 
-``$PIPELOOM_STORE`` names the folder, or is ``off``; else it is ``$XDG_CACHE_HOME/pipeloom`` or
-``~/.cache/pipeloom``. A key covers pipeloom's own sources, so no entry outlives the code that made
-it. A damaged entry is reported, set aside and made again; a folder that cannot be written is
-reported, and nothing is kept.
+One SQLite file, ``store.sqlite`` in the folder that ``$PIPELOOM_STORE`` names (or is ``off``), else
+in ``$XDG_CACHE_HOME/pipeloom`` or ``~/.cache/pipeloom``. Any number of processes share it; one that
+is killed leaves everything that it had written. A key covers pipeloom's own sources, so no entry
+outlives the code that made it. What is damaged, or of another format, is reported, set aside and
+made again; a folder that cannot be written is reported, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -15,21 +16,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import sqlite3
+import threading
 import warnings
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 VARIABLE = "PIPELOOM_STORE"
 OFF = "off"
+FILE = "store.sqlite"
+FORMAT = 1
+"""Of the file; SQLite keeps it as ``user_version``, which is 0 in a new one."""
+LAST = ("cli", "show", "tune")
+"""Packages that stand after what is kept."""
+BUSY_SECONDS = 60
+"""How long one waits for another's transaction."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder of entries; None keeps nothing."""
+    """The entries of a folder; None keeps nothing."""
 
     folder: Path | None
 
@@ -44,74 +56,173 @@ class Store:
         home = os.environ.get("XDG_CACHE_HOME")
         return cls((Path(home) if home else Path.home() / ".cache") / "pipeloom")
 
-    def path(self, key: str) -> Path | None:
-        """The file of an entry."""
-        return None if self.folder is None else self.folder / f"{key}.json"
+    @property
+    def path(self) -> Path | None:
+        """The file."""
+        return None if self.folder is None else self.folder / FILE
 
     def read(self, key: str) -> dict[str, Any] | None:
         """The entry, if there is one and it is whole."""
-        path = self.path(key)
-        if path is None:
+        row = self._do(
+            lambda db: db.execute(
+                "SELECT digest, content FROM entries WHERE key = ?", (key,)
+            ).fetchone()
+        )
+        if row is None:
             return None
         try:
-            text = path.read_text(encoding="utf-8")
-        except OSError:
-            return None
-        try:
-            entry = json.loads(text)
-            content = entry["content"]
-            whole = entry["digest"] == digest(content) and isinstance(content, dict)
-        except (ValueError, KeyError, TypeError):
+            content = json.loads(zlib.decompress(row[1]))
+            whole = row[0] == digest(content) and isinstance(content, dict)
+        except (ValueError, TypeError, zlib.error):
             whole = False
         if whole:
             return dict(content)
-        self._set_aside(path)
+        aside = f"{key}.damaged"
+        self._do(
+            lambda db: db.execute(
+                "UPDATE OR REPLACE entries SET key = ? WHERE key = ?", (aside, key)
+            )
+        )
+        warnings.warn(f"{key} in {self.path} is damaged; set aside as {aside}", stacklevel=2)
         return None
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
         """Keep an entry, in place of what is there."""
-        path = self.path(key)
-        if path is None:
-            return
-        entry = {"digest": digest(content), "content": content}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=path.parent, prefix=f".{key[:8]}", delete=False
-            ) as file:
-                json.dump(entry, file, sort_keys=True)
-            os.replace(file.name, path)
-        except OSError as error:
-            warnings.warn(f"{path} cannot be written, nothing is kept: {error}", stacklevel=3)
+        packed = zlib.compress(_text(content).encode(), 1)
+        row = (key, digest(content), packed)
+        self._do(lambda db: db.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", row))
 
     def drop(self, key: str) -> None:
         """Forget an entry, if there is one."""
-        path = self.path(key)
-        if path is not None:
-            path.unlink(missing_ok=True)
+        self._do(lambda db: db.execute("DELETE FROM entries WHERE key = ?", (key,)))
 
-    def _set_aside(self, path: Path) -> None:
-        aside = path.with_suffix(".damaged")
+    def keys(self) -> tuple[str, ...]:
+        """Of all entries, those set aside included."""
+        rows = self._do(lambda db: db.execute("SELECT key FROM entries ORDER BY key").fetchall())
+        return tuple(key for (key,) in rows or ())
+
+    def _do(self, job: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do it in the file, in a new one where that is damaged; None where there can be none."""
+        path = self.path
+        if path is None:
+            return None
+        for _ in range(3):
+            opened = _open(path)
+            if opened is None:
+                return None
+            try:
+                return job(opened.connection)
+            except sqlite3.OperationalError as error:
+                warnings.warn(f"{path} cannot be used now: {error}", stacklevel=3)
+                return None
+            except sqlite3.DatabaseError as error:
+                _set_aside(path, opened.inode, f"is damaged ({error})")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    connection: sqlite3.Connection
+    inode: int
+
+
+_OPEN: dict[tuple[Path, int, int], _Opened] = {}
+"""One per file, process and thread: a connection must not cross a fork."""
+
+
+def _open(path: Path) -> _Opened | None:
+    here = (path, os.getpid(), threading.get_ident())
+    opened = _OPEN.get(here)
+    if opened is not None and _inode(path) == opened.inode:
+        return opened
+    for _ in range(3):
+        inode = _inode(path)
         try:
-            os.replace(path, aside)
-        except OSError as error:
-            warnings.warn(f"{path} is damaged and stays: {error}", stacklevel=4)
-            return
-        warnings.warn(f"{path} is damaged; set aside as {aside.name}", stacklevel=4)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        except (OSError, sqlite3.OperationalError) as error:
+            warnings.warn(f"{path} cannot be written, nothing is kept: {error}", stacklevel=4)
+            return None
+        try:
+            fault = _prepared(connection)
+        except sqlite3.OperationalError as error:
+            connection.close()
+            warnings.warn(f"{path} cannot be written, nothing is kept: {error}", stacklevel=4)
+            return None
+        except sqlite3.DatabaseError as error:
+            fault = f"is damaged ({error})"
+        if fault is None:
+            _OPEN[here] = _Opened(connection, _inode(path))
+            return _OPEN[here]
+        connection.close()
+        _set_aside(path, inode, fault)
+    return None
+
+
+def _prepared(connection: sqlite3.Connection) -> str | None:
+    """Make the table of a new file; what is wrong with the file otherwise."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN IMMEDIATE")
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if found == 0 and tables == 0:
+        connection.execute(
+            "CREATE TABLE entries (key TEXT PRIMARY KEY, digest TEXT NOT NULL,"
+            " content BLOB NOT NULL) WITHOUT ROWID"
+        )
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        found = FORMAT
+    connection.execute("COMMIT")
+    return None if found == FORMAT else f"has format {found}, and this pipeloom writes {FORMAT}"
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _set_aside(path: Path, inode: int, fault: str) -> None:
+    """Keep the file under another name; where another process has just done so, do nothing."""
+    _OPEN.pop((path, os.getpid(), threading.get_ident()), None)
+    if inode and _inode(path) != inode:
+        return
+    number = 1
+    while (aside := path.with_name(f"{path.name}.aside{number}")).exists():
+        number += 1
+    try:
+        for ending in ("", "-wal", "-shm"):
+            part = path.with_name(path.name + ending)
+            if part.exists():
+                os.replace(part, aside.with_name(aside.name + ending))
+    except OSError as error:
+        warnings.warn(f"{path} {fault} and stays: {error}", stacklevel=4)
+        return
+    warnings.warn(f"{path} {fault}; set aside as {aside.name}", stacklevel=4)
 
 
 def digest(content: Any) -> str:
     """Of plain data: equal data, equal digest."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_text(content).encode()).hexdigest()
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 @cache
-def version() -> str:
-    """Of this pipeloom: its sources."""
+def version(*more: str) -> str:
+    """Of this pipeloom: its sources, without those that only show and ask; and of ``more`` of them.
+
+    Nothing that is kept may import a package of ``LAST``, unless its key names the module.
+    """
     root = Path(__file__).resolve().parent.parent
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        found.update(path.relative_to(root).as_posix().encode())
-        found.update(path.read_bytes())
+        name = path.relative_to(root).as_posix()
+        if name.partition("/")[0] not in LAST or name in more:
+            found.update(name.encode())
+            found.update(path.read_bytes())
     return found.hexdigest()

@@ -1,0 +1,196 @@
+"""``pipeloom tune``: the best kernel of each shape, by the model of the whole GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
+from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.drive.store import Store
+from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
+from pipeloom.tune.gpu import GPUS, gpu_for
+from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
+from pipeloom.tune.search import CLOSE, Tuned, tune
+from pipeloom.tune.search import Progress as Step
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Find the best kernel of each matrix product without a GPU: rank every block by what the "
+        "units of the machine need at least, derive and simulate the few that could be best, and "
+        "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "
+        "~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes "
+        "on. Throughput is the model's (docs/tuning.md), not measured."
+    )
+    parser.epilog = (
+        "examples: pipeloom tune 4096x4096x8192; pipeloom tune shapes.txt --target MI300X --dtype "
+        "fp8; pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2"
+    )
+    parser.add_argument(
+        "shapes",
+        metavar="SHAPES",
+        nargs="+",
+        help="MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
+    )
+    add_tuning(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write what --json prints to a file"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """What all commands that tune share."""
+    chips = ", ".join(f"{gpu.chip} ({gpu.arch})" for gpu in GPUS)
+    parser.add_argument(
+        "--target", "--chip", metavar="CHIP", default="MI355X", help=f"one of {chips}"
+    )
+    parser.add_argument(
+        "--dtype", default="bf16", help=f"of A and B: {', '.join(DTYPES)} (default bf16)"
+    )
+    parser.add_argument(
+        "--tokens",
+        type=_numbers,
+        default=TOKENS,
+        metavar="N,N",
+        help="rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
+    )
+    parser.add_argument(
+        "--jobs", type=at_least(1), metavar="N", help="processes (default: one per core)"
+    )
+    parser.add_argument(
+        "--on",
+        choices=("local", "ray"),
+        default="local",
+        help="who times blocks: processes of this machine, or a Ray cluster (pipeloom[ray])",
+    )
+    parser.add_argument(
+        "--address", help="of the Ray cluster, for example auto; a local one is started without it"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="stop after so long, with the best so far (every shape gets a first kernel)",
+    )
+    parser.add_argument(
+        "--close",
+        type=float,
+        default=CLOSE,
+        metavar="X",
+        help=f"stop where nothing left can be X times as fast (default {CLOSE}; 1 is exact)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tune, and print a line for each shape."""
+    found = tuned(arguments, arguments.shapes)
+    data = {"tuned": [one.to_dict() for one in found]}
+    if arguments.output is not None:
+        write_file(arguments.output, json.dumps(data, indent=1, sort_keys=True) + "\n")
+    if arguments.json:
+        print_json(data)
+    else:
+        print(table(found))
+    if all(one.complete for one in found):
+        return 0
+    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
+    return INTERRUPTED_CODE if arguments.seconds is None else 0
+
+
+def tuned(arguments: argparse.Namespace, shapes: list[str]) -> list[Tuned]:
+    """The best plans of the shapes, as the arguments say, with a bar on stderr."""
+    if arguments.address is not None and arguments.on != "ray":
+        raise UsageError("--address needs --on ray")
+    asked = problems(shapes, arguments.dtype, arguments.tokens)
+    gpu = gpu_for(arguments.target)
+    store = Store.usual()
+    with _bar(len(asked)) as tell:
+        return tune(
+            asked,
+            gpu,
+            engine=lambda: _engine(arguments, store),
+            store=store,
+            close=arguments.close,
+            seconds=arguments.seconds,
+            progress=tell,
+        )
+
+
+def _engine(arguments: argparse.Namespace, store: Store) -> Engine:
+    jobs: int | None = arguments.jobs
+    if arguments.on == "ray":
+        return OnRay(store, arguments.address, jobs)
+    return Inline(store) if jobs == 1 else Processes(store, jobs)
+
+
+@contextmanager
+def _bar(count: int) -> Iterator[Callable[[Step], None]]:
+    """Shapes done, blocks timed, the best so far."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("ranking", total=count)
+
+        def tell(step: Step) -> None:
+            best = "" if step.best is None else f": {summary(step.best)}"
+            text = f"{step.done}/{step.problems} shapes, {step.timed} blocks timed{best}"
+            bar.update(task, completed=step.done, description=text)
+
+        yield tell
+
+
+def summary(one: Tuned) -> str:
+    """One line."""
+    return f"{one.problem} {one.prediction.tflops:.0f} TFLOPS with {one.plan}"
+
+
+def table(found: list[Tuned]) -> str:
+    """A row for each shape."""
+    heads = ("M x N x K", "block", "split", "TFLOPS", "us", "GHz", "busy", "limit")
+    rows = [
+        (
+            str(one.problem) + ("" if one.complete else " +"),
+            f"{one.plan.block.m}x{one.plan.block.n}x{one.plan.block.k} {one.plan.block.waves}w",
+            str(one.plan.split),
+            f"{one.prediction.tflops:.0f}",
+            f"{one.prediction.seconds * 1e6:.1f}",
+            f"{one.prediction.clock_ghz:.2f}",
+            f"{one.prediction.efficiency:.0%}",
+            one.prediction.limit,
+        )
+        for one in found
+    ]
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
+    left = {0, 1, len(heads) - 1}
+    lines = [
+        "  ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (heads, *rows)
+    ]
+    title = f"{found[0].chip}, {found[0].problem.dtype}: predicted, not measured"
+    return "\n".join((title, *lines))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, as 1024,4096")
+    return found

@@ -1,0 +1,246 @@
+"""How long a matrix product takes on a whole GPU. A model, not a measurement.
+
+    block        what one workgroup computes, and how long its parts take on a compute unit
+    plan         a block, K split or not, workgroups in an order that suits the caches
+    predict      seconds: rounds of workgroups over the compute units; loads that wait for L2, MALL
+                 and HBM; their bandwidth; the clock that the power allows; split-K's second kernel
+
+The loop takes what the simulator says, or what its loads take with as many bytes in flight as a
+compute unit can have, whichever is more. The clock is the highest whose power is allowed: power is
+energy per operation and byte over the time of the kernel and the gap after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+from pipeloom.tune.gpu import Gpu
+from pipeloom.tune.problem import Problem
+
+PARTIAL_BYTES = 4
+"""Of an element of a partial sum."""
+_STEPS = 8
+"""Of the clock's fixed point, which is then right to a thousandth."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Block:
+    """The tile of a workgroup; ``k`` is that of one iteration."""
+
+    m: int
+    n: int
+    k: int
+    waves: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}, {self.waves} waves"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCost:
+    """Cycles on one compute unit: of an iteration, and what a tile takes beyond its iterations.
+
+    Storing C is not in it. ``matrix`` of an iteration are those in which the matrix unit works;
+    ``unit`` is the busiest.
+    """
+
+    cycles: float
+    ends: float
+    matrix: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Plan:
+    """How a problem is computed."""
+
+    block: Block
+    split: int = 1
+    blocked: bool = True
+    """Neighbours in C run on one XCD; else workgroups go by rows, each to the next XCD."""
+
+    def __str__(self) -> str:
+        return str(self.block) + (f", K in {self.split} parts" if self.split > 1 else "")
+
+
+class Traffic(NamedTuple):
+    """Bytes of a kernel: into all L2s, and from HBM; and the share of the first that HBM gives."""
+
+    fill: float
+    hbm: float
+    cold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the model says, and where the time goes: ``parts`` are microseconds by cause."""
+
+    seconds: float
+    tflops: float
+    clock_ghz: float
+    workgroups: int
+    rounds: int
+    limit: str
+    parts: tuple[tuple[str, float], ...]
+
+    @property
+    def efficiency(self) -> float:
+        """The matrix unit's share of the time, at the clock there is."""
+        return dict(self.parts)["matrix unit"] / (self.seconds * 1e6)
+
+
+def traffic(gpu: Gpu, problem: Problem, plan: Plan) -> Traffic:
+    """Bytes that the plan moves, with each XCD's tiles read into its L2 once per round."""
+    block, target = plan.block, gpu.target
+    rows, columns = ceil(problem.m / block.m), ceil(problem.n / block.n)
+    cus, xcds = target.cus.value, target.xcds.value
+    workgroups = rows * columns * plan.split
+    depth = problem.k / plan.split * problem.in_bytes
+    per_xcd = min(cus // xcds, ceil(workgroups / xcds))
+    if plan.blocked:
+        reach = _rectangle(per_xcd, rows, columns, block)
+    else:
+        stride = xcds if columns % xcds == 0 else 1
+        wide = min(ceil(columns / stride), per_xcd)
+        reach = min(rows, ceil(per_xcd / wide)) * block.m + wide * block.n
+    fill = reach * depth * workgroups / per_xcd
+    operands = (problem.m + problem.n) * problem.k * problem.in_bytes
+    result = problem.m * problem.n * problem.out_bytes
+    if operands <= target.mall_mib.value * 2**20:
+        return Traffic(fill, operands + result, 0.0)
+    together = min(cus, workgroups)
+    reach = _rectangle(together, rows, columns, block)
+    again = max(operands, reach * depth * workgroups / together)
+    return Traffic(fill, again + result, min(1.0, again / fill))
+
+
+def _rectangle(tiles: int, rows: int, columns: int, block: Block) -> int:
+    """Rows and columns of elements that the best arrangement of so many tiles covers."""
+    best = 0
+    for high in range(1, min(tiles, rows) + 1):
+        wide = min(columns, ceil(tiles / high))
+        reach = high * block.m + wide * block.n
+        if high * wide >= min(tiles, rows * columns) and (not best or reach < best):
+            best = reach
+    return best or rows * block.m + columns * block.n
+
+
+def predict(gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> Prediction:
+    """Seconds, at the clock that the power allows."""
+    run = _Run(gpu, problem, plan, cost)
+    clock = run.clock()
+    return run.prediction(clock)
+
+
+def fastest(gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> float:
+    """Seconds at the peak clock: a bound on ``predict``, without its fixed point."""
+    run = _Run(gpu, problem, plan, cost)
+    return run.seconds(gpu.clock_peak_ghz.value) + run.overhead
+
+
+class _Run:
+    """One kernel of one problem; a clock is in GHz, so cycles over it are ns."""
+
+    def __init__(self, gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> None:
+        self.gpu, self.problem, self.plan, self.cost = gpu, problem, plan, cost
+        block, target = plan.block, gpu.target
+        self.moved = traffic(gpu, problem, plan)
+        tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
+        self.workgroups = tiles * plan.split
+        self.rounds = ceil(self.workgroups / target.cus.value)
+        self.iterations = ceil(ceil(problem.k / plan.split) / block.k)
+        written = problem.out_bytes if plan.split == 1 else PARTIAL_BYTES
+        store = block.m * block.n * written / target.store_bytes_per_clk.value
+        self.outside = cost.ends + store + gpu.ramp_cycles.value
+        self.loaded = (block.m + block.n) * block.k * problem.in_bytes
+        memory = gpu.memory
+        self.behind_ns = memory.mall_ns.value + memory.hbm_ns.value * self.moved.cold
+        if problem.k * problem.in_bytes % memory.alias_bytes.value == 0:
+            self.behind_ns += memory.alias_ns.value
+        hbm = gpu.hbm_gb_per_s.value * memory.hbm_share.value
+        self.hbm_seconds = self.moved.hbm / hbm * 1e-9
+        self.mall_seconds = self.moved.fill / memory.mall_gb_per_s.value * 1e-9
+        self.reduce_seconds = 0.0
+        if plan.split > 1:
+            summed = problem.m * problem.n * (2 * PARTIAL_BYTES * plan.split + problem.out_bytes)
+            self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
+        energy = gpu.energy
+        self.joules = 1e-12 * (
+            problem.flops * energy.pj_per_flop[problem.in_bytes].value
+            + self.moved.fill * energy.pj_per_mall_byte.value
+            + self.moved.hbm * energy.pj_per_hbm_byte.value
+        )
+
+    @property
+    def overhead(self) -> float:
+        """Seconds in which no product is computed, whatever the clock."""
+        return self.gpu.launch_us.value * 1e-6 + self.reduce_seconds
+
+    def iteration(self, clock: float) -> float:
+        """Cycles: the simulator's, or what the loads take to come."""
+        latency = self.gpu.memory.l2_cycles.value + self.behind_ns * clock
+        in_flight = self.gpu.target.global_bytes_in_flight.value
+        return max(self.cost.cycles, self.loaded * latency / in_flight)
+
+    def seconds(self, clock: float) -> float:
+        """Of the kernel alone."""
+        tile = self.iterations * self.iteration(clock) + self.outside
+        return max(self.rounds * tile / clock * 1e-9, self.mall_seconds, self.hbm_seconds)
+
+    def clock(self) -> float:
+        """The highest whose power is allowed."""
+        gpu, energy = self.gpu, self.gpu.energy
+        peak = clock = gpu.clock_peak_ghz.value
+        allowed = gpu.power_w.value - gpu.idle_w.value
+        exponent, floor = energy.exponent.value, energy.floor.value * peak
+        for _ in range(_STEPS):
+            seconds = self.seconds(clock)
+            budget = allowed * (seconds / 1e-3) ** -energy.droop.value
+            volts = (max(clock, floor) / peak) ** (exponent - 1)
+            spent = self.joules * volts / (seconds + self.overhead)
+            if clock == peak and spent <= budget:
+                break
+            clock = min(peak, clock * (budget / spent) ** (1 / (exponent if clock > floor else 1)))
+        return clock
+
+    def prediction(self, clock: float) -> Prediction:
+        """The answer, with where the time goes."""
+        gpu, cost, cus = self.gpu, self.cost, self.gpu.target.cus.value
+        kernel = self.seconds(clock)
+        to_us = 1e-3 / clock
+        covered = self.problem.k / self.plan.split / self.plan.block.k
+        useful = self.problem.m * self.problem.n / (self.plan.block.m * self.plan.block.n)
+        matrix = useful * self.plan.split / cus * covered * cost.matrix * to_us
+        iteration = self.iteration(clock)
+        order = self.rounds * self.iterations * (cost.cycles - cost.matrix) * to_us
+        loads = self.rounds * self.iterations * (iteration - cost.cycles) * to_us
+        ends = self.rounds * self.outside * to_us
+        whole = self.rounds * self.iterations * cost.matrix * to_us
+        compute = self.rounds * (self.iterations * iteration + self.outside) * to_us
+        bandwidth = kernel * 1e6 - compute
+        name = "HBM bandwidth" if self.hbm_seconds >= self.mall_seconds else "MALL bandwidth"
+        parts = (
+            ("matrix unit", matrix),
+            ("idle units and padding", max(0.0, whole - matrix)),
+            (cost.unit if cost.unit != "matrix unit" else "order of the loop", max(0.0, order)),
+            ("latency of loads", loads),
+            ("start and end of tiles", ends),
+            (name, max(0.0, bandwidth)),
+            ("split-K", self.reduce_seconds * 1e6),
+            ("launch", gpu.launch_us.value),
+        )
+        seconds = kernel + self.overhead
+        limit, most = max(parts[1:], key=lambda part: part[1])
+        if matrix >= most:
+            limit = "power" if clock < gpu.clock_peak_ghz.value else "matrix unit"
+        return Prediction(
+            seconds,
+            self.problem.flops / seconds * 1e-12,
+            clock,
+            self.workgroups,
+            self.rounds,
+            limit,
+            parts,
+        )

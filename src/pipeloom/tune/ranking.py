@@ -1,0 +1,61 @@
+"""Plans of a problem, the most promising first, by what their blocks cost at least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from pipeloom.tune.blocks import BlockJob
+from pipeloom.tune.gpu import Gpu
+from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
+from pipeloom.tune.problem import Problem
+
+SPLITS = (1, 2, 3, 4, 6, 8, 16)
+LEAST_ITERATIONS = 4
+"""Of a part of K: fewer are not worth a workgroup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A block with the best way to use it for the problem; ``seconds`` as predicted."""
+
+    job: BlockJob
+    plan: Plan
+    prediction: Prediction
+
+    @property
+    def order(self) -> tuple[float, Plan]:
+        """Fastest first; of equals, the smaller plan."""
+        return self.prediction.seconds, self.plan
+
+
+def plans(gpu: Gpu, problem: Problem, job: BlockJob) -> Iterator[Plan]:
+    """Ways to use a block: K in parts only where compute units would be idle."""
+    block, cus = job.block, gpu.target.cus.value
+    tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
+    for split in SPLITS:
+        if split > 1 and (
+            tiles * (split - 1) >= 2 * cus or problem.k < split * LEAST_ITERATIONS * block.k
+        ):
+            break
+        yield Plan(block, split)
+
+
+def best_use(gpu: Gpu, problem: Problem, job: BlockJob, cost: BlockCost) -> Ranked:
+    """The fastest of a block's plans."""
+    best: Ranked | None = None
+    for plan in plans(gpu, problem, job):
+        if best is not None and fastest(gpu, problem, plan, cost) >= best.prediction.seconds:
+            continue
+        found = Ranked(job, plan, predict(gpu, problem, plan, cost))
+        if best is None or found.order < best.order:
+            best = found
+    assert best is not None  # a split of 1 is always a plan
+    return best
+
+
+def rank(gpu: Gpu, problem: Problem, costs: Mapping[BlockJob, BlockCost]) -> list[Ranked]:
+    """One plan for every block, the fastest first."""
+    found = [best_use(gpu, problem, job, cost) for job, cost in costs.items()]
+    return sorted(found, key=lambda ranked: ranked.order)

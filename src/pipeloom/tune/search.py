@@ -1,0 +1,324 @@
+"""The best plan of each problem: bounds first, then the few blocks that could still be best.
+
+    found = tune(problems, gpu_for("MI355X"))
+    found[0].plan, found[0].prediction.tflops
+
+For every problem all blocks are ranked by their bounds. The first is derived, proved and simulated,
+then the next, until no bound left promises more than ``CLOSE``. That ends with a certificate: no
+block of the space is better by more than that, in the model. So there is nothing for a sampler to
+learn, and the answer does not depend on how many workers there were, on their order, or on an
+earlier run that was stopped: what was timed is in the store, and is not timed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from pipeloom.drive.store import Store, digest, version
+from pipeloom.errors import ConfigError
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.tune.blocks import BlockJob, bounds, known_block, out_type
+from pipeloom.tune.engines import Engine, Inline
+from pipeloom.tune.gpu import Gpu, gpu_for
+from pipeloom.tune.model import Block, BlockCost, Plan, Prediction
+from pipeloom.tune.problem import Problem
+from pipeloom.tune.ranking import Ranked, best_use, rank
+
+CLOSE = 1.005
+"""A search ends where nothing left can be faster by more."""
+
+Known = dict[BlockJob, BlockCost | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One block of a search: microseconds by its bound, and as derived (None: no order fits)."""
+
+    block: Block
+    bound_us: float
+    us: float | None
+    cycles: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The best plan of a problem, as far as it was searched, and how the search went.
+
+    ``open_us`` is the bound of the best block that was not timed: what could still be gained.
+    """
+
+    problem: Problem
+    chip: str
+    plan: Plan
+    cost: BlockCost
+    prediction: Prediction
+    trials: tuple[Trial, ...]
+    candidates: int
+    open_us: float
+    complete: bool = True
+
+    @property
+    def job(self) -> BlockJob:
+        """Of its block, which the store has a program of."""
+        dtype = self.problem.dtype
+        return BlockJob(gpu_for(self.chip).arch, dtype, out_type(dtype), self.plan.block)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for scripts."""
+        problem, plan, prediction = self.problem, self.plan, self.prediction
+        return {
+            "m": problem.m,
+            "n": problem.n,
+            "k": problem.k,
+            "dtype": problem.dtype,
+            "chip": self.chip,
+            "block": to_plain(plan.block),
+            "split_k": plan.split,
+            "tflops": round(prediction.tflops, 2),
+            "microseconds": round(prediction.seconds * 1e6, 3),
+            "clock_ghz": round(prediction.clock_ghz, 3),
+            "workgroups": prediction.workgroups,
+            "rounds": prediction.rounds,
+            "efficiency": round(prediction.efficiency, 4),
+            "limit": prediction.limit,
+            "parts_us": {name: round(us, 3) for name, us in prediction.parts},
+            "loop_cycles": self.cost.cycles,
+            "matrix_cycles": self.cost.matrix,
+            "timed": len(self.trials),
+            "candidates": self.candidates,
+            "open_us": round(self.open_us, 3),
+            "complete": self.complete,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """So far: problems that are done, blocks timed, and the best of the problem at hand."""
+
+    done: int
+    problems: int
+    timed: int
+    seconds: float
+    best: Tuned | None
+
+
+class Search:
+    """One problem: what is to be timed next, and what is known of it."""
+
+    def __init__(
+        self, gpu: Gpu, problem: Problem, least: Mapping[BlockJob, BlockCost], close: float
+    ) -> None:
+        self.gpu, self.problem, self.close = gpu, problem, close
+        self.ranked = rank(gpu, problem, least)
+        self._used: dict[BlockJob, Ranked | None] = {}
+
+    def needed(self, known: Known, most: int) -> list[BlockJob]:
+        """The next blocks to be timed; none if it is done."""
+        best = float("inf")
+        missing: list[BlockJob] = []
+        for ranked in self.ranked:
+            if ranked.prediction.seconds * self.close >= best or len(missing) >= most:
+                break
+            if ranked.job not in known:
+                missing.append(ranked.job)
+            elif (used := self.used(ranked.job, known)) is not None:
+                best = min(best, used.prediction.seconds)
+        return missing
+
+    def used(self, job: BlockJob, known: Known) -> Ranked | None:
+        """The best plan with a block that was timed."""
+        if job not in self._used:
+            cost = known[job]
+            self._used[job] = None if cost is None else best_use(self.gpu, self.problem, job, cost)
+        return self._used[job]
+
+    def result(self, known: Known) -> Tuned | None:
+        """The best by the rule, whatever else happens to be known; None before there is any."""
+        best: Ranked | None = None
+        trials, open_us, complete = [], 0.0, True
+        for ranked in self.ranked:
+            bound = ranked.prediction.seconds
+            if best is not None and bound * self.close >= best.prediction.seconds:
+                open_us = open_us or bound * 1e6
+                break
+            if ranked.job not in known:
+                open_us, complete = open_us or bound * 1e6, False
+                continue
+            cost, used = known[ranked.job], self.used(ranked.job, known)
+            trials.append(
+                Trial(
+                    ranked.job.block,
+                    bound * 1e6,
+                    None if used is None else used.prediction.seconds * 1e6,
+                    None if cost is None else cost.cycles,
+                )
+            )
+            if used is not None and (best is None or used.order < best.order):
+                best = used
+        if best is None:
+            return None
+        cost = known[best.job]
+        assert cost is not None
+        return Tuned(
+            self.problem,
+            self.gpu.chip,
+            best.plan,
+            cost,
+            best.prediction,
+            tuple(trials),
+            len(self.ranked),
+            open_us,
+            complete,
+        )
+
+
+def tune(
+    problems: Sequence[Problem],
+    gpu: Gpu,
+    *,
+    engine: Callable[[], Engine] | None = None,
+    store: Store | None = None,
+    close: float = CLOSE,
+    seconds: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Tuned]:
+    """The best plan of every problem, in their order.
+
+    ``engine`` makes the one that times blocks, if any must be. ``seconds`` ends it early: what is
+    then not complete says so. So does Ctrl-C, once every problem has a plan; before that it is
+    raised.
+    """
+    if not 1.0 <= close <= 2.0:
+        raise ConfigError(f"close = {close}", hint="use 1 to 2, for example 1.005", field="close")
+    kept = Store.usual() if store is None else store
+    found = {problem: _kept(kept, gpu, problem, close) for problem in problems}
+    open_ = [problem for problem in found if found[problem] is None]
+    if open_:
+        started = monotonic()
+        least = {dtype: bounds(gpu.arch, dtype, kept) for dtype in {p.dtype for p in open_}}
+        runner = _Runner(
+            [Search(gpu, problem, least[problem.dtype], close) for problem in open_],
+            Inline(kept) if engine is None else engine(),
+            kept,
+            None if seconds is None else started + seconds,
+            lambda done, timed, best: (
+                progress
+                and progress(
+                    Progress(
+                        len(found) - len(open_) + done,
+                        len(found),
+                        timed,
+                        monotonic() - started,
+                        best,
+                    )
+                )
+            ),
+        )
+        for tuned in runner.run():
+            found[tuned.problem] = tuned
+            if tuned.complete:
+                kept.write(_key(gpu, tuned.problem, close), to_plain(tuned))
+    results = [found[problem] for problem in problems]
+    missing = [problem for problem in problems if found[problem] is None]
+    if missing:
+        raise ConfigError(
+            f"no kernel was found for {missing[0]} in {missing[0].dtype}",
+            hint="give it more time, or another type",
+            field="shapes",
+        )
+    return [tuned for tuned in results if tuned is not None]
+
+
+class _Runner:
+    """All searches at once: a block that is timed serves every one of them."""
+
+    def __init__(
+        self,
+        searches: list[Search],
+        engine: Engine,
+        store: Store,
+        deadline: float | None,
+        tell: Callable[[int, int, Tuned | None], object],
+    ) -> None:
+        self.searches, self.engine, self.store = searches, engine, store
+        self.deadline, self.tell = deadline, tell
+        self.known: Known = {}
+        self.flying: set[BlockJob] = set()
+        self.timed = 0
+
+    def run(self) -> Iterator[Tuned]:
+        """Results, as the searches end; then what is known of those that were stopped."""
+        open_ = list(self.searches)
+        total = len(open_)
+        try:
+            while open_:
+                for search in list(open_):
+                    self._look_up(search)
+                    if not search.needed(self.known, 1):
+                        open_.remove(search)
+                        tuned = search.result(self.known)
+                        self.tell(total - len(open_), self.timed, tuned)
+                        if tuned is not None:
+                            yield tuned
+                if not open_ or self._late():
+                    break
+                self._submit(open_)
+                job, cost = self.engine.next()
+                self.flying.discard(job)
+                self.known[job] = cost
+                self.timed += 1
+                self.tell(total - len(open_), self.timed, open_[0].result(self.known))
+        except KeyboardInterrupt:
+            self.engine.stop()
+            rest = [search.result(self.known) for search in open_]
+            if any(tuned is None for tuned in rest):
+                raise
+        else:
+            rest = [search.result(self.known) for search in open_]
+            self.engine.stop()
+        yield from (tuned for tuned in rest if tuned is not None)
+
+    def _late(self) -> bool:
+        """Whether time is up; the first plan of every problem is waited for."""
+        return (
+            self.deadline is not None
+            and monotonic() > self.deadline
+            and all(search.result(self.known) is not None for search in self.searches)
+        )
+
+    def _look_up(self, search: Search) -> None:
+        """Take from the store what is needed and there, from whoever put it there."""
+        while True:
+            wanted = [j for j in search.needed(self.known, 1) if j not in self.flying]
+            if not wanted:
+                return
+            known, cost = known_block(wanted[0], self.store)
+            if not known:
+                return
+            self.known[wanted[0]] = cost
+
+    def _submit(self, open_: list[Search]) -> None:
+        """Keep the workers busy: what every problem needs first, then what it may need next."""
+        for ahead in range(1, self.engine.workers + 1):
+            for search in open_:
+                if len(self.flying) >= self.engine.workers:
+                    return
+                for job in search.needed(self.known, ahead):
+                    if job not in self.flying and len(self.flying) < self.engine.workers:
+                        self.flying.add(job)
+                        self.engine.submit(job)
+
+
+def _key(gpu: Gpu, problem: Problem, close: float) -> str:
+    sources = sorted(path.name for path in Path(__file__).parent.glob("*.py"))
+    made_by = version(*(f"tune/{name}" for name in sources))
+    return digest(["tuned", made_by, gpu.chip, to_plain(problem), close])[:40]
+
+
+def _kept(store: Store, gpu: Gpu, problem: Problem, close: float) -> Tuned | None:
+    found = store.read(_key(gpu, problem, close))
+    return None if found is None else from_plain(Tuned, found)

@@ -1,0 +1,93 @@
+"""The model of the whole GPU: what must hold whatever its constants are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeloom.tune.gpu import GPUS, gpu_for
+from pipeloom.tune.model import Block, BlockCost, Plan, fastest, predict, traffic
+from pipeloom.tune.problem import Problem
+
+MI355X = gpu_for("MI355X")
+BIG = Block(256, 256, 64, 8)
+FULL = BlockCost(2048.0, 2000.0, 2048, "matrix unit")
+
+sizes = st.integers(1, 40_000)
+blocks = st.builds(
+    Block, st.sampled_from((64, 128, 256)), st.sampled_from((64, 96, 256)), st.just(64), st.just(4)
+)
+
+
+def _cost(block: Block) -> BlockCost:
+    matrix = block.m * block.n * block.k // 2048
+    return BlockCost(1.1 * matrix, 1500.0, matrix, "LDS array")
+
+
+@settings(max_examples=60, deadline=None)
+@given(m=sizes, n=sizes, k=sizes, block=blocks, split=st.sampled_from((1, 2, 4)))
+def test_no_prediction_beats_the_machine(m: int, n: int, k: int, block: Block, split: int) -> None:
+    problem, plan, cost = Problem(m, n, k), Plan(block, split), _cost(block)
+    for gpu in GPUS:
+        found = predict(gpu, problem, plan, cost)
+        peak = gpu.clock_peak_ghz.value
+        assert 0 < found.clock_ghz <= peak
+        assert found.seconds >= fastest(gpu, problem, plan, cost) * (1 - 1e-9)
+        assert sum(us for _, us in found.parts) == pytest.approx(found.seconds * 1e6, rel=1e-6)
+        assert all(us >= 0 for _, us in found.parts)
+        assert found.limit
+        moved = traffic(gpu, problem, plan)
+        assert moved.hbm >= (m + n) * k * 2 + m * n * 2
+        assert moved.fill >= (m + n) * k * 2 * 0.99
+        assert 0 <= moved.cold <= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(m=sizes, n=sizes, k=sizes, block=blocks)
+def test_a_slower_loop_is_never_faster(m: int, n: int, k: int, block: Block) -> None:
+    problem, cost = Problem(m, n, k), _cost(block)
+    slower = replace(cost, cycles=1.3 * cost.cycles)
+    for gpu in GPUS:
+        assert predict(gpu, problem, Plan(block), slower).seconds >= predict(
+            gpu, problem, Plan(block), cost
+        ).seconds * (1 - 1e-3)
+
+
+def test_one_workgroup_too_many_costs_a_round() -> None:
+    whole = predict(MI355X, Problem(4096, 4096, 4096), Plan(BIG), FULL)
+    more = predict(MI355X, Problem(4096, 4097, 4096), Plan(BIG), FULL)
+    assert (whole.rounds, more.rounds) == (1, 2)
+    assert more.seconds > 1.5 * whole.seconds
+
+
+def test_few_tiles_want_k_in_parts() -> None:
+    few = Problem(512, 512, 65536)
+    assert (
+        predict(MI355X, few, Plan(BIG, 16), FULL).seconds
+        < predict(MI355X, few, Plan(BIG, 1), FULL).seconds / 4
+    )
+    many = Problem(8192, 8192, 1024)
+    assert (
+        predict(MI355X, many, Plan(BIG, 2), FULL).seconds
+        > predict(MI355X, many, Plan(BIG, 1), FULL).seconds
+    )
+
+
+def test_workgroups_in_blocks_need_less_of_l2() -> None:
+    problem = Problem(8192, 8192 + 256, 8192)
+    by_rows, blocked = (traffic(MI355X, problem, Plan(BIG, 1, b)) for b in (False, True))
+    assert blocked.fill < by_rows.fill
+    # 32 tiles of an XCD as 4 x 8: 12 panels of 256 rows, where a row of 32 has 33.
+    assert blocked.fill / by_rows.fill == 12 / 33
+
+
+def test_power_limits_the_clock_of_large_products() -> None:
+    large = predict(MI355X, Problem(8192, 8192, 8192), Plan(BIG), FULL)
+    small = predict(MI355X, Problem(2048, 2048, 2048), Plan(BIG), FULL)
+    assert large.limit == "power"
+    assert large.clock_ghz < small.clock_ghz == MI355X.clock_peak_ghz.value
+    weaker = predict(gpu_for("MI350X"), Problem(8192, 8192, 8192), Plan(BIG), FULL)
+    assert weaker.tflops < large.tflops

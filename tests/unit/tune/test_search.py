@@ -1,0 +1,226 @@
+"""The search: its answer is the best of the space, whoever computed it, in whatever order."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipeloom.drive.store import FILE, Store, digest
+from pipeloom.errors import ScheduleError
+from pipeloom.plain import to_plain
+from pipeloom.tune import blocks, engines, search
+from pipeloom.tune.blocks import BlockJob, bounds
+from pipeloom.tune.engines import Done, Inline
+from pipeloom.tune.gpu import gpu_for
+from pipeloom.tune.model import Block, BlockCost
+from pipeloom.tune.problem import Problem
+from pipeloom.tune.ranking import rank
+from pipeloom.tune.search import Progress, tune
+
+GPU = gpu_for("MI355X")
+SIDES = (64, 128, 256)
+SHAPES = [Problem(2048, 2048, 2048), Problem(1000, 300, 4096), Problem(128, 8192, 512)]
+
+
+@cache
+def _bounds() -> dict[BlockJob, BlockCost]:
+    return bounds(GPU.arch, "bf16", Store(None))
+
+
+def _timed(job: BlockJob) -> BlockCost | None:
+    """Some cost above the bound that depends on the job alone; one block in eight fits nowhere."""
+    draw = random.Random(job.key).random()
+    least = _bounds()[job]
+    slow = BlockCost(least.cycles * (1 + draw / 5), 2000 * draw + 1200, least.matrix, least.unit)
+    return None if draw > 7 / 8 else slow
+
+
+class Shuffled:
+    """Gives jobs back in a random order."""
+
+    def __init__(self, workers: int, seed: int) -> None:
+        self.workers, self.seen = workers, 0
+        self._draw = random.Random(seed)
+        self._jobs: list[BlockJob] = []
+
+    def submit(self, job: BlockJob) -> None:
+        self._jobs.append(job)
+
+    def next(self) -> Done:
+        self.seen += 1
+        job = self._jobs.pop(self._draw.randrange(len(self._jobs)))
+        return job, _timed(job)
+
+    def stop(self) -> None:
+        self._jobs.clear()
+
+
+@pytest.fixture(autouse=True)
+def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "SIDES", SIDES)
+    monkeypatch.setattr(search, "bounds", lambda *_: _bounds())
+
+
+def test_the_answer_is_the_best_of_all(tmp_path: Path) -> None:
+    found = tune(SHAPES, GPU, engine=lambda: Shuffled(1, 0), store=Store(tmp_path), close=1.0)
+    costs = {job: cost for job in _bounds() if (cost := _timed(job)) is not None}
+    for one in found:
+        best = rank(GPU, one.problem, costs)[0]
+        assert (one.plan, one.prediction) == (best.plan, best.prediction)
+        assert len(one.trials) < one.candidates
+        assert one.complete
+        assert one.open_us >= one.prediction.seconds * 1e6
+
+
+def test_workers_and_order_change_nothing(tmp_path: Path) -> None:
+    answers = [
+        tune(SHAPES, GPU, engine=lambda w=w, s=s: Shuffled(w, s), store=Store(tmp_path / f"{w}{s}"))  # type: ignore[misc]
+        for w, s in ((1, 0), (4, 1), (7, 2))
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    # The second time nothing is asked of an engine, and the answer is the same.
+    assert (
+        tune(SHAPES, GPU, engine=lambda: pytest.fail("asked"), store=Store(tmp_path / "10"))
+        == (answers[0])
+    )
+
+
+def test_stopped_early_it_says_so_and_goes_on(tmp_path: Path) -> None:
+    store, told = Store(tmp_path), list[Progress]()
+    first = tune(SHAPES, GPU, engine=lambda: Shuffled(1, 0), store=store, close=1.0, seconds=0.0)
+    assert not all(one.complete for one in first)
+    whole = tune(
+        SHAPES, GPU, engine=lambda: Shuffled(1, 0), store=store, close=1.0, progress=told.append
+    )
+    assert all(one.complete for one in whole)
+    assert [p.done for p in told] == sorted(p.done for p in told)
+    assert told[-1].done == len(SHAPES)
+    for early, late in zip(first, whole, strict=True):
+        assert early.prediction.seconds >= late.prediction.seconds
+
+
+def test_an_interrupt_gives_the_best_so_far_or_is_raised(tmp_path: Path) -> None:
+    class Interrupted(Shuffled):
+        def next(self) -> Done:
+            if self.seen == most:
+                raise KeyboardInterrupt
+            return super().next()
+
+    most = 0
+    with pytest.raises(KeyboardInterrupt):
+        tune(SHAPES, GPU, engine=lambda: Interrupted(1, 0), store=Store(tmp_path), close=1.0)
+    most = 2
+    (found,) = tune(
+        SHAPES[:1], GPU, engine=lambda: Interrupted(1, 0), store=Store(tmp_path), close=1.0
+    )
+    assert not found.complete
+    assert len(found.trials) <= most
+
+
+def test_nothing_fits(tmp_path: Path) -> None:
+    class Nothing(Shuffled):
+        def next(self) -> Done:
+            return self._jobs.pop(), None
+
+    with pytest.raises(ScheduleError, match="no kernel was found for 2048x2048x2048"):
+        tune(SHAPES[:1], GPU, engine=lambda: Nothing(1, 0), store=Store(tmp_path))
+    with pytest.raises(ScheduleError, match=r"close = 0\.5"):
+        tune(SHAPES, GPU, close=0.5)
+
+
+def test_a_block_is_timed_for_real_and_kept(tmp_path: Path) -> None:
+    job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64, 4))
+    store = Store(tmp_path)
+    cost = blocks.time_block(job, store)
+    least = _bounds()[job]
+    assert cost is not None
+    assert least.cycles <= cost.cycles < 1.05 * least.cycles
+    assert least.ends <= cost.ends < 3000
+    assert blocks.known_block(job, store) == (True, cost)
+    assert len(blocks.entries(job, store)) == 2
+    engine = Inline(store)
+    engine.submit(job)
+    assert engine.next() == (job, cost)
+
+
+_SCRIPT = """
+import pickle, sys, time
+from pathlib import Path
+from pipeloom.drive.store import Store, digest
+from pipeloom.plain import to_plain
+from pipeloom.tune import engines, search
+
+gpu, shapes, least, timed = pickle.loads(Path(sys.argv[1]).read_bytes())
+
+def slow(job, store):
+    cost = timed[job]
+    time.sleep(0.02)
+    store.write(job.key, {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)})
+    print("timed", flush=True)
+    return cost
+
+engines.time_block = slow
+search.bounds = lambda *_: least
+found = search.tune(shapes, gpu, store=Store(Path(sys.argv[2])), close=1.0)
+print(digest([to_plain(one) for one in found]))
+"""
+
+
+def test_killed_at_random_moments_it_resumes(tmp_path: Path) -> None:
+    """Nothing that was timed is timed again, and the end is that of a run in one go."""
+    data = tmp_path / "data"
+    data.write_bytes(
+        pickle.dumps((GPU, SHAPES, _bounds(), {job: _timed(job) for job in _bounds()}))
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+    def start(folder: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", _SCRIPT, str(data), str(tmp_path / folder)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+    whole = tune(SHAPES, GPU, engine=lambda: Shuffled(1, 0), store=Store(None), close=1.0)
+    needed = len({trial.block for one in whole for trial in one.trials})
+    draw, killed = random.Random(5), 0
+    timed: list[str] = []
+    while True:
+        run = start("killed")
+        assert run.stdout is not None
+        if killed < 2:
+            for _ in range(draw.randrange(1, 4)):
+                timed += run.stdout.readline().split()
+            time.sleep(draw.random() / 50)
+            run.send_signal(signal.SIGKILL)
+            killed += 1
+        timed += run.communicate()[0].split()
+        if run.returncode == 0:
+            break
+    assert timed[-1] == digest([to_plain(one) for one in whole])
+    # A block may have been kept by a run that was killed before it could say so.
+    assert needed - killed <= timed.count("timed") <= needed
+
+
+def test_a_damaged_store_is_reported_and_the_answer_stays(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    before = tune(SHAPES[:1], GPU, engine=lambda: Shuffled(1, 0), store=store)
+    for path in tmp_path.glob(f"{FILE}*"):
+        path.unlink()
+    (tmp_path / FILE).write_bytes(b"nothing of a database" * 300)
+    with pytest.warns(UserWarning, match="set aside"):
+        after = tune(SHAPES[:1], GPU, engine=lambda: Shuffled(1, 0), store=store)
+    assert to_plain(after[0]) == to_plain(before[0])
+    assert (tmp_path / f"{FILE}.aside1").exists()
+
+
+def test_without_ray_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ScheduleError, match="Ray, which is not installed"):
+        engines.OnRay(Store(None))
