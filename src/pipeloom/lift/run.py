@@ -132,7 +132,7 @@ def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
     over = launch.meaning.over
     sizes = {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
     launch.check(sizes)
-    values = dict(sizes)
+    values = {**sizes, "batches": 1}
     for node in (*launch.meaning.inputs, *launch.meaning.outputs):
         values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
     words: dict[int, int] = {}

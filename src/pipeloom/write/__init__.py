@@ -23,6 +23,7 @@ from pipeloom.write.layout import (
     layout_for,
 )
 from pipeloom.write.lower.emit import emit_program
+from pipeloom.write.placing import Placing
 from pipeloom.write.record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.text import Argument
 
@@ -39,6 +40,7 @@ __all__ = [
     "HazardError",
     "HazardFinding",
     "Launch",
+    "Placing",
     "RegisterLimitError",
     "Resources",
     "SourceLine",

@@ -174,7 +174,7 @@ def _table() -> dict[str, Opcode]:
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
     add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_cvt_f32_i32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
-    add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
+    add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
     # Both are read as well; the hazard pass looks at what permlanes read and write together.
     add(valu, "v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")

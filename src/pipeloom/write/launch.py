@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.memory import arrays_of, dimensions
+from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 _SIGNED = 1 << 31
 _EXACT = 1 << 24
@@ -30,18 +31,23 @@ class Launch:
     step: int
     multiples: Mapping[str, int]
     pitches: Mapping[str, int]
+    placing: Placing = ONE_PROBLEM
 
     @property
     def grid_formula(self) -> list[str]:
-        """Workgroups along x, y and z in terms of the sizes."""
+        """Workgroups along x, y and z in terms of the sizes, and of the number of batches."""
         dims = [f"ceil({dim} / {self.tiles[dim]})" for dim in reversed(self.meaning.grid)]
-        return dims + ["1"] * (3 - len(dims))
+        dims += ["1"] * (3 - len(dims))
+        if self.placing.uses_z:
+            slices = f"{self.placing.slices} * " if self.placing.slices > 1 else ""
+            dims[2] = f"{slices}batches"
+        return dims
 
-    def grid(self, sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
         """Workgroups along x, y and z: the last dimension of the grid is x."""
         dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
         x, y, z = dims + [1] * (3 - len(dims))
-        return x, y, z
+        return x, y, z * batches * self.placing.slices
 
     def pitch(self, name: str, sizes: Mapping[str, int]) -> int:
         """The leading dimension of an array without gaps."""
@@ -49,7 +55,8 @@ class Launch:
 
     def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
         """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
-        check_sizes(self.meaning, sizes)
+        empty = (*self.meaning.grid, self.meaning.over) if self.placing.ragged else ()
+        check_sizes(self.meaning, sizes, empty)
         for dim in dimensions(self.meaning):
             size = sizes[dim]
             if size % self.multiples.get(dim, 1):
@@ -67,7 +74,7 @@ class Launch:
 
     def _check_over(self, sizes: Mapping[str, int]) -> None:
         over = self.meaning.over
-        if over not in sizes or self.meaning.ragged:
+        if over not in sizes or self.meaning.ragged or self.placing.ragged:
             return
         size = sizes[over]
         beyond = size - self.least
@@ -111,12 +118,15 @@ class Launch:
             )
 
 
-def check_sizes(meaning: Meaning, sizes: Mapping[str, int]) -> None:
-    """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes."""
+def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str] = ()) -> None:
+    """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes.
+
+    Dimensions named ``empty`` may have size 0.
+    """
     counted = {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
     for dim in dimensions(meaning):
         size = sizes.get(dim)
-        least = 0 if meaning.ragged and dim == meaning.over else 1
+        least = 0 if dim in empty or (meaning.ragged and dim == meaning.over) else 1
         most = _SIGNED if dim not in counted else _EXACT
         if type(size) is not int or not least <= size < most:
             raise EmitError(

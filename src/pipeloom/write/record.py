@@ -32,8 +32,12 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "tile": dict(launch.tiles),
         "grid": launch.grid_formula,
         "over": launch.meaning.over,
-        "k_min": launch.least,
-        "k_step": launch.step,
+        "k_min": 0 if launch.placing.ragged else launch.least,
+        "k_step": launch.multiples.get(launch.meaning.over, 1)
+        if launch.placing.ragged
+        else launch.step,
+        "batched": launch.placing.uses_z,
+        "slices": launch.placing.slices,
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
         "arguments": [

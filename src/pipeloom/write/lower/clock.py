@@ -45,6 +45,8 @@ class Clock:
         frame.scalar("extent")
         frame.scalar("left")
         frame.scalar("tile offset")
+        if memory.placing.ragged:
+            frame.scalar("missing")
 
     @property
     def step(self) -> int:
@@ -72,8 +74,49 @@ class Clock:
         """Before the groups part: how far all trips reach."""
         frame = self._frame
         if self.factor and self.over in self._memory.tiles:
-            size = frame[f"size {self.over}"]
+            size = frame[self._memory.reach]
             code("s_sub_u32", frame["extent"], size, self.constant * self.tile)
+
+    def fit(self, code: Code) -> None:
+        """Round what the loop goes along up to whole trips; ``pad`` is what it is more."""
+        memory, frame = self._memory, self._frame
+        placing = memory.placing
+        if not placing.ragged:
+            return
+        least = self.constant * self.tile
+        size = frame["reach" if placing.slices > 1 else f"size {self.over}"]
+        pad, reach = frame["pad"], frame["reach"]
+        code.comment("whole trips, the first of them with zeros before the arrays begin")
+        code("s_mov_b32", frame["scratch"], size)
+        code("s_max_u32", reach, size, least)
+        if self.factor:
+            code("s_add_u32", reach, reach, self.step - 1 - least)
+            memory.quotient(code, reach, reach, self.step)
+            code("s_mul_i32", reach, reach, self.step)
+            code("s_add_u32", reach, reach, least)
+        code("s_sub_u32", pad, reach, frame["scratch"])
+
+    def missing(self, code: Code, iteration: int) -> Register:
+        """How many elements of the section's ``iteration`` lie before the array begins."""
+        frame, result = self._frame, self._frame["missing"]
+        base = self._base
+        ahead = (base.constant + iteration) * self.tile
+        factor = sum(f for _, f in base.factors)
+        if factor:
+            if factor != self.factor:
+                raise EmitError(
+                    f"a load stands at {base}, while trips take {self.factor} iterations",
+                    hint="ragged sizes need sections that follow each other's iterations",
+                    field="ragged",
+                )
+            scratch = frame["scratch"]
+            code("s_add_u32", scratch, frame["extent"], ahead)
+            code("s_max_u32", result, frame["pad"], scratch)
+            code("s_sub_u32", result, result, scratch)
+            return result
+        code("s_max_u32", result, frame["pad"], ahead)
+        code("s_sub_u32", result, result, ahead)
+        return result
 
     def reset(self, code: Code) -> None:
         """A group begins at iteration 0."""

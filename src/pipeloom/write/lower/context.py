@@ -36,6 +36,8 @@ class Context:
     """Of which number the size of a dimension must be a multiple."""
     pitches: dict[str, int] = field(default_factory=dict)
     """Of how many bytes an array's leading dimension must be a multiple."""
+    may_miss: bool = False
+    """Whether streams of the step being written may begin before their arrays do."""
     _labels: int = 0
 
     def require_multiple(self, dim: str, count: int) -> None:

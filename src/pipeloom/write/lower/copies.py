@@ -7,20 +7,27 @@ other in a lane and in memory move together, up to 16 bytes at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.program import Access, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
-from pipeloom.write.addresses import LDS_WINDOW
+from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, Bank, Register
+from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, VCC, Bank, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lds import LdsTile
-from pipeloom.write.lower.linear import Table, lane_number, wave_part, write_number
+from pipeloom.write.lower.linear import (
+    LaneNumber,
+    Table,
+    lane_number,
+    wave_part,
+    write_number,
+)
 from pipeloom.write.lower.memory import Array
 from pipeloom.write.lower.stores import plan_store
 from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
@@ -88,6 +95,52 @@ def _scalar_offset(context: Context, code: Code, array: Array, work: Work) -> Re
     return context.clock.offset(code, array, work.iteration)
 
 
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The lanes' places along the loop's dimension, for loads of what may not be there."""
+
+    numbers: tuple[LaneNumber, ...]
+    waves: tuple[str | int, ...]
+    scratch: str
+
+
+def _plan_missing(
+    context: Context, array: Array, tables: Sequence[Sequence[Table]]
+) -> _Missing | None:
+    """For the loads of a step, whose coordinates are ``tables``; None where nothing is missing."""
+    if not context.memory.placing.ragged or array.node.kind is not NodeKind.STREAM:
+        return None
+    axis = array.dims.index(array.over)
+    what = f"the place of a lane along {array.over}"
+    numbers = tuple(lane_number(table[axis], what) for table in tables)
+    waves = tuple(wave_part(context.frame, context.group.waves, number) for number in numbers)
+    return _Missing(numbers, waves, context.frame.scratch("missing", 4))
+
+
+class _Present:
+    """The offsets of a step's loads: out of range in lanes whose element is before the array."""
+
+    def __init__(self, context: Context, code: Code, missing: _Missing | None, work: Work) -> None:
+        self._frame, self._missing = context.frame, missing if context.may_miss else None
+        self._known: LaneNumber | None = None
+        if self._missing is not None:
+            self._count = context.clock.missing(code, work.iteration or 0)
+            code("v_mov_b32", context.frame[self._missing.scratch].part(3), OUT_OF_RANGE)
+
+    def offset(self, code: Code, number: int, name: str) -> Register:
+        """Of load ``number``, whose offsets ``name`` holds."""
+        missing, frame = self._missing, self._frame
+        if missing is None:
+            return frame[name]
+        place, work, result, outside = (frame[missing.scratch].part(i) for i in range(4))
+        if self._known != missing.numbers[number]:
+            self._known = missing.numbers[number]
+            write_number(code, frame, place, self._known, missing.waves[number], work)
+        code("v_cmp_le_u32", VCC, self._count, place)
+        code("v_cndmask_b32", result, outside, frame[name], VCC)
+        return result
+
+
 def _plan_lds_dma(context: Context, work: Work) -> Write:
     """Straight into LDS: 64 lanes write a run at m0, so each fetches what belongs there."""
     read, write = work.reads[0], work.writes[0]
@@ -118,15 +171,16 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         )
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     context.require_pitch(array, width)
-    if array.dims[-1] != array.over:
+    if array.dims[-1] != array.over or context.memory.placing.ragged:
         context.require_multiple(array.dims[-1], width // array.element)
     lane = np.arange(WAVE_LANES)[None, :]
     wave = np.arange(len(members))[:, None]
-    offsets = []
+    tables = []
     for number in range(total // run):
         position = start + number * run + (wave * WAVE_LANES + lane) * width
-        table = _shifted(tile.source(position), targets, sources)
-        offsets.append(context.memory.offset(array, _axes(table), members))
+        tables.append(_axes(_shifted(tile.source(position), targets, sources)))
+    offsets = [context.memory.offset(array, table, members) for table in tables]
+    missing = _plan_missing(context, array, tables)
     places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
     slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
     base = tile.base + write.copy * tile.copy_bytes + start
@@ -135,15 +189,17 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
 
     def emit(code: Code) -> None:
         offset: Register | int = 0
+        present = _Present(context, code, missing, work)
         for number, name in enumerate(offsets):
             place = base + number * run
+            where = present.offset(code, number, name)
             if isinstance(slice_start, int):
                 code("s_mov_b32", M0, slice_start + place)
             else:
                 code("s_add_u32", M0, frame[slice_start], place)
             if number == 0:
                 offset = _scalar_offset(context, code, array, work)
-            code(load, frame[name], frame[buffer], offset, modifiers=["offen", "lds"])
+            code(load, where, frame[buffer], offset, modifiers=["offen", "lds"])
 
     return emit
 
@@ -158,24 +214,28 @@ def _plan_load(context: Context, work: Work) -> Write:
     _same_shape(work, sources, targets)
     _same_type(context, work)
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
-    loads = []
+    loads, tables = [], []
     for run in tile.runs(tile.slots_in(box, work.label)):
         words = _words(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
-        table = _shifted(table, targets, sources)
-        name = context.memory.offset(array, _axes(table), members)
-        if array.dims[-1] != array.over and not _harmless_past_rows(context, array):
+        tables.append(_axes(_shifted(table, targets, sources)))
+        name = context.memory.offset(array, tables[-1], members)
+        whole = array.dims[-1] == array.over and not context.memory.placing.ragged
+        if not whole and not _harmless_past_rows(context, array):
             context.require_multiple(array.dims[-1], len(run))
         context.require_pitch(array, WORD)
         loads.append((run[0] // tile.pack, words, name))
     buffer = f"buffer {array.name}"
+    missing = _plan_missing(context, array, tables)
 
     def emit(code: Code) -> None:
         offset = _scalar_offset(context, code, array, work)
-        for first, words, name in loads:
+        present = _Present(context, code, missing, work)
+        for number, (first, words, name) in enumerate(loads):
             result = context.registers(write).part(first, words)
             load = f"buffer_load_{WORDS[words]}"
-            code(load, result, frame[name], frame[buffer], offset, modifiers=["offen"])
+            where = present.offset(code, number, name)
+            code(load, result, where, frame[buffer], offset, modifiers=["offen"])
 
     return emit
 

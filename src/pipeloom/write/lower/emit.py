@@ -24,6 +24,7 @@ from pipeloom.program import (
     Barrier,
     Fence,
     Group,
+    NodeKind,
     Priority,
     Program,
     Resource,
@@ -51,9 +52,10 @@ from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
-from pipeloom.write.lower.memory import ARGUMENT_POINTER, Memory
+from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
 from pipeloom.write.lower.vector import float_bits, plan_elementwise
+from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 
 ProgramJudge = Callable[[Program], VerdictLike]
@@ -68,30 +70,32 @@ def emit_program(
     ops: Vocabulary = VOCABULARY,
     name: str | None = None,
     allow_timing: bool = False,
+    placing: Placing = ONE_PROBLEM,
 ) -> EmittedKernel:
     """The kernel of a program whose verdict allows it; raises ``EmitError`` for what it cannot be.
 
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
+    ``placing`` is what launches may ask of it beyond whole trips of one problem.
     """
     judged_as(program.target.arch)
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
     symbol = re.sub(r"\W", "_", name or program.name)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
-    return _Emission(program, ops, symbol).kernel(status)
+    return _Emission(program, ops, symbol, placing).kernel(status)
 
 
 class _Emission:
     """One program on its way to text."""
 
-    def __init__(self, program: Program, ops: Vocabulary, name: str) -> None:
+    def __init__(self, program: Program, ops: Vocabulary, name: str, placing: Placing) -> None:
         self.program, self.name = program, name
         target = self.target = program.target
         flow = flow_of(program)
         frame = self.frame = Frame(flow, target, program.waves)
         frame.always("lane", Bank.VECTOR)
         frame.scalar("wave")
-        memory = self.memory = Memory(program.meaning, frame)
+        memory = self.memory = Memory(program.meaning, frame, placing)
         self.clock = Clock(program, memory, frame)
         accumulators = _accumulators(program, ops)
         tiles: dict[str, RegisterTile] = {}
@@ -105,6 +109,7 @@ class _Emission:
         self.context = Context(
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
+        self.context.may_miss = placing.ragged
         self.writes: dict[tuple[int, int, int], Write] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
         for number, group in enumerate(program.groups):
@@ -214,7 +219,7 @@ class _Emission:
             resources,
             memory.arguments,
             title,
-            len(program.meaning.grid),
+            memory.ids,
         )
         require_no_hazards(text, self.target.arch)
         return EmittedKernel(
@@ -244,6 +249,7 @@ class _Emission:
             step=self.clock.step,
             multiples=MappingProxyType(dict(self.context.multiples)),
             pitches=MappingProxyType(dict(self.context.pitches)),
+            placing=self.memory.placing,
         )
 
     def _setup(self, code: Code) -> None:
@@ -257,7 +263,12 @@ class _Emission:
         code.wait(lgkm=0)
         # The last dimension of the grid is x, whose id comes first.
         grid = len(self.program.meaning.grid)
-        memory.describe(code, [sgpr(ARGUMENT_POINTER + grid - 1 - i) for i in range(grid)])
+        ids = [sgpr(ARGUMENT_POINTER + grid - 1 - i) for i in range(grid)]
+        memory.locate(code, ids, self.context.label("inside"))
+        z = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
+        memory.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))
+        self.clock.fit(code)
+        memory.describe(code)
         self.clock.start(code)
         code.comment("what depends on the wave")
         for write in frame.common:
@@ -306,6 +317,14 @@ class _Emission:
         if self.program.min_trips[section.trips] == 0:
             code("s_cmp_ge_i32", 0, left)
             code("s_cbranch_scc1", after)
+        if self.memory.placing.ragged and self._loads(section):
+            code.comment("the first trip, whose tiles may begin before the arrays")
+            self._steps(code, group, at, section)
+            self.clock.advance(code, section)
+            self.clock.forget()
+            code("s_cmp_ge_i32", 0, left)
+            code("s_cbranch_scc1", after)
+            self.context.may_miss = False
         code.align()
         code.label(loop)
         start = len(code.lines)
@@ -316,6 +335,16 @@ class _Emission:
         code("s_cbranch_scc1", loop)
         code.label(after)
         self.clock.leave(section)
+        self.context.may_miss = self.memory.placing.ragged
+
+    def _loads(self, section: Section) -> bool:
+        """Whether a step of a section loads a stream."""
+        nodes = [
+            self.context.memory_node(step.reads[0])
+            for step in section.steps
+            if isinstance(step, Work) and step.is_copy
+        ]
+        return any(node is not None and node.kind is NodeKind.STREAM for node in nodes)
 
     def _steps(self, code: Code, group: int, at: int, section: Section) -> None:
         for slot, step in enumerate(section.steps):

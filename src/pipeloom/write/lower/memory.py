@@ -7,7 +7,8 @@ what lies past it reads as zero and is not written. Along other dimensions a lan
 end gets an offset that the descriptor rejects.
 
 The place along ``over`` stands in the scalar offset. Sizes along it are whole tiles, so it takes
-no part in any check.
+no part in any check; where a launch may have any size (``Placing.ragged``), the descriptor starts
+as many elements early as are missing, and the first loads leave those out.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.program import Meaning, Node, NodeKind
-from pipeloom.write.addresses import OUT_OF_RANGE, RAW_BUFFER, advance_base
+from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import VCC, Register
+from pipeloom.write.isa import VCC, Register, sgpr
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
+from pipeloom.write.placing import Placing, divide
 from pipeloom.write.text import Argument
 
 MAX_GRID = 3
+BATCHES = "batches"
+"""The argument that says how many problems a launch computes."""
 ARGUMENT_POINTER = 2
 """Scalar registers that hold it; the workgroup's ids follow."""
 
@@ -85,16 +89,20 @@ def dimensions(meaning: Meaning) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dim for node in nodes for dim in node.type.dims))
 
 
-def arguments_of(meaning: Meaning) -> tuple[Argument, ...]:
-    """Pointers of inputs and outputs, the size of each dimension, leading dimensions, scalars."""
+def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
+    """Pointers of inputs and outputs, strides of batches, the size of each dimension, leading
+    dimensions, scalars."""
     arrays = arrays_of(meaning)
     names = [(name, 8) for name in arrays]
+    if placing.uses_z:
+        names += [(f"bs_{name}", 8) for name in arrays]
     names += [(dim, 4) for dim in dimensions(meaning)]
     names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
+    names += [(BATCHES, 4)] if placing.uses_z else []
     names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
     arguments, offset = [], 0
     for name, size in names:
-        arguments.append(Argument(name, offset, size, size == 8))
+        arguments.append(Argument(name, offset, size, name in arrays))
         offset += size
     return tuple(arguments)
 
@@ -102,11 +110,13 @@ def arguments_of(meaning: Meaning) -> tuple[Argument, ...]:
 class Memory:
     """The scalars that describe global memory, asked of a frame."""
 
-    def __init__(self, meaning: Meaning, frame: Frame) -> None:
+    def __init__(self, meaning: Meaning, frame: Frame, placing: Placing) -> None:
         self.meaning = meaning
         self.frame = frame
+        self.placing = placing
+        placing.check(meaning)
         self.arrays = arrays_of(meaning)
-        self.arguments = arguments_of(meaning)
+        self.arguments = arguments_of(meaning, placing)
         if len(meaning.grid) > MAX_GRID:
             raise EmitError(
                 f"the outputs have {len(meaning.grid)} dimensions to share out: "
@@ -133,11 +143,33 @@ class Memory:
                 frame.scalar(f"argument {node.name}")
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
+        if placing.uses_z:
+            frame.scalar("batch")
+            frame.scalar(BATCHES)
+            for name in self.arrays:
+                frame.scalar(f"batch stride {name}", 2, 2)
+        if placing.slices > 1:
+            frame.scalar("slice start")
+        if placing.slices > 1 or placing.ragged:
+            frame.scalar("reach")
+        if placing.ragged:
+            frame.scalar("pad")
+
+    @property
+    def ids(self) -> int:
+        """Numbers of a workgroup that the kernel reads."""
+        return MAX_GRID if self.placing.uses_z else max(len(self.meaning.grid), 2)
 
     @property
     def reserved_scalars(self) -> int:
         """What the loader fills: argument pointer and workgroup ids."""
-        return ARGUMENT_POINTER + max(len(self.meaning.grid), 2)
+        return ARGUMENT_POINTER + self.ids
+
+    @property
+    def reach(self) -> str:
+        """The scalar that says how far the loop goes, in elements."""
+        moved = self.placing.slices > 1 or self.placing.ragged
+        return "reach" if moved else f"size {self.meaning.over}"
 
     # --- setup ------------------------------------------------------------------------------------
 
@@ -150,24 +182,81 @@ class Memory:
             if argument.is_pointer:
                 place = frame[f"buffer {name}"].part(0, 2)
                 code("s_load_dwordx2", place, pointer, argument.offset)
+            elif argument.size == 8:
+                place = frame[f"batch stride {name[3:]}"]
+                code("s_load_dwordx2", place, pointer, argument.offset)
             else:
                 code("s_load_dword", self._value(name), pointer, argument.offset)
 
     def _value(self, name: str) -> Register:
         if name in self.tiles:
             return self.frame[f"size {name}"]
+        if name == BATCHES and self.placing.uses_z:
+            return self.frame[BATCHES]
         if name.startswith("ld_") and name[3:] in self.arrays:
             array = self.arrays[name[3:]]
             return self.frame[f"stride {array.name}.{len(array.dims) - 2}"]
         return self.frame[f"argument {name}"]
 
-    def describe(self, code: Code, ids: Sequence[Register]) -> None:
-        """Block origins and descriptors; ``ids`` by dimension of the grid."""
-        frame = self.frame
-        for dim, group in zip(self.meaning.grid, ids, strict=True):
-            origin = frame[f"origin {dim}"]
+    def locate(self, code: Code, ids: Sequence[Register], inside: str) -> None:
+        """Block origins, ``ids`` by dimension of the grid; a block outside the outputs ends here.
+
+        The origin of a workgroup too many may not fit into 32 bits, and so is taken with its high
+        half.
+        """
+        frame, scratch = self.frame, self.frame["scratch"]
+        code.comment("where this block is, if it is inside")
+        for number, (dim, group) in enumerate(zip(self.meaning.grid, ids, strict=True)):
+            origin, size = frame[f"origin {dim}"], frame[f"size {dim}"]
             code("s_mul_i32", origin, group, self.tiles[dim])
-            code("s_sub_u32", frame[f"left {dim}"], frame[f"size {dim}"], origin)
+            code("s_mul_hi_u32", scratch, group, self.tiles[dim])
+            code("s_min_u32", scratch, scratch, 1)
+            code("s_sub_u32", scratch, 0, scratch)
+            code("s_or_b32", scratch, scratch, origin)
+            code("s_cmp_lt_u32", scratch, size)
+            code("s_cbranch_scc1", f"{inside}_{number}")
+            code("s_endpgm")
+            code.label(f"{inside}_{number}")
+            code("s_sub_u32", frame[f"left {dim}"], size, origin)
+
+    def choose_slice(self, code: Code, z: Register, tile: int, inside: str) -> None:
+        """Which batch and which slice of the loop's dimension ``z`` is; one too many ends here."""
+        frame, count = self.frame, self.placing.slices
+        if not self.placing.uses_z:
+            return
+        code.comment("which problem" + (f", which of {count} slices" if count > 1 else ""))
+        batch = frame["batch"]
+        self.quotient(code, batch, z, count)
+        code("s_cmp_lt_u32", batch, frame[BATCHES])
+        code("s_cbranch_scc1", inside)
+        code("s_endpgm")
+        code.label(inside)
+        if count == 1:
+            return
+        start, reach, scratch = frame["slice start"], frame["reach"], frame["scratch"]
+        size = frame[f"size {self.meaning.over}"]
+        code("s_mul_i32", scratch, batch, count)
+        code("s_sub_u32", start, z, scratch)
+        code("s_add_u32", reach, size, count * tile - 1)
+        self.quotient(code, reach, reach, count * tile)
+        code("s_mul_i32", reach, reach, tile)
+        code("s_mul_i32", start, start, reach)
+        code("s_min_u32", start, start, size)
+        code("s_sub_u32", scratch, size, start)
+        code("s_min_u32", reach, reach, scratch)
+
+    def quotient(self, code: Code, result: Register, value: Register, number: int) -> None:
+        """``result = value // number``, of values below 2^31."""
+        before, factor, after = divide(number)
+        if before or not factor:
+            code("s_lshr_b32", result, value, before)
+            value = result
+        if factor:
+            code("s_mul_hi_u32", result, value, factor)
+            code("s_lshr_b32", result, result, after)
+
+    def describe(self, code: Code) -> None:
+        """A descriptor for every array."""
         for array in self.arrays.values():
             self._describe(code, array)
 
@@ -188,9 +277,10 @@ class Memory:
             if dim in self.meaning.grid and dim != array.over:
                 step = self.operand(array.stride(axis))
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
+        self._move_to_slice(code, array, buffer)
         dim = array.dims[0]
         if dim == array.over:
-            code("s_mov_b32", scratch, frame[f"size {dim}"])
+            code("s_mov_b32", scratch, frame[self.reach])
         else:
             bound = "left" if dim in self.meaning.grid else "size"
             code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
@@ -200,7 +290,45 @@ class Memory:
                 # The base is past so much of the first row, and of what ends with the last one.
                 code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
                 code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
+        if self.placing.ragged and array.over in array.dims[1:]:
+            step = self.operand(array.over_stride)
+            code("s_mul_i32", scratch, frame["pad"], step)
+            code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
+        if self.placing.slices > 1 and array.over in array.dims[1:]:
+            step = self.operand(array.over_stride)
+            code("s_mul_i32", scratch, frame["slice start"], step)
+            code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def _move_to_slice(self, code: Code, array: Array, buffer: Register) -> None:
+        """The base at the batch's array, the slice's first element, and before it by the pad."""
+        frame, wide = self.frame, self.frame["wide scratch"]
+        scratch, placing = frame["scratch"], self.placing
+        if placing.uses_z:
+            count, low, high = frame["batch"], wide.part(0), wide.part(1)
+            if placing.slices > 1 and array.node.kind is NodeKind.OUTPUT:
+                # A slice's sums are stored by themselves: slice after slice, batch after batch.
+                count = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
+            stride = frame[f"batch stride {array.name}"]
+            code("s_mul_i32", scratch, count, array.element)
+            code("s_mul_i32", low, scratch, stride.part(0))
+            code("s_mul_hi_u32", high, scratch, stride.part(0))
+            code("s_mul_i32", scratch, scratch, stride.part(1))
+            code("s_add_u32", high, high, scratch)
+            code("s_add_u32", buffer.part(0), buffer.part(0), low)
+            code("s_addc_u32", buffer.part(1), buffer.part(1), high)
+            code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
+        if array.over not in array.dims:
+            return
+        step = self.operand(array.over_stride)
+        if placing.slices > 1:
+            advance_base(code, buffer, frame["slice start"], step, wide)
+        if placing.ragged:
+            code("s_mul_i32", wide.part(0), frame["pad"], step)
+            code("s_mul_hi_u32", wide.part(1), frame["pad"], step)
+            code("s_sub_u32", buffer.part(0), buffer.part(0), wide.part(0))
+            code("s_subb_u32", buffer.part(1), buffer.part(1), wide.part(1))
+            code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
 
     def operand(self, value: str | int) -> Register | int:
         """A stride as an operand."""

@@ -1,0 +1,197 @@
+"""Try a whole matrix product in the emulator, against NumPy, with everything a caller may do to it.
+
+    ready = ReadyGemm.of(gemm_kernel(spec))
+    run_gemm(ready, GemmProblem(m=77, n=130, k=200, spare=(8, 0, 3), excess=(1, 2, 0))).summary()
+
+Arrays are exactly as long as they must be, so that any access past them is a finding; gaps between
+rows and batches hold NaN in inputs, and bytes in C that must survive. Numbers are small integers,
+whose sums are exact in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.drive.gemm import Gemm
+from pipeloom.drive.trial import Launchable
+from pipeloom.judge.emulate import Finding, Timing, run_kernel
+from pipeloom.machine.dtypes import DType
+from pipeloom.write import EmittedKernel, assemble
+
+Array = npt.NDArray[Any]
+UNTOUCHED = 0x5A
+GUARD = 64
+"""Elements behind the last of C that must survive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmProblem:
+    """One call. ``spare`` are the elements between rows of A, B and C, ``gap`` between batches;
+    ``excess`` are workgroups too many along x, y and z."""
+
+    m: int
+    n: int
+    k: int
+    batches: int = 1
+    spare: tuple[int, int, int] = (0, 0, 0)
+    gap: tuple[int, int, int] = (0, 0, 0)
+    excess: tuple[int, int, int] = (0, 0, 0)
+    seed: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """By dimension."""
+        return {"m": self.m, "n": self.n, "k": self.k}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyGemm:
+    """A matrix product whose kernels are loaded, to be run often."""
+
+    made: Gemm
+    kernel: Launchable
+
+    @classmethod
+    def of(cls, made: Gemm) -> ReadyGemm:
+        """Assembled and loaded."""
+        return cls(made, Launchable.load(made.kernel, assemble(made.kernel)))
+
+
+@dataclass(frozen=True, slots=True)
+class GemmOutcome:
+    """What a run found: elements of C that are wrong, bytes outside of it that were written."""
+
+    problem: GemmProblem
+    findings: tuple[Finding, ...]
+    wrong: int
+    spoilt: int
+    executed: int
+
+    @property
+    def ok(self) -> bool:
+        """Every element right, nothing else touched, nothing found."""
+        return not self.findings and not self.wrong and not self.spoilt
+
+    def summary(self) -> str:
+        """One line."""
+        if self.ok:
+            return f"correct ({self.executed} instructions)"
+        found = f"; first finding: {self.findings[0]}" if self.findings else ""
+        return f"WRONG: {self.wrong} elements, {self.spoilt} bytes outside{found}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A batch of matrices in one flat array of codes."""
+
+    codes: Array
+    rows: int
+    columns: int
+    pitch: int
+    stride: int
+    batches: int
+
+    @classmethod
+    def blank(
+        cls, fill: int, kind: type[np.generic], shape: tuple[int, int, int], spare: int, gap: int
+    ) -> _Matrix:
+        batches, rows, columns = shape
+        pitch = columns + spare
+        stride = rows * pitch + gap
+        empty = not (rows and columns)
+        length = 1 if empty else (batches - 1) * stride + (rows - 1) * pitch + columns
+        codes = np.full(length * np.dtype(kind).itemsize, fill, np.uint8).view(kind)
+        return cls(codes, rows, columns, pitch, stride, batches)
+
+    def places(self) -> Array:
+        """Index in ``codes`` by batch, row and column."""
+        batch, row, column = np.ogrid[: self.batches, : self.rows, : self.columns]
+        return np.asarray(batch * self.stride + row * self.pitch + column)
+
+
+def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RANDOM) -> GemmOutcome:
+    """Run once and compare; raises ``EmitError`` for a problem that the kernel does not allow."""
+    made, spec = ready.made, ready.made.spec
+    p, rng = problem, np.random.default_rng(problem.seed)
+    launch = made.kernel.launch
+    a, a_values = _input(spec.element, (p.batches, p.m, p.k), p.spare[0], p.gap[0], rng)
+    b, b_values = _input(spec.element, (p.batches, p.n, p.k), p.spare[1], p.gap[1], rng)
+    kind = _storage(spec.out_element)
+    c = _Matrix.blank(UNTOUCHED, kind, (p.batches, p.m, p.n), p.spare[2], p.gap[2])
+    guard = np.full(GUARD * np.dtype(kind).itemsize, UNTOUCHED, np.uint8).view(kind)
+    whole = np.concatenate([c.codes, guard])
+    arrays = {"A": a, "B": b, "out": c}
+    pitches = {name: matrix.pitch for name, matrix in arrays.items()}
+    launch.check(p.sizes, pitches)
+    buffers = {"A": a.codes, "B": b.codes, "out": whole}
+    values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
+    values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
+    values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
+    grid = launch.grid(p.sizes, p.batches)
+    findings, executed = _launch(
+        made.kernel, ready.kernel, _more(grid, p.excess), values, p, timing
+    )
+    expected = np.einsum("bmk,bnk->bmn", a_values.astype(np.float64), b_values.astype(np.float64))
+    places = c.places()
+    got = whole[places]
+    want = spec.out_element.round(expected.astype(np.float32))
+    numbers = got if spec.out_element.bits == 32 else spec.out_element.decode(got)
+    untouched = np.ones(len(whole), np.bool_)
+    untouched[places] = False
+    left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
+    return GemmOutcome(
+        problem,
+        findings,
+        int((numbers.astype(np.float32) != want.astype(np.float32)).sum()),
+        int((left != UNTOUCHED).sum()),
+        executed,
+    )
+
+
+def _more(grid: tuple[int, int, int], excess: tuple[int, int, int]) -> tuple[int, int, int]:
+    x, y, z = (count + more for count, more in zip(grid, excess, strict=True))
+    return x, y, z
+
+
+def _launch(
+    kernel: EmittedKernel,
+    ready: Launchable,
+    grid: tuple[int, int, int],
+    values: dict[str, Any],
+    problem: GemmProblem,
+    timing: Timing,
+) -> tuple[tuple[Finding, ...], int]:
+    """One kernel; a grid of nothing is no launch."""
+    if 0 in grid:
+        return (), 0
+    result = run_kernel(
+        ready.kernel,
+        grid=grid,
+        block=kernel.block,
+        args=[values[argument.name] for argument in kernel.arguments],
+        seed=problem.seed,
+        timing=timing,
+        line_map=ready.line_map,
+    )
+    return result.findings, result.executed
+
+
+def _input(
+    dtype: DType, shape: tuple[int, int, int], spare: int, gap: int, rng: np.random.Generator
+) -> tuple[_Matrix, Array]:
+    """Small integers, NaN between them; and their values."""
+    values = dtype.round(rng.integers(-3, 4, shape).astype(np.float32))
+    matrix = _Matrix.blank(0xFF, _storage(dtype), shape, spare, gap)
+    nan = dtype.encode(np.array([np.nan]))[0]
+    matrix.codes[:] = nan
+    matrix.codes[matrix.places()] = dtype.encode(values)
+    return matrix, values
+
+
+def _storage(dtype: DType) -> type[np.generic]:
+    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    return kinds[dtype.bits]

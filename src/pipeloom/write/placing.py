@@ -1,0 +1,83 @@
+"""Which part of which problem a workgroup takes: what a launch adds around a program.
+
+A program computes one block of one problem, for sizes that are whole trips. ``Placing`` says what
+the kernel makes of a launch beyond that; none of it is in the program, and no step changes:
+
+    ragged      any size along the loop: arrays are taken to begin with zeros, so many that the rest
+                is whole trips. Only the first loads look where the array begins
+    batched     workgroup z is a problem of its own, ``bs_A`` elements behind the one before
+    slices      z also cuts the loop's dimension, each slice summed by itself for a second kernel
+
+A workgroup outside of the outputs ends at once, whatever the launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.checks import check_int
+from pipeloom.program import Meaning, NodeKind, Region
+from pipeloom.write.faults import EmitError
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a launch places a program; nothing of it by default."""
+
+    ragged: bool = False
+    batched: bool = False
+    slices: int = 1
+
+    def __post_init__(self) -> None:
+        check_int("placing", "slices", self.slices, 1)
+
+    @property
+    def uses_z(self) -> bool:
+        """Whether the third number of a workgroup says more than its block."""
+        return self.batched or self.slices > 1
+
+    def check(self, meaning: Meaning) -> None:
+        """Raise ``EmitError`` for a loop that cannot be placed like this."""
+        if (self.ragged or self.slices > 1) and not adds_up(meaning):
+            raise EmitError(
+                f"loop {meaning.name!r} does not just add up what it streams, so zeros before the "
+                "first element would count",
+                hint="ragged sizes and slices are for sums of products of streams",
+                field="ragged",
+            )
+        if self.uses_z and len(meaning.grid) > 2:
+            raise EmitError(
+                f"the outputs of {meaning.name!r} are cut along {', '.join(meaning.grid)}, and no "
+                "number of a workgroup is left for batches or slices",
+                hint="declare two dimensions, or launch the batches one by one",
+                field="batched",
+            )
+
+
+ONE_PROBLEM = Placing()
+"""Whole trips of one problem."""
+
+
+def adds_up(meaning: Meaning) -> bool:
+    """Whether zeros in the streams change nothing: each is added up, alone or in products."""
+    for node in meaning.nodes:
+        if node.region is not Region.LOOP or node.kind in (NodeKind.STREAM, NodeKind.CARRY):
+            continue
+        streams = [meaning[name].kind is NodeKind.STREAM for name in node.uses]
+        if node.op not in ("matmul", "sum") or not any(streams) or node.init is None:
+            return False
+    return True
+
+
+def divide(number: int) -> tuple[int, int, int]:
+    """(shift, factor, shift) that divide what is below 2^31 by ``number``, rounding down.
+
+    ``(x >> a) * factor >> 32 >> b``; a factor of 0 stands for one of 2^32 (Granlund and
+    Montgomery, "Division by invariant integers using multiplication", theorem 4.2).
+    """
+    before = (number & -number).bit_length() - 1
+    odd = number >> before
+    if odd == 1:
+        return before, 0, 0
+    more = odd.bit_length()
+    return before, (1 << 31 + more) // odd + 1, more - 1
