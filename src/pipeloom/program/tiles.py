@@ -84,8 +84,13 @@ def volume(box: Box) -> int:
 
 def overlap(a: Box, b: Box) -> Box | None:
     """The common part of two boxes, if any."""
-    common = tuple((max(p, r), min(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
-    return None if any(start >= stop for start, stop in common) else common
+    common = []
+    for (p, q), (r, s) in zip(a, b, strict=True):
+        start, stop = (p if p > r else r), (q if q < s else s)
+        if start >= stop:
+            return None
+        common.append((start, stop))
+    return tuple(common)
 
 
 def contains(outer: Box, inner: Box) -> bool:

@@ -205,22 +205,19 @@ def _drop_barriers(bench: Bench, sync: Sync) -> None:
 
 def loosen_waits(bench: Bench, sync: Sync) -> None:
     """Give every wait the largest count that holds; drop those that any count satisfies."""
+    demands = bench.options(sync)
     for slot in sorted(sync.waits):
-        for counter in list(sync.waits[slot]):
-            _loosen(bench, sync, sync.waits[slot], counter)
-        if not sync.waits[slot]:
+        waits = sync.waits[slot]
+        for counter in list(waits):
+            del waits[counter]
+            largest = [
+                dict(options)[slot]
+                for options in demands[counter]
+                if not any(
+                    sync.waits.get(at, {}).get(counter, limit + 1) <= limit for at, limit in options
+                )
+            ]
+            if largest:
+                waits[counter] = min(*largest, bench.limit(counter) - 1)
+        if not waits:
             del sync.waits[slot]
-
-
-def _loosen(bench: Bench, sync: Sync, waits: dict[str, int], counter: str) -> None:
-    sound = waits.pop(counter)
-    if bench.holds(sync):
-        return
-    broken = bench.limit(counter)
-    while sound + 1 < broken:
-        waits[counter] = (sound + broken) // 2
-        if bench.holds(sync):
-            sound = waits[counter]
-        else:
-            broken = waits[counter]
-    waits[counter] = sound
