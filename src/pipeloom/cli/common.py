@@ -48,10 +48,25 @@ def add_source(
         "--set scheduling=csp --set target.latency.MMA=32",
     )
     parser.add_argument(
+        "--d",
+        dest="settings",
+        metavar="N",
+        action="append",
+        type=lambda text: f"d={text}",
+        help="short for --set d=N: the head dimension of attention",
+    )
+    parser.add_argument(
+        "--causal",
+        dest="settings",
+        action="append_const",
+        const="causal=true",
+        help="short for --set causal=true",
+    )
+    parser.add_argument(
         "--waves",
         type=int,
         metavar="N",
-        help="waves of a loop (gemm_tile, or my.py:name): default 4",
+        help="waves of a loop (gemm_tile, attention, or my.py:name): default 4, of attention 8",
     )
 
 

@@ -54,24 +54,27 @@ def attention(
     dv: int | None = None,
     dtype: DType | str = BF16,
     *,
+    causal: bool = False,
     lse: bool = False,
     name: str = "attention",
 ) -> Loop:
-    """out = softmax2(Q K^T * scale) V for one block of queries, online over the keys.
+    """out = softmax(Q K^T * scale) V for one block of queries, online over the keys.
 
-    ``softmax2`` is to base 2, so ``scale`` has log2(e) in it. Any number of keys: those past the
-    end are masked, and without any the result is 0. ``lse`` stores ln of the sum of exponentials.
+    Any number of keys: those past the end are masked, and without any the result is 0. ``causal``,
+    aligned to the end: a query sees no key that is nearer to its end. ``lse`` stores ln of the sum
+    of exponentials. Each key head has a ``group`` of query heads.
     """
-    loop = Loop(name, over="keys")
+    loop = Loop(name, over="keys", until="q" if causal else None)
     q = loop.resident("Q", dtype, q=queries, d=depth)
     k = loop.stream("K", dtype, keys=keys, d=depth)
     v = loop.stream("V", dtype, keys=keys, v=dv or depth)
-    scale = loop.scalar("scale")
+    scale = loop.scalar("scale", usual=depth**-0.5) * (1 / LN2)
     top = loop.carry("m", F32, start=LOWEST, q=queries)
     weight = loop.carry("l", F32, start=0, q=queries)
     out = loop.carry("O", F32, start=0, q=queries, v=dv or depth)
     scores = (q @ k.staged()).named("S") * scale
-    scores = keep(scores, loop.left("keys", keys), 1)
+    least = maximum(loop.left("q", queries), 1) if causal else 1
+    scores = keep(scores, loop.left("keys", keys), least)
     new = top.becomes(maximum(top, scores.max("keys")))
     p = exp2(scores - new).named("P")
     shrink = exp2(top - new).named("alpha")
@@ -81,4 +84,6 @@ def attention(
     loop.store("out", (out / maximum(weight, TINY)).to(dtype))
     if lse:
         loop.store("lse", (new + log2(weight)) * LN2)
+    loop.batch("K", "V", over=("batch", "heads"))
+    loop.batch("Q", "out", *["lse"] * lse, over=("batch", "heads", "group"))
     return loop

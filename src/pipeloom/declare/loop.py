@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeloom.checks import check_int
+from pipeloom.checks import check_int, nearest
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
@@ -64,9 +64,25 @@ class Loop:
         """A tile of global memory that is the same in every iteration."""
         return self._input(NodeKind.RESIDENT, name, dtype, dims)
 
-    def scalar(self, name: str) -> Tensor:
-        """A number that the launch passes."""
-        return self._input(NodeKind.SCALAR, name, F32, {})
+    def batch(self, *arrays: str, over: tuple[str, ...]) -> None:
+        """Inputs and outputs have these dimensions too, before those of their tiles.
+
+        Everything is done for each index of them; an input that lacks one is the same for all.
+        """
+        for name in arrays:
+            if name not in self._nodes:
+                raise GraphError(
+                    f"loop {self.name!r} has no array {name!r}",
+                    hint=nearest(name, self._nodes),
+                    field=name,
+                )
+            self._nodes[name] = replace(self._nodes[name], batch=tuple(over))
+
+    def scalar(self, name: str, usual: float | None = None) -> Tensor:
+        """A number that the launch passes; ``usual`` is taken in trials that name none."""
+        tile = TileType((), (), F32)
+        node = Node(name=name, kind=NodeKind.SCALAR, type=tile, start=usual)
+        return Tensor(self, self._add(node))
 
     def left(self, dim: str, size: int) -> Tensor:
         """How many elements the array still has along a dimension, from each one of a tile on.

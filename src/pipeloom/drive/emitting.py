@@ -248,8 +248,8 @@ def _fitted(job: EmitJob, data: Mapping[str, Any]) -> Source:
     if job.dtype is not None:
         source = replace(source, tile=job.dtype)
     if job.k is not None:
-        depth = shipped_loop(source, fitted).loop.meaning.inputs[0].type.sizes["k"]
-        if job.k >= depth and job.k % depth == 0:
+        depth = shipped_loop(source, fitted).loop.meaning.inputs[0].type.sizes.get("k")
+        if depth is not None and job.k >= depth and job.k % depth == 0:
             fitted.setdefault("k_tiles", job.k // depth)
     return with_data(source, fitted)
 

@@ -4,6 +4,7 @@
     gemm_bias      the same with a bias and an activation before the store
     gemm_gate      two products of one A, the one's activation times the other
     gemm_scaled    small floats, scaled per tensor or per row and column
+    attention      a block of queries against one tile of keys
 
 A shipped loop has a spec like a schedule's: its keys are set with ``--set`` or in a file. A loop of
 your own (``my.py:name``) says what it is in Python, and takes a chip and a number of waves.
@@ -16,15 +17,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_int, nearest
 from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
-from pipeloom.declare.kernels import gemm
+from pipeloom.declare.kernels import attention, gemm
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
+from pipeloom.order.in_order import in_order
 from pipeloom.order.lower import lower
 from pipeloom.order.problem import LoopProblem, loop_problem
 from pipeloom.order.strategy import Exact, Strategy
@@ -172,12 +174,49 @@ class GemmScaledSpec(GemmTileSpec):
         return gemm_scaled(*tile, element, out, scales=self.scales)
 
 
-LOOPS: Mapping[str, type[GemmTileSpec]] = MappingProxyType(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSpec:
+    """Attention forward: any numbers of queries and keys, heads in groups, causal or not.
+
+    ``d`` is the head dimension of Q and K, ``dv`` that of V if it differs. A wave has ``rows``
+    queries, an iteration takes ``keys`` of them. ``lse`` stores the logarithm of the sums too.
+    """
+
+    d: int = 128
+    dv: int | None = None
+    causal: bool = False
+    lse: bool = True
+    arch: str = "gfx950"
+    dtype: str = "bf16"
+    waves: int | None = None
+    rows: int = 32
+    keys: int = 64
+
+    def build(self) -> LoopSource:
+        """The loop for its chip."""
+        waves = 8 if self.waves is None else self.waves
+        for name in ("d", "rows", "keys"):
+            check_int("attention", name, getattr(self, name), 1)
+        check_int("attention", "waves", waves, 1)
+        loop = attention(
+            waves * self.rows,
+            self.keys,
+            self.d,
+            self.dv,
+            dtype_for(self.dtype),
+            causal=self.causal,
+            lse=self.lse,
+        )
+        return LoopSource(loop, target_for(self.arch), {"q": waves}, {"strategy": in_order})
+
+
+LOOPS: Mapping[str, type[GemmTileSpec] | type[AttentionSpec]] = MappingProxyType(
     {
         "gemm_tile": GemmTileSpec,
         "gemm_bias": GemmBiasSpec,
         "gemm_gate": GemmGateSpec,
         "gemm_scaled": GemmScaledSpec,
+        "attention": AttentionSpec,
     }
 )
 """The shipped loops, by name."""

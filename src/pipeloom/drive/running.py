@@ -111,15 +111,16 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
 def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:
     """A size for every dimension; what is not given is usual, a tile, or the least and a trip."""
     meaning, tiles = launch.meaning, launch.tiles
-    unknown = sorted(given.keys() - tiles.keys())
+    unknown = sorted(given.keys() - {*tiles, *meaning.batch})
     if unknown:
         raise SpecError(
             f"{meaning.name} has no dimension {unknown[0]!r}",
-            hint=f"it has {', '.join(tiles)}",
+            hint=f"it has {', '.join((*tiles, *meaning.batch))}",
             field=unknown[0],
         )
     product = tiles.keys() == USUAL.keys()
     sizes = {dim: given.get(dim, USUAL[dim] if product else tile) for dim, tile in tiles.items()}
+    sizes |= {dim: given.get(dim, 1) for dim in meaning.batch}
     over = meaning.over
     if over in tiles and over not in given:
         beyond = USUAL[over] - launch.least if product else 1
@@ -138,7 +139,7 @@ def _needed_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
     """Memory of one run, about."""
     meaning = launch.meaning
     return sum(
-        prod(sizes[dim] for dim in node.type.dims) * per
+        prod(sizes[dim] for dim in node.dims) * per
         for nodes, per in ((meaning.inputs, BYTES_PER_INPUT), (meaning.outputs, BYTES_PER_OUTPUT))
         for node in nodes
     )
@@ -151,7 +152,7 @@ def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     launch = kernel.launch
     longest = max((back - head for head, back in loops(kernel.lines)), default=0)
     size = sizes.get(launch.meaning.over, launch.least)
-    trips = max((size - launch.least) // launch.step, 0) if launch.step else 0
+    trips = max(-(-(size - launch.least) // launch.step), 0) if launch.step else 0
     return prod(launch.grid(sizes)) * kernel.waves * (len(kernel.lines) + trips * longest)
 
 
@@ -191,7 +192,11 @@ def _check_depth(launch: Launch, sizes: Mapping[str, int]) -> None:
     """Refuse a size along the loop that the kernel cannot compute, with the nearest that it can."""
     over, least, step = launch.meaning.over, launch.least, launch.step
     size = sizes.get(over, least)
-    if size == least or (step and size > least and (size - least) % step == 0):
+    if (
+        launch.meaning.ragged
+        or size == least
+        or (step and size > least and (size - least) % step == 0)
+    ):
         return
     below = least + (max(size - least, 0) // step * step if step else 0)
     near = f"{over} = {below} or {below + step}" if size > least and step else f"{over} = {least}"

@@ -12,8 +12,9 @@ NaN, that it must not use.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from pipeloom.program.evaluate import is_exact
 from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
 from pipeloom.write.launch import scalars_of
+from pipeloom.write.lower.memory import stride_name
 
 Array = npt.NDArray[Any]
 
@@ -79,6 +81,7 @@ class Trial:
     worst: float
     spoilt: int
     executed: int
+    outputs: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -111,13 +114,15 @@ def run_program(
     timing: Timing = Timing.RANDOM,
     scalars: Mapping[str, float] | None = None,
     spare: Mapping[str, int] | None = None,
+    order: Mapping[str, tuple[str, ...]] | None = None,
     arrays: Mapping[str, Array] | None = None,
     ops: Vocabulary = VOCABULARY,
     check_races: bool = True,
 ) -> Trial:
     """Run the kernel once. ``seed`` decides the data, the timing and the order of waves.
 
-    ``spare`` are further elements of the rows of an array, by its name; ``arrays`` are inputs that
+    ``spare`` are further elements of the rows of an array, by its name; ``order`` says how its
+    dimensions lie in memory, outermost first, if not in their own order; ``arrays`` are inputs that
     are not made up. Integers must come out exactly, where the kernel computes exactly.
     """
     launch = emitted.launch
@@ -125,14 +130,14 @@ def run_program(
         raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
     launch.check(sizes)
     meaning = launch.meaning
-    given = {name: float(value) for name, value in (scalars or {}).items()}
+    usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
+    given = {name: value for name, value in usual.items() if value is not None}
+    given |= {name: float(value) for name, value in (scalars or {}).items()}
     check_scalars(meaning, given)
     nodes = (*meaning.inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
-    pitches = {
-        n.name: launch.pitch(n.name, sizes) + (extra.get(n.name, 0) if len(n.type.dims) > 1 else 0)
-        for n in nodes
-    }
+    places = {n.name: _Place.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
+    pitches = {n.name: places[n.name].pitch for n in nodes}
     launch.check(sizes, pitches)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     values = {
@@ -140,33 +145,31 @@ def run_program(
         for at, node in enumerate(meaning.inputs)
     }
     values |= {name: meaning[name].type.dtype.round(a) for name, a in (arrays or {}).items()}
-    buffers = {
-        n.name: _encoded(n.type.dtype, values[n.name], pitches[n.name]) for n in meaning.inputs
-    }
-    buffers |= {n.name: _blank(n, sizes, pitches[n.name]) for n in meaning.outputs}
+    buffers = {n.name: places[n.name].encoded(values[n.name]) for n in meaning.inputs}
+    buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
     result = run_kernel(
         ready.kernel,
         grid=launch.grid(sizes),
         block=emitted.block,
-        args=[_argument(a.name, buffers, sizes, pitches, given) for a in emitted.arguments],
+        args=[_argument(a.name, buffers, sizes, places, given) for a in emitted.arguments],
         seed=seed,
         timing=timing,
         line_map=ready.line_map,
         check_races=check_races,
     )
     expected = evaluate(meaning, values, given, ops)
-    wrong, worst, spoilt = {}, 0.0, 0
+    wrong, worst, spoilt, found = {}, 0.0, 0, {}
     for node in meaning.outputs:
         row = sizes[node.type.dims[-1]]
         stored = buffers[node.name]
-        got = _decoded(node.type.dtype, stored[..., :row])
+        got = found[node.name] = places[node.name].decoded(stored)
         wrong[node.name], error = _compare(
             node.type.dtype, got, expected[node.name], _slack(meaning, data)
         )
         worst = max(worst, error)
         left = np.ascontiguousarray(stored[..., row:]).view(np.uint8)
         spoilt += int((left != UNTOUCHED).sum())
-    return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed)
+    return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed, found)
 
 
 def check_scalars(meaning: Meaning, given: Collection[str]) -> None:
@@ -183,7 +186,7 @@ def check_scalars(meaning: Meaning, given: Collection[str]) -> None:
 def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:
     """An input's values, as its type holds them."""
     rng = np.random.default_rng(seed)
-    shape = [sizes[dim] for dim in node.type.dims]
+    shape = [sizes[dim] for dim in node.dims]
     if data is Data.INTEGERS:
         values = rng.integers(-3, 4, shape).astype(np.float32)
     else:
@@ -195,15 +198,19 @@ def _argument(
     name: str,
     buffers: Mapping[str, Array],
     sizes: Mapping[str, int],
-    pitches: Mapping[str, int],
+    places: Mapping[str, _Place],
     scalars: Mapping[str, float],
 ) -> Array | int | np.float32:
     if name in buffers:
         return buffers[name]
     if name in sizes:
         return sizes[name]
-    if name.startswith("ld_") and name[3:] in pitches:
-        return pitches[name[3:]]
+    if name.startswith("ld_") and name[3:] in places:
+        return places[name[3:]].pitch
+    for array, place in places.items():
+        for dim in place.node.batch:
+            if name == stride_name(array, dim):
+                return place.stride(dim)
     return np.float32(scalars[name])
 
 
@@ -212,26 +219,69 @@ def _storage(dtype: DType) -> type[np.generic]:
     return kinds[dtype.bits]
 
 
-def _encoded(dtype: DType, values: Array, pitch: int) -> Array:
-    """Bit patterns, in rows of ``pitch`` elements, all ones where there is none."""
-    kind = _storage(dtype)
-    codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
-    if pitch == values.shape[-1]:
-        return np.ascontiguousarray(codes)
-    nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
-    wide = np.full((*values.shape[:-1], pitch), nan, kind)
-    wide[..., : values.shape[-1]] = codes
-    return wide
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An array in memory: ``order`` has its dimensions, outermost first, ``shape`` their lengths
+    there, spare elements of rows included."""
 
+    node: Node
+    sizes: Mapping[str, int]
+    order: tuple[str, ...]
+    shape: tuple[int, ...]
 
-def _blank(node: Node, sizes: Mapping[str, int], pitch: int) -> Array:
-    kind = np.dtype(_storage(node.type.dtype))
-    shape = [sizes[dim] for dim in node.type.dims[:-1]]
-    return np.full((*shape, pitch * kind.itemsize), UNTOUCHED, np.uint8).view(kind)
+    @classmethod
+    def of(
+        cls,
+        node: Node,
+        sizes: Mapping[str, int],
+        extra: Mapping[str, int],
+        order: tuple[str, ...] | None,
+    ) -> _Place:
+        dims = order or node.dims
+        if sorted(dims) != sorted(node.dims) or dims[-1] != node.dims[-1]:
+            raise LaunchError(
+                f"{node.name} cannot lie as {dims}",
+                hint=f"order its dimensions {node.dims}, the last one last",
+                field="order",
+            )
+        shape = [sizes[dim] for dim in dims]
+        shape[-1] += extra.get(node.name, 0) if len(node.type.dims) > 1 else 0
+        return cls(node, sizes, dims, tuple(shape))
 
+    @property
+    def pitch(self) -> int:
+        """The leading dimension."""
+        return self.stride(self.node.type.dims[-2]) if len(self.node.type.dims) > 1 else 1
 
-def _decoded(dtype: DType, stored: Array) -> Array:
-    return stored if dtype.bits == 32 else dtype.decode(stored.astype(np.uint16))
+    def stride(self, dim: str) -> int:
+        """Elements between neighbours along a dimension."""
+        return prod(self.shape[self.order.index(dim) + 1 :])
+
+    def _moved(self, array: Array) -> Array:
+        return array.transpose([self.node.dims.index(dim) for dim in self.order])
+
+    def encoded(self, values: Array) -> Array:
+        """Bit patterns; NaN where rows have spare elements."""
+        dtype = self.node.type.dtype
+        kind = _storage(dtype)
+        codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
+        nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
+        wide = np.full(self.shape, nan, kind)
+        wide[..., : values.shape[-1]] = self._moved(codes)
+        return wide
+
+    def blank(self) -> Array:
+        """Nothing written yet."""
+        kind = np.dtype(_storage(self.node.type.dtype))
+        shape = (*self.shape[:-1], self.shape[-1] * kind.itemsize)
+        return np.full(shape, UNTOUCHED, np.uint8).view(kind)
+
+    def decoded(self, stored: Array) -> Array:
+        """Values in the order of the array's own dimensions."""
+        dtype = self.node.type.dtype
+        part = stored[..., : self.sizes[self.order[-1]]]
+        back = part.transpose([self.order.index(dim) for dim in self.node.dims])
+        return back if dtype.bits == 32 else dtype.decode(back.astype(np.uint16))
 
 
 def _slack(meaning: Meaning, data: Data) -> float:

@@ -20,7 +20,7 @@ def emitted_witness(emitted: EmittedKernel) -> dict[str, Any]:
     """What the proof of an emitted kernel rests on, at one tile of its outputs and a few trips."""
     launch = emitted.launch
     over = launch.meaning.over
-    sizes = dict(launch.tiles)
+    sizes = dict(launch.tiles) | dict.fromkeys(launch.meaning.batch, 1)
     if over in sizes:
         sizes[over] = launch.least + TRIPS * launch.step
     data = assemble(emitted).data
@@ -28,7 +28,7 @@ def emitted_witness(emitted: EmittedKernel) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     values: dict[str, Argument] = dict(sizes)
     for node in (*launch.meaning.inputs, *launch.meaning.outputs):
-        count = prod(sizes[dim] for dim in node.type.dims) * node.type.dtype.bits // 8
+        count = prod(sizes[dim] for dim in node.dims) * node.type.dtype.bits // 8
         filled = node.kind.is_input
         values[node.name] = rng.integers(0, 256 if filled else 1, count, dtype=np.uint8)
         values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)

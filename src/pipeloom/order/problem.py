@@ -188,6 +188,23 @@ def _lds_left(lowered: Lowered) -> int:
     return left
 
 
+def _in_turn(lowered: Lowered, tiles: list[Place]) -> int:
+    """Registers that operands of one product may take over from those of another."""
+    products: dict[str, int] = {}
+    for place in tiles:
+        users = {
+            task.node
+            for task in lowered.of(Region.LOOP)
+            if any(touch.place == place.name for touch in task.reads)
+        }
+        loaded = all(lowered.meaning[name].kind.is_input for name in place.members)
+        if loaded and len(users) == 1:
+            user = users.pop()
+            if lowered.meaning[user].op == "matmul":
+                products[user] = products.get(user, 0) + place.registers
+    return sum(products.values()) - max(products.values(), default=0)
+
+
 def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
     """How many copies of each rotating register tile there is room for.
 
@@ -212,15 +229,16 @@ def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
     tiles = [p for p in rotating if p.space is not Space.LDS]
     least = {p.name: 2 if p.carried else 1 for p in tiles}
     one = sum(p.registers * least[p.name] for p in tiles)
-    if left < one:
+    needed = one - _in_turn(lowered, tiles)
+    if left < needed:
         raise ConfigError(
             f"{lowered.meaning.name}: a wave has {share} registers per lane; matrix results take "
             f"{in_matrix}, other kept values {others}, addresses {reserved}, and one iteration "
-            f"needs {one} more",
+            f"needs {needed} more",
             hint="make the tile smaller, or share it among more waves",
             field="waves",
         )
-    each = left // one if one else 1
+    each = max(1, left // one) if one else 1
     most = {name: count * each for name, count in least.items()}
     left -= one * each
     for place in sorted(tiles, key=lambda p: p.registers):

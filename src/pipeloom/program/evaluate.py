@@ -43,9 +43,30 @@ def evaluate(
     meaning.check_sizes(sizes)
     trips = -(-sizes[meaning.over] // _step(meaning)) if meaning.over in sizes else 0
     outputs = {
-        node.name: np.zeros([sizes[d] for d in node.type.dims], np.float32)
-        for node in meaning.outputs
+        node.name: np.zeros([sizes[d] for d in node.dims], np.float32) for node in meaning.outputs
     }
+    for index in product(*(range(sizes[d]) for d in meaning.batch)):
+        batch = dict(zip(meaning.batch, index, strict=True))
+        given = {n.name: arrays[n.name][of_batch(n, batch)] for n in meaning.inputs}
+        into = {n.name: outputs[n.name][of_batch(n, batch)] for n in meaning.outputs}
+        _evaluate_one(meaning, given, into, sizes, trips, scalars, ops)
+    return outputs
+
+
+def of_batch(node: Node, index: Mapping[str, int]) -> tuple[int, ...]:
+    """Where a node's array has what belongs to one index of the batch dimensions."""
+    return tuple(index[dim] for dim in node.batch)
+
+
+def _evaluate_one(
+    meaning: Meaning,
+    arrays: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    trips: int,
+    scalars: Mapping[str, float] | None,
+    ops: Vocabulary,
+) -> None:
     for block in blocks(meaning, sizes):
         tiles = {n.name: _tiles(meaning, n, arrays[n.name], block, trips) for n in meaning.inputs}
         tiles |= {
@@ -58,7 +79,6 @@ def evaluate(
                 place = block_slices(meaning, meaning[name], block, iteration)
                 part = outputs[name][place]
                 part[...] = value[tuple(slice(0, size) for size in part.shape)]
-    return outputs
 
 
 def evaluate_block(
@@ -151,6 +171,8 @@ class _Run:
         return node.type.dtype.round(value)
 
     def _scalar(self, node: Node) -> float:
+        if node.name not in self._scalars and node.start is not None:
+            return node.start
         if node.name not in self._scalars:
             raise ConfigError(
                 f"{self._meaning.name} needs the scalar {node.name!r}",
@@ -202,13 +224,13 @@ def array_sizes(meaning: Meaning, arrays: Mapping[str, Array]) -> dict[str, int]
                 field=node.name,
             )
         shape = np.shape(arrays[node.name])
-        if len(shape) != len(node.type.dims):
+        if len(shape) != len(node.dims):
             raise ConfigError(
-                f"{node.name} has shape {shape}, but its dimensions are {node.type.dims}",
+                f"{node.name} has shape {shape}, but its dimensions are {node.dims}",
                 hint="pass an array with one axis per dimension",
                 field=node.name,
             )
-        for dim, size in zip(node.type.dims, shape, strict=True):
+        for dim, size in zip(node.dims, shape, strict=True):
             if sizes.setdefault(dim, size) != size:
                 raise ConfigError(
                     f"{node.name} has {size} along {dim!r}, another array {sizes[dim]}",

@@ -64,9 +64,14 @@ class Node:
     """One value of the declaration.
 
     ``uses`` are the operands by name; an OP node may have ``init``, a value to which a reducing op
-    adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``. With ``when``, a
+    adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``; that of a SCALAR
+    is its usual value. With ``when``, a
     condition by name, the node has its op's value where the condition holds and that of
     ``otherwise`` where it does not; the kernel may then skip the work.
+
+    An input's or output's array may have ``batch`` dimensions before those of its tile: everything
+    is done for each index of them, by workgroups of its own. An array that lacks one of them is the
+    same for all indices (the keys of grouped heads).
     """
 
     name: str
@@ -79,6 +84,12 @@ class Node:
     region: Region = Region.LOOP
     when: str | None = None
     otherwise: str | None = None
+    batch: tuple[str, ...] = ()
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dimensions of the array of an input or output."""
+        return self.batch + self.type.dims
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -128,12 +139,26 @@ class Meaning:
                 hint=f"name a dimension of an output, and mask by what is left of {self.over!r}",
                 field="until",
             )
+        self._check_batch()
         if not self.outputs:
             raise GraphError(
                 f"loop {self.name!r} stores nothing",
                 hint="end the declaration with loop.store(name, value)",
                 field=self.name,
             )
+
+    def _check_batch(self) -> None:
+        inside = {dim for node in self.nodes for dim in node.type.dims}
+        for node in self.nodes:
+            outside = node.kind in (NodeKind.STREAM, NodeKind.RESIDENT, NodeKind.OUTPUT)
+            lacks = node.kind is NodeKind.OUTPUT and node.batch != self.batch
+            wrong = set(node.batch) - set(self.batch) or set(node.batch) & inside
+            if lacks or wrong or (node.batch and not outside):
+                raise GraphError(
+                    f"{node.name!r} has the batch dimensions {node.batch}",
+                    hint="every output has all of them, in one order, inputs some, tiles none",
+                    field=node.name,
+                )
 
     def _check(self, node: Node, seen: set[str]) -> None:
         for name in node.operands:
@@ -256,6 +281,11 @@ class Meaning:
     def inputs(self) -> tuple[Node, ...]:
         """What comes from global memory."""
         return tuple(n for n in self.nodes if n.kind in (NodeKind.STREAM, NodeKind.RESIDENT))
+
+    @cached_property
+    def batch(self) -> tuple[str, ...]:
+        """Dimensions along which everything is done again, outermost first."""
+        return self.outputs[0].batch if self.outputs else ()
 
     @cached_property
     def ragged(self) -> bool:

@@ -143,7 +143,8 @@ def _table() -> dict[str, Opcode]:
     arithmetic = "s_add_u32 s_sub_u32 s_add_i32 s_sub_i32"
     add(salu, arithmetic, "=sm1", "si1", "si1", writes=(SCC,))
     add(salu, "s_addc_u32 s_subb_u32", "=s1", "si1", "si1", reads=(SCC,), writes=(SCC,))
-    bitwise = "s_and_b32 s_or_b32 s_xor_b32 s_lshl_b32 s_lshr_b32 s_bfe_u32 s_min_u32 s_max_u32"
+    bitwise = "s_and_b32 s_or_b32 s_xor_b32 s_lshl_b32 s_lshr_b32 s_bfe_u32 s_min_u32 s_max_u32 "
+    bitwise += "s_max_i32 s_min_i32"
     add(salu, bitwise, "=sm1", "si1", "si1", writes=(SCC,))
     add(salu, "s_mul_i32 s_mul_hi_u32", "=s1", "si1", "si1")
     add(salu, "s_cselect_b32", "=s1", "si1", "si1", reads=(SCC,))
@@ -165,14 +166,16 @@ def _table() -> dict[str, Opcode]:
     add(valu, "v_mov_b32", "=v1", "svi1")
     binary = (
         "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
-        "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24"
+        "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24 "
+        "v_mul_f32"
     )
     add(valu, binary, "=v1", "svi1", "svi1")
     ternary = (
         "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
     )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
-    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_cvt_f32_i32", "=v1", "svi1")
+    add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
+    add(valu, "v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")

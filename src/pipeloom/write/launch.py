@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
@@ -12,6 +13,8 @@ from pipeloom.write.lower.memory import arrays_of, dimensions
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 _SIGNED = 1 << 31
+_MAX_BATCH = 65535
+"""Workgroups along z (HIP, maxGridSize)."""
 _EXACT = 1 << 24
 """Up to which f32 has every whole number: what is left along a dimension is one."""
 
@@ -37,6 +40,7 @@ class Launch:
     def grid_formula(self) -> list[str]:
         """Workgroups along x, y and z in terms of the sizes, and of the number of batches."""
         dims = [f"ceil({dim} / {self.tiles[dim]})" for dim in reversed(self.meaning.grid)]
+        dims += [" * ".join(self.meaning.batch)] if self.meaning.batch else []
         dims += ["1"] * (3 - len(dims))
         if self.placing.uses_z:
             slices = f"{self.placing.slices} * " if self.placing.slices > 1 else ""
@@ -46,6 +50,7 @@ class Launch:
     def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
         """Workgroups along x, y and z: the last dimension of the grid is x."""
         dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
+        dims += [prod(sizes[dim] for dim in self.meaning.batch)] if self.meaning.batch else []
         x, y, z = dims + [1] * (3 - len(dims))
         return x, y, z * batches * self.placing.slices
 
@@ -67,6 +72,13 @@ class Launch:
                     field=dim,
                 )
         self._check_over(sizes)
+        problems = prod(sizes[dim] for dim in self.meaning.batch)
+        if problems > _MAX_BATCH:
+            raise EmitError(
+                f"the batch has {problems} problems",
+                hint=f"a launch takes at most {_MAX_BATCH}; launch several times",
+                field=self.meaning.batch[0],
+            )
         for name, array in arrays_of(self.meaning).items():
             if array.has_pitch:
                 pitch = (pitches or {}).get(name, self.pitch(name, sizes))

@@ -45,6 +45,12 @@ class Placing:
                 hint="ragged sizes and slices are for sums of products of streams",
                 field="ragged",
             )
+        if self.uses_z and meaning.batch:
+            raise EmitError(
+                f"loop {meaning.name!r} has batch dimensions of its own",
+                hint="leave batches to it, and slices out",
+                field="batched",
+            )
         if self.uses_z and len(meaning.grid) > 2:
             raise EmitError(
                 f"the outputs of {meaning.name!r} are cut along {', '.join(meaning.grid)}, and no "

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeloom.program import NodeKind
 from pipeloom.write.kernel import EmittedKernel
 
 LAUNCH_FORMAT = "pipeloom-launch-2"
@@ -21,6 +22,7 @@ LAUNCH_FORMAT = "pipeloom-launch-2"
 def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
     """Name, tile, grid, arguments, types, sizes, resources and verdict."""
     launch, resources = emitted.launch, emitted.resources
+    ragged = launch.placing.ragged or launch.meaning.ragged
     return {
         "format": LAUNCH_FORMAT,
         "kernel": emitted.name,
@@ -32,14 +34,17 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "tile": dict(launch.tiles),
         "grid": launch.grid_formula,
         "over": launch.meaning.over,
-        "k_min": 0 if launch.placing.ragged else launch.least,
-        "k_step": launch.multiples.get(launch.meaning.over, 1)
-        if launch.placing.ragged
-        else launch.step,
+        "k_min": 0 if ragged else launch.least,
+        "k_step": launch.multiples.get(launch.meaning.over, 1) if ragged else launch.step,
         "batched": launch.placing.uses_z,
         "slices": launch.placing.slices,
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
+        "scalars": {
+            node.name: node.start
+            for node in launch.meaning.nodes
+            if node.kind is NodeKind.SCALAR and node.start is not None
+        },
         "arguments": [
             {
                 "name": argument.name,

@@ -288,8 +288,8 @@ def derived(what: str, arch: str, dtype: str = "bf16", out: str = "bf16") -> Pro
         return pipeline(loop, target, 4, strategy=exact)
     if what == "produced":
         return pipeline(gemm_loop(dtype, out), target, groups=(Producer(1), Consumer(4)))
-    if what == "attention":
-        loop = attention(64, 32, 32, dtype=dtype, lse=True)
+    if what in ("attention", "causal"):
+        loop = attention(64, 32, 32, dtype=dtype, causal=what == "causal", lse=True)
         return pipeline(loop, target, 4, strategy=in_order)
     if what in ("largest", "sums"):
         return pipeline(reduced_loop(what == "largest"), target, {"m": 4}, strategy=exact)

@@ -9,11 +9,12 @@ import pytest
 
 from pipeloom import compile_schedule, load_spec, target_for
 from pipeloom.drive.trial import Data, Launchable, run_program
+from pipeloom.judge.emulate import LaunchError
 from pipeloom.program import VOCABULARY, Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.sized import sized
-from pipeloom.write import EmittedKernel, assemble, emit_program, launch_record
+from pipeloom.write import EmitError, EmittedKernel, assemble, emit_program, launch_record
 from tests.unit.write.programs import RELU, derived, exchange, row_sum
 
 WORDS = VOCABULARY.extended(RELU)
@@ -163,21 +164,56 @@ def test_rows_reduced_across_lanes(what: str, arch: str) -> None:
         assert trial.ok, trial.summary()
 
 
-@pytest.mark.parametrize(("arch", "dtype"), [("gfx950", "bf16"), ("gfx942", "fp16")])
-def test_attention(arch: str, dtype: str) -> None:
+ONE = {"d": 32, "v": 32, "batch": 1, "heads": 1, "group": 1}
+INTERLEAVED = {
+    "Q": ("batch", "q", "heads", "group", "d"),
+    "K": ("batch", "keys", "heads", "d"),
+    "out": ("batch", "q", "heads", "group", "v"),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "arch", "dtype"),
+    [
+        ("attention", "gfx950", "bf16"),
+        ("causal", "gfx950", "fp16"),
+        ("attention", "gfx942", "fp16"),
+        ("causal", "gfx942", "bf16"),
+    ],
+)
+def test_attention(what: str, arch: str, dtype: str) -> None:
     """Two products, a running maximum, a matrix result that is the next product's operand; V is
     read across its rows, and there are any number of keys, none included."""
-    kernel = built("attention", arch, dtype)
+    kernel = built(what, arch, dtype)
     for seed, (queries, keys) in enumerate(((100, 97), (33, 1), (64, 0))):
         trial = run_program(
             kernel.emitted,
             kernel,
-            sizes={"q": queries, "keys": keys, "d": 32, "v": 32},
-            scalars={"scale": 0.25},
+            sizes={**ONE, "q": queries, "keys": keys},
             data=(Data.NORMAL, Data.INTEGERS)[seed % 2],
             seed=seed,
         )
         assert trial.ok, trial.summary()
+
+
+def test_heads_in_groups_wherever_they_lie() -> None:
+    kernel = built("causal", "gfx950", "fp16")
+    sizes = {**ONE, "q": 40, "keys": 70, "batch": 2, "heads": 3, "group": 2}
+    for order in (None, INTERLEAVED):
+        trial = run_program(kernel.emitted, kernel, sizes=sizes, data=Data.NORMAL, order=order)
+        assert trial.ok, trial.summary()
+    assert kernel.emitted.launch.grid(sizes) == (1, 1, 12)
+
+
+def test_a_batch_fits_into_a_launch() -> None:
+    kernel = built("causal", "gfx950", "fp16")
+    with pytest.raises(EmitError, match="65536 problems"):
+        kernel.emitted.launch.check({**ONE, "q": 64, "keys": 64, "batch": 65536})
+    with pytest.raises(EmitError, match="16777216"):
+        kernel.emitted.launch.check({**ONE, "q": 64, "keys": 1 << 24})
+    order = {"K": ("keys", "d", "heads", "batch")}
+    with pytest.raises(LaunchError, match="cannot lie as"):
+        run_program(kernel.emitted, kernel, sizes={**ONE, "q": 64, "keys": 64}, order=order)
 
 
 @pytest.mark.parametrize("program", [row_sum(), derived("gemm", "gfx950")], ids=["hand", "derived"])

@@ -261,12 +261,13 @@ class _Emission:
         code("v_and_b32", lane, WAVE_LANES - 1, lane)
         code.comment("the arguments are needed from here on")
         code.wait(lgkm=0)
-        # The last dimension of the grid is x, whose id comes first.
+        # The last dimension of the grid is x, whose id comes first; the batch's comes last.
         grid = len(self.program.meaning.grid)
         ids = [sgpr(ARGUMENT_POINTER + grid - 1 - i) for i in range(grid)]
         memory.locate(code, ids, self.context.label("inside"))
         z = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
         memory.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))
+        memory.choose_problem(code, sgpr(ARGUMENT_POINTER + grid))
         self.clock.fit(code)
         memory.describe(code)
         self.clock.start(code)

@@ -23,6 +23,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register, sgpr
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
+from pipeloom.write.lower.templates import float_bits
 from pipeloom.write.placing import Placing, divide
 from pipeloom.write.text import Argument
 
@@ -86,7 +87,10 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
 def dimensions(meaning: Meaning) -> tuple[str, ...]:
     """Every dimension of an input or output, in order of appearance."""
     nodes = (*meaning.inputs, *meaning.outputs)
-    return tuple(dict.fromkeys(dim for node in nodes for dim in node.type.dims))
+    return (
+        *dict.fromkeys(dim for node in nodes for dim in node.type.dims),
+        *meaning.batch,
+    )
 
 
 def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
@@ -99,12 +103,18 @@ def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
     names += [(dim, 4) for dim in dimensions(meaning)]
     names += [(f"ld_{name}", 4) for name, array in arrays.items() if array.has_pitch]
     names += [(BATCHES, 4)] if placing.uses_z else []
+    names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.batch]
     names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
     arguments, offset = [], 0
     for name, size in names:
         arguments.append(Argument(name, offset, size, name in arrays))
         offset += size
     return tuple(arguments)
+
+
+def stride_name(array: str, dim: str) -> str:
+    """The argument that says, in elements, how far apart an array has neighbours of a batch."""
+    return f"stride_{array}_{dim}"
 
 
 class Memory:
@@ -117,11 +127,11 @@ class Memory:
         placing.check(meaning)
         self.arrays = arrays_of(meaning)
         self.arguments = arguments_of(meaning, placing)
-        if len(meaning.grid) > MAX_GRID:
+        if len(meaning.grid) + bool(meaning.batch) > MAX_GRID:
             raise EmitError(
                 f"the outputs have {len(meaning.grid)} dimensions to share out: "
-                f"{', '.join(meaning.grid)}",
-                hint=f"a launch has at most {MAX_GRID}",
+                f"{', '.join((*meaning.grid, *meaning.batch))}",
+                hint=f"a launch has at most {MAX_GRID}, one of them for all of a batch",
                 field="grid",
             )
         self.tiles = {
@@ -138,9 +148,18 @@ class Memory:
         for dim in meaning.grid:
             frame.scalar(f"origin {dim}")
             frame.scalar(f"left {dim}")
+        for dim in meaning.batch:
+            frame.scalar(f"index {dim}")
+            frame.work(0)
+            frame.work(1)
+        for array in self.arrays.values():
+            for dim in array.node.batch:
+                frame.scalar(f"argument {stride_name(array.name, dim)}")
         for node in meaning.nodes:
             if node.kind is NodeKind.SCALAR:
                 frame.scalar(f"argument {node.name}")
+        if meaning.until is not None:
+            frame.scalar("end")
         frame.scalar("scratch")
         frame.scalar("wide scratch", 2, 2)
         if placing.uses_z:
@@ -158,7 +177,8 @@ class Memory:
     @property
     def ids(self) -> int:
         """Numbers of a workgroup that the kernel reads."""
-        return MAX_GRID if self.placing.uses_z else max(len(self.meaning.grid), 2)
+        counted = len(self.meaning.grid) + bool(self.meaning.batch)
+        return MAX_GRID if self.placing.uses_z else max(counted, 2)
 
     @property
     def reserved_scalars(self) -> int:
@@ -168,6 +188,8 @@ class Memory:
     @property
     def reach(self) -> str:
         """The scalar that says how far the loop goes, in elements."""
+        if self.meaning.until is not None:
+            return "end"
         moved = self.placing.slices > 1 or self.placing.ragged
         return "reach" if moved else f"size {self.meaning.over}"
 
@@ -189,7 +211,7 @@ class Memory:
                 code("s_load_dword", self._value(name), pointer, argument.offset)
 
     def _value(self, name: str) -> Register:
-        if name in self.tiles:
+        if name in self.tiles or name in self.meaning.batch:
             return self.frame[f"size {name}"]
         if name == BATCHES and self.placing.uses_z:
             return self.frame[BATCHES]
@@ -245,6 +267,13 @@ class Memory:
         code("s_sub_u32", scratch, size, start)
         code("s_min_u32", reach, reach, scratch)
 
+    def choose_problem(self, code: Code, number: Register) -> None:
+        """Which problem of the meaning's batch this is, and where its block ends."""
+        if self.meaning.batch:
+            self._batch_indices(code, number)
+        if self.meaning.until is not None:
+            self._find_end(code, self.meaning.until)
+
     def quotient(self, code: Code, result: Register, value: Register, number: int) -> None:
         """``result = value // number``, of values below 2^31."""
         before, factor, after = divide(number)
@@ -259,6 +288,41 @@ class Memory:
         """A descriptor for every array."""
         for array in self.arrays.values():
             self._describe(code, array)
+
+    def _batch_indices(self, code: Code, number: Register) -> None:
+        """Which problem of the batch this is: the last dimension goes fastest.
+
+        Divided as f32: n and d below 2^21 make trunc((n + 0.5) * rcp(d)) exact, because the product
+        errs by less than 2^-22 of itself and n + 0.5 over d is at least 0.5 / d from any integer.
+        """
+        frame = self.frame
+        first, *others = self.meaning.batch
+        code("s_mov_b32", frame[f"index {first}"], number)
+        rest, scratch = frame[f"index {first}"], frame["scratch"]
+        quotient, divisor = frame[frame.work(0)], frame[frame.work(1)]
+        for dim in reversed(others):
+            size, index = frame[f"size {dim}"], frame[f"index {dim}"]
+            code("v_mov_b32", divisor, size)
+            code("v_cvt_f32_u32", divisor, divisor)
+            code("v_rcp_f32", divisor, divisor)
+            code("v_mov_b32", quotient, rest)
+            code("v_cvt_f32_u32", quotient, quotient)
+            code("v_add_f32", quotient, float_bits(0.5), quotient)
+            code("v_mul_f32", quotient, quotient, divisor)
+            code("v_cvt_u32_f32", quotient, quotient)
+            code("s_mov_b32", index, rest)
+            code("v_readfirstlane_b32", rest, quotient)
+            code("s_mul_i32", scratch, rest, size)
+            code("s_sub_u32", index, index, scratch)
+
+    def _find_end(self, code: Code, until: str) -> None:
+        """Where less is left along ``over`` than behind the block's last element of ``until``."""
+        frame, scratch = self.frame, self.frame["scratch"]
+        code.comment(f"how far this block goes along {self.meaning.over}")
+        code("s_sub_i32", scratch, frame[f"left {until}"], self.tiles[until])
+        code("s_max_i32", scratch, scratch, 0)
+        code("s_sub_i32", scratch, frame[f"size {self.meaning.over}"], scratch)
+        code("s_max_i32", frame["end"], scratch, 0)
 
     def _describe(self, code: Code, array: Array) -> None:
         frame, scratch = self.frame, self.frame["scratch"]
@@ -278,6 +342,11 @@ class Memory:
                 step = self.operand(array.stride(axis))
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
+        for dim in array.node.batch:
+            step = frame[f"argument {stride_name(array.name, dim)}"]
+            if array.element > 1:
+                code("s_lshl_b32", step, step, array.element.bit_length() - 1)
+            advance_base(code, buffer, frame[f"index {dim}"], step, frame["wide scratch"])
         dim = array.dims[0]
         if dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
