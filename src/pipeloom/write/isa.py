@@ -68,6 +68,26 @@ class Register:
         return self.bank in (Bank.VECTOR, Bank.ACCUMULATOR)
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedRegister(Register):
+    """Two runs that count as one: its parts lie in the one or the other."""
+
+    rest: Register | None = None
+
+    def part(self, start: int, count: int = 1) -> Register:
+        """``count`` registers from the ``start``-th; none may lie across."""
+        assert self.rest is not None
+        first = self.count - self.rest.count
+        if start >= first:
+            return self.rest.part(start - first, count)
+        return Register(self.bank, self.index, first).part(start, count)
+
+
+def joined(first: Register, rest: Register) -> Register:
+    """Both, one behind the other."""
+    return JoinedRegister(first.bank, first.index, first.count + rest.count, "", rest)
+
+
 def vgpr(index: int, count: int = 1) -> Register:
     """Vector registers."""
     return Register(Bank.VECTOR, index, count)

@@ -15,6 +15,7 @@ from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.memory import Array, Memory
+from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile
 
 
@@ -38,6 +39,8 @@ class Context:
     """Of how many bytes an array's leading dimension must be a multiple."""
     may_miss: bool = False
     """Whether streams of the step being written may begin before their arrays do."""
+    starts: Starts = field(default_factory=Starts)
+    """Of the group being planned."""
     _labels: int = 0
 
     def require_multiple(self, dim: str, count: int) -> None:

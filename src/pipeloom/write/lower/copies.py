@@ -401,7 +401,7 @@ def _address(
         if window:
             code("v_add_u32", result, window * LDS_WINDOW, result)
 
-    return frame.prepared(("lds", number, window), "address", make), offset
+    return frame.prepared(("lds", number, window), "address", make, late=True), offset
 
 
 # --- scalars --------------------------------------------------------------------------------------

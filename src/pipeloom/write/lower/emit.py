@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
@@ -41,7 +42,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.gate import VerdictLike, require_proved
 from pipeloom.write.hazard_check import judged_as, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
-from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Register, Unit, sgpr
+from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch
 from pipeloom.write.lower.clock import Clock
@@ -53,6 +54,7 @@ from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
+from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
 from pipeloom.write.lower.vector import float_bits, plan_elementwise
 from pipeloom.write.placing import ONE_PROBLEM, Placing
@@ -101,10 +103,11 @@ class _Emission:
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:
-                tile = register_tile(resource, _bank(resource, accumulators))
-                tiles[resource.name] = tile
+                tile = tiles[resource.name] = register_tile(resource)
+                bank = Bank.SCALAR if resource.space is Space.SCALAR else Bank.VECTOR
+                sums = resource.name in accumulators
                 for copy in range(resource.copies):
-                    frame.tile(place_name(resource.name, copy), tile.bank, tile.registers)
+                    frame.tile(place_name(resource.name, copy), bank, tile.registers, sums)
         lds, self.lds_bytes = lds_tiles(program, target, tiles)
         self.context = Context(
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
@@ -120,11 +123,13 @@ class _Emission:
     def _plan_group(self, number: int, group: Group) -> None:
         frame, flow = self.frame, self.frame.flow
         frame.group, frame.point = number, flow.preambles[number]
-        self.context.group = group
+        self.context.group, self.context.starts = group, Starts()
         for resource in self.program.resources:
             if resource.start is not None:
                 self._plan_start(number, group, resource)
         for at, section in enumerate(group.sections):
+            if section.trips is not None:
+                self.context.starts.close_all()
             for slot, step in enumerate(section.steps):
                 frame.point = flow.first[number][at] + slot
                 if isinstance(step, Work):
@@ -154,24 +159,28 @@ class _Emission:
                 field=resource.name,
             )
         bits = float_bits(float(resource.start or 0.0))
-        names = [place_name(resource.name, copy) for copy in range(resource.copies)]
-        for place in names:
+        starts = self.context.starts
+        for copy in range(resource.copies):
+            place = place_name(resource.name, copy)
             self.frame.touch(place, writes=True, all_of_it=True)
-        self.starts[number].append(lambda code: self._fill(code, names, bits))
+            starts.begin(place, tile.registers, zero=bits == 0)
+            self.starts[number].append(partial(self._fill, starts, place, bits))
 
-    def _fill(self, code: Code, names: Sequence[str], bits: int) -> None:
-        for name in names:
-            registers = self.frame[name]
-            code.comment(f"{name} starts at {bits:#x}")
-            source: int | Register = bits
-            verb = {Bank.SCALAR: "s_mov_b32", Bank.VECTOR: "v_mov_b32"}.get(registers.bank)
-            if verb is None:
-                verb = "v_accvgpr_write_b32"
-                if bits not in range(65):
-                    source = self.frame[self.frame.work(0)]
-                    code("v_mov_b32", source, bits)
-            for i in range(registers.count):
-                code(verb, registers.part(i), source)
+    def _fill(self, starts: Starts, name: str, bits: int, code: Code) -> None:
+        needed = starts.needed(name)
+        if not needed:
+            return
+        registers = self.frame[name]
+        code.comment(f"{name} starts at {bits:#x}")
+        moved = self.frame[self.frame.work(0)]
+        if bits not in range(65):
+            code("v_mov_b32", moved, bits)
+        for i in needed:
+            place = registers.part(i)
+            if place.bank is Bank.ACCUMULATOR:
+                code("v_accvgpr_write_b32", place, bits if bits in range(65) else moved)
+            else:
+                code("s_mov_b32" if place.bank is Bank.SCALAR else "v_mov_b32", place, bits)
 
     def _plan_work(self, work: Work) -> Write:
         node = self.program.meaning[work.node]
@@ -182,11 +191,14 @@ class _Emission:
                 field=work.label,
             )
         self.frame.work(0)
+        is_product = not work.is_copy and self.context.ops[node.op].name == "matmul"
+        others = () if is_product else (*work.writes, *work.accumulates)
+        self.context.starts.close(place_name(a.resource, a.copy) for a in (*work.reads, *others))
         if work.is_copy:
             write = plan_copy(self.context, work)
         else:
             op = self.context.ops[node.op]
-            if op.name == "matmul":
+            if is_product:
                 write = plan_matmul(self.context, work)
             else:
                 write = plan_elementwise(self.context, work, op)
@@ -297,10 +309,10 @@ class _Emission:
             code("s_endpgm")
 
     def _start(self, code: Code, group: int) -> None:
-        """What registers hold before the first step that is no load: written while loads come."""
-        for write in self.starts[group]:
+        """What no load to LDS needs, and registers' start values: written while loads come."""
+        for write in (*self.frame.late[group], *self.starts[group]):
             write(code)
-        self.starts[group] = []
+        self.frame.late[group], self.starts[group] = [], []
 
     def _section(self, code: Code, group: int, at: int, section: Section) -> None:
         if not section.steps:
@@ -394,12 +406,6 @@ def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
                 accesses = (*step.reads, *step.writes, *step.accumulates)
                 others |= {access.resource for access in accesses}
     return products - others
-
-
-def _bank(resource: Resource, accumulators: set[str]) -> Bank:
-    if resource.space is Space.SCALAR:
-        return Bank.SCALAR
-    return Bank.ACCUMULATOR if resource.name in accumulators else Bank.VECTOR
 
 
 def _describe(step: Step) -> str:

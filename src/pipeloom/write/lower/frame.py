@@ -12,13 +12,16 @@ registers are allocated, and the step writes its instructions with the places it
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from pipeloom.errors import InternalError
 from pipeloom.machine.target import Target
 from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
 from pipeloom.write.code import Code
-from pipeloom.write.isa import Bank, Register
+from pipeloom.write.faults import RegisterLimitError
+from pipeloom.write.isa import Bank, Register, joined
 from pipeloom.write.lower.liveness import Flow, live_points
 
 Write = Callable[[Code], None]
@@ -30,6 +33,8 @@ class _Wanted:
     count: int
     align: int
     always: bool = False
+    either: bool = False
+    """A sum of matrix products, for which accumulation registers do as well."""
     writes: set[int] = field(default_factory=set)
     kills: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)
@@ -50,6 +55,8 @@ class Frame:
         self.common: list[Write] = []
         """What all waves compute before they part."""
         self.preambles: list[list[Write]] = [[] for _ in flow.preambles]
+        self.late: list[list[Write]] = [[] for _ in flow.preambles]
+        """The part of a preamble that may come behind the first loads to LDS."""
         self._wanted: dict[str, _Wanted] = {}
         self._made: dict[Hashable, str] = {}
         self._allocation: Allocation | None = None
@@ -105,9 +112,17 @@ class Frame:
         return name
 
     def prepared(
-        self, key: Hashable, what: str, make: Callable[[Code, Register], None], count: int = 1
+        self,
+        key: Hashable,
+        what: str,
+        make: Callable[[Code, Register], None],
+        count: int = 1,
+        late: bool = False,
     ) -> str:
-        """A vector value of the preamble that the step being planned reads; made once per key."""
+        """A vector value of the preamble that the step being planned reads; made once per key.
+
+        ``late``: no load to LDS needs it.
+        """
         full = (self.group, key)
         if full not in self._made:
             name = f"{what} {len(self._made)}"
@@ -116,12 +131,13 @@ class Frame:
                 name, _Wanted(Bank.VECTOR, count, 1 if count == 1 else 2)
             )
             wanted.writes.add(self.flow.preambles[self.group])
-            self.preambles[self.group].append(lambda code: make(code, self[name]))
+            writes = self.late if late else self.preambles
+            writes[self.group].append(lambda code: make(code, self[name]))
         return self.read(self._made[full])
 
-    def tile(self, name: str, bank: Bank, count: int) -> None:
-        """Registers of a resource; ``touch`` says when."""
-        self._wanted.setdefault(name, _Wanted(bank, count, 2 if count > 1 else 1))
+    def tile(self, name: str, bank: Bank, count: int, either: bool = False) -> None:
+        """Registers of a resource; ``touch`` says when. ``either`` bank may hold a sum."""
+        self._wanted.setdefault(name, _Wanted(bank, count, 2 if count > 1 else 1, either=either))
 
     def touch(
         self, name: str, *, writes: bool = False, all_of_it: bool = False, later: bool = False
@@ -140,15 +156,37 @@ class Frame:
     # --- placing ----------------------------------------------------------------------------------
 
     def place(self, reserved_scalars: int) -> Allocation:
-        """Allocate everything that was asked for; raises ``RegisterLimitError``."""
+        """Allocate everything that was asked for; raises ``RegisterLimitError``.
+
+        Sums go to accumulation registers, and as many as are left room for to vector registers,
+        the first first: those need no move before vector instructions.
+        """
         everywhere = frozenset(range(len(self.flow.successors))) | {SETUP}
-        values = []
+        values: list[Value] = []
+        sums: list[Value] = []
         for name, wanted in self._wanted.items():
             live = everywhere if wanted.always else self._live(wanted)
-            values.append(Value(name, wanted.bank, wanted.count, live, wanted.align))
+            found = Value(name, wanted.bank, wanted.count, live, wanted.align)
+            (sums if wanted.either else values).append(found)
         reserved = {Bank.SCALAR: reserved_scalars}
-        self._allocation = allocate(values, self.target, self.waves, reserved)
+        direct = self.target.direct_vgprs.value
+
+        def placed(in_vectors: int) -> Allocation:
+            divided = _divided(sums, in_vectors)
+            return allocate([*values, *divided], self.target, self.waves, reserved)
+
+        many = sum(value.count for value in sums)
+        self._allocation = placed(_rounded(many - direct))
+        fit = [n for n in accumulate(v.count for v in sums) if n <= direct - self._vectors]
+        if fit and many <= direct:
+            with suppress(RegisterLimitError):
+                self._allocation = placed(fit[-1])
         return self._allocation
+
+    @property
+    def _vectors(self) -> int:
+        assert self._allocation is not None
+        return self._allocation.used[Bank.VECTOR]
 
     def _live(self, wanted: _Wanted) -> frozenset[int]:
         own = {point for point in wanted.writes if point != SETUP}
@@ -162,7 +200,34 @@ class Frame:
     def __getitem__(self, name: str) -> Register:
         if self._allocation is None:
             raise InternalError(f"{name} has no register yet")
-        return self._allocation[name]
+        first = self._allocation[name]
+        rest = self._allocation.places.get(f"{name} {REST}")
+        return first if rest is None else joined(first, rest)
+
+
+REST = "(rest)"
+BLOCK = 16
+"""Registers of the largest matrix result, which no bank boundary cuts."""
+
+
+def _rounded(count: int) -> int:
+    return max(0, -(-count // BLOCK) * BLOCK)
+
+
+def _divided(sums: Sequence[Value], in_vectors: int) -> list[Value]:
+    """The first ``in_vectors`` registers of sums in vector registers, the others not."""
+    found = []
+    for value in sums:
+        here = min(in_vectors, value.count)
+        in_vectors -= here
+        banks = {Bank.VECTOR: here, Bank.ACCUMULATOR: value.count - here}
+        names = iter((value.name, f"{value.name} {REST}"))
+        found += [
+            replace(value, name=next(names), bank=bank, count=count)
+            for bank, count in banks.items()
+            if count
+        ]
+    return found
 
 
 def _move(code: Code, register: Register, bits: int) -> None:

@@ -14,7 +14,7 @@ from pipeloom.program.tiles import Box, Range
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import OPCODES, Register
-from pipeloom.write.lower.context import Context
+from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.tiles import RegisterTile, k_axis, row_axis
 
@@ -57,16 +57,27 @@ def plan_matmul(context: Context, work: Work) -> Write:
             field=work.label,
         )
 
+    count = op.result_registers
+    place = place_name(target.resource, target.copy)
+    fresh = {
+        (i, j)
+        for i, j, k in plan.steps
+        if k == 0
+        and (
+            start is None
+            or (start is target and context.starts.take(place, plan.result(i, j), count))
+        )
+    }
+
     def emit(code: Code) -> None:
         a, b, c = context.registers(left), context.registers(right), context.registers(target)
-        count = op.result_registers
         for i, j, k in plan.steps:
             into = c.part(plan.result(i, j), count)
             addend: Register | int = into
             if k == 0:
-                addend = (
-                    0 if start is None else context.registers(start).part(plan.result(i, j), count)
-                )
+                addend = context.registers(begin).part(plan.result(i, j), count)
+                if (i, j) in fresh:
+                    addend = 0
             first, second = (
                 b.part(plan.column(j, k), plan.words),
                 a.part(plan.row(i, k), plan.words),

@@ -13,8 +13,8 @@ as many elements early as are missing, and the first loads leave those out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
@@ -127,6 +127,7 @@ class Memory:
         placing.check(meaning)
         self.arrays = arrays_of(meaning)
         self.arguments = arguments_of(meaning, placing)
+        self._offsets: dict[tuple[int, str], dict[tuple[LaneNumber, ...], str]] = {}
         if len(meaning.grid) + bool(meaning.batch) > MAX_GRID:
             raise EmitError(
                 f"the outputs have {len(meaning.grid)} dimensions to share out: "
@@ -412,15 +413,56 @@ class Memory:
         """
         frame = self.frame
         numbers = [lane_number(t, f"the place of a lane in {array.name}") for t in tables]
+        key = ("offset", array.name, tuple(numbers))
+        base = self._near(array, numbers)
+        if base is not None:
+            name, axis, moved = base
+            return frame.prepared(
+                key, f"offset {array.name}", self._moved(array, name, axis, moved)
+            )
         waves = [wave_part(frame, members, number) for number in numbers]
         places = (frame.work(0), frame.work(1), frame.work(2))
-        key = ("offset", array.name, tuple(numbers))
 
         def make(code: Code, result: Register) -> None:
             coordinate, work, outside = (frame[name] for name in places)
             self.write_offset(code, array, numbers, waves, result, (coordinate, work, outside))
 
-        return frame.prepared(key, f"offset {array.name}", make)
+        name = frame.prepared(key, f"offset {array.name}", make)
+        self._offsets.setdefault((frame.group, array.name), {})[tuple(numbers)] = name
+        return name
+
+    def _near(self, array: Array, numbers: Sequence[LaneNumber]) -> tuple[str, int, int] | None:
+        """An offset that is some rows from this one in every lane: its name, the axis, how many.
+
+        Only where the descriptor checks the end of every dimension, or nobody has to.
+        """
+        if any(axis > 0 and dim != array.over for axis, dim in enumerate(array.dims)):
+            return None
+        for known, name in self._offsets.get((self.frame.group, array.name), {}).items():
+            apart = [axis for axis, number in enumerate(numbers) if number != known[axis]]
+            if len(apart) != 1:
+                continue
+            (axis,) = apart
+            here, there = numbers[axis], known[axis]
+            moved = {a - b for a, b in zip(here.waves, there.waves, strict=True)}
+            alike = replace(here, waves=there.waves) == there and not here.joined_by_xor
+            if alike and len(moved) == 1:
+                return name, axis, moved.pop()
+        return None
+
+    def _moved(
+        self, array: Array, base: str, axis: int, rows: int
+    ) -> Callable[[Code, Register], None]:
+        stride = array.stride(axis)
+
+        def make(code: Code, result: Register) -> None:
+            distance: Register | int = rows * stride if isinstance(stride, int) else 0
+            if isinstance(stride, str):
+                distance = self.frame["scratch"]
+                code("s_mul_i32", distance, self.frame[stride], rows)
+            code("v_add_u32", result, distance, self.frame[base])
+
+        return make
 
     def write_offset(
         self,

@@ -266,7 +266,7 @@ class _Store:
             return registers.part(first, max(self.count // tile.pack, 1))
         data = frame[self._data].part(MOST * (ring % RINGS), MOST)
         sources = [registers.part(first + i) for i in range(self.count)]
-        if registers.bank is Bank.ACCUMULATOR:
+        if sources[0].bank is Bank.ACCUMULATOR:
             for i, source in enumerate(sources):
                 code("v_accvgpr_read_b32", data.part(i), source)
             sources = [data.part(i) for i in range(self.count)]

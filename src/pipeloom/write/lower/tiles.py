@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.program import Box, Resource, Space
 from pipeloom.write.faults import EmitError
-from pipeloom.write.isa import Bank
 
 Coordinates = NDArray[Any]
 """By slot, lane, dimension."""
@@ -37,7 +36,6 @@ class RegisterTile:
     """One copy of a resource in registers."""
 
     resource: Resource
-    bank: Bank
     coordinates: Coordinates
     bits: int
     """Of an element in a register; truth values take a whole one."""
@@ -116,7 +114,7 @@ class RegisterTile:
         return True
 
 
-def register_tile(resource: Resource, bank: Bank) -> RegisterTile:
+def register_tile(resource: Resource) -> RegisterTile:
     """The tile of a resource; raises ``EmitError`` naming a layout that is not known."""
     layout = resource.layout
     bits = WORD_BITS if resource.type.dtype.is_bool else resource.type.dtype.bits
@@ -149,7 +147,7 @@ def register_tile(resource: Resource, bank: Bank) -> RegisterTile:
         run_bytes = QUAD * bits // 8
     else:
         table, run_bytes = _operand(resource)
-    return RegisterTile(resource, bank, table.astype(np.int64), bits, run_bytes)
+    return RegisterTile(resource, table.astype(np.int64), bits, run_bytes)
 
 
 _KINDS = ("operand", "accumulator", "lanes", "uniform")
