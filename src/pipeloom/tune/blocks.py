@@ -31,7 +31,8 @@ ROW_BYTES = (64, 128, 256)
 """Of K, in one iteration."""
 LINE_BYTES = 128
 """Of a cache line (CDNA3 and CDNA4): shorter rows only where LDS does not hold two such tiles."""
-WAVES = (4, 8)
+GRIDS = ((2, 2), (2, 4), (4, 2))
+"""Waves along M and N; the longer side has the more."""
 MOST_ASPECT = 4
 SIMULATED_TRIPS = 4
 LEAST_ENDS = 1200.0
@@ -56,6 +57,11 @@ class BlockJob:
         return gemm(block.m, block.n, block.k, element_type(self.dtype, target), self.out)
 
     @property
+    def waves(self) -> dict[str, int]:
+        """Along each dimension."""
+        return {"m": self.block.waves_m, "n": self.block.waves_n}
+
+    @property
     def key(self) -> str:
         """Of its cost in the store."""
         return digest(["block", version(*_SOURCES), to_plain(self)])[:40]
@@ -72,7 +78,9 @@ def blocks(dtype: str) -> Iterator[Block]:
         for n in SIDES:
             if max(m, n) <= MOST_ASPECT * min(m, n):
                 for row in ROW_BYTES:
-                    yield from (Block(m, n, row // DTYPES[dtype], waves) for waves in WAVES)
+                    for high, wide in GRIDS:
+                        if high == wide or (high > wide) == (m > n):
+                            yield Block(m, n, row // DTYPES[dtype], high, wide)
 
 
 def bounds(arch: str, dtype: str, store: Store | None = None) -> dict[BlockJob, BlockCost]:
@@ -99,7 +107,7 @@ def _bound(job: BlockJob) -> BlockCost | None:
     if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
         return None
     try:
-        lowered = lower(loop.meaning, target, loop.ops, loop.staged, block.waves)
+        lowered = lower(loop.meaning, target, loop.ops, loop.staged, job.waves)
         if not refinable(lowered):
             return None
         cycles, unit = bound_of(lowered)
@@ -115,7 +123,7 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
     if known:
         return cost
     try:
-        derived = derive(job.loop(), target_for(job.arch), job.block.waves, store=kept)
+        derived = derive(job.loop(), target_for(job.arch), job.waves, store=kept)
     except (ConfigError, OrderError):
         derived = None
     if derived is not None and not derived.complete:
@@ -135,7 +143,7 @@ def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockC
 
 def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
     """What the store holds of a block that was timed: its cost and its program."""
-    derived = derived_key(job.loop(), target_for(job.arch), job.block.waves)
+    derived = derived_key(job.loop(), target_for(job.arch), job.waves)
     found = {key: store.read(key) for key in (derived, job.key)}
     return {key: entry for key, entry in found.items() if entry is not None}
 

@@ -27,12 +27,18 @@ _STEPS = 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class Block:
-    """The tile of a workgroup; ``k`` is that of one iteration."""
+    """The tile of a workgroup, ``k`` that of one iteration; and its waves along M and N."""
 
     m: int
     n: int
     k: int
-    waves: int
+    waves_m: int = 2
+    waves_n: int = 2
+
+    @property
+    def waves(self) -> int:
+        """All of them."""
+        return self.waves_m * self.waves_n
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}, {self.waves} waves"

@@ -13,12 +13,12 @@ from pipeloom.tune.model import Block, BlockCost, Plan, fastest, predict, traffi
 from pipeloom.tune.problem import Problem
 
 MI355X = gpu_for("MI355X")
-BIG = Block(256, 256, 64, 8)
+BIG = Block(256, 256, 64, 2, 4)
 FULL = BlockCost(2048.0, 2000.0, 2048, "matrix unit")
 
 sizes = st.integers(1, 40_000)
 blocks = st.builds(
-    Block, st.sampled_from((64, 128, 256)), st.sampled_from((64, 96, 256)), st.just(64), st.just(4)
+    Block, st.sampled_from((64, 128, 256)), st.sampled_from((64, 96, 256)), st.just(64)
 )
 
 

@@ -138,7 +138,7 @@ def test_nothing_fits(tmp_path: Path) -> None:
 
 
 def test_a_block_is_timed_for_real_and_kept(tmp_path: Path) -> None:
-    job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64, 4))
+    job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64))
     store = Store(tmp_path)
     cost = blocks.time_block(job, store)
     least = _bounds()[job]

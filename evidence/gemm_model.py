@@ -1,0 +1,299 @@
+"""Whole matrix products: what the model of the GPU predicts beside what others published.
+
+The figures are not part of this repository: ``bench/gemm_tflops.jsonl`` of the shared data has the
+throughput of shapes, types and libraries. ``published`` rows are sustained; ``tuned`` ones come
+from tables of short runs. A shape's best figure is compared with the best plan of the search.
+``python -m evidence.gemm_model`` prints the table of docs/tuning.md, ``--shapes`` every shape,
+``--bounds`` takes bounds for derived blocks, which is quick, and ``--fit SECONDS`` searches for the
+constants anew, from those there are, on all published and every sixth of the tuned shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evidence.cms_loops import shared_file
+from pipeloom.drive.store import Store
+from pipeloom.machine.target import Fact
+from pipeloom.tune.blocks import BlockJob, bounds
+from pipeloom.tune.engines import Processes
+from pipeloom.tune.gpu import Gpu, gpu_for
+from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
+from pipeloom.tune.problem import DTYPES, Problem
+from pipeloom.tune.ranking import rank
+from pipeloom.tune.search import tune
+
+LEAST = 1024
+USUAL_ENDS, USUAL_LOSS = 1900.0, 1.002
+"""Of derived blocks: cycles of their ends, and what they take more than their bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The best figure of one shape."""
+
+    kind: str
+    chip: str
+    problem: Problem
+    tflops: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A case and what the model says."""
+
+    case: Case
+    plan: Plan
+    prediction: Prediction
+
+    @property
+    def error(self) -> float:
+        """Relative, with its sign."""
+        return self.prediction.tflops / self.case.tflops - 1
+
+
+def cases() -> list[Case]:
+    """Of our kind: bf16, fp16, fp8, and no side short."""
+    best: dict[tuple[str, str, Problem], float] = {}
+    for line in shared_file("gemm_tflops.jsonl").read_text("utf-8").splitlines():
+        row: dict[str, Any] = json.loads(line)
+        if row["dtype"] in DTYPES and min(row["m"], row["n"], row["k"]) >= LEAST:
+            key = row["kind"], row["chip"], Problem(row["m"], row["n"], row["k"], row["dtype"])
+            best[key] = max(best.get(key, 0.0), row["tflops"])
+    return [Case(*key, tflops) for key, tflops in sorted(best.items())]
+
+
+def by_bounds(found: Iterable[Case]) -> list[Compared]:
+    """Every case, with what blocks usually take beyond their bounds."""
+    costs = {}
+    compared = []
+    for case in found:
+        gpu, dtype = gpu_for(case.chip), case.problem.dtype
+        if (gpu.arch, dtype) not in costs:
+            costs[gpu.arch, dtype] = usual_costs(gpu.arch, dtype)
+        best = rank(gpu, case.problem, costs[gpu.arch, dtype])[0]
+        compared.append(Compared(case, best.plan, best.prediction))
+    return compared
+
+
+def usual_costs(arch: str, dtype: str) -> dict[BlockJob, BlockCost]:
+    """Bounds, and what is usually lost."""
+    return {
+        job: replace(cost, cycles=cost.cycles * USUAL_LOSS, ends=USUAL_ENDS)
+        for job, cost in bounds(arch, dtype).items()
+    }
+
+
+def by_search(found: Sequence[Case], jobs: int) -> list[Compared]:
+    """Every case as ``pipeloom tune`` finds it."""
+    compared = []
+    store = Store.usual()
+    for chip in sorted({case.chip for case in found}):
+        mine = [case for case in found if case.chip == chip]
+        tuned = tune(
+            [case.problem for case in mine], gpu_for(chip), engine=lambda: Processes(store, jobs)
+        )
+        compared += [
+            Compared(case, one.plan, one.prediction) for case, one in zip(mine, tuned, strict=True)
+        ]
+    return compared
+
+
+def kendall(pairs: Sequence[tuple[float, float]]) -> float:
+    """Tau-a: concordant less discordant pairs, over all."""
+    found = [
+        math.copysign(1, (a - c) * (b - d)) if (a - c) * (b - d) else 0.0
+        for i, (a, b) in enumerate(pairs)
+        for c, d in pairs[:i]
+    ]
+    return sum(found) / len(found) if found else math.nan
+
+
+def table(compared: Sequence[Compared]) -> str:
+    """Errors and order, by kind, chip and type: nothing of the data itself."""
+    lines = [
+        "| | chip | type | shapes | mean error | worst | Kendall's tau |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for kind in sorted({c.case.kind for c in compared}):
+        mine = [c for c in compared if c.case.kind == kind]
+        for chip, dtype in sorted({(c.case.chip, c.case.problem.dtype) for c in mine}):
+            group = [c for c in mine if (c.case.chip, c.case.problem.dtype) == (chip, dtype)]
+            tau = kendall([(c.prediction.tflops, c.case.tflops) for c in group])
+            shown = "" if math.isnan(tau) else f"{tau:.2f}"
+            lines.append(f"| {kind} | {chip} | {dtype} | {_errors(group)} | {shown} |")
+        lines.append(f"| {kind} | all | | {_errors(mine)} | |")
+    return "\n".join(lines)
+
+
+def _errors(group: Sequence[Compared]) -> str:
+    worst = max(group, key=lambda c: abs(c.error)).error
+    mean = sum(abs(c.error) for c in group) / len(group)
+    return f"{len(group)} | {100 * mean:.1f} % | {100 * worst:+.0f} %"
+
+
+CONSTANTS = {
+    "l2_cycles": 296.0,
+    "mall_ns": 736.0,
+    "hbm_ns": 61.0,
+    "mall_gb_per_s": 3763.0,
+    "alias_ns": 66.0,
+    "ramp_cycles": 5580.0,
+    "launch_us": 9.9,
+    "pj_942": 1.37,
+    "pj_950": 1.037,
+    "pj_950_8": 0.396,
+    "pj_per_mall_byte": 19.0,
+    "pj_per_hbm_byte": 69.0,
+    "exponent": 1.7,
+    "floor": 0.595,
+    "droop": 0.029,
+}
+"""What ``--fit`` varies, from where it starts; ``tune/gpu.py`` has what came out."""
+RANGES = {"exponent": (1.0, 3.0), "floor": (0.3, 0.75), "droop": (0.0, 0.05), "launch_us": (3, 15)}
+
+
+def with_constants(gpu: Gpu, values: Mapping[str, float]) -> Gpu:
+    """The chip with other numbers."""
+
+    def fact(old: Fact[float], name: str) -> Fact[float]:
+        return replace(old, value=values[name])
+
+    memory, energy = gpu.memory, gpu.energy
+    new = gpu.arch == "gfx950"
+    half = energy.pj_per_flop[2], "pj_950" if new else "pj_942"
+    byte = replace(energy.pj_per_flop[1], value=values["pj_950_8"] if new else values["pj_942"] / 2)
+    return replace(
+        gpu,
+        memory=replace(
+            memory,
+            l2_cycles=fact(memory.l2_cycles, "l2_cycles"),
+            mall_ns=fact(memory.mall_ns, "mall_ns"),
+            hbm_ns=fact(memory.hbm_ns, "hbm_ns"),
+            mall_gb_per_s=fact(memory.mall_gb_per_s, "mall_gb_per_s"),
+            alias_ns=fact(memory.alias_ns, "alias_ns"),
+        ),
+        energy=replace(
+            energy,
+            pj_per_flop={2: fact(*half), 1: byte},
+            pj_per_mall_byte=fact(energy.pj_per_mall_byte, "pj_per_mall_byte"),
+            pj_per_hbm_byte=fact(energy.pj_per_hbm_byte, "pj_per_hbm_byte"),
+            exponent=fact(energy.exponent, "exponent"),
+            floor=fact(energy.floor, "floor"),
+            droop=fact(energy.droop, "droop"),
+        ),
+        ramp_cycles=fact(gpu.ramp_cycles, "ramp_cycles"),
+        launch_us=fact(gpu.launch_us, "launch_us"),
+    )
+
+
+class Fit:
+    """A search for constants: random steps that help, on plans that are near the best."""
+
+    NEAR = 12
+
+    def __init__(self, found: Sequence[Case]) -> None:
+        self.cases = found
+        self.near: dict[Case, dict[Plan, BlockCost]] = {case: {} for case in found}
+        self._costs: dict[tuple[str, str], dict[BlockJob, BlockCost]] = {}
+
+    def look(self, values: Mapping[str, float]) -> None:
+        """Add the plans that are best with these constants."""
+        for case in self.cases:
+            gpu = with_constants(gpu_for(case.chip), values)
+            key = gpu.arch, case.problem.dtype
+            if key not in self._costs:
+                self._costs[key] = usual_costs(*key)
+            for ranked in rank(gpu, case.problem, self._costs[key])[: self.NEAR]:
+                self.near[case][ranked.plan] = self._costs[key][ranked.job]
+
+    def compared(self, values: Mapping[str, float]) -> list[Compared]:
+        """The best near plan of every case."""
+        gpus = {case.chip: with_constants(gpu_for(case.chip), values) for case in self.cases}
+        found = []
+        for case in self.cases:
+            gpu, best = gpus[case.chip], None
+            for plan, cost in self.near[case].items():
+                if best is None or fastest(gpu, case.problem, plan, cost) < best[1].seconds:
+                    guess = predict(gpu, case.problem, plan, cost)
+                    if best is None or guess.seconds < best[1].seconds:
+                        best = plan, guess
+            assert best is not None
+            found.append(Compared(case, *best))
+        return found
+
+    def loss(self, values: Mapping[str, float]) -> float:
+        """Mean errors, published ones counting double, and order that is not kept."""
+        compared, total = self.compared(values), 0.0
+        for kind, weight, order in (("published", 1.0, 0.06), ("tuned", 0.5, 0.1)):
+            mine = [c for c in compared if c.case.kind == kind]
+            total += weight * sum(abs(c.error) for c in mine) / max(1, len(mine))
+            for key in sorted({(c.case.chip, c.case.problem.dtype) for c in mine}):
+                pairs = [
+                    (c.prediction.tflops, c.case.tflops)
+                    for c in mine
+                    if (c.case.chip, c.case.problem.dtype) == key
+                ]
+                tau = kendall(pairs)
+                total += 0.0 if math.isnan(tau) else order * max(0.0, 0.85 - tau)
+        return total
+
+    def run(self, seconds: float, seed: int = 0) -> dict[str, float]:
+        """The best constants found."""
+        draw, end = random.Random(seed), time.monotonic() + seconds
+        best = dict(CONSTANTS)
+        self.look(best)
+        loss, looked = self.loss(best), time.monotonic()
+        while time.monotonic() < end:
+            other = dict(best)
+            for name in draw.sample(sorted(other), draw.choice((1, 2, 3))):
+                step = math.exp(draw.gauss(0, draw.choice((0.05, 0.2))))
+                low, high = RANGES.get(name, (0.0, math.inf))
+                other[name] = min(high, max(low, other[name] * step))
+            found = self.loss(other)
+            if found < loss:
+                best, loss = other, found
+            if time.monotonic() - looked > 60:
+                self.look(best)
+                loss, looked = self.loss(best), time.monotonic()
+        return best
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kinds", nargs="+", default=["published"], choices=("published", "tuned"))
+    parser.add_argument("--bounds", action="store_true")
+    parser.add_argument("--shapes", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--fit", type=float, metavar="SECONDS")
+    arguments = parser.parse_args()
+    found = cases()
+    if arguments.fit is not None:
+        some = [case for case in found if case.kind == "published"]
+        fit = Fit(some + [case for case in found if case.kind == "tuned"][::6])
+        values = fit.run(arguments.fit)
+        print(json.dumps({name: round(value, 4) for name, value in values.items()}, indent=1))
+        print(table(fit.compared(values)))
+        return
+    chosen = [case for case in found if case.kind in arguments.kinds]
+    compared = by_bounds(chosen) if arguments.bounds else by_search(chosen, arguments.jobs)
+    if arguments.shapes:
+        for one in compared:
+            case, guess = one.case, one.prediction
+            print(
+                f"{case.chip} {case.problem.dtype} {case.problem}: {guess.tflops:.0f} for "
+                f"{case.tflops:.0f} ({100 * one.error:+.0f} %), {one.plan}; {guess.limit}"
+            )
+    print(table(compared))
+
+
+if __name__ == "__main__":
+    main()
