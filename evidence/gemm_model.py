@@ -2,10 +2,11 @@
 
 The figures are not part of this repository: ``bench/gemm_tflops.jsonl`` of the shared data has the
 throughput of shapes, types and libraries. ``published`` rows are sustained; ``tuned`` ones come
-from tables of short runs. A shape's best figure is compared with the best plan of the search.
-``python -m evidence.gemm_model`` prints the table of docs/tuning.md, ``--shapes`` every shape,
-``--bounds`` takes bounds for derived blocks, which is quick, and ``--fit SECONDS`` searches for the
-constants anew, from those there are, on all published and every sixth of the tuned shapes.
+from tables of short runs. Their kernels run workgroups in blocks and split K, so the model's may
+too (``LIBRARIES``), whether ours can or not. A shape's best figure is compared with the best plan
+of the search. ``python -m evidence.gemm_model`` prints the table of docs/tuning.md, ``--shapes``
+every shape, ``--bounds`` takes bounds for derived blocks, which is quick, and ``--fit SECONDS``
+searches for the constants anew, on all published and every sixth of the tuned shapes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pipeloom.tune.engines import Processes
 from pipeloom.tune.gpu import Gpu, gpu_for
 from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.tune.problem import DTYPES, Problem
-from pipeloom.tune.ranking import rank
+from pipeloom.tune.ranking import LIBRARIES, rank
 from pipeloom.tune.search import tune
 
 LEAST = 1024
@@ -78,7 +79,7 @@ def by_bounds(found: Iterable[Case]) -> list[Compared]:
         gpu, dtype = gpu_for(case.chip), case.problem.dtype
         if (gpu.arch, dtype) not in costs:
             costs[gpu.arch, dtype] = usual_costs(gpu.arch, dtype)
-        best = rank(gpu, case.problem, costs[gpu.arch, dtype])[0]
+        best = rank(gpu, case.problem, costs[gpu.arch, dtype], LIBRARIES)[0]
         compared.append(Compared(case, best.plan, best.prediction))
     return compared
 
@@ -98,7 +99,10 @@ def by_search(found: Sequence[Case], jobs: int) -> list[Compared]:
     for chip in sorted({case.chip for case in found}):
         mine = [case for case in found if case.chip == chip]
         tuned = tune(
-            [case.problem for case in mine], gpu_for(chip), engine=lambda: Processes(store, jobs)
+            [case.problem for case in mine],
+            gpu_for(chip),
+            engine=lambda: Processes(store, jobs),
+            ways=LIBRARIES,
         )
         compared += [
             Compared(case, one.plan, one.prediction) for case, one in zip(mine, tuned, strict=True)
@@ -211,7 +215,7 @@ class Fit:
             key = gpu.arch, case.problem.dtype
             if key not in self._costs:
                 self._costs[key] = usual_costs(*key)
-            for ranked in rank(gpu, case.problem, self._costs[key])[: self.NEAR]:
+            for ranked in rank(gpu, case.problem, self._costs[key], LIBRARIES)[: self.NEAR]:
                 self.near[case][ranked.plan] = self._costs[key][ranked.job]
 
     def compared(self, values: Mapping[str, float]) -> list[Compared]:

@@ -53,6 +53,10 @@ COMMANDS = (
     ),
     Command("derive", "the fastest proved program of a loop of your own", "derive"),
     Command("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
+    Command("gemm", "one shape in, its best kernel out, with its predicted throughput", "gemm"),
+    Command(
+        "library", "the best kernels of many shapes, to be called from C and Python", "library"
+    ),
     Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
 )

@@ -35,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples: pipeloom tune 4096x4096x8192; pipeloom tune shapes.txt --target MI300X --dtype "
         "fp8; pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2"
     )
-    parser.add_argument(
-        "shapes",
-        metavar="SHAPES",
-        nargs="+",
-        help="MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
-    )
+    add_shapes(parser)
     add_tuning(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write what --json prints to a file"
@@ -49,8 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def add_tuning(parser: argparse.ArgumentParser) -> None:
-    """What all commands that tune share."""
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """``SHAPES``."""
+    parser.add_argument(
+        "shapes",
+        metavar="SHAPES",
+        nargs="+",
+        help="MxNxK; a file with one M N K a line; or a model: " + ", ".join(MODELS),
+    )
+
+
+def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
+    """What all commands that tune share; without ``shapes``, those of one shape."""
     chips = ", ".join(f"{gpu.chip} ({gpu.arch})" for gpu in GPUS)
     parser.add_argument(
         "--target", "--chip", metavar="CHIP", default="MI355X", help=f"one of {chips}"
@@ -58,13 +63,15 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", default="bf16", help=f"of A and B: {', '.join(DTYPES)} (default bf16)"
     )
-    parser.add_argument(
-        "--tokens",
-        type=_numbers,
-        default=TOKENS,
-        metavar="N,N",
-        help="rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
-    )
+    parser.set_defaults(tokens=TOKENS)
+    if shapes:
+        parser.add_argument(
+            "--tokens",
+            type=_numbers,
+            default=TOKENS,
+            metavar="N,N",
+            help="rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
+        )
     parser.add_argument(
         "--jobs", type=at_least(1), metavar="N", help="processes (default: one per core)"
     )

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeloom.declare.kernels import gemm
-from pipeloom.declare.loop import Loop
 from pipeloom.drive.deriving import Derived, derive, derived_key
-from pipeloom.drive.loops import element_type
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.simulate import simulate
@@ -51,10 +49,19 @@ class BlockJob:
     out: str
     block: Block
 
-    def loop(self) -> Loop:
-        """Its declaration."""
-        target, block = target_for(self.arch), self.block
-        return gemm(block.m, block.n, block.k, element_type(self.dtype, target), self.out)
+    def spec(self) -> GemmSpec:
+        """The kernel with this block."""
+        block = self.block
+        return GemmSpec(
+            arch=self.arch,
+            dtype=self.dtype,
+            out=self.out,
+            BM=block.m,
+            BN=block.n,
+            BK=block.k,
+            waves_m=block.waves_m,
+            waves_n=block.waves_n,
+        )
 
     @property
     def waves(self) -> dict[str, int]:
@@ -100,7 +107,7 @@ def bounds(arch: str, dtype: str, store: Store | None = None) -> dict[BlockJob, 
 
 def _bound(job: BlockJob) -> BlockCost | None:
     """What no order of it can beat; None where it cannot be lowered or is not worth it."""
-    loop, target = job.loop(), target_for(job.arch)
+    loop, target = job.spec().loop(), target_for(job.arch)
     block = job.block
     row = block.k * DTYPES[job.dtype]
     staged = 2 * (block.m + block.n) * row
@@ -123,7 +130,7 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
     if known:
         return cost
     try:
-        derived = derive(job.loop(), target_for(job.arch), job.waves, store=kept)
+        derived = derive(job.spec().loop(), target_for(job.arch), job.waves, store=kept)
     except (ConfigError, OrderError):
         derived = None
     if derived is not None and not derived.complete:
@@ -143,7 +150,7 @@ def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockC
 
 def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
     """What the store holds of a block that was timed: its cost and its program."""
-    derived = derived_key(job.loop(), target_for(job.arch), job.waves)
+    derived = derived_key(job.spec().loop(), target_for(job.arch), job.waves)
     found = {key: store.read(key) for key in (derived, job.key)}
     return {key: entry for key, entry in found.items() if entry is not None}
 

@@ -11,7 +11,19 @@ from pipeloom.tune.gpu import Gpu
 from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.tune.problem import Problem
 
-SPLITS = (1, 2, 3, 4, 6, 8, 16)
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a block may be used: parts of K, and whether neighbours in C run on one XCD."""
+
+    splits: tuple[int, ...]
+    blocked: bool
+
+
+WRITTEN = Ways((1,), blocked=False)
+"""As our kernels are written."""
+LIBRARIES = Ways((1, 2, 3, 4, 6, 8, 16), blocked=True)
+"""As those are that others published figures of."""
 LEAST_ITERATIONS = 4
 """Of a part of K: fewer are not worth a workgroup."""
 
@@ -30,22 +42,24 @@ class Ranked:
         return self.prediction.seconds, self.plan
 
 
-def plans(gpu: Gpu, problem: Problem, job: BlockJob) -> Iterator[Plan]:
+def plans(gpu: Gpu, problem: Problem, job: BlockJob, ways: Ways) -> Iterator[Plan]:
     """Ways to use a block: K in parts only where compute units would be idle."""
     block, cus = job.block, gpu.target.cus.value
     tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
-    for split in SPLITS:
+    for split in ways.splits:
         if split > 1 and (
             tiles * (split - 1) >= 2 * cus or problem.k < split * LEAST_ITERATIONS * block.k
         ):
             break
-        yield Plan(block, split)
+        yield Plan(block, split, ways.blocked)
 
 
-def best_use(gpu: Gpu, problem: Problem, job: BlockJob, cost: BlockCost) -> Ranked:
+def best_use(
+    gpu: Gpu, problem: Problem, job: BlockJob, cost: BlockCost, ways: Ways = WRITTEN
+) -> Ranked:
     """The fastest of a block's plans."""
     best: Ranked | None = None
-    for plan in plans(gpu, problem, job):
+    for plan in plans(gpu, problem, job, ways):
         if best is not None and fastest(gpu, problem, plan, cost) >= best.prediction.seconds:
             continue
         found = Ranked(job, plan, predict(gpu, problem, plan, cost))
@@ -55,7 +69,9 @@ def best_use(gpu: Gpu, problem: Problem, job: BlockJob, cost: BlockCost) -> Rank
     return best
 
 
-def rank(gpu: Gpu, problem: Problem, costs: Mapping[BlockJob, BlockCost]) -> list[Ranked]:
+def rank(
+    gpu: Gpu, problem: Problem, costs: Mapping[BlockJob, BlockCost], ways: Ways = WRITTEN
+) -> list[Ranked]:
     """One plan for every block, the fastest first."""
-    found = [best_use(gpu, problem, job, cost) for job, cost in costs.items()]
+    found = [best_use(gpu, problem, job, cost, ways) for job, cost in costs.items()]
     return sorted(found, key=lambda ranked: ranked.order)

@@ -26,7 +26,7 @@ from pipeloom.tune.engines import Engine, Inline
 from pipeloom.tune.gpu import Gpu, gpu_for
 from pipeloom.tune.model import Block, BlockCost, Plan, Prediction
 from pipeloom.tune.problem import Problem
-from pipeloom.tune.ranking import Ranked, best_use, rank
+from pipeloom.tune.ranking import WRITTEN, Ranked, Ways, best_use, rank
 
 CLOSE = 1.005
 """A search ends where nothing left can be faster by more."""
@@ -110,10 +110,15 @@ class Search:
     """One problem: what is to be timed next, and what is known of it."""
 
     def __init__(
-        self, gpu: Gpu, problem: Problem, least: Mapping[BlockJob, BlockCost], close: float
+        self,
+        gpu: Gpu,
+        problem: Problem,
+        least: Mapping[BlockJob, BlockCost],
+        close: float,
+        ways: Ways,
     ) -> None:
-        self.gpu, self.problem, self.close = gpu, problem, close
-        self.ranked = rank(gpu, problem, least)
+        self.gpu, self.problem, self.close, self.ways = gpu, problem, close, ways
+        self.ranked = rank(gpu, problem, least, ways)
         self._used: dict[BlockJob, Ranked | None] = {}
 
     def needed(self, known: Known, most: int) -> list[BlockJob]:
@@ -133,7 +138,9 @@ class Search:
         """The best plan with a block that was timed."""
         if job not in self._used:
             cost = known[job]
-            self._used[job] = None if cost is None else best_use(self.gpu, self.problem, job, cost)
+            self._used[job] = (
+                None if cost is None else best_use(self.gpu, self.problem, job, cost, self.ways)
+            )
         return self._used[job]
 
     def result(self, known: Known) -> Tuned | None:
@@ -183,6 +190,7 @@ def tune(
     engine: Callable[[], Engine] | None = None,
     store: Store | None = None,
     close: float = CLOSE,
+    ways: Ways = WRITTEN,
     seconds: float | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Tuned]:
@@ -195,13 +203,13 @@ def tune(
     if not 1.0 <= close <= 2.0:
         raise ConfigError(f"close = {close}", hint="use 1 to 2, for example 1.005", field="close")
     kept = Store.usual() if store is None else store
-    found = {problem: _kept(kept, gpu, problem, close) for problem in problems}
+    found = {problem: _kept(kept, gpu, problem, close, ways) for problem in problems}
     open_ = [problem for problem in found if found[problem] is None]
     if open_:
         started = monotonic()
         least = {dtype: bounds(gpu.arch, dtype, kept) for dtype in {p.dtype for p in open_}}
         runner = _Runner(
-            [Search(gpu, problem, least[problem.dtype], close) for problem in open_],
+            [Search(gpu, problem, least[problem.dtype], close, ways) for problem in open_],
             Inline(kept) if engine is None else engine(),
             kept,
             None if seconds is None else started + seconds,
@@ -221,7 +229,7 @@ def tune(
         for tuned in runner.run():
             found[tuned.problem] = tuned
             if tuned.complete:
-                kept.write(_key(gpu, tuned.problem, close), to_plain(tuned))
+                kept.write(_key(gpu, tuned.problem, close, ways), to_plain(tuned))
     results = [found[problem] for problem in problems]
     missing = [problem for problem in problems if found[problem] is None]
     if missing:
@@ -313,12 +321,12 @@ class _Runner:
                         self.engine.submit(job)
 
 
-def _key(gpu: Gpu, problem: Problem, close: float) -> str:
+def _key(gpu: Gpu, problem: Problem, close: float, ways: Ways) -> str:
     sources = sorted(path.name for path in Path(__file__).parent.glob("*.py"))
     made_by = version(*(f"tune/{name}" for name in sources))
-    return digest(["tuned", made_by, gpu.chip, to_plain(problem), close])[:40]
+    return digest(["tuned", made_by, gpu.chip, to_plain(problem), close, to_plain(ways)])[:40]
 
 
-def _kept(store: Store, gpu: Gpu, problem: Problem, close: float) -> Tuned | None:
-    found = store.read(_key(gpu, problem, close))
+def _kept(store: Store, gpu: Gpu, problem: Problem, close: float, ways: Ways) -> Tuned | None:
+    found = store.read(_key(gpu, problem, close, ways))
     return None if found is None else from_plain(Tuned, found)

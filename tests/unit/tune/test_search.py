@@ -137,9 +137,9 @@ def test_nothing_fits(tmp_path: Path) -> None:
         tune(SHAPES, GPU, close=0.5)
 
 
-def test_a_block_is_timed_for_real_and_kept(tmp_path: Path) -> None:
+def test_a_block_is_timed_for_real_and_kept() -> None:
     job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64))
-    store = Store(tmp_path)
+    store = Store.usual()
     cost = blocks.time_block(job, store)
     least = _bounds()[job]
     assert cost is not None

@@ -1,0 +1,65 @@
+"""``pipeloom gemm``: one shape in, the best kernel out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
+from pipeloom.cli.tune import add_tuning, tuned
+from pipeloom.cli.usage import at_least
+from pipeloom.errors import SpecError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "The best kernel of C[M, N] = A[M, K] @ B[N, K].T: tuned as pipeloom tune does, proved, "
+        "written as a code object with K.json beside it, which says how to launch it. Throughput "
+        "is the model's, not measured."
+    )
+    parser.epilog = "example: pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco"
+    for name in ("M", "N", "K"):
+        parser.add_argument(name.lower(), metavar=name, type=at_least(1))
+    add_tuning(parser, shapes=False)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="K.hsaco", help="default: the kernel's name"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tune, write, print."""
+    from pipeloom.tune.library import kernel_of
+
+    output: Path | None = arguments.output
+    if output is not None and output.suffix != ".hsaco":
+        raise SpecError(f"{output} ends in {output.suffix!r}", hint="use .hsaco", field="output")
+    (found,) = tuned(arguments, [f"{arguments.m}x{arguments.n}x{arguments.k}"])
+    kernel = kernel_of(found.job)
+    kernel.check(found.problem)
+    output = Path(f"{kernel.name}.hsaco") if output is None else output
+    predicted = found.to_dict()
+    write_file(output, kernel.code)
+    beside = output.with_suffix(".json")
+    record = {**kernel.record, "predicted": predicted}
+    write_file(beside, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    if arguments.json:
+        print_json({**predicted, "kernel": kernel.name, "output": str(output)})
+    else:
+        guess = found.prediction
+        print(f"{found.problem} {found.problem.dtype} on {found.chip}: {found.plan}, PROVED")
+        print(
+            f"  {guess.tflops:.0f} TFLOPS predicted: {guess.seconds * 1e6:.1f} us at "
+            f"{guess.clock_ghz:.2f} GHz, matrix units {guess.efficiency:.0%} busy; "
+            f"limit: {guess.limit}"
+        )
+        print(f"  {len(found.trials)} of {found.candidates} blocks timed")
+        print(f"wrote {output}, and {beside}: how to launch it")
+    if found.complete:
+        return 0
+    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
+    return INTERRUPTED_CODE if arguments.seconds is None else 0

@@ -1,0 +1,44 @@
+"""``pipeloom library``: the best kernels of many shapes, as a folder that programs can call."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json
+from pipeloom.cli.tune import add_shapes, add_tuning, table, tuned
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Tune every shape and write the chosen code objects, a dispatch table (shape -> kernel), "
+        "a C header with a launcher through HIP, and a Python module that takes anything with "
+        "DLPack. A shape that is not in the table gets the kernel of the nearest that is. Nothing "
+        "of it has run on a GPU."
+    )
+    parser.epilog = "example: pipeloom library llama-3-8b --tokens 1024,4096 -o lib"
+    add_shapes(parser)
+    add_tuning(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", required=True)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tune, write, print."""
+    from pipeloom.tune.library import write_library
+
+    found = tuned(arguments, arguments.shapes)
+    written = write_library(found, arguments.output)
+    kernels = len({one.job for one in found})
+    if arguments.json:
+        print_json({"files": [str(path) for path in written], "kernels": kernels})
+    else:
+        print(table(found))
+        print(f"wrote {arguments.output}: {kernels} kernel(s) for {len(found)} shape(s)")
+    if all(one.complete for one in found):
+        return 0
+    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
+    return INTERRUPTED_CODE if arguments.seconds is None else 0

@@ -1,0 +1,231 @@
+"""Matrix products from a library of kernels, for anything with DLPack, through HIP.
+
+    import pipeloom_gemm
+    library = pipeloom_gemm.Library("lib")
+    library.gemm(a, b, out)                  # out = a @ b.T; PyTorch tensors on the GPU, or others
+
+``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
+else. ``a`` is M x K and ``b`` N x K, rows may have gaps. The type is DLPack's; of arrays that have
+no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. What a kernel does not
+allow is refused before anything is launched. UNTESTED ON HARDWARE: kernels ran in an emulator, and
+this file against a stand-in for HIP.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+FORMAT = "pipeloom-library-1"
+CPU, ROCM = 1, 10
+"""DLPack's devices: memory of the host, and of a ROCm GPU."""
+TYPES = {(2, 16): "fp16", (4, 16): "bf16", (2, 32): "f32", (10, 8): "fp8", (11, 8): "fp8_fnuz"}
+"""DLPack's (code, bits)."""
+BITS = {"fp16": 16, "bf16": 16, "f32": 32, "fp8": 8, "fp8_fnuz": 8}
+UNSIGNED = 1
+LARGEST = 1 << 31
+"""Sizes, and the bytes that a workgroup reaches of an array, stay below."""
+_BUFFER, _SIZE, _END = 1, 2, 3
+"""HIP_LAUNCH_PARAM_*: the arguments as one buffer."""
+
+
+class LibraryError(Exception):
+    """A product that the library cannot compute, or a HIP call that failed."""
+
+
+class Matrix:
+    """Two dimensions of something with DLPack: address, rows, columns, elements between rows."""
+
+    def __init__(self, array: Any, name: str, dtype: str | None) -> None:
+        self.device = int(array.__dlpack_device__()[0])
+        self._owner = array.__dlpack__()  # keeps the memory alive
+        tensor = _tensor(self._owner)
+        if tensor.ndim != 2:
+            raise LibraryError(f"{name} has {tensor.ndim} dimensions, not 2")
+        if tensor.lanes != 1:
+            raise LibraryError(f"{name} has elements of {tensor.lanes} lanes")
+        self.rows, self.columns = (int(tensor.shape[axis]) for axis in (0, 1))
+        self.pitch, step = self.columns, 1
+        if tensor.strides:
+            self.pitch, step = (int(tensor.strides[axis]) for axis in (0, 1))
+        if self.rows <= 1:
+            self.pitch = max(self.pitch, self.columns)
+        if (step != 1 and self.columns > 1) or self.pitch < self.columns:
+            raise LibraryError(
+                f"the rows of {name} are not contiguous: strides {self.pitch}, {step}"
+            )
+        self.dtype = TYPES.get((tensor.code, tensor.bits), "")
+        if dtype is not None and dtype != self.dtype:
+            if tensor.code != UNSIGNED or BITS.get(dtype) != tensor.bits:
+                raise LibraryError(f"{name} is not {dtype}")
+            self.dtype = dtype
+        if not self.dtype:
+            raise LibraryError(
+                f"{name} has elements of DLPack type {tensor.code}, {tensor.bits} bits: say dtype="
+            )
+        self.bytes = tensor.bits // 8
+        self.address = int(tensor.data or 0) + int(tensor.byte_offset)
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+def _tensor(capsule: object) -> Any:
+    """What a capsule points to; one that is never taken out of it frees itself."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return _Tensor.from_address(pointer_of(capsule, b"dltensor"))
+
+
+def chosen(entries: list[dict[str, Any]], m: int, n: int, k: int) -> dict[str, Any]:
+    """The entry of a shape: its own, else the nearest; the C launcher chooses in the same way.
+
+    Nearest is the least product of ratios of the sizes, and of equals the first.
+    """
+    best, least = entries[0], float("inf")
+    for entry in entries:
+        far = 1.0
+        for size, other in ((m, entry["m"]), (n, entry["n"]), (k, entry["k"])):
+            size = max(size, 1)
+            far *= size / other if size > other else other / size
+        if far < least:
+            best, least = entry, far
+    return best
+
+
+class Library:
+    """The kernels of a folder; modules are loaded when they are first needed."""
+
+    def __init__(self, folder: str | Path, hip: Any = None) -> None:
+        self.folder = Path(folder)
+        try:
+            table = json.loads((self.folder / "dispatch.json").read_text())
+        except (OSError, ValueError) as error:
+            raise LibraryError(f"{folder} is no library: {error}") from error
+        if table.get("format") != FORMAT:
+            raise LibraryError(f"{folder} has format {table.get('format')!r}, not {FORMAT!r}")
+        self.table: dict[str, Any] = table
+        self._loaded: dict[str, Any] = {}
+        self._given = hip
+        self._hip_found: Any = None
+
+    def gemm(
+        self, a: Any, b: Any, out: Any, *, dtype: str | None = None, stream: int = 0
+    ) -> dict[str, Any]:
+        """out = a @ b.T, begun on ``stream``; the entry of the table that was used."""
+        out_dtype = self.table["out_dtype"]
+        left, right = Matrix(a, "a", dtype), Matrix(b, "b", dtype)
+        result = Matrix(out, "out", None if dtype is None else out_dtype)
+        m, n, k = left.rows, right.rows, left.columns
+        if (right.columns, result.rows, result.columns) != (k, m, n):
+            raise LibraryError(
+                f"a is {m} x {k} and b {n} x {right.columns}, so out cannot be "
+                f"{result.rows} x {result.columns}"
+            )
+        for name, matrix, wanted in (
+            ("a", left, self.table["dtype"]),
+            ("b", right, self.table["dtype"]),
+            ("out", result, out_dtype),
+        ):
+            if matrix.dtype != wanted:
+                raise LibraryError(f"{name} is {matrix.dtype}, and this library is of {wanted}")
+            if matrix.device != ROCM and not (matrix.device == CPU and self._given is not None):
+                raise LibraryError(f"{name} is not in the memory of a ROCm GPU")
+        entry = chosen(self.table["entries"], m, n, k)
+        if m == 0 or n == 0:
+            return entry
+        record = self.table["kernels"][entry["kernel"]]
+        check(record, m, n, k, {"A": left, "B": right, "out": result})
+        values = {"A": left.address, "B": right.address, "out": result.address}
+        values |= {"m": m, "n": n, "k": k}
+        values |= {"ld_A": left.pitch, "ld_B": right.pitch, "ld_out": result.pitch}
+        tile = record["tile"]
+        grid = (-(-n // tile["n"]), -(-m // tile["m"]), 1)
+        self._launch(entry["kernel"], record, grid, packed(record, values), stream)
+        return entry
+
+    def _launch(
+        self, name: str, record: Mapping[str, Any], grid: tuple[int, int, int], data: bytes, on: int
+    ) -> None:
+        buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
+        extra = (ctypes.c_void_p * 5)(
+            _BUFFER, ctypes.addressof(buffer), _SIZE, ctypes.addressof(size), _END
+        )
+        function = self._function(name, record)
+        block = (record["threads"], 1, 1)
+        stream = ctypes.c_void_p(on or None)
+        self._call("hipModuleLaunchKernel", function, *grid, *block, 0, stream, None, extra)
+
+    def _function(self, name: str, record: Mapping[str, Any]) -> Any:
+        if name not in self._loaded:
+            module, function = ctypes.c_void_p(), ctypes.c_void_p()
+            path = str(self.folder / record["file"]).encode()
+            self._call("hipModuleLoad", ctypes.byref(module), path)
+            symbol = record["kernel"].encode()
+            self._call("hipModuleGetFunction", ctypes.byref(function), module, symbol)
+            self._loaded[name] = function
+        return self._loaded[name]
+
+    def _call(self, name: str, *arguments: object) -> None:
+        hip = self._hip()
+        code = getattr(hip, name)(*arguments)
+        if code:
+            hip.hipGetErrorString.restype = ctypes.c_char_p
+            raise LibraryError(f"{name}: {hip.hipGetErrorString(code).decode()} ({code})")
+
+    def _hip(self) -> Any:
+        if self._hip_found is None:
+            try:
+                self._hip_found = self._given or ctypes.CDLL("libamdhip64.so")
+            except OSError as error:
+                raise LibraryError(f"no HIP runtime here: {error}") from error
+        return self._hip_found
+
+
+def check(record: Mapping[str, Any], m: int, n: int, k: int, arrays: Mapping[str, Matrix]) -> None:
+    """Refuse what the kernel's contract does not allow."""
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        multiple = record["multiples"].get(name, 1)
+        if size >= LARGEST or size % multiple:
+            raise LibraryError(
+                f"{name} is {size}, and {record['kernel']} takes multiples of {multiple} below 2^31"
+            )
+    for name, matrix in arrays.items():
+        aligned = record["pitch_bytes"].get(name, 1)
+        if (matrix.rows > 1 and matrix.pitch * matrix.bytes % aligned) or matrix.address % aligned:
+            raise LibraryError(
+                f"the rows of {name} must begin at multiples of {aligned} bytes for "
+                f"{record['kernel']}"
+            )
+        rows = record["tile"]["n" if name == "B" else "m"]
+        reach = (min(matrix.rows, rows) * matrix.pitch + matrix.columns) * matrix.bytes
+        if matrix.pitch >= LARGEST or reach >= LARGEST:
+            raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
+
+
+def packed(record: Mapping[str, Any], values: Mapping[str, int]) -> bytes:
+    """The argument buffer, as the kernel reads it."""
+    arguments = record["arguments"]
+    data = bytearray(max(a["offset"] + a["size"] for a in arguments))
+    for argument in arguments:
+        layout = "<Q" if argument["kind"] == "pointer" else "<i"
+        struct.pack_into(layout, data, argument["offset"], values[argument["name"]])
+    return bytes(data)

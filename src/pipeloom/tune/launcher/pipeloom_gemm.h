@@ -1,0 +1,38 @@
+/* Matrix products from a library of kernels that pipeloom wrote, launched through HIP.
+ *
+ *   plg_library *library;
+ *   if (plg_open("lib", NULL, &library)) puts(plg_message());
+ *   plg_gemm(library, m, n, k, A, lda, B, ldb, C, ldc, stream);     C[m, n] = A[m, k] B[n, k]^T
+ *
+ * Matrices are row-major in device memory, leading dimensions in elements; types are those of the
+ * table (PLG_DTYPE, PLG_OUT_DTYPE). A shape that the table does not have is given the kernel of the
+ * nearest that it has. What a kernel does not allow is refused before anything is launched. HIP is
+ * found at run time, so nothing of ROCm is needed to compile this. A library is used by one thread
+ * at a time. UNTESTED ON HARDWARE. */
+#ifndef PIPELOOM_GEMM_H
+#define PIPELOOM_GEMM_H
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct plg_library plg_library;
+
+enum plg_status { PLG_OK = 0, PLG_NOT_ALLOWED = 1, PLG_HIP_FAILED = 2, PLG_NO_HIP = 3 };
+
+/* hip: the path of the HIP runtime, NULL for libamdhip64.so. */
+int plg_open(const char *folder, const char *hip, plg_library **library);
+int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+             const void *b, int64_t ldb, void *c, int64_t ldc, void *stream);
+void plg_close(plg_library *library);
+
+/* The number of the kernel that a shape is given, and the name of one. */
+int plg_choose(int64_t m, int64_t n, int64_t k);
+const char *plg_kernel(int number);
+/* What was wrong with the last call of this thread. */
+const char *plg_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

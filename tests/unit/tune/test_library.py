@@ -1,0 +1,337 @@
+"""The library: both launchers choose alike, refuse alike, and their launches run in the emulator.
+
+HIP is a stand-in compiled from C, whose launches come back here and run in the emulator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pipeloom.cli.main import main
+from pipeloom.errors import ScheduleError
+from pipeloom.judge.emulate import load_code_object, run_kernel
+from pipeloom.machine.dtypes import BF16
+from pipeloom.tune.blocks import BlockJob, time_block
+from pipeloom.tune.gpu import gpu_for
+from pipeloom.tune.library import write_library
+from pipeloom.tune.model import Block, Plan, predict
+from pipeloom.tune.problem import Problem
+from pipeloom.tune.search import Trial, Tuned
+
+Array = npt.NDArray[Any]
+HERE = Path(__file__).parent
+GPU = gpu_for("MI355X")
+SHAPES = {(96, 64, 128): Block(32, 32, 64), (4096, 4096, 4096): Block(64, 64, 64)}
+LISTENER = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.c_uint,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of two small kernels."""
+    made = tmp_path_factory.mktemp("library") / "lib"
+    tuned = [_tuned(Problem(*shape), block) for shape, block in SHAPES.items()]
+    written = write_library(tuned, made)
+    assert sorted(written) == sorted(path for path in made.rglob("*") if path.is_file())
+    return made
+
+
+def _tuned(problem: Problem, block: Block) -> Tuned:
+    cost = time_block(BlockJob("gfx950", problem.dtype, "bf16", block))
+    assert cost is not None
+    found = predict(GPU, problem, Plan(block, 1, False), cost)
+    trial = Trial(block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
+    return Tuned(problem, GPU.chip, Plan(block, 1, False), cost, found, (trial,), 1, 0.0)
+
+
+class Device:
+    """The stand-in for HIP, with the arrays that kernels may touch."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        self.arrays: dict[int, Array] = {}
+        self.launches: list[tuple[str, tuple[int, ...]]] = []
+        self._keep = LISTENER(self._launch)
+        library.listen(self._keep)
+
+    def holds(self, *arrays: Array) -> None:
+        """Arrays whose addresses kernels are given."""
+        self.arrays |= {array.ctypes.data: array.reshape(-1) for array in arrays}
+
+    def _launch(
+        self, path: bytes, name: bytes, grid: Any, threads: int, arguments: int, size: int
+    ) -> int:
+        packed = ctypes.string_at(arguments, size)
+        kernel = load_code_object(path.decode()).kernel(name.decode())
+        values: list[Any] = []
+        for argument in kernel.arguments:
+            if argument.is_pointer:
+                values.append(self.arrays[struct.unpack_from("<Q", packed, argument.offset)[0]])
+            else:
+                values.append(struct.unpack_from("<i", packed, argument.offset)[0])
+        shape = tuple(grid[axis] for axis in range(3))
+        self.launches.append((name.decode(), shape))
+        ok = size == kernel.kernarg_size
+        done = run_kernel(kernel, grid=shape, block=(threads, 1, 1), args=values)
+        return 0 if ok and done.ok else 1
+
+
+@pytest.fixture(scope="module")
+def compile_c() -> Callable[[Path, Path], None]:
+    """The system's C compiler, or zig's, which assembling needs anyway."""
+    known = shutil.which("cc")
+    compiler = [known] if known else [sys.executable, "-m", "ziglang", "cc"]
+
+    def build(source: Path, target: Path) -> None:
+        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        command = [*compiler, *flags, str(source), "-o", str(target), "-ldl"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def device(
+    tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[[Path, Path], None]
+) -> Device:
+    path = tmp_path_factory.mktemp("hip") / "libfakehip.so"
+    compile_c(HERE / "fake_hip.c", path)
+    return Device(ctypes.CDLL(str(path)))
+
+
+@pytest.fixture(scope="module")
+def launcher(folder: Path, compile_c: Callable[[Path, Path], None]) -> ctypes.CDLL:
+    """The C launcher, compiled without anything of ROCm."""
+    compile_c(folder / "pipeloom_gemm.c", folder / "libpipeloom_gemm.so")
+    found = ctypes.CDLL(str(folder / "libpipeloom_gemm.so"))
+    size, address = ctypes.c_int64, ctypes.c_void_p
+    found.plg_choose.argtypes = [size] * 3
+    arrays: list[Any] = [address, size] * 3
+    found.plg_gemm.argtypes = [address, size, size, size, *arrays, address]
+    found.plg_close.argtypes = [address]
+    found.plg_message.restype = found.plg_kernel.restype = ctypes.c_char_p
+    return found
+
+
+@pytest.fixture(scope="module")
+def binding(folder: Path) -> ModuleType:
+    """The Python module, as it lies in the library."""
+    spec = importlib.util.spec_from_file_location("pipeloom_gemm", folder / "pipeloom_gemm.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _inputs(m: int, n: int, k: int, spare: int = 0) -> tuple[Array, Array, Array, Array]:
+    """A, B, an empty C with rows of their own length, and what C should be."""
+    rng = np.random.default_rng(m * n + k)
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float32) for rows in (m, n))
+
+    def codes(values: Array) -> Array:
+        wide = np.full((values.shape[0], k + spare), 0x7FC0, np.uint16)
+        wide[:, :k] = BF16.encode(values)
+        return wide[:, :k]
+
+    out = np.full((m, n), 0x5A5A, np.uint16)
+    return codes(a), codes(b), out, BF16.encode(a @ b.T).astype(np.uint16)
+
+
+@pytest.mark.parametrize(("shape", "spare"), [((33, 70, 72), 8), ((65, 1, 136), 0)])
+def test_both_launchers_compute(
+    folder: Path,
+    device: Device,
+    launcher: ctypes.CDLL,
+    binding: ModuleType,
+    shape: tuple[int, int, int],
+    spare: int,
+) -> None:
+    a, b, out, expected = _inputs(*shape, spare)
+    device.holds(a.base if a.base is not None else a, b.base if b.base is not None else b, out)
+    device.launches.clear()
+    library = binding.Library(folder, device.library)
+    entry = library.gemm(a, b, out, dtype="bf16")
+    np.testing.assert_array_equal(out, expected)
+    out[:] = 0
+    m, n, k = shape
+    handle = ctypes.c_void_p()
+    hip = device.library._name.encode()
+    assert launcher.plg_open(str(folder).encode(), hip, ctypes.byref(handle)) == 0
+    arrays = (a.ctypes.data, k + spare, b.ctypes.data, k + spare, out.ctypes.data, n)
+    assert launcher.plg_gemm(handle, m, n, k, *arrays, None) == 0, launcher.plg_message()
+    np.testing.assert_array_equal(out, expected)
+    launcher.plg_close(handle)
+    assert device.launches[0] == device.launches[1]
+    assert device.launches[0][0] == entry["kernel"]
+
+
+def test_both_launchers_choose_alike(
+    folder: Path, launcher: ctypes.CDLL, binding: ModuleType
+) -> None:
+    table = json.loads((folder / "dispatch.json").read_text())
+    names = list(table["kernels"])
+    draw, seen = random.Random(1), set()
+    for _ in range(300):
+        shape = [2 ** draw.randrange(14) + draw.randrange(3) for _ in range(3)]
+        mine = binding.chosen(table["entries"], *shape)["kernel"]
+        assert launcher.plg_kernel(launcher.plg_choose(*shape)).decode() == mine
+        seen.add(mine)
+    assert seen == set(names)
+    for own in SHAPES:
+        entry = binding.chosen(table["entries"], *own)
+        assert (entry["m"], entry["n"], entry["k"]) == own
+    assert launcher.plg_kernel(99) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda a, b, c: (a[:, :70], b[:, :70], c), "multiples of 8"),
+        (lambda a, b, c: (a[:, 1:65], b[:, 1:65], c), "must begin at multiples of 16 bytes"),
+        (lambda a, b, c: (a, b[:, :64], c), "cannot be"),
+        (lambda a, b, c: (a.T, b, c), "not contiguous"),
+        (lambda a, b, c: (a.astype(np.float16), b, c), "is not bf16"),
+        (lambda a, b, c: (a[None], b, c), "3 dimensions"),
+    ],
+    ids=["k", "alignment", "sizes", "transposed", "type", "dimensions"],
+)
+def test_what_the_python_launcher_refuses(
+    folder: Path,
+    device: Device,
+    binding: ModuleType,
+    change: Callable[[Array, Array, Array], tuple[Array, Array, Array]],
+    part: str,
+) -> None:
+    device.launches.clear()
+    a, b, out, _ = _inputs(33, 70, 72)
+    with pytest.raises(binding.LibraryError, match=part):
+        binding.Library(folder, device.library).gemm(*change(a, b, out), dtype="bf16")
+    assert not device.launches
+
+
+def test_more_that_the_python_launcher_refuses(
+    folder: Path, device: Device, binding: ModuleType, tmp_path: Path
+) -> None:
+    a, b, out, _ = _inputs(33, 70, 72)
+    with pytest.raises(binding.LibraryError, match="say dtype="):
+        binding.Library(folder, device.library).gemm(a, b, out)
+    with pytest.raises(binding.LibraryError, match="not in the memory of a ROCm GPU"):
+        binding.Library(folder).gemm(a, b, out, dtype="bf16")
+    with pytest.raises(binding.LibraryError, match="is no library"):
+        binding.Library(tmp_path)
+    (tmp_path / "dispatch.json").write_text("{}")
+    with pytest.raises(binding.LibraryError, match="has format None"):
+        binding.Library(tmp_path)
+    assert binding.Library(folder, device.library).gemm(a[:0], b, out[:0], dtype="bf16")
+
+
+def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: ctypes.CDLL) -> None:
+    a, b, out, _ = _inputs(33, 70, 72)
+    handle = ctypes.c_void_p()
+    assert launcher.plg_open(b"lib", b"/nowhere.so", ctypes.byref(handle)) == 3
+    assert b"no HIP runtime here" in launcher.plg_message()
+    hip = device.library._name.encode()
+    assert launcher.plg_open(b"missing", hip, ctypes.byref(handle)) == 0
+    device.launches.clear()
+
+    def call(m: int, n: int, k: int, lda: int, shift: int = 0) -> tuple[int, bytes]:
+        arrays = (a.ctypes.data + shift, lda, b.ctypes.data, k, out.ctypes.data, n)
+        return launcher.plg_gemm(handle, m, n, k, *arrays, None), launcher.plg_message()
+
+    assert call(33, 70, 70, 70)[0] == 1
+    assert call(-1, 70, 72, 72)[0] == 1
+    assert call(33, 70, 72, 71) == (1, call(33, 70, 72, 71)[1])
+    assert b"multiples of 16 bytes" in call(33, 70, 72, 72, 2)[1]
+    assert b"over 2 GiB" in call(33, 70, 72, 1 << 30)[1]
+    assert call(0, 70, 72, 72)[0] == 0
+    assert call(33, 70, 72, 72) == (2, b"hipModuleLoad: file not found (301)")
+    assert not device.launches
+    launcher.plg_close(handle)
+
+
+def test_a_library_is_of_one_type(tmp_path: Path) -> None:
+    one = _tuned(Problem(96, 64, 128), Block(32, 32, 64))
+    other = replace(one, chip="MI350X")
+    with pytest.raises(ScheduleError, match="one chip and one type"):
+        write_library([one, other], tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ScheduleError, match="cannot write"):
+        write_library([one], tmp_path / "file" / "lib")
+    odd = replace(one, problem=Problem(96, 64, 129))
+    with pytest.raises(ScheduleError, match="K is 129"):
+        write_library([odd], tmp_path)
+
+
+def test_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pipeloom.tune import blocks
+
+    monkeypatch.setattr(blocks, "SIDES", (32,))
+    monkeypatch.chdir(tmp_path)
+    assert main(["gemm", "64", "48", "128", "--jobs", "1", "-o", "k.hsaco"]) == 0
+    assert "TFLOPS predicted" in capsys.readouterr().out
+    record = json.loads((tmp_path / "k.json").read_text())
+    assert record["verdict"] == "PROVED"
+    assert record["predicted"]["m"] == 64
+    assert load_code_object(str(tmp_path / "k.hsaco")).kernel(record["kernel"])
+    assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 7
+    assert main(["tune", "64x48x128", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["tuned"]
+    assert found["block"]["m"] == 32
+    assert main(["tune", "64x48x128", "-o", "found.json"]) == 0
+    assert json.loads((tmp_path / "found.json").read_text())["tuned"] == [found]
+    assert "64x48x128" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["tune", "64x48"], 1),
+        (["tune", "64x48x128", "--dtype", "fp7"], 1),
+        (["tune", "64x48x128", "--target", "H100"], 1),
+        (["tune", "64x48x128", "--close", "9"], 1),
+        (["gemm", "64", "48", "128", "-o", "k.txt"], 1),
+        (["tune"], 2),
+        (["tune", "64x48x128", "--jobs", "0"], 2),
+        (["tune", "64x48x128", "--address", "auto"], 2),
+        (["tune", "llama-3-8b", "--tokens", "x"], 2),
+        (["gemm", "64", "48", "-1"], 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_exit_codes(
+    command: list[str], code: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    try:
+        found = main(command)
+    except SystemExit as error:
+        found = int(error.code or 0)
+    assert found == code
+    assert capsys.readouterr().err
