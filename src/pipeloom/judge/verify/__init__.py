@@ -12,7 +12,7 @@ from pipeloom.judge.verify.findings import (
     Status,
     Verdict,
 )
-from pipeloom.judge.verify.prove import verify
+from pipeloom.judge.verify.prove import proves, verify
 
 __all__ = [
     "Counterexample",
@@ -25,5 +25,6 @@ __all__ = [
     "Replay",
     "Status",
     "Verdict",
+    "proves",
     "verify",
 ]

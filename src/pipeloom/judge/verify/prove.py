@@ -63,8 +63,26 @@ def verify(program: Program, *, counter_stall: bool | None = None) -> Verdict:
     return _verdict(program, counter_stall)
 
 
-@lru_cache(maxsize=64)
-def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
+def proves(program: Program, *, counter_stall: bool | None = None) -> bool:
+    """Whether ``verify`` says PROVED, settled by the first thing that is wrong.
+
+    For whoever tries many programs and asks no more of them: most wrong ones are found out at the
+    first trip counts.
+    """
+    check_instance("proves", "program", program, Program)
+    plans = _plans(program)
+    if hanging_trips(program) is not None:
+        return False
+    try:
+        coverage = _Search(plans, counter_stall, to_first=True).explore()
+    except _FoundWrongError:
+        return False
+    _check_decided(program, coverage)
+    return True
+
+
+def _plans(program: Program) -> Plans:
+    """What its steps rest on; an error if there is nothing to decide, or too much."""
     check_barriers_known(program)
     for count in program.trips:
         if count.least > MAX_LEAST:
@@ -79,7 +97,12 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
             f"program {program.name!r} has no work: there is nothing to verify",
             hint="verify a program that loads and computes",
         )
-    plans = Plans(program, deeds)
+    return Plans(program, deeds)
+
+
+@lru_cache(maxsize=64)
+def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
+    plans = _plans(program)
     hang = hanging_trips(program)
     if hang is not None:
         run = build_run(plans, hang, counter_stall)
@@ -91,13 +114,8 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
     coverage = search.explore()
     findings = (*search.ledger.findings(), *_check_encoding(program))
     status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
-    if coverage.loops and coverage.repeats_from is None and status is Status.PROVED:
-        raise ScheduleError(
-            f"cannot decide program {program.name!r}: nothing is wrong with up to "
-            f"{coverage.checked[-1]} trips, but its loops do not repeat",
-            hint="a loop must do the same in every trip, in step in all groups, each trip count "
-            "having one section per group and later sections following on",
-        )
+    if status is Status.PROVED:
+        _check_decided(program, coverage)
     return Verdict(
         status,
         program.name,
@@ -108,11 +126,26 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
     )
 
 
+def _check_decided(program: Program, coverage: Coverage) -> None:
+    if coverage.loops and coverage.repeats_from is None:
+        raise ScheduleError(
+            f"cannot decide program {program.name!r}: nothing is wrong with up to "
+            f"{coverage.checked[-1]} trips, but its loops do not repeat",
+            hint="a loop must do the same in every trip, in step in all groups, each trip count "
+            "having one section per group and later sections following on",
+        )
+
+
+class _FoundWrongError(Exception):
+    """Something is wrong, and that is all that was asked."""
+
+
 class _Search:
     """Runs trip counts until those examined stand for all."""
 
-    def __init__(self, plans: Plans, counter_stall: bool | None) -> None:
+    def __init__(self, plans: Plans, counter_stall: bool | None, *, to_first: bool = False) -> None:
         program = plans.program
+        self._to_first = to_first
         self._plans = plans
         self._counter_stall = counter_stall
         sections = [section for group in program.groups for section in group.sections]
@@ -186,6 +219,8 @@ class _Search:
         run = build_run(self._plans, trips, self._counter_stall)
         prover = Prover(run, quick=not self.ledger.has_cases)
         outcome = prover.prove()
+        if self._to_first and (outcome.wrong or outcome.missing):
+            raise _FoundWrongError
         if outcome.wrong and not self.ledger.has_cases:
             prover = Prover(run)
             outcome = prover.prove()

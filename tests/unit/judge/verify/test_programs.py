@@ -8,7 +8,7 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.errors import ScheduleError, StructureError
-from pipeloom.judge.verify import FindingKind, Status, Verdict, verify
+from pipeloom.judge.verify import FindingKind, Status, Verdict, proves, verify
 from pipeloom.program import (
     Access,
     Affine,
@@ -48,6 +48,7 @@ def kinds(verdict: Verdict) -> set[FindingKind]:
 def refuted(base: Program, *expected: FindingKind) -> Verdict:
     verdict = verify(base)
     assert not verdict.proved
+    assert not proves(base)
     assert kinds(verdict) & set(expected), verdict.findings
     for finding in verdict.findings:
         assert finding.describe()
@@ -419,6 +420,7 @@ def two_loops(second: int = 0) -> Program:
 def test_two_loops_in_sequence() -> None:
     verdict = verify(two_loops())
     assert verdict.proved
+    assert proves(two_loops())
     assert "of each of 2 loops" in verdict.summary()
 
 
@@ -451,8 +453,9 @@ def test_what_cannot_be_decided_is_an_error() -> None:
         iterations=Affine(0, (("T", 2),)),
         trips=(TripCount("T"),),
     )
-    with pytest.raises(ScheduleError, match="cannot decide"):
-        verify(base)
+    for judge in (verify, proves):
+        with pytest.raises(ScheduleError, match="cannot decide"):
+            judge(base)
 
 
 def test_a_verdict_is_plain_data() -> None:
