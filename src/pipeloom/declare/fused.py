@@ -125,6 +125,6 @@ def gemm_scaled(
     if scales == "rows":
         value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
     if scales == "tensor" or dtype_for(out).bits == 8:
-        value = value * loop.scalar("scale")
+        value = value * loop.scalar("scale", usual=1.0)
     loop.store("out", value.to(out))
     return loop

@@ -8,6 +8,8 @@ from pipeloom.declare.fused import gemm_bias as gemm_bias
 from pipeloom.declare.fused import gemm_gate as gemm_gate
 from pipeloom.declare.fused import gemm_scaled as gemm_scaled
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.rows import rms_norm as rms_norm
+from pipeloom.declare.rows import softmax as softmax
 from pipeloom.declare.tensor import exp2, keep, log2, maximum
 from pipeloom.machine.dtypes import BF16, F32, DType
 

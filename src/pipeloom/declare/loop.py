@@ -132,7 +132,9 @@ class Loop:
                 field=known.name,
             )
         names = tuple(self._operand(value) for value in operands)
-        sizes = merged_sizes([self._nodes[n].type for n in names], f"{self.name}.{known.name}")
+        # In the order of the operand that has most of them: a factor by column moves nothing.
+        types = sorted((self._nodes[n].type for n in names), key=lambda t: -len(t.dims))
+        sizes = merged_sizes(types, f"{self.name}.{known.name}")
         strange = [dim for dim in over if dim not in sizes]
         if strange or (bool(over) != (known.reduce is not None)):
             raise ConfigError(

@@ -52,6 +52,10 @@ class Tensor:
         """Summed over dimensions."""
         return self._loop.apply("sum", self, over=dims)
 
+    def sum_squares(self, *dims: str) -> Tensor:
+        """The squares, summed over dimensions."""
+        return self._loop.apply("sum_squares", self, over=dims)
+
     def max(self, *dims: str) -> Tensor:
         """The largest along dimensions."""
         return self._loop.apply("amax", self, over=dims)
@@ -139,9 +143,19 @@ def log2(x: Tensor) -> Tensor:
     return x._loop.apply("log2", x)
 
 
+def rsqrt(x: Tensor) -> Tensor:
+    """1 over the square root of each element."""
+    return x._loop.apply("rsqrt", x)
+
+
 def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
     """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask."""
     return x._loop.apply("keep", x, left, least)
+
+
+def within(x: Tensor | float, left: Tensor) -> Tensor:
+    """``x`` where something is left, elsewhere 0: what sums do not see."""
+    return left._loop.apply("within", x, left)
 
 
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:

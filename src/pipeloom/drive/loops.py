@@ -5,6 +5,8 @@
     gemm_gate      two products of one A, the one's activation times the other
     gemm_scaled    small floats, scaled per tensor or per row and column
     attention      a block of queries against one tile of keys
+    softmax        of rows, each in the registers of a wave
+    rms_norm       the same, with a weight by column
 
 A shipped loop has a spec like a schedule's: its keys are set with ``--set`` or in a file. A loop of
 your own (``my.py:name``) says what it is in Python, and takes a chip and a number of waves.
@@ -21,6 +23,7 @@ from pipeloom.checks import check_int, nearest
 from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.rows import rms_norm, softmax
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
@@ -210,13 +213,48 @@ class AttentionSpec:
         return LoopSource(loop, target_for(self.arch), {"q": waves}, {"strategy": in_order})
 
 
-LOOPS: Mapping[str, type[GemmTileSpec] | type[AttentionSpec]] = MappingProxyType(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxSpec:
+    """Softmax of rows of at most ``columns``, ``rows`` of them at a time: a wave has whole rows."""
+
+    arch: str = "gfx950"
+    dtype: str = "bf16"
+    out: str | None = None
+    columns: int = 4096
+    rows: int = WAVES
+    waves: int | None = None
+
+    def build(self) -> LoopSource:
+        """The loop for its chip."""
+        target = target_for(self.arch)
+        return LoopSource(self.declare(), target, self.waves or WAVES)
+
+    def declare(self) -> Loop:
+        """``rows`` rows."""
+        return softmax(self.columns, self.rows, self.dtype, self.out or self.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmsNormSpec(SoftmaxSpec):
+    """RMS norm of rows of at most ``columns``, with a weight by column (f32)."""
+
+    epsilon: float = 1e-6
+
+    def declare(self) -> Loop:
+        """``rows`` rows."""
+        out = self.out or self.dtype
+        return rms_norm(self.columns, self.rows, self.dtype, out, epsilon=self.epsilon)
+
+
+LOOPS: Mapping[str, type[GemmTileSpec | AttentionSpec | SoftmaxSpec]] = MappingProxyType(
     {
         "gemm_tile": GemmTileSpec,
         "gemm_bias": GemmBiasSpec,
         "gemm_gate": GemmGateSpec,
         "gemm_scaled": GemmScaledSpec,
         "attention": AttentionSpec,
+        "softmax": SoftmaxSpec,
+        "rms_norm": RmsNormSpec,
     }
 )
 """The shipped loops, by name."""

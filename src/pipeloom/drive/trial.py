@@ -34,7 +34,7 @@ from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
 from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
-from pipeloom.write.launch import scalars_of
+from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.memory import stride_name
 
 Array = npt.NDArray[Any]
@@ -128,7 +128,7 @@ def run_program(
     launch = emitted.launch
     if seed < 0:
         raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
-    launch.check(sizes)
+    check_sizes(launch.meaning, sizes)
     meaning = launch.meaning
     usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
     given = {name: value for name, value in usual.items() if value is not None}

@@ -327,6 +327,7 @@ class _Lowering:
             steps = per_lane(layout, self.shares.shape(source.type.dims))
             results = per_lane(reduced, self.shares.shape(node.type.dims))
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
+            steps *= 1 + len(known.lowering)
             return (Issue(Unit.VECTOR, max(1, steps + results * across)),)
         if not known.lowering:
             raise ConfigError(

@@ -205,9 +205,17 @@ def _bytes(lowered: Lowered, task: Task) -> int:
 def registers_kept(lowered: Lowered) -> tuple[int, int]:
     """Registers per lane that are never free: matrix results, which may be AGPRs, and others."""
     in_matrix = in_others = 0
+    later = {
+        touch.place
+        for task in lowered.tasks
+        if task.region is not Region.BEFORE
+        for touch in (*task.found, *task.left)
+    }
     for place in lowered.places:
         members = [lowered.meaning[m] for m in place.members]
-        if place.rotates or any(m.region is Region.AFTER for m in members):
+        if place.rotates or place.name not in later:
+            continue
+        if any(m.region is Region.AFTER for m in members):
             continue
         if place.carried and any(m.op == "matmul" for m in members):
             in_matrix += place.registers

@@ -132,7 +132,7 @@ def memory_accesses(
     count = per_lane(layout, shape)
     run = 1
     if layout.kind == "lanes" and "spread" not in numbers:
-        run = numbers["vector"]
+        run = min(numbers["vector"], LOAD_BYTES * 8 // bits)
     elif layout.kind == "accumulator" and numbers.get("only", 1) == 1 and "flip" not in numbers:
         run = min(RUN, LOAD_BYTES * 8 // bits)
     return ceil(count / run), ceil(run * bits / 8)

@@ -106,7 +106,8 @@ class Meaning:
     workgroup each.
 
     A declaration that looks at what is ``left`` along ``over`` settles what iterations past the end
-    do, which find zeros: it has any size, and a kernel may run more iterations than it takes. With
+    do, which find zeros: it has any size, and a kernel may run more iterations than it takes. So it
+    may where all it stores is stored per iteration, because past the end nothing is. With
     ``until``, a dimension of the grid, those change nothing either in which less is left along
     ``over`` than along ``until`` for every element of the block (causal attention).
     """
@@ -289,8 +290,14 @@ class Meaning:
 
     @cached_property
     def ragged(self) -> bool:
-        """Whether it says itself what happens past the end of ``over``."""
-        return any(n.kind is NodeKind.LEFT and n.type.dims == (self.over,) for n in self.nodes)
+        """Whether iterations past the end of ``over`` do nothing, by what it says itself."""
+        masked = any(n.kind is NodeKind.LEFT and n.type.dims == (self.over,) for n in self.nodes)
+        return masked or all(self._drops_past_end(node) for node in self.outputs)
+
+    def _drops_past_end(self, node: Node) -> bool:
+        """Whether what lies past the end of ``over`` in an output also lies past its block's."""
+        dims, shape = node.type.dims, node.type.shape
+        return node.region is Region.LOOP and all(s == 1 for s in shape[: dims.index(self.over)])
 
     @cached_property
     def grid(self) -> tuple[str, ...]:
@@ -302,10 +309,14 @@ class Meaning:
     def uncut(self) -> Mapping[str, int]:
         """Dimensions of arrays that one tile must hold, with its size.
 
-        Those along which nothing goes from tile to tile; and those of the grid that some output
-        lacks though it depends on them: every workgroup along them would store another value.
+        Those along which nothing goes from tile to tile; those of the grid that an op reduces, of
+        which it would find a part; and those that some output lacks though it depends on them:
+        every workgroup along them would store another value.
         """
         found: dict[str, int] = {}
+        for node in self.nodes:
+            sizes = self.domain(node).sizes
+            found |= {d: sizes[d] for d in set(self.grid) & set(sizes) - set(node.type.dims)}
         for node in self.inputs:
             moves = {*self.grid, *([self.over] if node.kind is NodeKind.STREAM else [])}
             found |= {d: s for d, s in node.type.sizes.items() if d not in moves}

@@ -57,8 +57,9 @@ class Reduce(Enum):
 class OpDef:
     """One op: ``arity`` operands, a NumPy function of aligned arrays, an optional reduction.
 
-    ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; an op
-    with a reduction or a layout of its own (matmul) is lowered by the writer instead and has none.
+    ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; of an
+    op with a reduction, those for a term, if it is not summed as it is. An op with a layout of its
+    own (matmul) is lowered by the writer and has none.
     ``bool_result`` marks comparisons.
     """
 
@@ -156,6 +157,7 @@ def _select(condition: Array, a: Array, b: Array) -> Array:
 VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     OpDef("matmul", 2, np.multiply, Reduce.ADD),
     OpDef("sum", 1, lambda a: a, Reduce.ADD),
+    OpDef("sum_squares", 1, np.square, Reduce.ADD, ("v_mul_f32 {d}, {0}, {0}",)),
     OpDef("amax", 1, lambda a: a, Reduce.MAX),
     OpDef("amin", 1, lambda a: a, Reduce.MIN),
     OpDef("any", 1, lambda a: a != 0, Reduce.ANY, bool_result=True),
@@ -183,6 +185,12 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         "v_cmp_ne_u32 vcc, 0, {0}",
         "v_cndmask_b32 {d}, {2}, {1}, vcc",
         arity=3,
+    ),
+    _vector(
+        "within",
+        lambda a, left: np.where(left >= 1, a, 0),
+        "v_cmp_le_f32 vcc, 1.0, {1}",
+        "v_cndmask_b32 {d}, 0, {0}, vcc",
     ),
     _vector(
         "keep",

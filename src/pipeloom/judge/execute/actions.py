@@ -35,7 +35,7 @@ from pipeloom.program.evaluate import EXACT
 Array = NDArray[Any]
 Index = NDArray[np.intp]
 HIDING = frozenset(
-    {"any", "gt", "ge", "lt", "le", "eq", "select", "max", "min", "amax", "amin"},
+    {"any", "gt", "ge", "lt", "le", "eq", "select", "within", "max", "min", "amax", "amin"},
 )
 PROPAGATE = EXACT - HIDING | {"div", "exp2", "log2", "rcp"}
 """Ops of the vocabulary whose result is NaN wherever an operand is."""

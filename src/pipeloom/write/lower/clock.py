@@ -10,7 +10,7 @@ offset of the section's iteration; a step adds its own, which is known beforehan
 
 from __future__ import annotations
 
-from pipeloom.program import Affine, NodeKind, Program, Section
+from pipeloom.program import Affine, Program, Section
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
@@ -173,7 +173,7 @@ class Clock:
         """The scalar offset of a stream's tile at ``iteration`` of the section."""
         stride = array.over_stride
         at = self._frame[f"at {stride}"]
-        clamped = self._memory.meaning.ragged and array.node.kind is NodeKind.STREAM
+        clamped = self._memory.meaning.ragged
         if iteration == 0 and not clamped:
             return at
         result = self._frame["tile offset"]

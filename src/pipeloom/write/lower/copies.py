@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
-from pipeloom.program import Access, NodeKind, Space, Work
+from pipeloom.program import Access, Meaning, Node, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE
 from pipeloom.write.code import Code
@@ -34,6 +34,8 @@ from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.vector import float_bits, plan_move
 
 WORD = 4
+MASKS = ("keep", "within")
+"""Ops that take the place of what lies past the end."""
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
 TRANSPOSED_READ = "ds_read_b64_tr_b16"
 TRANSPOSED_LANES, TRANSPOSED_ROWS = 16, 4
@@ -241,15 +243,26 @@ def _plan_load(context: Context, work: Work) -> Write:
 
 
 def _harmless_past_rows(context: Context, array: Array) -> bool:
-    """Whether elements past the end of a row may be anything: whole words that nothing sums.
+    """Whether elements past the end of a row may be anything: whole words that no sum gets to.
 
     A load reaches past the last row's end too; a descriptor clips raw buffers word by word (CDNA3
-    ISA, "Buffer addressing").
+    ISA, "Buffer addressing"), and rows that follow others are whole words apart.
     """
-    dim = array.dims[-1]
-    meaning = context.program.meaning
-    summed = any(dim in meaning.domain(n).dims and dim not in n.type.dims for n in meaning.nodes)
-    return array.element == WORD and not summed
+    meaning, dim = context.program.meaning, array.dims[-1]
+    reached = {array.name}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.OP and reached & set(node.operands):
+            if dim in meaning.domain(node).dims and dim not in node.type.dims:
+                return False
+            if not _masks(meaning, node, dim):
+                reached.add(node.name)
+    return array.element == WORD or array.has_pitch
+
+
+def _masks(meaning: Meaning, node: Node, dim: str) -> bool:
+    """Whether an op drops what lies past the end of a dimension."""
+    places = [meaning[name] for name in node.uses if meaning[name].kind is NodeKind.LEFT]
+    return node.op in MASKS and any(left.type.dims == (dim,) for left in places)
 
 
 def _words(tile: RegisterTile, run: Sequence[int], work: Work) -> int:

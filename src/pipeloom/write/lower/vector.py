@@ -242,6 +242,7 @@ def _plan_reduction(
             field=tile.resource.name,
         )
     scratch = _Scratch(context, tile, 1)
+    lines = templates_of(op) if op.lowering else ()
     sums = frame.scratch("sums", len(slots))
     shuffled = frame.scratch("exchanged", len(slots)) if bits else None
     half = plan_exchange(frame, context.target, bits)
@@ -256,7 +257,13 @@ def _plan_reduction(
             if started and start is not None:
                 _move(code, value, _operand(code, context, scratch, 0, start, begin))
             for slot in term.slots:
-                addend = _operand(code, context, scratch, 0, source, slot)
+                addend: Operand
+                if lines:
+                    into = scratch.result(1) if started else value
+                    _apply(code, context, scratch, lines, into, [slot], [source])
+                    addend = into
+                else:
+                    addend = _operand(code, context, scratch, 0, source, slot)
                 if started:
                     code(verb, value, addend, value)
                 else:
