@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
-from pipeloom.declare.kernels import gemm
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.products import LAYOUTS, product
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.loops import ROW_BYTES, ROWS, element_type
 from pipeloom.errors import ConfigError, InternalError, OrderError
@@ -31,9 +31,6 @@ from pipeloom.program.program import Program
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
-
-LAYOUTS = ("NT",)
-"""Of A and B, as this page's loops can load them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +51,8 @@ class GemmSpec:
     BK: int | None = None
     waves_m: int = 2
     waves_n: int = 4
+    alpha: bool = False
+    beta: bool = False
     any_k: bool = True
     batched: bool = False
     search: bool = True
@@ -65,7 +64,7 @@ class GemmSpec:
             check_int("gemm", "BK", self.BK, 1)
         if self.layout not in LAYOUTS:
             raise ConfigError(
-                f"gemm.layout is {self.layout!r}, which is not written yet",
+                f"gemm.layout is {self.layout!r}",
                 hint=f"one of: {', '.join(LAYOUTS)}",
                 field="layout",
             )
@@ -94,7 +93,16 @@ class GemmSpec:
 
     def loop(self) -> Loop:
         """What one K tile means."""
-        return gemm(self.BM, self.BN, self.depth, self.element, self.out_element, name="gemm")
+        return product(
+            self.BM,
+            self.BN,
+            self.depth,
+            self.element,
+            self.out_element,
+            layout=self.layout,
+            alpha=self.alpha,
+            beta=self.beta,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,9 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     from pipeloom.write import Placing, emit_program
 
     program = gemm_program(spec)
-    placing = Placing(ragged=spec.any_k, batched=spec.batched)
+    unless = [("A", "alpha"), ("B", "alpha")] if spec.alpha else []
+    unless += [("C", "beta")] if spec.beta else []
+    placing = Placing(ragged=spec.any_k, batched=spec.batched, unless=tuple(unless))
     kernel = emit_program(program, name=kernel_name(spec), placing=placing)
     return Gemm(spec, program, kernel)
 
@@ -160,6 +170,7 @@ def kernel_name(spec: GemmSpec) -> str:
         f"{spec.BM}x{spec.BN}x{spec.depth}",
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
+    parts += [name for name in ("alpha", "beta") if getattr(spec, name)]
     parts += ["anyk"] if spec.any_k else []
     parts += ["batched"] if spec.batched else []
     return "_".join(parts)

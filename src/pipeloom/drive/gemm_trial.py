@@ -40,6 +40,8 @@ class GemmProblem:
     spare: tuple[int, int, int] = (0, 0, 0)
     gap: tuple[int, int, int] = (0, 0, 0)
     excess: tuple[int, int, int] = (0, 0, 0)
+    alpha: float = 1.0
+    beta: float = 0.0
     seed: int = 0
 
     @property
@@ -104,6 +106,8 @@ class _Matrix:
         stride = rows * pitch + gap
         empty = not (rows and columns)
         length = 1 if empty else (batches - 1) * stride + (rows - 1) * pitch + columns
+        # Loads take whole words, the one with the last element too.
+        length += -length % (4 // np.dtype(kind).itemsize)
         codes = np.full(length * np.dtype(kind).itemsize, fill, np.uint8).view(kind)
         return cls(codes, rows, columns, pitch, stride, batches)
 
@@ -118,17 +122,33 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     made, spec = ready.made, ready.made.spec
     p, rng = problem, np.random.default_rng(problem.seed)
     launch = made.kernel.launch
-    a, a_values = _input(spec.element, (p.batches, p.m, p.k), p.spare[0], p.gap[0], rng)
-    b, b_values = _input(spec.element, (p.batches, p.n, p.k), p.spare[1], p.gap[1], rng)
+    shapes = {
+        "A": (p.m, p.k) if spec.layout[0] == "N" else (p.k, p.m),
+        "B": (p.n, p.k) if spec.layout[1] == "T" else (p.k, p.n),
+    }
+    a, a_values = _input(spec.element, (p.batches, *shapes["A"]), p.spare[0], p.gap[0], rng)
+    b, b_values = _input(spec.element, (p.batches, *shapes["B"]), p.spare[1], p.gap[1], rng)
+    if spec.layout[0] == "T":
+        a_values = a_values.transpose(0, 2, 1)
+    if spec.layout[1] == "N":
+        b_values = b_values.transpose(0, 2, 1)
     kind = _storage(spec.out_element)
     c = _Matrix.blank(UNTOUCHED, kind, (p.batches, p.m, p.n), p.spare[2], p.gap[2])
     guard = np.full(GUARD * np.dtype(kind).itemsize, UNTOUCHED, np.uint8).view(kind)
+    before = np.zeros((p.batches, p.m, p.n), np.float32)
+    if spec.beta:
+        # Where beta is 0, C may be anything; else small integers like A and B.
+        before = rng.integers(-3, 4, before.shape).astype(np.float32)
+        c.codes[c.places()] = _codes(
+            spec.out_element, before if p.beta else np.full_like(before, np.nan)
+        )
     whole = np.concatenate([c.codes, guard])
-    arrays = {"A": a, "B": b, "out": c}
+    arrays = {"A": a, "B": b, "C": c, "out": c}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
     launch.check(p.sizes, pitches)
-    buffers = {"A": a.codes, "B": b.codes, "out": whole}
+    buffers = {"A": a.codes, "B": b.codes, "C": whole, "out": whole}
     values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
+    values |= {"alpha": np.float32(p.alpha), "beta": np.float32(p.beta)}
     values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
     values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
     grid = launch.grid(p.sizes, p.batches)
@@ -136,6 +156,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
         made.kernel, ready.kernel, _more(grid, p.excess), values, p, timing
     )
     expected = np.einsum("bmk,bnk->bmn", a_values.astype(np.float64), b_values.astype(np.float64))
+    expected = expected * (p.alpha if spec.alpha else 1.0) + before * (p.beta if spec.beta else 0.0)
     places = c.places()
     got = whole[places]
     want = spec.out_element.round(expected.astype(np.float32))
@@ -186,10 +207,13 @@ def _input(
     """Small integers, NaN between them; and their values."""
     values = dtype.round(rng.integers(-3, 4, shape).astype(np.float32))
     matrix = _Matrix.blank(0xFF, _storage(dtype), shape, spare, gap)
-    nan = dtype.encode(np.array([np.nan]))[0]
-    matrix.codes[:] = nan
-    matrix.codes[matrix.places()] = dtype.encode(values)
+    matrix.codes[:] = _codes(dtype, np.array([np.nan], np.float32))[0]
+    matrix.codes[matrix.places()] = _codes(dtype, values)
     return matrix, values
+
+
+def _codes(dtype: DType, values: Array) -> Array:
+    return values if dtype.bits == 32 else dtype.encode(values)
 
 
 def _storage(dtype: DType) -> type[np.generic]:

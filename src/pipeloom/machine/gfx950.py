@@ -212,6 +212,7 @@ GFX950 = Target(
     # CDNA4 ISA.
     extra_instructions=(
         "ds_read_b64_tr_b16",
+        "ds_read_b64_tr_b8",
         "v_cvt_pk_bf16_f32",
         "v_permlane16_swap_b32",
         "v_permlane32_swap_b32",

@@ -62,7 +62,7 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
         layout = None if place is None else place.layout
         if layout is None or layout.kind != "operand":
             return None
-        return None if dict(layout.numbers).keys() & {"axis", "permuted"} else unit
+        return None if "permuted" in dict(layout.numbers) else unit
     if unit is Unit.MATRIX:
         operands = [lowered.place(t.place) for t in task.reads]
         cut = all(p is not None and p.layout and p.layout.kind == "operand" for p in operands)
@@ -73,12 +73,22 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
 @dataclass(frozen=True, slots=True)
 class _Grain:
     """A fragment of an operand tile: ``rows`` by ``deep`` elements, of which one read brings
-    ``side`` by ``once``."""
+    ``side`` by ``once``. ``axis`` is which dimension of the tile is the depth."""
 
     rows: int
     deep: int
     side: int
     once: int
+    axis: int = 1
+
+    def ordered(self, rows: int, deep: int) -> tuple[int, int]:
+        """A number of each as the tile has its dimensions."""
+        return (deep, rows) if self.axis == 0 else (rows, deep)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of a fragment."""
+        return self.ordered(self.rows, self.deep)
 
 
 class _Cutter:
@@ -99,13 +109,12 @@ class _Cutter:
             if grain is None:
                 yield place
                 continue
-            for corner in _corners(place.type.shape, (grain.rows, grain.deep)):
-                shape = (grain.rows, grain.deep)
-                bits = prod(shape) // WAVE_LANES * place.type.dtype.bits
+            for corner in _corners(place.type.shape, grain.shape):
+                bits = prod(grain.shape) // WAVE_LANES * place.type.dtype.bits
                 yield replace(
                     place,
-                    name=_fragment(place.name, corner, grain),
-                    type=TileType(place.type.dims, shape, place.type.dtype),
+                    name=_fragment(place.name, grain.ordered(*corner), grain),
+                    type=TileType(place.type.dims, grain.shape, place.type.dtype),
                     registers=-(-bits // (8 * REGISTER_BYTES)),
                 )
 
@@ -176,16 +185,23 @@ class _Cutter:
         into = self._lowered.place(task.writes[0].place)
         assert into is not None
         grain = self._grains[into.name]
-        for row, deep in _corners(into.type.shape, (grain.side, grain.once)):
+        each = grain.ordered(grain.side, grain.once)
+        count = task.entries // prod(
+            size // step for size, step in zip(into.type.shape, each, strict=True)
+        )
+        for at in _corners(into.type.shape, each):
+            row, deep = grain.ordered(*at)
             corner = (row // grain.rows * grain.rows, deep // grain.deep * grain.deep)
             first, start = row - corner[0], deep - corner[1]
-            inside = ((first, first + grain.side), (start, start + grain.once))
+            a, b = (first, first + grain.side), (start, start + grain.once)
+            inside = (b, a) if grain.axis == 0 else (a, b)
             name = _fragment(into.name, corner, grain)
             many = grain.once < grain.deep or grain.side < grain.rows
             number = first // grain.side * (grain.deep // grain.once) + start // grain.once
 
             def part(box: Box, row: int = row, deep: int = deep) -> Box:
-                return _within(_within(box, 0, row, grain.side), 1, deep, grain.once)
+                box = _within(box, 1 - grain.axis, row, grain.side)
+                return _within(box, grain.axis, deep, grain.once)
 
             source = task.reads[0]
             boxes = source.boxes or (self._whole(source),)
@@ -195,8 +211,8 @@ class _Cutter:
                 parts=tuple(part(box) for box in task.parts),
                 reads=(replace(source, boxes=tuple(part(box) for box in boxes)),),
                 writes=(Touch(name, task.writes[0].value, (inside,) if many else ()),),
-                entries=1,
-                issues=(replace(task.issues[0], count=1),),
+                entries=count,
+                issues=(replace(task.issues[0], count=count),),
             )
 
     def _product(self, task: Task) -> Iterator[Task]:
@@ -208,8 +224,8 @@ class _Cutter:
         assert result is not None
         one, two = self._grains[first.name], self._grains[second.name]
         dims = self._lowered.meaning.domain(self._lowered.meaning[task.node]).dims
-        rows, columns = first.type.dims[0], second.type.dims[0]
-        depth = first.type.dims[1]
+        rows, columns = first.type.dims[1 - one.axis], second.type.dims[1 - two.axis]
+        depth = first.type.dims[one.axis]
         whole = tuple(stop - start for start, stop in task.parts[0])
         steps = {rows: one.rows, columns: two.rows, depth: one.deep}
         count = prod(whole[dims.index(d)] // steps[d] for d in dims)
@@ -255,10 +271,11 @@ def _grain(place: Place, second: bool) -> _Grain:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
+    axis = numbers.get("axis", 1)
     once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
-    once = min(once, place.type.shape[1])
-    twice = second and depth < once and place.type.shape[0] % (2 * side) == 0
-    return _Grain(2 * side if twice else side, max(depth, once), side, once)
+    once = min(once, place.type.shape[axis])
+    twice = second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
+    return _Grain(2 * side if twice else side, max(depth, once), side, once, axis)
 
 
 def _fragment(name: str, corner: tuple[int, ...], grain: _Grain) -> str:

@@ -15,6 +15,7 @@ from functools import cached_property
 from math import log2, prod
 
 from pipeloom.errors import ConfigError, InternalError
+from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
@@ -195,6 +196,9 @@ class _Lowering:
         loop = node.kind is NodeKind.STREAM
         op = None if product is None else product.op
         count, width = memory_accesses(layout, shape, dtype, op)
+        if op is not None and dict(layout.numbers).keys() & {"axis", "permuted"} == {"axis"}:
+            across = self._across(dtype)
+            count, width = count * width // across, across
         for piece in self.shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
             boxes = self.shares.boxes(dims, piece)
@@ -223,6 +227,11 @@ class _Lowering:
                 entries=count,
                 issues=(Issue(Unit.LDS_READ if staged else Unit.LOAD, count, bytes=width),),
             )
+
+    def _across(self, dtype: DType) -> int:
+        """Bytes of a lane that one read brings across rows of LDS: transposed, or one element."""
+        transposed = f"ds_read_b64_tr_b{dtype.bits}" in self.target.extra_instructions
+        return 2 * REGISTER_BYTES if transposed else dtype.bits // 8
 
     # --- ops --------------------------------------------------------------------------------------
 

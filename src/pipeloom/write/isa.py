@@ -207,14 +207,14 @@ def _table() -> dict[str, Opcode]:
     for name, words in (("b32", 1), ("b64", 2), ("b128", 4)):
         add(Unit.LDS, f"ds_read_{name}", f"=va{words}", "v1")
         add(Unit.LDS, f"ds_write_{name}", "v1", f"va{words}")
-    add(Unit.LDS, "ds_read_b64_tr_b16", "=v2", "v1")
-    # They write half of a register and keep the other, so they read it too.
-    add(Unit.LDS, "ds_read_u16_d16 ds_read_u16_d16_hi", "=v1", "v1")
+    add(Unit.LDS, "ds_read_b64_tr_b16 ds_read_b64_tr_b8", "=v2", "v1")
+    add(Unit.LDS, "ds_read_u16 ds_read_u8", "=v1", "v1")
     add(Unit.LDS, "ds_swizzle_b32", "=v1", "v1")
     add(Unit.LDS, "ds_bpermute_b32", "=v1", "v1", "v1")
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
+    add(Unit.VMEM, "buffer_load_ushort", "=va1", "v1", "s4", "si1")
     add(Unit.VMEM, "buffer_store_short buffer_store_short_d16_hi", "va1", "v1", "s4", "si1")
     for key in LDS_DMA_BY_BYTES.values():
         name = key.split()[0]

@@ -163,11 +163,17 @@ def count_conflicts(addresses: Sequence[int], target: Target, size: int = LOAD_B
     return extra
 
 
+def takes_rows(row_bytes: int, side: int) -> bool:
+    """Whether ``layout_for`` knows rows of this length."""
+    chunks = row_bytes // LOAD_BYTES
+    return not (row_bytes % LOAD_BYTES or chunks & (chunks - 1) or chunks < WAVE_LANES // side)
+
+
 def layout_for(target: Target, row_bytes: int, side: int) -> TileLayout:
     """The layout whose fragment reads for n x n matrix instructions are free of conflicts."""
     chunks = row_bytes // LOAD_BYTES
     blocks = WAVE_LANES // side
-    if row_bytes % LOAD_BYTES or chunks & (chunks - 1) or chunks < blocks:
+    if not takes_rows(row_bytes, side):
         raise EmitError(
             f"a row of the tile is {row_bytes} bytes of K; the LDS layout needs a power of two of "
             f"at least {blocks * LOAD_BYTES}",

@@ -6,6 +6,7 @@ the kernel makes of a launch beyond that; none of it is in the program, and no s
     ragged      any size along the loop: arrays are taken to begin with zeros, so many that the rest
                 is whole trips. Only the first loads look where the array begins
     batched     workgroup z is a problem of its own, ``bs_A`` elements behind the one before
+    unless      an array is not read where a scalar is 0: (("C", "beta"),)
     slices      z also cuts the loop's dimension, each slice summed by itself for a second kernel
 
 A workgroup outside of the outputs ends at once, whatever the launch.
@@ -27,6 +28,7 @@ class Placing:
     ragged: bool = False
     batched: bool = False
     slices: int = 1
+    unless: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_int("placing", "slices", self.slices, 1)

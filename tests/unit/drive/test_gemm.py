@@ -1,5 +1,6 @@
 """Whole matrix products: any size, any grid, nothing outside of C, in the emulator."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -30,6 +31,39 @@ def test_a_workgroup_too_many_does_nothing() -> None:
 
 def test_nothing_is_computed_of_nothing() -> None:
     assert run_gemm(ready(), GemmProblem(m=0, n=5, k=8, excess=(1, 1, 0))).ok
+
+
+@pytest.mark.parametrize(
+    ("layout", "arch", "dtype"),
+    [
+        ("NN", "gfx950", "bf16"),
+        ("TN", "gfx950", "fp8"),
+        ("TT", "gfx950", "fp16"),
+        ("TN", "gfx942", "bf16"),
+        ("NN", "gfx942", "fp8"),
+    ],
+)
+def test_operands_stored_transposed(layout: str, arch: str, dtype: str) -> None:
+    """By transposed reads of LDS, or element by element; rows are padded, M and N are odd."""
+    whole = 16 if dtype == "fp8" else 8
+    problem = GemmProblem(m=67, n=35, k=4 * whole, spare=(0, 0, 1))
+    pads = [-columns % whole for columns in _columns(layout, problem)]
+    problem = replace(problem, spare=(pads[0], pads[1], 1))
+    got = run_gemm(ready(layout=layout, arch=arch, dtype=dtype), problem)
+    assert got.summary().startswith("correct")
+
+
+def _columns(layout: str, problem: GemmProblem) -> tuple[int, int]:
+    a = problem.k if layout[0] == "N" else problem.m
+    return a, problem.k if layout[1] == "T" else problem.n
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, -2.0), (1.0, 0.0), (0.0, 3.0)])
+def test_alpha_and_beta(alpha: float, beta: float) -> None:
+    """Where beta is 0, C is NaN before and never read; in place, and any row length."""
+    problem = GemmProblem(m=33, n=71, k=72, spare=(0, 8, 2), alpha=alpha, beta=beta)
+    got = run_gemm(ready(alpha=True, beta=True), problem)
+    assert got.summary().startswith("correct")
 
 
 def test_what_a_kernel_does_not_allow_is_refused() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
 from pipeloom.program import Access, Meaning, Node, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE
@@ -37,9 +37,9 @@ WORD = 4
 MASKS = ("keep", "within")
 """Ops that take the place of what lies past the end."""
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
-TRANSPOSED_READ = "ds_read_b64_tr_b16"
-TRANSPOSED_LANES, TRANSPOSED_ROWS = 16, 4
-"""Lanes that exchange what they read, and rows that they read: four lanes to a row (CDNA4 ISA)."""
+TRANSPOSED_READ = "ds_read_b64_tr_b"
+TRANSPOSED_LANES, TRANSPOSED_BITS = 16, 64
+"""Lanes that exchange what they read, 64 bits each, in rows of 16 elements (CDNA4 ISA)."""
 
 
 def plan_copy(context: Context, work: Work) -> Write:
@@ -173,7 +173,8 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         )
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     context.require_pitch(array, width)
-    if array.dims[-1] != array.over or context.memory.placing.ragged:
+    ragged = context.memory.placing.ragged
+    if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
         context.require_multiple(array.dims[-1], width // array.element)
     lane = np.arange(WAVE_LANES)[None, :]
     wave = np.arange(len(members))[:, None]
@@ -217,7 +218,9 @@ def _plan_load(context: Context, work: Work) -> Write:
     _same_type(context, work)
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     loads, tables = [], []
-    for run in tile.runs(tile.slots_in(box, work.label)):
+    single = tile.bits == WORD_BITS and array.element < WORD
+    slots = tile.slots_in(box, work.label)
+    for run in [[slot] for slot in slots] if single else tile.runs(slots):
         words = _words(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(_axes(_shifted(table, targets, sources)))
@@ -225,7 +228,7 @@ def _plan_load(context: Context, work: Work) -> Write:
         whole = array.dims[-1] == array.over and not context.memory.placing.ragged
         if not whole and not _harmless_past_rows(context, array):
             context.require_multiple(array.dims[-1], len(run))
-        context.require_pitch(array, WORD)
+        context.require_pitch(array, array.element if single else WORD)
         loads.append((run[0] // tile.pack, words, name))
     buffer = f"buffer {array.name}"
     missing = _plan_missing(context, array, tables)
@@ -235,7 +238,7 @@ def _plan_load(context: Context, work: Work) -> Write:
         present = _Present(context, code, missing, work)
         for number, (first, words, name) in enumerate(loads):
             result = context.registers(write).part(first, words)
-            load = f"buffer_load_{WORDS[words]}"
+            load = f"buffer_load_{'ushort' if single else WORDS[words]}"
             where = present.offset(code, number, name)
             code(load, result, where, frame[buffer], offset, modifiers=["offen"])
 
@@ -263,6 +266,11 @@ def _masks(meaning: Meaning, node: Node, dim: str) -> bool:
     """Whether an op drops what lies past the end of a dimension."""
     places = [meaning[name] for name in node.uses if meaning[name].kind is NodeKind.LEFT]
     return node.op in MASKS and any(left.type.dims == (dim,) for left in places)
+
+
+def _is_summed(context: Context, dim: str) -> bool:
+    meaning = context.program.meaning
+    return any(dim in meaning.domain(n).dims and dim not in n.type.dims for n in meaning.nodes)
 
 
 def _words(tile: RegisterTile, run: Sequence[int], work: Work) -> int:
@@ -323,6 +331,12 @@ def _plan_lds(context: Context, work: Work) -> Write:
     return emit
 
 
+def transposed_read(target: Target, bits: int) -> str | None:
+    """The instruction that reads elements of so many bits across rows; None where there is none."""
+    name = f"{TRANSPOSED_READ}{bits}"
+    return name if name in target.extra_instructions else None
+
+
 def _plan_transposed(
     context: Context,
     work: Work,
@@ -333,19 +347,23 @@ def _plan_transposed(
 ) -> Write:
     """Rows of LDS are columns of the operand: 16 lanes read four rows and exchange them.
 
-    Where the chip has no such read, element by element into halves of registers.
+    Where the chip has no such read, element by element, each to a register of its own.
     """
     far, near = work.reads[0], work.writes[0]
     members, frame = context.group.waves, context.frame
     resource = tile.resource
     deep, across = k_axis(resource), row_axis(resource)
     slots = tile.slots_in(ours[0], work.label)
-    if tile.bits != WORD_BITS // 2 or across != len(resource.type.shape) - 1:
+    bits = resource.type.dtype.bits
+    verb = transposed_read(context.target, bits)
+    if bits not in (8, 16) or across != len(resource.type.shape) - 1:
         raise EmitError(
             f"{work.label} transposes {resource.type}",
-            hint="only matrices of 16-bit elements can be read across their rows",
+            hint="only matrices of 8 or 16-bit elements can be read across their rows",
             field=work.label,
         )
+    rows = TRANSPOSED_BITS // bits
+    per_row = TRANSPOSED_LANES // rows
     lane = np.arange(WAVE_LANES)
     leader = lane - lane % TRANSPOSED_LANES
     moves = []
@@ -354,13 +372,13 @@ def _plan_transposed(
         table = np.repeat(coordinates[None], len(members), axis=0)
         return _address(frame, lds.address(_shifted(table, ours, theirs), far.copy), members, far)
 
-    if TRANSPOSED_READ in context.target.extra_instructions:
-        for at in range(0, len(slots), TRANSPOSED_ROWS):
-            run = slots[at : at + TRANSPOSED_ROWS]
+    if verb is not None:
+        for at in range(0, len(slots), rows):
+            run = slots[at : at + rows]
             held = np.stack([tile.coordinates[slot] for slot in run])
             source = held[0, leader].copy()
-            wanted = np.repeat(source[None], TRANSPOSED_ROWS, axis=0)
-            wanted[..., deep] += np.arange(TRANSPOSED_ROWS)[:, None]
+            wanted = np.repeat(source[None], rows, axis=0)
+            wanted[..., deep] += np.arange(rows)[:, None]
             wanted[..., across] += lane % TRANSPOSED_LANES
             if not np.array_equal(held, wanted):
                 raise EmitError(
@@ -368,13 +386,12 @@ def _plan_transposed(
                     hint="use an operand layout in blocks of 16 or 32 rows",
                     field=work.label,
                 )
-            source[:, deep] += lane % TRANSPOSED_LANES // TRANSPOSED_ROWS
-            source[:, across] += lane % TRANSPOSED_ROWS * TRANSPOSED_ROWS
-            moves.append((TRANSPOSED_READ, run[0] // tile.pack, 2, *place(source)))
+            source[:, deep] += lane % TRANSPOSED_LANES // per_row
+            source[:, across] += lane % per_row * rows
+            moves.append((verb, run[0] // tile.pack, 2, *place(source)))
     else:
         for slot in slots:
-            half = "ds_read_u16_d16" + ("_hi" if slot % tile.pack else "")
-            moves.append((half, slot // tile.pack, 1, *place(tile.coordinates[slot])))
+            moves.append((f"ds_read_u{bits}", slot, 1, *place(tile.coordinates[slot])))
 
     def emit(code: Code) -> None:
         registers = context.registers(near)

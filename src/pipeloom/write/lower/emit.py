@@ -47,7 +47,7 @@ from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.context import Context, place_name
-from pipeloom.write.lower.copies import plan_copy
+from pipeloom.write.lower.copies import plan_copy, transposed_read
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.hoist import hoist_scalars
 from pipeloom.write.lower.lds import lds_tiles
@@ -100,10 +100,13 @@ class _Emission:
         memory = self.memory = Memory(program.meaning, frame, placing)
         self.clock = Clock(program, memory, frame)
         accumulators = _accumulators(program, ops)
+        single = _loaded_singly(program)
         tiles: dict[str, RegisterTile] = {}
         for resource in program.resources:
             if resource.space is not Space.LDS:
-                tile = tiles[resource.name] = register_tile(resource)
+                tile = tiles[resource.name] = register_tile(
+                    resource, single=resource.name in single
+                )
                 bank = Bank.SCALAR if resource.space is Space.SCALAR else Bank.VECTOR
                 sums = resource.name in accumulators
                 for copy in range(resource.copies):
@@ -406,6 +409,36 @@ def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
                 accesses = (*step.reads, *step.writes, *step.accumulates)
                 others |= {access.resource for access in accesses}
     return products - others
+
+
+def _loaded_singly(program: Program) -> set[str]:
+    """What is loaded element by element, each to a register of its own.
+
+    Of memory, 16-bit tiles that lie like matrix results: their runs are short, and rows of any
+    length and alignment are wanted beside results. Of LDS, what is read across its rows where the
+    chip has no transposed read. (Loads to a half of a register clear the other half on chips that
+    protect registers by ECC, as gfx942 does: LLVM, ``d16PreservesUnusedBits``.)
+    """
+    memory = {node.name for node in program.meaning.inputs}
+    from_memory, from_lds = set(), set()
+    for group in program.groups:
+        for _, _, step in group.steps():
+            if isinstance(step, Work) and step.is_copy:
+                into = {access.resource for access in step.writes}
+                if step.reads[0].resource in memory:
+                    from_memory |= into
+                else:
+                    from_lds |= into
+    found = set()
+    for resource in program.resources:
+        name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
+        if layout is None or resource.space is not Space.REGISTER:
+            continue
+        if layout.kind == "accumulator" and name in from_memory and bits == 16:
+            found.add(name)
+        if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
+            found |= set() if transposed_read(program.target, bits) else {name}
+    return found
 
 
 def _describe(step: Step) -> str:

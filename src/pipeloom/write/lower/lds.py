@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
-from pipeloom.program import Access, Box, Group, Program, Resource, Space, Work
+from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
 from pipeloom.write.faults import RegisterLimitError
-from pipeloom.write.layout import IN_ORDER, RowOrder, Swizzle, TileLayout, dealt_rows, layout_for
+from pipeloom.write.layout import (
+    IN_ORDER,
+    RowOrder,
+    Swizzle,
+    TileLayout,
+    dealt_rows,
+    layout_for,
+    takes_rows,
+)
 from pipeloom.write.lower.tiles import RegisterTile
 
 Numbers = NDArray[Any]
@@ -110,7 +118,12 @@ def lds_tiles(
             for _, work in _readers(program, resource.name)
             if work.writes and _kind(tiles, work.writes[0]) == "operand"
         }
-        if sides:
+        across = any(
+            "axis" in dict(into.numbers)
+            for _, work in _readers(program, resource.name)
+            if (into := _layout(tiles, work)) is not None
+        )
+        if sides and not (across and not takes_rows(tile.row_bytes, min(sides))):
             layout = layout_for(target, tile.row_bytes, min(sides))
             tile = replace(tile, layout=replace(layout, order=_order(program, target, tile)))
         found[resource.name] = tile
@@ -127,6 +140,12 @@ def lds_tiles(
 
 def _kind(tiles: Mapping[str, RegisterTile], access: Access) -> str:
     return tiles[access.resource].kind if access.resource in tiles else ""
+
+
+def _layout(tiles: Mapping[str, RegisterTile], work: Work) -> Layout | None:
+    """Of the registers that a step reads LDS to."""
+    tile = tiles.get(work.writes[0].resource) if work.writes else None
+    return None if tile is None else tile.resource.layout
 
 
 def _works(program: Program) -> list[tuple[Group, Work]]:

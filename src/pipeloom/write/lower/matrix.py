@@ -16,7 +16,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import OPCODES, Register
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Write
-from pipeloom.write.lower.tiles import RegisterTile, k_axis, row_axis
+from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 
 SUFFIXES = {
     "bf16": ("bf16",),
@@ -69,8 +69,15 @@ def plan_matmul(context: Context, work: Work) -> Write:
         )
     }
 
+    inputs = [
+        _Input(context, access, tile, plan.words)
+        for access, tile in ((left, rows), (right, columns))
+    ]
+
     def emit(code: Code) -> None:
-        a, b, c = context.registers(left), context.registers(right), context.registers(target)
+        c = context.registers(target)
+        for one in inputs:
+            one.begin()
         for i, j, k in plan.steps:
             into = c.part(plan.result(i, j), count)
             addend: Register | int = into
@@ -78,13 +85,45 @@ def plan_matmul(context: Context, work: Work) -> Write:
                 addend = context.registers(begin).part(plan.result(i, j), count)
                 if (i, j) in fresh:
                     addend = 0
-            first, second = (
-                b.part(plan.column(j, k), plan.words),
-                a.part(plan.row(i, k), plan.words),
-            )
+            second = inputs[0].words(code, plan.row(i, k))
+            first = inputs[1].words(code, plan.column(j, k))
             code(mnemonic, into, first, second, addend)
 
     return emit
+
+
+class _Input:
+    """The registers of an operand, packed first where every element has one of its own."""
+
+    def __init__(self, context: Context, access: Access, tile: RegisterTile, words: int) -> None:
+        self._context, self._access, self._count = context, access, words
+        self._pack = WORD_BITS // tile.resource.type.dtype.bits if tile.pack == 1 else 1
+        self._place = ""
+        if self._pack > 1:
+            self._place = context.frame.scratch(f"packed {access.resource}", words, 2)
+        self._held: int | None = None
+
+    def begin(self) -> None:
+        """At the start of a step, nothing is packed."""
+        self._held = None
+
+    def words(self, code: Code, first: int) -> Register:
+        """The words from ``first`` on, as the matrix unit takes them."""
+        registers = self._context.registers(self._access)
+        if self._pack == 1:
+            return registers.part(first, self._count)
+        packed = self._context.frame[self._place]
+        if self._held != first:
+            self._held = first
+            bits = WORD_BITS // self._pack
+            for word in range(self._count):
+                into, at = packed.part(word), (first + word) * self._pack
+                low = registers.part(at)
+                for element in range(1, self._pack):
+                    part = registers.part(at + element)
+                    code("v_lshl_or_b32", into, part, bits * element, low)
+                    low = into
+        return packed
 
 
 class _Plan:
@@ -98,7 +137,7 @@ class _Plan:
         boxes: list[Box],
     ) -> None:
         side, result = op.m, tiles[2]
-        size = tiles[0].bits // 8
+        size = tiles[0].resource.type.dtype.bits // 8
         span = max(op.k, tiles[0].run_bytes * WAVE_LANES // side // size)
         ranges = [
             (box[row_axis(t.resource)], box[k_axis(t.resource)])

@@ -355,6 +355,12 @@ class Memory:
             bound = "left" if dim in self.meaning.grid else "size"
             code("s_min_u32", scratch, frame[f"{bound} {dim}"], self.tiles[dim])
         code("s_mul_i32", buffer.part(2), scratch, self.operand(array.stride(0)))
+        if self.placing.ragged and len(array.dims) > 1:
+            # The last row ends with its last element, not with the leading dimension.
+            row = self.operand(array.stride(len(array.dims) - 2))
+            code("s_sub_u32", buffer.part(2), buffer.part(2), row)
+            code("s_mul_i32", scratch, frame[f"size {array.dims[-1]}"], array.element)
+            code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
         for axis, dim in enumerate(array.dims):
             if axis > 0 and dim in self.meaning.grid and dim != array.over:
                 # The base is past so much of the first row, and of what ends with the last one.
@@ -368,6 +374,11 @@ class Memory:
             step = self.operand(array.over_stride)
             code("s_mul_i32", scratch, frame["slice start"], step)
             code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
+        for name, scalar in self.placing.unless:
+            if name == array.name:
+                # Without the sign; the shift says whether anything is left.
+                code("s_lshl_b32", scratch, frame[f"argument {scalar}"], 1)
+                code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
 
     def _move_to_slice(self, code: Code, array: Array, buffer: Register) -> None:

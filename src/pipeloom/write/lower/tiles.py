@@ -114,10 +114,14 @@ class RegisterTile:
         return True
 
 
-def register_tile(resource: Resource) -> RegisterTile:
-    """The tile of a resource; raises ``EmitError`` naming a layout that is not known."""
+def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
+    """The tile of a resource; raises ``EmitError`` naming a layout that is not known.
+
+    ``single``: every element in a register of its own.
+    """
     layout = resource.layout
-    bits = WORD_BITS if resource.type.dtype.is_bool else resource.type.dtype.bits
+    whole = single or resource.type.dtype.is_bool
+    bits = WORD_BITS if whole else resource.type.dtype.bits
     if WORD_BITS % bits or bits < 8 or resource.type.dtype.scale is not None:
         raise EmitError(
             f"registers {resource.name} hold {resource.type.dtype}, of {bits} bits an element",

@@ -387,8 +387,8 @@ def _operand(
     if register.bank is Bank.ACCUMULATOR:
         code("v_accvgpr_read_b32", scratch.operand(number), register)
         register = scratch.operand(number)
-    if source.tile.pack > 1:
-        dtype = source.tile.resource.type.dtype.name
+    dtype = source.tile.resource.type.dtype.name
+    if source.tile.pack > 1 or dtype in ("bf16", "fp16"):
         unpack(code, dtype, scratch.operand(number), register, slot % source.tile.pack)
         return scratch.operand(number)
     return register

@@ -1,0 +1,68 @@
+"""Matrix products as BLAS has them: C = alpha * op(A) @ op(B) + beta * C, and what may follow.
+
+Arrays are row-major, with the dimensions in the order in which they lie in memory; what a product
+sums over is the dimension that both operands have, so a transposed operand is only declared the
+other way round. The argument ``C`` is what C was, ``out`` what it becomes: they may be one array.
+"""
+
+from __future__ import annotations
+
+from pipeloom.declare.fused import activation_for
+from pipeloom.declare.loop import Loop
+from pipeloom.declare.tensor import Tensor
+from pipeloom.errors import ConfigError
+from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
+
+LAYOUTS = ("NN", "NT", "TN", "TT")
+"""Of A and B: N as in the formula, T stored transposed."""
+
+
+def product(
+    m: int = 256,
+    n: int = 256,
+    k: int = 64,
+    dtype: DType | str = BF16,
+    out: DType | str = BF16,
+    *,
+    layout: str = "NT",
+    alpha: bool = False,
+    beta: bool = False,
+    bias: bool = False,
+    activation: str = "none",
+    name: str = "gemm",
+) -> Loop:
+    """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for."""
+    if layout not in LAYOUTS:
+        raise ConfigError(
+            f"layout is {layout!r}", hint=f"one of: {', '.join(LAYOUTS)}", field="layout"
+        )
+    loop = Loop(name, over="k")
+    a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
+    b = loop.stream("B", dtype, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    total = loop.carry("sum", F32, start=0, m=m, n=n)
+    total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
+    value: Tensor = total
+    if alpha:
+        value = value * loop.scalar("alpha")
+    value = _finished(loop, value, out, m, n, beta, bias, activation)
+    loop.store("out", value.to(out))
+    return loop
+
+
+def _finished(
+    loop: Loop,
+    value: Tensor,
+    out: DType | str,
+    m: int,
+    n: int,
+    beta: bool,
+    bias: bool,
+    activation: str,
+) -> Tensor:
+    if beta:
+        before = loop.resident("C", out, m=m, n=n)
+        before = before if dtype_for(out) == F32 else before.to(F32)
+        value = before * loop.scalar("beta") + value
+    if bias:
+        value = value + loop.resident("bias", F32, n=n)
+    return activation_for(activation)(value)
