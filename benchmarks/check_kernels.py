@@ -108,7 +108,9 @@ def own(name: str, side: int, depth: int) -> Made:
         return (values.view(np.uint32) >> 16).astype(np.uint16)
 
     out = np.zeros((side, side), np.uint16)
-    args: list[Argument] = [matrix(), matrix(), out, side, side, depth, depth, depth, side]
+    sizes = {"m": side, "n": side, "k": depth, "ld_A": depth, "ld_B": depth, "ld_out": side}
+    given: dict[str, Argument] = {"A": matrix(), "B": matrix(), "out": out, **sizes}
+    args = [given[argument.name] for argument in kernel.explicit_arguments]
     block = kernel.metadata.max_work_items or 256
     return kernel, Start((1,), (block,), args)
 

@@ -154,8 +154,8 @@ def ordered(first: Record, second: Record) -> bool:
 def test_shadow_finds_a_race_exactly_when_one_exists(
     phases: list[list[tuple[int, str, int, int]]],
 ) -> None:
-    """Phases are separated by barriers that all waves take."""
-    lds = LocalMemory(64, 3, 4)
+    """Phases are separated by barriers that all waves take; two granules lie in a block of LDS."""
+    lds = LocalMemory(4096, 3, 4)
     records: list[Record] = []
     numbers: list[int] = []
     found, order = False, 0
@@ -169,13 +169,14 @@ def test_shadow_finds_a_race_exactly_when_one_exists(
                         record.retired = (phase, order)
                         lds.retire(number, phase)
                 continue
-            granules = np.arange(first, first + count)
+            addresses = 512 * np.arange(first, first + count, dtype=np.int64)
+            piece = lds.footprint(addresses, np.arange(count), 4)
             counter = Counter.VM if kind == "dma" else Counter.LGKM
             number = lds.begin(wave, counter, INSTRUCTION, writes=kind != "read")
             if kind == "read":
-                found |= lds.record_read(number, phase, granules) > 0
+                found |= lds.record_read(number, phase, piece) > 0
             else:
-                found |= lds.record_write(number, phase, granules) > 0
+                found |= lds.record_write(number, phase, piece) > 0
             records.append(Record(wave, kind, set(range(first, first + count)), phase, order))
             numbers.append(number)
     exists = any(

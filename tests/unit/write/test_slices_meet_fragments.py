@@ -12,17 +12,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pipeloom.drive.trial import Launchable
-from pipeloom.judge.emulate.lds import LocalMemory
+from pipeloom.judge.emulate.lds import Footprint, LocalMemory
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.write import dealt_rows, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout
 from tests.unit.write.kernels import Shape, built_kernel, built_program, run
 
-Where = npt.NDArray[np.int64] | slice
 Accesses = list[tuple[int, int, frozenset[int]]]
 """(wave, pc, granules) of each instruction executed."""
 
@@ -34,12 +32,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Accesses, Accesse
     reads: Accesses = []
 
     def spy(original: Callable[..., Any], into: Accesses) -> Callable[..., Any]:
-        def record(self: LocalMemory, number: int, barriers: int, where: Where, *rest: Any) -> Any:
+        def record(
+            self: LocalMemory, number: int, barriers: int, piece: Footprint, *rest: Any
+        ) -> Any:
             instruction = self.instructions[number]
             assert instruction is not None
-            touched = frozenset(np.arange(self.poisoned.size)[where].tolist())
+            touched = frozenset(np.arange(self.poisoned.size)[piece.where].tolist())
             into.append((int(self.owner[number]), instruction.pc, touched))
-            return original(self, number, barriers, where, *rest)
+            return original(self, number, barriers, piece, *rest)
 
         return record
 

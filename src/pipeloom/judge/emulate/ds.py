@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.formats import unpack_bits
-from pipeloom.judge.emulate.lds import Footprint, Index, LocalMemory
+from pipeloom.judge.emulate.lds import Footprint, Index
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
@@ -157,7 +158,7 @@ def _read(instruction: Instruction) -> Step:
         pieces = []
         for offset in form.offsets:
             piece = lds_footprint(wave, instruction, address_row, offset, size, "reads")
-            writer = lds.record_read(number, wave.barriers, piece.where)
+            writer = lds.record_read(number, wave.barriers, piece)
             pieces.append((piece, race_cause(wave, writer) if writer else ""))
         if wave.full and not half:
             wave.v[target : target + words] = POISON_WORD
@@ -185,7 +186,7 @@ def _read(instruction: Instruction) -> Step:
                     elif half == "high":
                         value = wave.v[first, kept] & 0xFFFF | value << 16
                     wave.v[first, kept] = value
-                if lds.poison_left:
+                if lds.may_be_poisoned(piece):
                     _carry_poison(wave, first, words_each, piece)
                 if cause:
                     for i in range(words_each):
@@ -252,8 +253,8 @@ def _write(instruction: Instruction) -> Step:
             data = (data if kept.size == LANES else data[:, kept]).T.copy()
             if upper:
                 data >>= 16
-            values = lds.per_granule(piece, data)
-            racing = lds.record_write(number, wave.barriers, piece.where, values)
+            values = partial(lds.per_granule, piece, data)
+            racing = lds.record_write(number, wave.barriers, piece, values)
             if racing:
                 report_race(wave, instruction, racing)
             bad = _poisoned_words(wave, row, words_each, kept) if dirty else None
@@ -262,7 +263,7 @@ def _write(instruction: Instruction) -> Step:
         def land() -> None:
             for piece, data, bad in pieces:
                 lds.store(piece, data)
-                settle_lds(lds, piece, bad)
+                lds.settle(piece, bad)
 
         touches = lds_touches(wave, Effect.WRITE, ((piece, data) for piece, data, _ in pieces))
         group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number, touches=touches))
@@ -279,20 +280,6 @@ def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArr
     """Which words of the data to be written are poison, one row per access."""
     columns = [lanes_of(wave.poison.get(VGPR + row + i, 0))[lanes] for i in range(words)]
     return np.stack(columns, axis=1)
-
-
-def settle_lds(lds: LocalMemory, piece: Footprint, bad: npt.NDArray[np.bool_] | None) -> None:
-    """Written bytes are no longer poison, unless the data was."""
-    if not lds.poison_left and bad is None:
-        return
-    if bad is None:
-        lds.poisoned[piece.where] = False
-        lds.poison_left = bool(lds.poisoned.any())
-        return
-    granules = piece.granules
-    spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
-    lds.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
-    lds.poison_left = True
 
 
 def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
@@ -331,7 +318,7 @@ def _transposed_read(instruction: Instruction) -> Step:
             raise unsupported(instruction, "with lanes disabled")
         number = lds.begin(wave.index, Counter.LGKM, instruction, writes=False)
         piece = lds_footprint(wave, instruction, address_row, offset, 8, "reads")
-        writer = lds.record_read(number, wave.barriers, piece.where)
+        writer = lds.record_read(number, wave.barriers, piece)
         cause = race_cause(wave, writer) if writer else ""
         wave.v[target : target + 2] = POISON_WORD
 
@@ -347,7 +334,7 @@ def _transposed_read(instruction: Instruction) -> Step:
                 moved = moved[:, 0::2] | moved[:, 1::2] << 4
             moved = np.ascontiguousarray(moved).view(np.uint32)
             wave.v[target : target + 2] = moved.T
-            if lds.poison_left:
+            if lds.may_be_poisoned(piece):
                 bad = np.zeros(LANES, np.bool_)
                 bad[piece.lanes] = lds.poisoned[piece.granules].any(axis=1)
                 if bad.any():

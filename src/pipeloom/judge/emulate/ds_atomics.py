@@ -21,7 +21,6 @@ from pipeloom.judge.emulate.ds import (
     lds_touches,
     race_cause,
     report_race,
-    settle_lds,
     taint,
 )
 from pipeloom.judge.emulate.observe import Effect
@@ -75,7 +74,7 @@ def build(instruction: Instruction) -> Step | None:
         number = lds.begin(wave.index, Counter.LGKM, instruction, writes=True)
         piece = lds_footprint(wave, instruction, address_row, offset, size, "updates")
         lanes = piece.lanes
-        racing = lds.record_atomic(number, wave.barriers, piece.where)
+        racing = lds.record_atomic(number, wave.barriers, piece)
         if racing:
             report_race(wave, instruction, racing)
         data = wave.v[new : new + words, lanes].T.copy().view(f"u{size}")[:, 0].tolist()
@@ -94,7 +93,7 @@ def build(instruction: Instruction) -> Step | None:
                 cells[at : at + size] = np.frombuffer(after.to_bytes(size, "little"), np.uint8)
             bad = lds.poisoned[piece.granules].any(axis=1)
             if overwrites:
-                settle_lds(lds, piece, None)
+                lds.settle(piece, None)
             if not returns:
                 return
             parts = old.view(np.uint32).reshape(-1, words)

@@ -11,13 +11,20 @@ Each access gets a number; per granule of LDS the shadow keeps the number of the
 per wave, of the last read. ``ready[access]`` is the barrier count from which other waves are
 ordered after it, so retiring an access is one store, however many bytes it covers.
 
+Nearly always all earlier accesses to a block of LDS are over: their numbers are below the first
+one that is not. Then the shadow is not looked at, and what would be entered is only noted, to be
+entered (``_enter_noted``) before it is looked at next.
+
 Loops come back to the same bytes: a ``Footprint`` is worked out once per content of the address
 register, and kept.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +38,9 @@ Words = npt.NDArray[np.uint32]
 _NEVER = np.iinfo(np.int32).max
 _FIRST_ACCESSES = 4096
 _MOST_FOOTPRINTS = 8192
+_MOST_NOTED = 4096
+_BLOCK = 1024
+"""Bytes of LDS of which it is known, all together, whether some access or poison is left."""
 _NOWHERE: Index = np.empty(0, np.int64)
 
 DATA, SOURCE = 1, 2
@@ -42,7 +52,8 @@ class Footprint:
     """The LDS bytes of one access per lane: ``size`` bytes at each address.
 
     ``granules`` has one row per access; ``where`` is the same as one index or, for neighbours, a
-    slice. ``words`` are the dwords, one row per register, where all are aligned.
+    slice. ``words`` are the dwords, one row per register, where all are aligned. ``blocks`` are
+    the blocks of LDS that the bytes lie in.
     """
 
     lanes: npt.NDArray[np.intp]
@@ -51,6 +62,53 @@ class Footprint:
     granules: Index
     where: Index | slice
     words: Index | None
+    blocks: tuple[int, ...]
+
+
+Values = Callable[[], Words | None]
+"""What a write stores, one word per granule; None where that cannot be compared."""
+
+
+class _Progress:
+    """Of the reads, or of the writes: how far they are all over.
+
+    ``numbers`` are theirs, ascending; ``channel`` is 0 for those that are retired.
+    """
+
+    def __init__(self, channel: bytearray, blocks: int) -> None:
+        self.numbers = deque[int]()
+        self._channel = channel
+        self._last = [0] * blocks
+        self._first_ready: dict[int, int] = {}
+        self._last_ready = 0
+
+    def enter(self, blocks: tuple[int, ...], number: int) -> None:
+        """An access to these blocks."""
+        for block in blocks:
+            self._last[block] = number
+
+    def retire(self, number: int, ready: int) -> None:
+        """An access that is over from so many barriers on."""
+        if number < self._first_ready.get(ready, number + 1):
+            self._first_ready[ready] = number
+        if ready > self._last_ready:
+            self._last_ready = ready
+
+    def over(self, blocks: tuple[int, ...], barriers: int) -> bool:
+        """Whether all accesses to these blocks are before what is issued after ``barriers``.
+
+        They are, if the last one is older than the first that is not.
+        """
+        numbers, channel = self.numbers, self._channel
+        while numbers and not channel[numbers[0]]:
+            numbers.popleft()
+        last = max([self._last[block] for block in blocks], default=0)
+        if numbers and last >= numbers[0]:
+            return False
+        for ready in range(barriers + 1, self._last_ready + 1):
+            if last >= self._first_ready.get(ready, last + 1):
+                return False
+        return True
 
 
 class LocalMemory:
@@ -64,7 +122,7 @@ class LocalMemory:
         self.octets = np.full(padded, 0xFF, np.uint8)
         self.words = self.octets.view(np.uint32)
         self.poisoned = np.ones(padded // granule, np.bool_)
-        self.poison_left = True
+        self._unclean = bytearray(b"\1") * (-(-padded // _BLOCK) + 1)
         self.last_write = np.zeros(padded // granule, np.int32)
         self.last_read = np.zeros((waves, padded // granule), np.int32)
         self.last_atomic: npt.NDArray[np.int32] | None = None
@@ -75,10 +133,11 @@ class LocalMemory:
         self.ready = np.full(_FIRST_ACCESSES, _NEVER, np.int32)
         self.ready[0] = 0
         self.owner, self.channel, self.known = bytearray(1), bytearray(1), bytearray(1)
-        # Of each wave's reads, and of all writes: how many are not retired, and the last ``ready``.
-        self.is_write = bytearray(1)
-        self.open_reads, self.reads_ready = [0] * waves, [0] * waves
-        self.open_writes, self.writes_ready = 0, 0
+        blocks = len(self._unclean)
+        self._reads, self._writes = _Progress(self.channel, blocks), _Progress(self.channel, blocks)
+        self._is_write = bytearray(1)
+        self._noted_reads: list[dict[Footprint, int]] = [{} for _ in range(waves)]
+        self._noted_writes: dict[Footprint, tuple[int, Values | None, int]] = {}
 
     def footprint(
         self,
@@ -96,7 +155,8 @@ class LocalMemory:
         words = None
         if size >= 4 and not (addresses & 3).any():
             words = (addresses >> 2) + np.arange(size >> 2)[:, None]
-        made = Footprint(lanes, addresses, size, granules, where, words)
+        blocks = tuple(np.unique(flat // (_BLOCK // self.granule)).tolist())
+        made = Footprint(lanes, addresses, size, granules, where, words, blocks)
         if key is not None:
             if len(self.footprints) >= _MOST_FOOTPRINTS:
                 self.footprints.clear()
@@ -124,24 +184,33 @@ class LocalMemory:
         self.owner.append(wave)
         self.channel.append(1 if counter is Counter.VM else 2)
         self.known.append(0)
-        self.is_write.append(writes)
-        if writes:
-            self.open_writes += 1
-        else:
-            self.open_reads[wave] += 1
+        self._is_write.append(writes)
+        (self._writes if writes else self._reads).numbers.append(number)
         return number
 
     def retire(self, number: int, barriers: int) -> None:
         """The access's own wave knows, after ``barriers`` barriers, that it is complete."""
         self.ready[number] = barriers + 1
         self.channel[number] = 0
-        if self.is_write[number]:
-            self.open_writes -= 1
-            self.writes_ready = max(self.writes_ready, barriers + 1)
-        else:
-            wave = self.owner[number]
-            self.open_reads[wave] -= 1
-            self.reads_ready[wave] = barriers + 1
+        (self._writes if self._is_write[number] else self._reads).retire(number, barriers + 1)
+
+    def _enter_noted(self) -> None:
+        """Bring the shadow up to date."""
+        for row, noted in zip(self.last_read, self._noted_reads, strict=True):
+            for piece, number in sorted(noted.items(), key=itemgetter(1)):
+                row[piece.where] = number
+            noted.clear()
+        for piece, (number, values, what) in sorted(
+            self._noted_writes.items(), key=lambda one: one[1][0]
+        ):
+            self.last_write[piece.where] = number
+            self._enter_values(number, piece, None if values is None else values(), what)
+        self._noted_writes.clear()
+
+    def _enter_values(self, number: int, piece: Footprint, values: Words | None, what: int) -> None:
+        if values is not None:
+            self.issued[piece.where] = values
+            self.known[number] = what
 
     def _unordered(self, number: int, barriers: int, earlier: npt.NDArray[np.int32]) -> Index:
         """Positions in ``earlier`` (access numbers) that are not before access ``number``."""
@@ -153,18 +222,26 @@ class LocalMemory:
         late = (ready > barriers) & (~own | ((channel != 0) & (channel != self.channel[number])))
         return np.flatnonzero(late)
 
-    def record_read(self, number: int, barriers: int, where: Index | slice) -> int:
+    def record_read(self, number: int, barriers: int, piece: Footprint) -> int:
         """Enter a read. Returns the number of a write it races with, or 0."""
         if not self.check_races:
             return 0
-        self.last_read[self.owner[number]][where] = number
-        if self.open_writes or self.writes_ready > barriers:
-            writes = self.last_write[where]
-            racing = self._unordered(number, barriers, writes)
-            if racing.size:
-                return int(writes[racing[0]])
+        wave = self.owner[number]
+        noted = self._noted_reads[wave]
+        noted[piece] = number
+        over = self._writes.over(piece.blocks, barriers)
+        self._reads.enter(piece.blocks, number)
+        if over and self.last_atomic is None:
+            if len(noted) > _MOST_NOTED:
+                self._enter_noted()
+            return 0
+        self._enter_noted()
+        writes = self.last_write[piece.where]
+        racing = self._unordered(number, barriers, writes)
+        if racing.size:
+            return int(writes[racing[0]])
         if self.last_atomic is not None:
-            atomics = self.last_atomic[:, where].ravel()
+            atomics = self.last_atomic[:, piece.where].ravel()
             late = self._unordered(number, barriers, atomics)
             if late.size:
                 return int(atomics[late[0]])
@@ -174,8 +251,8 @@ class LocalMemory:
         self,
         number: int,
         barriers: int,
-        where: Index | slice,
-        values: Words | None = None,
+        piece: Footprint,
+        values: Values | None = None,
         what: int = DATA,
     ) -> int:
         """Enter a write. Returns the number of an access it races with, or 0.
@@ -186,6 +263,23 @@ class LocalMemory:
         """
         if not self.check_races:
             return 0
+        blocks = piece.blocks
+        over = self._writes.over(blocks, barriers) and self._reads.over(blocks, barriers)
+        self._writes.enter(blocks, number)
+        if over and self.last_atomic is None:
+            self._noted_writes[piece] = number, values, what
+            if len(self._noted_writes) > _MOST_NOTED:
+                self._enter_noted()
+            return 0
+        self._enter_noted()
+        return self._enter_write(
+            number, barriers, piece, None if values is None else values(), what
+        )
+
+    def _enter_write(
+        self, number: int, barriers: int, piece: Footprint, values: Words | None, what: int
+    ) -> int:
+        where = piece.where
         writes = self.last_write[where]
         racing = self._unordered(number, barriers, writes)
         if racing.size:
@@ -196,27 +290,24 @@ class LocalMemory:
         self.last_write[where] = number
         if racing.size and writes.size:
             return int(writes[0])
-        if values is not None:
-            self.issued[where] = values
-            self.known[number] = what
-        for row, still_open, ready in zip(
-            self.last_read, self.open_reads, self.reads_ready, strict=True
-        ):
-            if still_open or ready > barriers:
-                reads = row[where]
-                racing = self._unordered(number, barriers, reads)
-                if racing.size:
-                    return int(reads[racing[0]])
+        self._enter_values(number, piece, values, what)
+        for row in self.last_read:
+            reads = row[where]
+            racing = self._unordered(number, barriers, reads)
+            if racing.size:
+                return int(reads[racing[0]])
         if self.last_atomic is None:
             return 0
         atomics = self.last_atomic[:, where].ravel()
         racing = self._unordered(number, barriers, atomics)
         return int(atomics[racing[0]]) if racing.size else 0
 
-    def record_atomic(self, number: int, barriers: int, where: Index | slice) -> int:
+    def record_atomic(self, number: int, barriers: int, piece: Footprint) -> int:
         """Enter an atomic update. Returns a plain access that it races with, or 0."""
         if not self.check_races:
             return 0
+        self._enter_noted()
+        where = piece.where
         if self.last_atomic is None:
             self.last_atomic = np.zeros_like(self.last_read)
         self.last_atomic[self.owner[number]][where] = number
@@ -230,6 +321,27 @@ class LocalMemory:
             return values.ravel() if footprint.words is not None else None
         octets = np.ascontiguousarray(values).view(np.uint8)[:, : footprint.size]
         return octets.astype(np.uint32).ravel()
+
+    def may_be_poisoned(self, footprint: Footprint) -> bool:
+        """Whether some byte near these may be poison."""
+        unclean = self._unclean
+        return any(unclean[block] for block in footprint.blocks)
+
+    def settle(self, footprint: Footprint, bad: npt.NDArray[np.bool_] | None) -> None:
+        """Written bytes are no longer poison, unless the data was, word by word."""
+        if bad is None:
+            if self.may_be_poisoned(footprint):
+                self.poisoned[footprint.where] = False
+                each = _BLOCK // self.granule
+                for block in footprint.blocks:
+                    left = self.poisoned[block * each : (block + 1) * each]
+                    self._unclean[block] = bool(left.any())
+            return
+        granules = footprint.granules
+        spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
+        self.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
+        for block in footprint.blocks:
+            self._unclean[block] = 1
 
     def load(self, footprint: Footprint) -> Words:
         """Whole dwords from LDS, one row per register."""

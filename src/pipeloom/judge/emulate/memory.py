@@ -49,7 +49,7 @@ class GlobalMemory:
         self.buffers: list[Buffer] = []
         self._next = _FIRST_BASE
         self._places = random.Random(seed)
-        self._found: tuple[Buffer, ...] = ()
+        self._found: Buffer | None = None
         self._spreads: dict[tuple[bytes, int], Spread] = {}
 
     def allocate(self, name: str, content: Octets) -> Buffer:
@@ -86,9 +86,12 @@ class GlobalMemory:
 
     def find(self, address: int) -> Buffer | None:
         """The buffer that holds this address."""
-        for buffer in (*self._found, *self.buffers):
+        found = self._found
+        if found is not None and found.base <= address < found.base + found.size:
+            return found
+        for buffer in self.buffers:
             if buffer.base <= address < buffer.base + buffer.size:
-                self._found = (buffer,)
+                self._found = buffer
                 return buffer
         return None
 
@@ -211,6 +214,14 @@ class Extent:
             return None
         return self.spread.words(count) + (self.shift >> 2)
 
+    def gather(self, count: int) -> Words | None:
+        """``count`` dwords per access; None unless all are aligned."""
+        if self.shift & 3 or not self.spread.aligned:
+            return None
+        if self.shift < 0:
+            return self.buffer.words.take(self.spread.words(count) + (self.shift >> 2))
+        return self.buffer.words[self.shift >> 2 :].take(self.spread.words(count))
+
 
 def _past(buffer: Buffer, address: int) -> int:
     return abs(address - (buffer.base + buffer.size))
@@ -227,11 +238,11 @@ def load_words(extents: list[Extent], lanes: int, words: int) -> Words:
 
 
 def _gather_words(extent: Extent, words: int) -> Words:
-    places = extent.words(words)
-    if places is None:
+    found = extent.gather(words)
+    if found is None:
         octets = extent.buffer.octets[extent.offsets[:, None] + np.arange(4 * words)]
         return np.ascontiguousarray(octets).view(np.uint32)
-    return extent.buffer.words.take(places)
+    return found
 
 
 def store_words(extents: list[Extent], values: Words) -> None:

@@ -23,7 +23,7 @@ from pipeloom.judge.emulate.addressing import (
 )
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.ds import lds_touches, report_race, settle_lds
+from pipeloom.judge.emulate.ds import lds_touches, report_race
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.lds import SOURCE, Footprint
 from pipeloom.judge.emulate.memory import (
@@ -307,28 +307,37 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
         base = (wave.s[M0] & _LDS_DMA_MASK) + offset
         number = lds.begin(wave.index, Counter.VM, instruction, writes=True)
         piece = _lds_places(wave, instruction, base, size)
-        # Part of an address tells nothing: with a shadow of bytes the source is not compared.
-        source = _source_words(target, size) if lds.granule == 4 else None
-        if source is not None and piece.lanes.size < active.size:
-            source = source[np.isin(active, piece.lanes)]
-        values = None if source is None else lds.per_granule(piece, source)
-        racing = lds.record_write(number, wave.barriers, piece.where, values, SOURCE)
+        whole = target.lanes.size == piece.lanes.size == active.size
+
+        def source() -> Words | None:
+            # Part of an address tells nothing: with a shadow of bytes the source is not compared.
+            if lds.granule != 4:
+                return None
+            words = _source_words(target, size)
+            return words if whole else words[np.isin(active, piece.lanes)]
+
+        def values() -> Words | None:
+            words = source()
+            return None if words is None else lds.per_granule(piece, words)
+
+        racing = lds.record_write(number, wave.barriers, piece, values, SOURCE)
         if racing:
             report_race(wave, instruction, racing)
 
         def land() -> None:
-            data = np.zeros((active.size, size // 4), np.uint32)
-            if target.lanes.size == active.size:
+            if whole:
                 data = fetch()
-            elif target.lanes.size:
-                data[np.isin(active, target.lanes)] = fetch()
-            if piece.lanes.size < active.size:
+            else:
+                data = np.zeros((active.size, size // 4), np.uint32)
+                if target.lanes.size:
+                    data[np.isin(active, target.lanes)] = fetch()
                 data = data[np.isin(active, piece.lanes)]
             lds.store(piece, data)
-            settle_lds(lds, piece, None)
+            lds.settle(piece, None)
 
         touches = target.touches(wave, Effect.READ, transfer.size)
-        touches += lds_touches(wave, Effect.WRITE, [(piece, source)])
+        if group.observer is not None:
+            touches += lds_touches(wave, Effect.WRITE, [(piece, source())])
         group.issue(wave, Pending(instruction, Counter.VM, land, access=number, touches=touches))
 
     return Step(instruction, run, reads | 1 << M0)
