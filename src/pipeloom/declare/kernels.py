@@ -17,6 +17,8 @@ LOWEST = -1e30
 """Below every score: a row without keys keeps it, and (unlike infinity) it can be subtracted."""
 TINY = 1e-30
 """Below every sum of a row that has a key: each sum has a term of 2^0."""
+SLACK = 8.0
+"""By how much a score may exceed the maximum that a row is scaled by, to base 2."""
 LN2 = log(2)
 
 
@@ -77,15 +79,18 @@ def attention(
     scores = (q @ k.staged()).named("S") * scale
     least = maximum(loop.left("q", queries), 1) if causal else 1
     scores = keep(scores, loop.left("keys", keys), least)
-    new = top.becomes(maximum(top, scores.max("keys")))
-    p = exp2(scores - new).named("P")
-    shrink = exp2(top - new).named("alpha")
-    weight = weight.becomes(weight * shrink + p.sum("keys"))
-    out = out.becomes(out * shrink)
+    best = scores.max("keys").named("best")
+    with loop.when(best > top + SLACK):  # exponents stay below 2^SLACK without it
+        shrink = exp2(top - maximum(top, best)).named("alpha")
+        weight = weight.becomes(weight * shrink)
+        out = out.becomes(out * shrink)
+        top = top.becomes(maximum(top, best))
+    p = exp2(scores - top).named("P")
+    weight += p.sum("keys")
     out += p.to(dtype) @ v.staged()
     loop.store("out", (out / maximum(weight, TINY)).to(dtype))
     if lse:
-        loop.store("lse", (new + log2(weight)) * LN2)
+        loop.store("lse", (top + log2(weight)) * LN2)
     loop.batch("K", "V", over=("batch", "heads"))
     loop.batch("Q", "out", *["lse"] * lse, over=("batch", "heads", "group"))
     return loop

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.vocabulary import Vocabulary
@@ -47,14 +48,36 @@ def find_homes(meaning: Meaning, ops: Vocabulary) -> dict[str, Home]:
         found |= dict.fromkeys(members, home)
     for node in meaning.nodes:
         if node.kind is NodeKind.OP and node.region is Region.LOOP and node.name not in found:
-            before = _consumed(meaning, node, ops, found)
+            before = _consumed(meaning, node, ops, found, _turns(meaning, found))
             members = (node.name,) if before is None else (*found[before].members, node.name)
             found |= dict.fromkeys(members, Home(members))
     return found
 
 
+def _turns(meaning: Meaning, found: Mapping[str, Home]) -> list[tuple[str, str]]:
+    """(reader, who overwrites what it reads): orders that sharing a place already asks for."""
+    turns = []
+    for home in set(found.values()):
+        chain = [home.carry, *home.members] if home.whole and home.carry else [*home.members]
+        for kept, over in pairwise(chain):
+            turns += [(n.name, over) for n in _readers(meaning, kept) if n.name != over]
+    return turns
+
+
+def _readers(meaning: Meaning, name: str) -> list[Node]:
+    return [
+        n
+        for n in meaning.nodes
+        if name in n.operands and n.region is Region.LOOP and n.kind is not NodeKind.CARRY
+    ]
+
+
 def _consumed(
-    meaning: Meaning, node: Node, ops: Vocabulary, found: Mapping[str, Home]
+    meaning: Meaning,
+    node: Node,
+    ops: Vocabulary,
+    found: Mapping[str, Home],
+    turns: list[tuple[str, str]],
 ) -> str | None:
     """An operand that ``node`` may overwrite, element by element: nobody needs it afterwards."""
     if ops[node.op].reduce is not None or node.when is not None:
@@ -63,19 +86,17 @@ def _consumed(
         home = found.get(name)
         if home is None or home.carry is not None or meaning[name].type != node.type:
             continue
-        if home.members[-1] == name and not _needed_after(meaning, name, node.name):
+        if home.members[-1] == name and not _needed_after(meaning, name, node.name, turns):
             return name
     return None
 
 
-def _needed_after(meaning: Meaning, kept: str, over: str) -> bool:
+def _needed_after(
+    meaning: Meaning, kept: str, over: str, turns: list[tuple[str, str]] | None = None
+) -> bool:
     """Whether a reader of ``kept`` can only run when ``over``, another reader, has."""
-    dependent = _dependents(meaning, over)
-    return any(
-        kept in n.operands and n.name != over and n.name in dependent
-        for n in meaning.nodes
-        if n.region is Region.LOOP and n.kind is not NodeKind.CARRY
-    )
+    dependent = _dependents(meaning, over, turns or [])
+    return any(n.name != over and n.name in dependent for n in _readers(meaning, kept))
 
 
 def _chain(meaning: Meaning, carry: Node, ops: Vocabulary) -> list[str]:
@@ -117,10 +138,14 @@ def _legal_from(meaning: Meaning, chain: list[str]) -> int:
     return 0
 
 
-def _dependents(meaning: Meaning, name: str) -> set[str]:
-    """What is computed from a value within its iteration."""
-    found = {name}
-    for node in meaning.nodes:
-        if node.kind is not NodeKind.CARRY and found & set(node.operands):
-            found.add(node.name)
+def _dependents(meaning: Meaning, name: str, turns: list[tuple[str, str]]) -> set[str]:
+    """What is computed from a value within its iteration, or has to wait for that."""
+    found: set[str] = set()
+    more = {name}
+    while more - found:
+        found |= more
+        for node in meaning.nodes:
+            if node.kind is not NodeKind.CARRY and found & set(node.operands):
+                found.add(node.name)
+        more = {after for before, after in turns if before in found}
     return found

@@ -17,7 +17,7 @@ def in_order(problem: ModuloProblem) -> Timetable:
     for edge in problem.edges:
         if edge.distance == 0:
             before[edge.dst].append(edge.src)
-    first = [i for i in range(len(problem.ops)) if not before[i]]
+    first = [i for i, op in enumerate(problem.ops) if op.load and not before[i]]
     served = {i: set(before[i]) for i in range(len(problem.ops))}
     reads = {i for i in served if served[i] and served[i] <= set(first)}
     order: list[int] = []

@@ -24,6 +24,7 @@ from pipeloom.order.matrix import (
     granules,
     products,
 )
+from pipeloom.order.partial import in_parts, kept_partial
 from pipeloom.order.roles import Role, WaveGroup, wave_groups
 from pipeloom.order.shares import Piece, Shares, divide, part_of, piece_name
 from pipeloom.order.spread import (
@@ -34,7 +35,7 @@ from pipeloom.order.spread import (
     shared_lanes,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
-from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
@@ -64,6 +65,7 @@ def lower(
         layouts=choose_layouts(meaning, shares, found),
         homes=find_homes(meaning, ops),
     )
+    lowering.keep_parts()
     lowering.run()
     return Lowered(
         meaning=meaning,
@@ -251,8 +253,9 @@ class _Lowering:
                 if name is not None
             )
             skips = node.when is not None and self._overwrites(node, node.otherwise)
-            if skips and self.meaning[node.when or ""].type.dims:
-                skips = False
+            when = node.when if skips else self.lazy.get(node.name)
+            if when is not None and not skips:
+                others = (self._read(when, node, piece),)
             self._add(
                 label=f"{node.name}{piece_name(piece)}",
                 node=node.name,
@@ -265,8 +268,45 @@ class _Lowering:
                 accumulates=(result,) if in_place else (),
                 onto=init if in_place else (),
                 issues=self._issues(node),
-                when=node.when if skips else None,
+                when=when,
             )
+
+    @cached_property
+    def lazy(self) -> dict[str, str]:
+        """Values that only steps under a condition need, with that: they are skipped with those."""
+        found: dict[str, str] = {}
+        nodes = [n for n in self.meaning.nodes if n.kind is NodeKind.OP]
+        for node in reversed([n for n in nodes if n.region is Region.LOOP and n.when is None]):
+            needed = {self._needs(user, node.name, found) for user in self.meaning.nodes}
+            needed -= {""}
+            when = needed.pop() if len(needed) == 1 else None
+            reduces = len(self.meaning.domain(node).dims) > len(node.type.dims)
+            if when is None or reduces or node.init is not None or node.type.dtype.bits != 32:
+                continue
+            if set(self.meaning[when].type.dims) <= set(node.type.dims):
+                found[node.name] = when
+        return found
+
+    def keep_parts(self) -> None:
+        """Sums and maxima that need not cross lanes in the loop do not."""
+        skipped = dict(self.lazy)
+        for node in self.meaning.nodes:
+            if node.when is not None and self._overwrites(node, node.otherwise):
+                skipped[node.name] = node.when
+        values = dict(self.layouts.values)
+        for name, how in kept_partial(self.meaning, self.ops, skipped).items():
+            values[name] = in_parts(values[name], how)
+        self.layouts = replace(self.layouts, values=values)
+
+    def _needs(self, user: Node, name: str, lazy: Mapping[str, str]) -> str | None:
+        """Under which condition ``user`` needs a value; "" if it does not, None if in any case."""
+        if name not in user.operands:
+            return ""
+        if name in (user.when, user.otherwise, user.init) or user.kind is not NodeKind.OP:
+            return None
+        if user.when is not None and self._overwrites(user, user.otherwise):
+            return user.when
+        return lazy.get(user.name)
 
     def _overwrites(self, node: Node, before: str | None) -> bool:
         """Whether ``before`` lies where ``node`` will."""

@@ -145,6 +145,8 @@ def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:
         side = numbers["side"]
         if reduced.kind == "uniform":
             return WAVE_LANES
+        if "partial" in left:
+            return 1
         return WAVE_LANES // side if left.get("only", 0) == 0 else side
     if reduced.kind == "uniform":
         return WAVE_LANES

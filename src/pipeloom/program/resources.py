@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from pipeloom.checks import check_int
 from pipeloom.program.tiles import TileType, check_start
+from pipeloom.program.vocabulary import Reduce
 
 
 class Space(Enum):
@@ -15,6 +18,12 @@ class Space(Enum):
     LDS = "lds"  # one for the workgroup
     REGISTER = "register"  # one per wave
     SCALAR = "scalar"  # one per wave, uniform over its lanes
+
+
+PARTIAL: Mapping[Reduce, int] = MappingProxyType(
+    {Reduce.ADD: 1, Reduce.MAX: 2, Reduce.MIN: 3, Reduce.ANY: 4}
+)
+"""A layout's number ``partial``: each lane holds a part of an element, and so they combine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,7 @@ def _table() -> dict[str, Opcode]:
     salu = Unit.SALU
     add(salu, "s_mov_b32", "=sm1", "si1")
     add(salu, "s_mov_b64", "=sc2", "si2")
+    add(salu, "s_or_b64", "=s2", "s2", "s2", writes=(SCC,))
     arithmetic = "s_add_u32 s_sub_u32 s_add_i32 s_sub_i32"
     add(salu, arithmetic, "=sm1", "si1", "si1", writes=(SCC,))
     add(salu, "s_addc_u32 s_subb_u32", "=s1", "si1", "si1", reads=(SCC,), writes=(SCC,))
@@ -197,7 +198,13 @@ def _table() -> dict[str, Opcode]:
     add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
     add(valu, "v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
-    add(valu, "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32", "=cs2", "svi1", "svi1")
+    add(
+        valu,
+        "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32",
+        "=cs2",
+        "svi1",
+        "svi1",
+    )
     add(valu, "v_cndmask_b32", "=v1", "svi1", "svi1", "cs2")
     # Both are read as well; the hazard pass looks at what permlanes read and write together.
     add(valu, "v_permlane16_swap_b32 v_permlane32_swap_b32", "=v1", "=v1")
@@ -219,6 +226,9 @@ def _table() -> dict[str, Opcode]:
     for key in LDS_DMA_BY_BYTES.values():
         name = key.split()[0]
         table[key] = Opcode(name, Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())
+
+    # Moved by no pass: what stands behind it depends on it.
+    table["s_mov_b64 exec"] = Opcode("s_mov_b64 exec,", control, ("si2",), writes=(EXEC,))
 
     for name, passes, a_words, d_words in MFMA_SHAPES:
         operands = (f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}")

@@ -85,14 +85,12 @@ class _Run:
         names = [*node.uses]
         if node.init is not None and not step.accumulates:
             names.append(node.init)
-        names += [n for n in (node.otherwise, node.when) if n is not None]
+        names += [n for n in (node.otherwise, node.when or step.when) if n is not None]
         values: dict[str, Array] = {}
         for name, access in zip(names, step.reads, strict=True):
             values[name] = self.get(access, wave, iteration)
             shape = tuple(b - a for a, b in project(part, domain.dims, meaning[name].type.dims))
             assert values[name].shape == shape, f"{step.label} finds {values[name].shape} of {name}"
-        if step.when is not None and not values[step.when].any():
-            return
         if step.accumulates:
             assert node.init is not None
             values[node.init] = self.get(step.accumulates[0], wave, iteration)
@@ -103,6 +101,11 @@ class _Run:
             taken = taken.reshape(taken.shape + (1,) * (result.ndim - taken.ndim))
             result = np.where(taken != 0, result, values[node.otherwise])
         (target,) = step.writes + step.accumulates
+        if step.when is not None:
+            array, box = self.where(target, wave, iteration)
+            taken = values[step.when]
+            taken = taken.reshape(taken.shape + (1,) * (result.ndim - taken.ndim))
+            result = np.where(taken != 0, result, array[_slices(box, array)])
         self.put(target, wave, iteration, node.type.dtype.round(result))
 
     def get(self, access: Access, wave: int, iteration: int | None) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
 import pytest
 
 from pipeloom import compile_schedule, load_spec, target_for
@@ -194,6 +195,25 @@ def test_attention(what: str, arch: str, dtype: str) -> None:
             seed=seed,
         )
         assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize(("at", "by"), [(0, 10.0), (70, 100.0), (96, 1000.0)])
+def test_attention_rescales_where_a_key_stands_out(at: int, by: float) -> None:
+    """For some rows only, in any tile; the others keep what they have."""
+    kernel = built("attention", "gfx950")
+    rng = np.random.default_rng(at)
+    q, k = rng.standard_normal((1, 1, 1, 64, 32)), rng.standard_normal((1, 1, 97, 32))
+    q[..., ::3, :] = 1 / 32
+    k[:, :, at] = by
+    trial = run_program(
+        kernel.emitted,
+        kernel,
+        sizes={**ONE, "q": 64, "keys": 97},
+        scalars={"scale": 1.0},
+        arrays={"Q": q.astype(np.float32), "K": k.astype(np.float32)},
+        data=Data.NORMAL,
+    )
+    assert trial.ok, trial.summary()
 
 
 def test_heads_in_groups_wherever_they_lie() -> None:

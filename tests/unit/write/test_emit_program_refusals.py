@@ -86,7 +86,11 @@ def test_operands_in_other_lanes() -> None:
 
 
 def test_conditional_work() -> None:
-    refused(with_step(row_sum(), "add 0", when="X"), "runs only where 'X' holds")
+    """Only what changes a value element by element can be skipped."""
+    program, rows = row_sum(), Access("rows")
+    copy = with_step(program, "load X -> 0", when="X", reads=(Access("X"), rows))
+    refused(copy, "runs only where 'X' holds")
+    refused(with_step(program, "add 0", when="X", reads=(rows, rows)), "reduces only where 'X'")
 
 
 def test_computing_on_memory() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
+from typing import TYPE_CHECKING
 
 from pipeloom.machine.target import Target
 from pipeloom.program import Access, Box, Group, Node, NodeKind, Program, Space, Vocabulary, Work
@@ -17,6 +18,9 @@ from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.memory import Array, Memory
 from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile
+
+if TYPE_CHECKING:
+    from pipeloom.write.lower.region import Region
 
 
 @dataclass
@@ -42,6 +46,8 @@ class Context:
     starts: Starts = field(default_factory=Starts)
     """Of the group being planned."""
     _labels: int = 0
+    region: Region | None = None
+    """Under whose condition the step being planned runs."""
 
     def require_multiple(self, dim: str, count: int) -> None:
         """What a launch must keep to: no access may reach past the end of a row."""

@@ -54,6 +54,7 @@ from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
+from pipeloom.write.lower.region import Region
 from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
 from pipeloom.write.lower.vector import float_bits, plan_elementwise
@@ -117,6 +118,7 @@ class _Emission:
         )
         self.context.may_miss = placing.ragged
         self.writes: dict[tuple[int, int, int], Write] = {}
+        self.regions: dict[tuple[int, int, int], Region] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
         for number, group in enumerate(program.groups):
             self._plan_group(number, group)
@@ -133,11 +135,21 @@ class _Emission:
         for at, section in enumerate(group.sections):
             if section.trips is not None:
                 self.context.starts.close_all()
+            region: Region | None = None
             for slot, step in enumerate(section.steps):
                 frame.point = flow.first[number][at] + slot
                 if isinstance(step, Work):
+                    if step.when is None:
+                        region = None
+                    elif region is None or not region.goes_on(step):
+                        region = Region.of(self.context, step)
+                    self.context.region = region
+                    if region is not None:
+                        self.regions[number, at, slot] = region
                     self.writes[number, at, slot] = self._plan_work(step)
-                elif isinstance(step, Barrier) and (step.phase is not None or step.arrive_only):
+                    continue
+                region = None
+                if isinstance(step, Barrier) and (step.phase is not None or step.arrive_only):
                     raise EmitError(
                         f"barrier {step.name!r} of section {section.name!r} has phases",
                         hint="this target's barriers have none",
@@ -187,10 +199,13 @@ class _Emission:
 
     def _plan_work(self, work: Work) -> Write:
         node = self.program.meaning[work.node]
-        if work.when is not None or node.when is not None:
+        product = not work.is_copy and self.context.ops[node.op].name == "matmul"
+        if (node.when is not None and work.when is None) or (
+            work.when is not None and (work.is_copy or product)
+        ):
             raise EmitError(
                 f"{work.label} runs only where {work.when or node.when!r} holds",
-                hint="conditional work is not written yet",
+                hint="vector ops that change a value in place can be skipped, nothing else",
                 field=work.label,
             )
         self.frame.work(0)
@@ -363,9 +378,13 @@ class _Emission:
         return any(node is not None and node.kind is NodeKind.STREAM for node in nodes)
 
     def _steps(self, code: Code, group: int, at: int, section: Section) -> None:
+        done = ""
         for slot, step in enumerate(section.steps):
             if not (isinstance(step, Work) and self.context.brings_to_lds(step)):
                 self._start(code, group)
+            region = self.regions.get((group, at, slot))
+            if region is not None and region is not self.regions.get((group, at, slot - 1)):
+                done = region.begin(code)
             provenance = Provenance(section.name, slot, _describe(step))
             code.comment(str(provenance))
             with code.serving(provenance):
@@ -375,6 +394,8 @@ class _Emission:
                     _check_counts(self.program.target, step, code.lines[start:])
                 else:
                     self._framework(code, step)
+            if region is not None and region is not self.regions.get((group, at, slot + 1)):
+                region.end(code, done)
 
     def _framework(self, code: Code, step: Step) -> None:
         if isinstance(step, Wait):

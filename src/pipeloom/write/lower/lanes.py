@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pipeloom.machine.target import WAVE_LANES, Target
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
+from pipeloom.write.lower.tiles import Coordinates
 
 SWAPS = {32: "v_permlane32_swap_b32", 16: "v_permlane16_swap_b32"}
 """Exchange the upper half of one register with the lower half of the other (CDNA4 ISA)."""
@@ -65,3 +68,11 @@ def combine_lanes(
 
 
 LANE_BIT_VALUES = tuple(1 << bit for bit in range(WAVE_LANES.bit_length() - 1))
+
+
+def sharing_lanes(coordinates: Coordinates) -> tuple[int, ...]:
+    """Bits of a lane's number that say nothing of which element it holds."""
+    lane = np.arange(len(coordinates))
+    return tuple(
+        bit for bit in LANE_BIT_VALUES if np.array_equal(coordinates, coordinates[lane ^ bit])
+    )

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
-from pipeloom.program import Box, Resource, Space
+from pipeloom.program import Box, Reduce, Resource, Space
+from pipeloom.program.resources import PARTIAL
 from pipeloom.write.faults import EmitError
 
 Coordinates = NDArray[Any]
@@ -152,6 +153,12 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     else:
         table, run_bytes = _operand(resource)
     return RegisterTile(resource, table.astype(np.int64), bits, run_bytes)
+
+
+def partial(resource: Resource) -> Reduce | None:
+    """How the parts that lanes hold of an element combine; None where each holds all of it."""
+    number = dict(resource.layout.numbers).get("partial", 0) if resource.layout else 0
+    return next((how for how, known in PARTIAL.items() if known == number), None)
 
 
 _KINDS = ("operand", "accumulator", "lanes", "uniform")

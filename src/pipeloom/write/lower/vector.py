@@ -9,7 +9,7 @@ are read and written through scratch, because vector instructions cannot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -22,10 +22,10 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
-from pipeloom.write.lower.lanes import LANE_BIT_VALUES, combine_lanes, plan_exchange
+from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
-from pipeloom.write.lower.tiles import Coordinates, RegisterTile
+from pipeloom.write.lower.tiles import Coordinates, RegisterTile, partial
 
 __all__ = ["float_bits", "plan_elementwise", "plan_move"]
 
@@ -39,6 +39,16 @@ _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
 
 
 @dataclass(frozen=True, slots=True)
+class _Join:
+    """How lanes' parts of an operand are combined on the way to an instruction."""
+
+    verb: str
+    bits: tuple[int, ...]
+    other: str
+    half: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Source:
     """One operand: a tile's access, or a scalar by the frame's name, or an immediate."""
 
@@ -49,6 +59,8 @@ class _Source:
     """Names of its dimensions, as the node has them."""
     scalar: str | int = 0
     left: Left | None = None
+    join: _Join | None = None
+    """What makes a whole of the parts that lanes hold, where the result is whole."""
 
 
 def plan_move(context: Context, work: Work) -> Write:
@@ -65,7 +77,8 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
     names = list(node.uses)
     if node.init is not None and not work.accumulates:
         names.append(node.init)
-    if len(work.reads) != len(names):
+    extra = 0 if work.when is None else 1 + (node.otherwise is not None)
+    if len(work.reads) not in (len(names) + extra, len(names) + min(extra, 1)):
         raise EmitError(
             f"{work.label} reads {len(work.reads)} places for {len(names)} operands",
             hint="read every operand, in the order of the node's uses",
@@ -73,7 +86,7 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
         )
     sources = [
         _source(context, work, access, meaning[name])
-        for access, name in zip(work.reads, names, strict=True)
+        for access, name in zip(work.reads[: len(names)], names, strict=True)
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
     start: _Source | None = None
@@ -104,6 +117,16 @@ def _source(context: Context, work: Work, access: Access, node: Node) -> _Source
     )
 
 
+def _joined(context: Context, source: _Source) -> _Source:
+    how = None if source.tile is None else partial(source.tile.resource)
+    if source.tile is None or how is None:
+        return source
+    bits = sharing_lanes(source.tile.coordinates[0])
+    other = context.frame.scratch("exchanged")
+    half = plan_exchange(context.frame, context.target, bits)
+    return replace(source, join=_Join(COMBINE[how], bits, other, half))
+
+
 def _plan(
     context: Context,
     work: Work,
@@ -124,6 +147,8 @@ def _plan(
             hint="use an op with a reduction",
             field=work.label,
         )
+    if op.reduce is None and partial(tile.resource) is None:
+        sources = [_joined(context, source) for source in sources]
     corner = np.array([p for p, _ in box], np.int64)
     held = [tile.coordinates[slot] - corner for slot in slots]
     first = [None if start is None else _slot(work, start, at, dims, {}) for at in held]
@@ -135,6 +160,12 @@ def _plan(
                 hint="multiply first, then sum; or use the layouts of matrix instructions",
                 field=op.name,
             )
+        if work.when is not None:
+            raise EmitError(
+                f"{work.label} reduces only where {work.when!r} holds",
+                hint="reduce in any case, and use the result under the condition",
+                field=work.label,
+            )
         terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
         return _plan_reduction(context, op, target, tile, slots, terms, sources[0], start, first)
     lines = templates_of(op)
@@ -142,6 +173,19 @@ def _plan(
         (slot, [_slot(work, source, at, dims, {}) for source in sources])
         for slot, at in zip(slots, held, strict=True)
     ]
+    region = context.region
+    masks: dict[int, int] = {}
+    if region is not None and work.when is not None:
+        condition = _source(context, work, work.reads[-1], context.program.meaning[work.when])
+        found = [_slot(work, condition, at, dims, {}) for at in held]
+        masks = {slot: mask or 0 for slot, mask in zip(slots, found, strict=True)}
+        jobs.sort(key=lambda job: masks[job[0]])
+        if tile.pack > 1:
+            raise EmitError(
+                f"{work.label} runs only where {work.when!r} holds, on {tile.resource.type.dtype}",
+                hint="conditions are for 32-bit registers",
+                field=work.label,
+            )
     scratch = _Scratch(context, tile, len(sources))
 
     def emit(code: Code) -> None:
@@ -155,7 +199,9 @@ def _plan(
             place = result.part(group[0][0] // tile.pack)
             direct = tile.pack == 1 and place.bank is Bank.VECTOR
             made = [place if direct else scratch.result(i) for i in range(len(group))]
-            for into, (_, chosen) in zip(made, group, strict=True):
+            for into, (slot, chosen) in zip(made, group, strict=True):
+                if region is not None:
+                    region.choose(code, masks[slot])
                 _apply(code, context, scratch, lines, into, chosen, sources)
             _finish(code, context, scratch, tile, place, made)
 
@@ -203,7 +249,7 @@ def _terms(
                 flat = flat * size + here[:, axis]
             counted[np.arange(len(here)), flat] += 1
     lane = np.arange(len(relative))
-    bits = tuple(bit for bit in LANE_BIT_VALUES if np.array_equal(relative, relative[lane ^ bit]))
+    bits = sharing_lanes(relative)
     if (counted == 1).all():
         return _Terms(tuple(mine), ())
     for bit in bits:
@@ -234,6 +280,8 @@ def _plan_reduction(
     assert op.reduce is not None
     verb = COMBINE[op.reduce]
     bits = terms[0].bits if terms else ()
+    if partial(tile.resource) is op.reduce:
+        terms, bits = [replace(t, bits=()) for t in terms], ()
     frame = context.frame
     if any(t.bits != bits for t in terms) or tile.pack > 1:
         raise EmitError(
@@ -391,6 +439,13 @@ def _operand(
     if source.tile.pack > 1 or dtype in ("bf16", "fp16"):
         unpack(code, dtype, scratch.operand(number), register, slot % source.tile.pack)
         return scratch.operand(number)
+    if source.join is not None:
+        join, whole = source.join, scratch.operand(number)
+        code("v_mov_b32", whole, register)
+        half = None if join.half is None else context.frame[join.half]
+        others = [context.frame[join.other].part(0)]
+        combine_lanes(code, context.target, join.verb, join.bits, [whole], others, half)
+        return whole
     return register
 
 

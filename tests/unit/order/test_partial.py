@@ -1,0 +1,66 @@
+"""What stays in lanes' parts: sums that only the end reads, maxima that only decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom.declare import Loop, maximum
+from pipeloom.declare.kernels import attention
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.lower import lower
+from pipeloom.order.tasks import Lowered
+
+
+def lowered(loop: Loop, waves: int = 4) -> Lowered:
+    return lower(loop.meaning, GFX950, loop.ops, loop.staged, {"q": waves})
+
+
+def parts(loop: Loop) -> set[str]:
+    places = lowered(loop).places
+    return {p.name for p in places if p.layout and "partial" in dict(p.layout.numbers)}
+
+
+def rows(*, plain: bool = False, turned: bool = False, used: bool = False) -> Loop:
+    """Sums and maxima of rows of a product, kept or spoilt in one way."""
+    loop = Loop("rows", over="k")
+    a = loop.resident("A", "bf16", q=64, d=32)
+    b = loop.stream("B", "bf16", k=32, d=32)
+    total = loop.carry("total", "f32", start=0, q=64)
+    top = loop.carry("top", "f32", start=-1e30, q=64)
+    scores = a @ b.staged()
+    best = scores.max("k").named("best")
+    with loop.when((top < best) if turned else (best > top)):
+        total = total.becomes(total * 0.5)
+        top = top.becomes(maximum(top, best))
+    total += scores.sum("k")
+    if used:
+        top = top.becomes(top + best)
+    loop.store("sums", total if plain else total * 1.0)
+    loop.store("tops", top)
+    return loop
+
+
+def test_attention_exchanges_nothing_in_the_common_path() -> None:
+    assert parts(attention(64, 32, 32)) == {"best", "gt", "l"}
+
+
+def test_steps_that_only_skipped_ones_need_are_skipped() -> None:
+    tasks = {task.node: task.when for task in lowered(attention(64, 32, 32)).tasks}
+    skipped = {"max.2", "max", "sub", "alpha", "l.next", "O.next", "m.next"}
+    assert {node for node, when in tasks.items() if when == "gt"} <= skipped
+    assert tasks["alpha"] == tasks["O.next"] == tasks["m.next"] == "gt"
+    assert tasks["P"] is None
+    assert tasks["O.next.2"] is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "kept"),
+    [
+        (rows(), {"total", "best", "gt"}),
+        (rows(plain=True), {"best", "gt"}),  # stored as it lies
+        (rows(turned=True), {"total"}),  # a bound below a part is no bound below the whole
+        (rows(used=True), {"total"}),  # needed in any case
+    ],
+)
+def test_what_something_else_needs_is_whole(loop: Loop, kept: set[str]) -> None:
+    assert parts(loop) == kept
