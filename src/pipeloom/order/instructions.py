@@ -158,28 +158,46 @@ class _Cutter:
     def _load(self, task: Task) -> Iterator[Task]:
         """Whole rows, as many as the waves of a group bring at once; groups take turns.
 
-        Every load has its place in LDS computed.
+        What is left of a tile that full loads do not share evenly comes in narrow ones. Every load
+        has its place in LDS computed.
         """
         box = task.parts[0]
-        count = task.entries * len(self.groups)
-        rows = box[0][1] - box[0][0]
-        if rows % count:
-            count = len(self.groups) if rows % len(self.groups) == 0 else 1
-        step = rows // count
-        entries = -(-task.entries * len(self.groups) // count)
-        for number in range(count):
-            part = _within(box, 0, number * step, step)
-            inside = _within(_origin(box), 0, number * step, step)
+        start = 0
+        for number, (rows, entries, width) in enumerate(self._shares(task)):
+            part = _within(box, 0, start, rows)
+            inside = _within(_origin(box), 0, start, rows)
+            start += rows
+            whole = rows == box[0][1] - box[0][0]
+            issue = replace(task.issues[0], count=entries, bytes=width)
             yield replace(
                 task,
-                label=f"{task.label}.{number}" if count > 1 else task.label,
+                label=task.label if whole else f"{task.label}.{number}",
                 group=self.groups[number % len(self.groups)].name,
                 parts=(part,),
                 reads=(replace(task.reads[0], boxes=(part,)),),
                 writes=(replace(task.writes[0], boxes=(inside,)),),
                 entries=entries,
-                issues=(replace(task.issues[0], count=entries), Issue(Unit.SCALAR, entries)),
+                issues=(issue, Issue(Unit.SCALAR, entries)),
             )
+
+    def _shares(self, task: Task) -> Iterator[tuple[int, int, int]]:
+        """The loads of a tile: rows, instructions per wave, bytes per lane."""
+        shape = tuple(stop - start for start, stop in task.parts[0])
+        rows, dtype = shape[0], self._lowered.meaning[task.node].type.dtype
+        waves = len(self.groups[0].waves) * WAVE_LANES
+        row = dtype.bytes(prod(shape[1:]))
+        widest = self._lowered.target.dma_max_bytes_per_lane.value
+        full, narrow = waves * widest // row, waves * REGISTER_BYTES // row
+        left = rows % full if full else rows
+        if narrow and waves * REGISTER_BYTES % row == 0 and left % narrow == 0:
+            yield from ((full, 1, widest) for _ in range(rows // full))
+            yield from ((narrow, 1, REGISTER_BYTES) for _ in range(left // narrow))
+            return
+        count = task.entries * len(self.groups)
+        if rows % count:
+            count = len(self.groups) if rows % len(self.groups) == 0 else 1
+        entries = -(-task.entries * len(self.groups) // count)
+        yield from ((rows // count, entries, task.issues[0].bytes) for _ in range(count))
 
     def _read(self, task: Task) -> Iterator[Task]:
         into = self._lowered.place(task.writes[0].place)

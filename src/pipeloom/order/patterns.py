@@ -38,7 +38,7 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
     machine = Machine(lowered)
     products = sum(t.issues[0].unit is Unit.MATRIX for t in refine(lowered).of(Region.LOOP))
     if machine.alone:
-        yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 4))
+        yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 2, 4))
         return
     turns = [m for m in (4, 8, 16, 32) if products % m == 0 and products // m > 1]
     orders = (Pattern().order, ("rows", "depth", "columns"))

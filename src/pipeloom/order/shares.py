@@ -121,8 +121,8 @@ def divide(
     """The cuts for so many waves, or for the waves given by dimension.
 
     ``granules`` says of which length a wave's share must be a multiple, by dimension: those of
-    matrix instructions. Two dimensions with granules are cut into 2 x 2 quadrants where shares
-    allow it, unless ``quadrants`` says otherwise.
+    matrix instructions. Of two dimensions with granules each is cut into 2, where shares allow it,
+    unless ``quadrants`` says otherwise.
     """
     sizes = {d: s for n in meaning.nodes for d, s in meaning.domain(n).sizes.items()}
     free = _divisible(meaning)
@@ -144,10 +144,7 @@ def divide(
     tiled = [d for d in preferred if d in granules]
     per_side = _quadrants(tiled, sizes, along, granules, quadrants)
     return Shares(
-        tuple(
-            Cut(d, size, along.get(d, 1), per_side if d in tiled else 1)
-            for d, size in sizes.items()
-        )
+        tuple(Cut(d, size, along.get(d, 1), per_side.get(d, 1)) for d, size in sizes.items())
     )
 
 
@@ -213,7 +210,8 @@ def _quadrants(
     along: Mapping[str, int],
     granules: Mapping[str, int],
     asked: int | None,
-) -> int:
+) -> dict[str, int]:
+    """By dimension; one that cannot be cut evenly stays whole."""
     count = asked if asked is not None else (2 if len(tiled) == 2 else 1)
     check_int("pipeline", "quadrants", count, 1)
     uneven = [d for d in tiled if sizes[d] % (along.get(d, 1) * granules[d] * count)]
@@ -225,4 +223,4 @@ def _quadrants(
             hint="leave quadrants out, or make the tile larger",
             field="quadrants",
         )
-    return 1 if uneven else count
+    return {d: 1 if d in uneven else count for d in tiled}

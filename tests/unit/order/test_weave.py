@@ -46,6 +46,15 @@ def work_of(lowered: Lowered) -> dict[tuple[str, Unit], int]:
     return found
 
 
+def test_what_full_loads_leave_over_comes_in_narrow_ones() -> None:
+    """208 rows of 128 bytes are six and a half loads of 256 lanes by 16 bytes."""
+    fine = refine(lowered_gemm(208, 256, 64, 4))
+    loads = [t for t in fine.of(Region.LOOP) if t.node == "A" and t.counter == "vmcnt"]
+    assert [t.issues[0].bytes for t in loads] == 6 * [16] + 2 * [4]
+    rows = [t.parts[0][0] for t in loads]
+    assert [row for start, stop in rows for row in range(start, stop)] == list(range(208))
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(
     ("dtype", "arch"), [("bf16", "gfx950"), ("fp8", "gfx950"), ("fp16", "gfx942")]
