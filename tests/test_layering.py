@@ -226,7 +226,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive",
         "drive.store",
         "drive.deriving",
+        "drive.programs",
         "write",
+        "show",
     ),
     "lift": (
         "errors",

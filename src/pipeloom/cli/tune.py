@@ -17,6 +17,7 @@ from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.store import Store
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.gpu import GPUS, gpu_for
+from pipeloom.tune.pages import read_figures, write_pages
 from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
@@ -39,6 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tuning(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write what --json prints to a file"
+    )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FOLDER",
+        help="write index.html: throughput, where the time goes, the search; and each kernel's "
+        "report beside it",
+    )
+    parser.add_argument(
+        "--published",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="figures to show beside, a line each: m, n, k, dtype, chip, tflops (needs --page)",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -101,7 +115,12 @@ def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, and print a line for each shape."""
+    if arguments.published is not None and arguments.page is None:
+        raise UsageError("--published needs --page")
+    figures = {} if arguments.published is None else read_figures(arguments.published)
     found = tuned(arguments, arguments.shapes)
+    if arguments.page is not None:
+        write_pages(found, arguments.page, figures)
     data = {"tuned": [one.to_dict() for one in found]}
     if arguments.output is not None:
         write_file(arguments.output, json.dumps(data, indent=1, sort_keys=True) + "\n")
@@ -109,6 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(data)
     else:
         print(table(found))
+        if arguments.page is not None:
+            print(f"wrote {arguments.page / 'index.html'}")
     if all(one.complete for one in found):
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)

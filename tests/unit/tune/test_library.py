@@ -37,7 +37,7 @@ from pipeloom.tune.search import Trial, Tuned
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
 GPU = gpu_for("MI355X")
-SHAPES = {(96, 64, 128): Block(32, 32, 64), (4096, 4096, 4096): Block(64, 64, 64)}
+SHAPES = {(96, 64, 128): Block(32, 32, 64), (4096, 4096, 4096): Block(32, 32, 128)}
 LISTENER = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_char_p,

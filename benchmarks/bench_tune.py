@@ -1,0 +1,171 @@
+"""Tuning from scratch: one shape, a hundred, a repeat; and beside the specification's orders.
+
+    python benchmarks/bench_tune.py [one many specification ray] [--jobs N] [--long SECONDS]
+
+Every part starts with an empty store in a folder of its own. ``one`` also searches on, until
+nothing of the space can be better or for ``--long`` seconds (600), and says what that gained.
+``ray`` needs Ray, and says what a job costs there beyond the job itself. CPU seconds stand beside
+those of the clock: they are what a machine that does nothing else would need, over its cores.
+
+Targets on 2 quiet cores: one shape under 60 s and within 2 % of the long search; 100 shapes under
+15 minutes; a repeat under 2 s; every one of 30 shapes at least as fast as with the specification's
+own orders of its tiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.bench_derive import Case, specification
+from pipeloom.drive.store import Store
+from pipeloom.tune.engines import Inline, OnRay, Processes
+from pipeloom.tune.gpu import Gpu, gpu_for
+from pipeloom.tune.model import Block, BlockCost, Plan, predict
+from pipeloom.tune.problem import MODELS, Problem, problems
+from pipeloom.tune.search import Tuned, tune
+
+ONE = (Problem(4096, 4096, 8192), Problem(1024, 5120, 5120), Problem(2048, 2048, 2048, "fp8"))
+TOKENS = (256, 1024, 4096, 16384)
+ENDS = 1900.0
+"""Cycles of a tile beyond its iterations, as derived blocks have them."""
+
+
+def timed(job: Callable[[], list[Tuned]]) -> tuple[list[Tuned], str]:
+    """What it gives, and how long it took, by the clock and in CPU seconds."""
+    start, used = time.perf_counter(), _cpu()
+    found = job()
+    return found, f"{time.perf_counter() - start:.1f} s ({_cpu() - used:.1f} CPU)"
+
+
+def _cpu() -> float:
+    """Of this process and the children that have ended."""
+    return sum(os.times()[:4])
+
+
+def one(gpu: Gpu, jobs: int, long: float) -> None:
+    """Each shape with nothing known."""
+    for problem in ONE:
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(Path(folder))
+
+            def search(
+                close: float,
+                seconds: float | None = None,
+                store: Store = store,
+                p: Problem = problem,
+            ) -> list[Tuned]:
+                return tune(
+                    [p],
+                    gpu,
+                    engine=lambda: Processes(store, jobs),
+                    store=store,
+                    close=close,
+                    seconds=seconds,
+                )
+
+            (first,), took = timed(lambda: search(1.005))
+            (best,), more = timed(lambda: search(1.0, long))
+            _, again = timed(lambda: search(1.005))
+            gain = first.prediction.seconds / best.prediction.seconds - 1
+            print(
+                f"{problem} {problem.dtype}: {took}, {first.prediction.tflops:.0f} TFLOPS, "
+                f"{len(first.trials)} of {first.candidates} blocks timed; {more} more gain "
+                f"{100 * gain:.2f} % with {len(best.trials)} blocks"
+                f"{'' if best.complete else ' (not complete)'}; repeat {again}",
+                flush=True,
+            )
+
+
+def many(gpu: Gpu, jobs: int, long: float) -> None:
+    """A hundred shapes of five models."""
+    asked = problems(list(MODELS), "bf16", TOKENS)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+
+        def search() -> list[Tuned]:
+            return tune(asked, gpu, engine=lambda: Processes(store, jobs), store=store)
+
+        found, took = timed(search)
+        _, again = timed(search)
+        blocks = {trial.block for tuned in found for trial in tuned.trials}
+        print(
+            f"{len(asked)} shapes of {len(MODELS)} models: {took}, {len(blocks)} blocks timed, "
+            f"{len({tuned.plan.block for tuned in found})} chosen; repeat {again}",
+            flush=True,
+        )
+
+
+def beside_the_specification(gpu: Gpu, jobs: int, long: float) -> None:
+    """Thirty shapes: the tuned plan, and the best with the specification's own orders."""
+    asked = problems(list(MODELS), "bf16", (1024, 4096))[:30]
+    costs: dict[Block, BlockCost] = {}
+    for m, n in ((256, 256), (128, 256), (256, 128), (128, 128)):
+        cycles = specification(Case(m, n, 64), gpu.target)
+        if cycles is not None:
+            costs[Block(m, n, 64)] = BlockCost(cycles, ENDS, m * n * 64 // 2048, "its order")
+    found = tune(asked, gpu, engine=lambda: Processes(Store.usual(), jobs))
+    slower = 0
+    print(f"{'shape':<20}{'derived':>9}{'specification':>15}{'gain':>8}")
+    for tuned in found:
+        theirs = max(
+            predict(gpu, tuned.problem, Plan(block, 1, tuned.plan.blocked), cost).tflops
+            for block, cost in costs.items()
+        )
+        gain = tuned.prediction.tflops / theirs - 1
+        slower += gain < 0
+        print(
+            f"{tuned.problem!s:<20}{tuned.prediction.tflops:>9.0f}{theirs:>15.0f}"
+            f"{100 * gain:>7.1f}%",
+            flush=True,
+        )
+    print(f"{len(found) - slower} of {len(found)} at least as fast as the specification's")
+
+
+def on_ray(gpu: Gpu, jobs: int, long: float) -> None:
+    """Jobs that are already known: what is left is Ray's."""
+    problem = Problem(256, 256, 1024)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PIPELOOM_STORE"] = folder
+        store = Store(Path(folder))
+        (found,) = tune([problem], gpu, engine=lambda: Inline(store), store=store)
+        engine = OnRay(store, workers=jobs)
+        engine.submit(found.job)
+        engine.next()
+        count, start = 50, time.perf_counter()
+        for _ in range(count):
+            engine.submit(found.job)
+        for _ in range(count):
+            engine.next()
+        each = (time.perf_counter() - start) / count
+        print(f"Ray on this machine: {1000 * each:.1f} ms for a job that is known already")
+
+
+PARTS: dict[str, Callable[[Gpu, int, float], None]] = {
+    "one": one,
+    "many": many,
+    "specification": beside_the_specification,
+    "ray": on_ray,
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", default=["one", "many", "specification"], help="which")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--long", type=float, default=600.0)
+    given = parser.parse_args(words)
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for part in given.parts:
+        PARTS[part](gpu_for("MI355X"), given.jobs, given.long)
+
+
+if __name__ == "__main__":
+    main()
