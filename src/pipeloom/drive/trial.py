@@ -301,12 +301,13 @@ def _slack(meaning: Meaning, data: Data) -> float:
 
 def _compare(dtype: DType, got: Array, expected: Array, slack: float) -> tuple[int, float]:
     """(elements that are wrong, largest error relative to the bound)."""
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     if not slack:
-        different = got.astype(np.float32) != expected.astype(np.float32)
+        different = ~same
         return int(different.sum()), float(different.any())
     size = np.abs(np.where(np.isinf(expected), 0.0, expected)).astype(np.float64)
     bound = size * 2.0**-(dtype.mantissa) + max(float(size.max(initial=0.0)), 1.0) * slack
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected) / bound
-    error = np.where(got == expected, 0.0, np.where(np.isnan(error), np.inf, error))
+    error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
     return int((error > 1).sum()), float(error.max(initial=0.0))

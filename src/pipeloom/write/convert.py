@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.dtypes import Specials, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register
+from pipeloom.write.lower.templates import float_bits
 
-STORED_BITS = {"bf16": 16, "fp16": 16, "f32": 32}
+STORED_BITS = {
+    "bf16": 16, "fp16": 16, "f32": 32, "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8,
+}  # fmt: skip
 """Types that f32 becomes."""
 HIGH_HALF = 0xFFFF0000
 PACK_BF16 = "v_cvt_pk_bf16_f32"
@@ -43,13 +47,16 @@ def prepare(code: Code, target: Target, dtype: str, scratch: ConvertScratch) -> 
         code("s_mov_b32", scratch.pack, 0x07060302)
 
 
-def pack_halves(
-    code: Code, target: Target, dtype: str, result: Register, low: Register, high: Register,
+def pack(
+    code: Code, target: Target, dtype: str, result: Register, sources: Sequence[Register],
     scratch: ConvertScratch,
 ) -> None:  # fmt: skip
-    """Two f32 as one register of two 16-bit elements."""
+    """Two or four f32 as one register of elements, which are 16 or 8 bits each."""
     work = scratch.work
-    if dtype == "fp16":
+    low, high = sources[:2]
+    if STORED_BITS.get(dtype) == 8:
+        _pack_bytes(code, target, dtype, result, sources, work)
+    elif dtype == "fp16":
         code("v_cvt_f16_f32", work.part(0), low)
         code("v_cvt_f16_f32", work.part(1), high)
         code("v_pack_b32_f16", result, work.part(0), work.part(1))
@@ -66,6 +73,37 @@ def pack_halves(
             _round_to_bf16(code, source, rounded, scratch)
         # Upper halves of both: bytes 2, 3 of the second operand, then of the first.
         code("v_perm_b32", result, work.part(1), work.part(0), scratch.pack)
+
+
+def _pack_bytes(
+    code: Code, target: Target, dtype: str, result: Register, sources: Sequence[Register],
+    work: Register,
+) -> None:  # fmt: skip
+    """Two instructions, of which each fills half of the register and keeps the other half.
+
+    Past the largest value they give NaN (CDNA3 ISA, "V_CVT_PK_FP8_F32", without FP16_OVFL), the
+    type saturates: numbers are clamped before, and a NaN, which a minimum would lose, is kept.
+    """
+    kind = dtype_for(dtype)
+    if not any(op.multiplies(dtype) for op in target.matrix_ops):
+        raise EmitError(
+            f"{target.arch} has no conversion to {dtype}",
+            hint="its 8-bit floats are those that its matrix instructions multiply",
+            field="dtype",
+        )
+    verb = f"v_cvt_pk_{dtype.removesuffix('_fnuz')}_f32"
+    limits = [float_bits(limit) for limit in (kind.largest, -kind.largest)]
+    for half in range(2):
+        pair = list(sources[2 * half : 2 * half + 2])
+        if kind.specials is not Specials.IEEE:
+            for i, source in enumerate(pair):
+                clamped = work.part(i)
+                code("v_min_f32", clamped, limits[0], source)
+                code("v_max_f32", clamped, limits[1], clamped)
+                code("v_cmp_u_f32", VCC, source, source)
+                code("v_cndmask_b32", clamped, clamped, source, VCC)
+                pair[i] = clamped
+        code(verb, result, *pair, modifiers=["op_sel:[0,0,1]"] if half else [])
 
 
 def _round_to_bf16(code: Code, source: Register, result: Register, scratch: ConvertScratch) -> None:
@@ -101,6 +139,9 @@ def packed_words(
     scratch: ConvertScratch,
 ) -> Register:  # fmt: skip
     """f32 registers as words of another type; ``words`` may be the first of the sources."""
-    for i in range(len(sources) // 2):
-        pack_halves(code, target, dtype, words.part(i), sources[2 * i], sources[2 * i + 1], scratch)
-    return words.part(0, max(len(sources) // 2, 1))
+    each = 32 // STORED_BITS[dtype]
+    count = -(-len(sources) // each)
+    whole = [*sources, *[sources[-1]] * (count * each - len(sources))]
+    for i in range(count):
+        pack(code, target, dtype, words.part(i), whole[each * i : each * (i + 1)], scratch)
+    return words.part(0, count)

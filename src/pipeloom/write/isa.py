@@ -188,7 +188,7 @@ def _table() -> dict[str, Opcode]:
     binary = (
         "v_add_f32 v_add_u32 v_sub_u32 v_and_b32 v_or_b32 v_xor_b32 v_lshlrev_b32 v_lshrrev_b32 "
         "v_mul_lo_u32 v_pack_b32_f16 v_cvt_pk_bf16_f32 v_max_f32 v_min_f32 v_mul_u32_u24 "
-        "v_mul_f32"
+        "v_mul_f32 v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32"
     )
     add(valu, binary, "=v1", "svi1", "svi1")
     ternary = (
@@ -222,7 +222,9 @@ def _table() -> dict[str, Opcode]:
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
     add(Unit.VMEM, "buffer_load_ushort", "=va1", "v1", "s4", "si1")
-    add(Unit.VMEM, "buffer_store_short buffer_store_short_d16_hi", "va1", "v1", "s4", "si1")
+    for name in ("byte", "short"):
+        stores = f"buffer_store_{name} buffer_store_{name}_d16_hi"
+        add(Unit.VMEM, stores, "va1", "v1", "s4", "si1")
     for key in LDS_DMA_BY_BYTES.values():
         name = key.split()[0]
         table[key] = Opcode(name, Unit.VMEM, ("v1", "s4", "si1"), reads=(M0,), writes=())

@@ -21,7 +21,7 @@ from pipeloom.order.lower import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Region, Section, Wait
-from pipeloom.write import assemble, emit_program
+from pipeloom.write import EmitError, assemble, emit_program
 from tests.unit.write.kernels import wave_through
 
 Array = np.ndarray[Any, Any]
@@ -39,6 +39,10 @@ def loop_of(what: str, arch: str = "gfx950") -> Loop:
             return gemm_scaled(64, 64, 2 * k, fp8)
         case "rows":
             return gemm_scaled(64, 64, 2 * k, fp8, "f32", scales="rows")
+        case "small":
+            return gemm_scaled(64, 64, 2 * k, fp8, fp8)
+        case "wide range":
+            return gemm_scaled(64, 64, 2 * k, fp8, fp8.replace("fp8", "bf8"), scales="rows")
     return gemm_bias(64, 64, k, activation=what)
 
 
@@ -117,7 +121,7 @@ def test_the_loop_is_that_of_the_plain_product(what: str) -> None:
     ("what", "arch"),
     [
         *((what, "gfx950") for what in ("gelu", "relu", "half bias", "gate", "tensor", "rows")),
-        *((what, "gfx942") for what in ("gelu", "gate", "rows")),
+        *((what, "gfx942") for what in ("gelu", "gate", "rows", "wide range")),
     ],
 )
 def test_they_run(what: str, arch: str) -> None:
@@ -141,6 +145,22 @@ def test_large_sums_do_not_become_nan() -> None:
     with np.errstate(over="ignore"):
         trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=3, arrays={"bias": bias})
     assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+@pytest.mark.parametrize("n", [64, 50])
+def test_outputs_of_8_bits_saturate_and_keep_nan(n: int, arch: str) -> None:
+    """The instruction gives NaN for what is too large; stored by fours and one by one."""
+    kernel = built("small", arch)
+    sizes = {"m": 40, "n": n, "k": kernel.emitted.launch.least}
+    for scale in (0.37, 25.0, float("nan")):
+        trial = run_program(kernel.emitted, kernel, sizes=sizes, seed=n, scalars={"scale": scale})
+        assert trial.ok, trial.summary()
+
+
+def test_8_bits_of_another_chip_are_refused() -> None:
+    with pytest.raises(EmitError, match="gfx950 has no conversion to fp8_fnuz"):
+        emit_program(program_of(gemm_scaled(64, 64, 128, "fp8", "fp8_fnuz")))
 
 
 def without(program: Program, group: int, at: int, slot: int) -> Program:

@@ -28,6 +28,7 @@ RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""
 MOST = 4
 """Elements of a store."""
+WORD = 4
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
 
 
@@ -106,7 +107,7 @@ class _Store:
 
     def _check_type(self) -> None:
         held = self.tile.resource.type.dtype
-        if held == self.array.node.type.dtype and held.bits in (16, 32):
+        if held == self.array.node.type.dtype and held.bits in (8, 16, 32):
             return
         if self.dtype not in STORED_BITS or held.name != "f32":
             raise EmitError(
@@ -251,11 +252,25 @@ class _Store:
         for element in range(1 if together else self.count):
             code("v_add_u32", work, row, frame[self._offset].part(element))
             data, name = words, WORDS.get(words.count, "")
-            if not together and self.array.element == 4:
-                data, name = words.part(element), "dword"
-            elif not together or (self.count == 1 and self.array.element == 2):
-                data, name = words.part(element // 2), "short" + ("_d16_hi" if element % 2 else "")
+            size = self.array.element * (self.count if together else 1)
+            if size < WORD:
+                data, name = self._piece(code, words, element * self.array.element, size, ring)
+            elif not together:
+                data = words.part(element)
+                name = WORDS[1]
             code(f"buffer_store_{name}", data, work, buffer, soffset, modifiers=["offen"])
+
+    def _piece(
+        self, code: Code, words: Register, place: int, size: int, ring: int
+    ) -> tuple[Register, str]:
+        """``size`` bytes of a run from ``place`` on, where a store finds them, and its name."""
+        name, data = {1: "byte", 2: "short"}[size], words.part(place // WORD)
+        if place % WORD == 2:
+            return data, f"{name}_d16_hi"
+        if place % WORD:
+            data = self.context.frame[self._data].part(MOST * (ring % RINGS) + place % WORD)
+            code("v_lshrrev_b32", data, 8 * (place % WORD), words.part(place // WORD))
+        return data, name
 
     def _words(self, code: Code, run: _Run, ring: int) -> Register:
         """The elements of a run as memory has them."""
@@ -270,6 +285,4 @@ class _Store:
             for i, source in enumerate(sources):
                 code("v_accvgpr_read_b32", data.part(i), source)
             sources = [data.part(i) for i in range(self.count)]
-        if self.count == 1:
-            sources = [sources[0], sources[0]]
         return packed_words(code, self.context.target, self.dtype, sources, data, self._conversion)

@@ -17,7 +17,14 @@ import numpy as np
 from pipeloom.program import Access, Node, NodeKind, OpDef, Reduce, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
-from pipeloom.write.convert import ConvertScratch, needs_constants, pack_halves, prepare, unpack
+from pipeloom.write.convert import (
+    STORED_BITS,
+    ConvertScratch,
+    needs_constants,
+    pack,
+    prepare,
+    unpack,
+)
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Bank, Operand, Register
 from pipeloom.write.lower.context import Context
@@ -388,10 +395,10 @@ class _Scratch:
             self._convert = (frame.scratch("conversion", 2, 2), frame.scratch("nan"))
             frame.scalar("round")
             frame.scalar("pack")
-            if tile.pack != 2 or self._dtype not in ("bf16", "fp16"):
+            if self._dtype not in STORED_BITS:
                 raise EmitError(
                     f"no conversion from f32 to {self._dtype} in registers is known",
-                    hint="compute in f32, bf16 or fp16",
+                    hint=f"compute in one of: {', '.join(STORED_BITS)}",
                     field=tile.resource.name,
                 )
 
@@ -494,7 +501,7 @@ def _finish(
     if tile.pack > 1:
         value = place if place.bank is Bank.VECTOR else made[0]
         dtype = tile.resource.type.dtype.name
-        pack_halves(code, context.target, dtype, value, made[0], made[1], scratch.conversion)
+        pack(code, context.target, dtype, value, made, scratch.conversion)
     if place.bank is Bank.ACCUMULATOR:
         code("v_accvgpr_write_b32", place, value)
     elif place.bank is Bank.SCALAR:
