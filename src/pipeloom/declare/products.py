@@ -49,6 +49,30 @@ def product(
     return loop
 
 
+def slices_sum(
+    m: int = 16,
+    n: int = 128,
+    out: DType | str = BF16,
+    *,
+    alpha: bool = False,
+    beta: bool = False,
+    bias: bool = False,
+    activation: str = "none",
+    name: str = "gemm_sum",
+) -> Loop:
+    """The rest of a product whose K was cut into slices: their sums, in order, and what follows."""
+    loop = Loop(name, over="s")
+    part = loop.stream("P", F32, s=1, m=m, n=n)
+    total = loop.carry("sum", F32, start=0, m=m, n=n)
+    total += part.sum("s")
+    value: Tensor = total
+    if alpha:
+        value = value * loop.scalar("alpha")
+    value = _finished(loop, value, out, m, n, beta, bias, activation)
+    loop.store("out", value if dtype_for(out) == F32 and value is total else value.to(out))
+    return loop
+
+
 def _finished(
     loop: Loop,
     value: Tensor,

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.products import LAYOUTS, product
+from pipeloom.declare.products import LAYOUTS, product, slices_sum
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.loops import ROW_BYTES, ROWS, element_type
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.dtypes import DType, dtype_for
+from pipeloom.machine.dtypes import F32, DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
@@ -33,13 +34,20 @@ if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
 
 
+SUM_TILE = (16, 128)
+SUM_WAVES = 4
+"""Of the kernel that adds up slices: 8 elements of a lane."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmSpec:
     """One kernel of a family: the block of a workgroup, its waves, and what launches may ask.
 
-    ``BK`` is what two tiles leave room for in LDS, unless given. ``any_k`` takes every K (of whole
-    16 bytes, 4 on gfx942; see ``multiples``), else only whole trips. With ``search`` the order is
-    the fastest that ``derive`` finds, else the first that fits, which is proved all the same.
+    ``splits`` cuts K into so many slices, each with workgroups of its own, whose sums go to a
+    workspace; a second kernel adds them up in order. ``BK`` is what two tiles leave room for in
+    LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on gfx942; see ``multiples``),
+    else only whole trips. With ``search`` the order is the fastest that ``derive`` finds, else the
+    first that fits, which is proved all the same.
     """
 
     arch: str = "gfx950"
@@ -53,12 +61,13 @@ class GemmSpec:
     waves_n: int = 4
     alpha: bool = False
     beta: bool = False
+    splits: int = 1
     any_k: bool = True
     batched: bool = False
     search: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("BM", "BN", "waves_m", "waves_n"):
+        for name in ("BM", "BN", "waves_m", "waves_n", "splits"):
             check_int("gemm", name, getattr(self, name), 1)
         if self.BK is not None:
             check_int("gemm", "BK", self.BK, 1)
@@ -92,32 +101,46 @@ class GemmSpec:
         )
 
     def loop(self) -> Loop:
-        """What one K tile means."""
+        """What one K tile means; of a slice, the sum alone."""
+        whole = self.splits == 1
         return product(
             self.BM,
             self.BN,
             self.depth,
             self.element,
-            self.out_element,
+            self.out_element if whole else F32,
             layout=self.layout,
-            alpha=self.alpha,
-            beta=self.beta,
+            alpha=self.alpha and whole,
+            beta=self.beta and whole,
         )
+
+    def rest(self) -> Loop:
+        """What the second kernel does with the sums of the slices."""
+        return slices_sum(*SUM_TILE, self.out_element, alpha=self.alpha, beta=self.beta)
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """A kernel and the proved program that it is written from."""
+    """A kernel and the proved program that it is written from; with slices, a second one."""
 
     spec: GemmSpec
     program: Program
     kernel: EmittedKernel
+    then: EmittedKernel | None = None
+
+    def workspace(self, m: int, n: int, batches: int = 1) -> int:
+        """Bytes that the first kernel writes (``out``) and the second reads (``P``)."""
+        return 0 if self.then is None else 4 * self.spec.splits * batches * m * n
 
     def contract(self) -> dict[str, Any]:
         """All that a caller must know, as plain data."""
         from pipeloom.write import launch_record
 
-        return {**launch_record(self.kernel), "layout": self.spec.layout}
+        record = {**launch_record(self.kernel), "layout": self.spec.layout}
+        if self.then is not None:
+            record["workspace"] = f"4 * {self.spec.splits} * batches * m * n"
+            record["then"] = launch_record(self.then)
+        return record
 
 
 def gemm_kernel(spec: GemmSpec) -> Gemm:
@@ -125,11 +148,21 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     from pipeloom.write import Placing, emit_program
 
     program = gemm_program(spec)
-    unless = [("A", "alpha"), ("B", "alpha")] if spec.alpha else []
-    unless += [("C", "beta")] if spec.beta else []
-    placing = Placing(ragged=spec.any_k, batched=spec.batched, unless=tuple(unless))
-    kernel = emit_program(program, name=kernel_name(spec), placing=placing)
-    return Gemm(spec, program, kernel)
+    name, whole = kernel_name(spec), spec.splits == 1
+    alone: list[tuple[str, str]] = [("C", "beta")] if spec.beta else []
+    operands = [("A", "alpha"), ("B", "alpha")] if spec.alpha and whole else []
+    placing = Placing(
+        ragged=spec.any_k or not whole,
+        batched=spec.batched,
+        slices=spec.splits,
+        unless=(*operands, *(alone if whole else ())),
+    )
+    kernel = emit_program(program, name=name, placing=placing)
+    if whole:
+        return Gemm(spec, program, kernel)
+    rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
+    placing = Placing(batched=True, unless=tuple(alone))
+    return Gemm(spec, program, kernel, emit_program(rest, name=f"{name}_sum", placing=placing))
 
 
 def gemm_program(spec: GemmSpec) -> Program:
@@ -171,6 +204,7 @@ def kernel_name(spec: GemmSpec) -> str:
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
     parts += [name for name in ("alpha", "beta") if getattr(spec, name)]
+    parts += [f"k{spec.splits}"] if spec.splits > 1 else []
     parts += ["anyk"] if spec.any_k else []
     parts += ["batched"] if spec.batched else []
     return "_".join(parts)

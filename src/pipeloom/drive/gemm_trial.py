@@ -10,7 +10,7 @@ whose sums are exact in any order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from pipeloom.drive.gemm import Gemm
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import Finding, Timing, run_kernel
 from pipeloom.machine.dtypes import DType
-from pipeloom.write import EmittedKernel, assemble
+from pipeloom.write import assemble
 
 Array = npt.NDArray[Any]
 UNTOUCHED = 0x5A
@@ -55,12 +55,13 @@ class ReadyGemm:
     """A matrix product whose kernels are loaded, to be run often."""
 
     made: Gemm
-    kernel: Launchable
+    kernels: tuple[Launchable, ...]
 
     @classmethod
     def of(cls, made: Gemm) -> ReadyGemm:
         """Assembled and loaded."""
-        return cls(made, Launchable.load(made.kernel, assemble(made.kernel)))
+        kernels = [made.kernel] if made.then is None else [made.kernel, made.then]
+        return cls(made, tuple(Launchable.load(kernel, assemble(kernel)) for kernel in kernels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +146,29 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     whole = np.concatenate([c.codes, guard])
     arrays = {"A": a, "B": b, "C": c, "out": c}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
+    sums = np.zeros(0, np.float32)
+    if made.then is not None:
+        sums = np.full(made.workspace(p.m, p.n, p.batches) // 4, np.nan, np.float32)
+        plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
+        arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
+        pitches |= {"out": p.n, "P": p.n}
     launch.check(p.sizes, pitches)
     buffers = {"A": a.codes, "B": b.codes, "C": whole, "out": whole}
     values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
     values |= {"alpha": np.float32(p.alpha), "beta": np.float32(p.beta)}
     values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
     values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
-    grid = launch.grid(p.sizes, p.batches)
-    findings, executed = _launch(
-        made.kernel, ready.kernel, _more(grid, p.excess), values, p, timing
-    )
+    if made.then is not None:
+        values["out"] = sums
+    grid = _more(launch.grid(p.sizes, p.batches), p.excess)
+    findings, executed = _launch(ready.kernels[0], grid, values, p, timing)
+    if made.then is not None:
+        sizes = {**p.sizes, "s": spec.splits}
+        made.then.launch.check(sizes, {**pitches, "out": c.pitch})
+        grid = _more(made.then.launch.grid(sizes, p.batches), p.excess)
+        values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
+        more, instructions = _launch(ready.kernels[1], grid, values, p, timing)
+        findings, executed = findings + more, executed + instructions
     expected = np.einsum("bmk,bnk->bmn", a_values.astype(np.float64), b_values.astype(np.float64))
     expected = expected * (p.alpha if spec.alpha else 1.0) + before * (p.beta if spec.beta else 0.0)
     places = c.places()
@@ -179,7 +193,6 @@ def _more(grid: tuple[int, int, int], excess: tuple[int, int, int]) -> tuple[int
 
 
 def _launch(
-    kernel: EmittedKernel,
     ready: Launchable,
     grid: tuple[int, int, int],
     values: dict[str, Any],
@@ -192,8 +205,8 @@ def _launch(
     result = run_kernel(
         ready.kernel,
         grid=grid,
-        block=kernel.block,
-        args=[values[argument.name] for argument in kernel.arguments],
+        block=ready.emitted.block,
+        args=[values[argument.name] for argument in ready.emitted.arguments],
         seed=problem.seed,
         timing=timing,
         line_map=ready.line_map,

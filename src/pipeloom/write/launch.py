@@ -60,7 +60,8 @@ class Launch:
 
     def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
         """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
-        empty = (*self.meaning.grid, self.meaning.over) if self.placing.ragged else ()
+        over = (self.meaning.over,) if self.placing.ragged else ()
+        empty = () if self.placing == ONE_PROBLEM else (*self.meaning.grid, *over)
         check_sizes(self.meaning, sizes, empty)
         for dim in dimensions(self.meaning):
             size = sizes[dim]

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from benchmarks.random_gemms import run_one
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmProblem, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
@@ -64,6 +65,24 @@ def test_alpha_and_beta(alpha: float, beta: float) -> None:
     problem = GemmProblem(m=33, n=71, k=72, spare=(0, 8, 2), alpha=alpha, beta=beta)
     got = run_gemm(ready(alpha=True, beta=True), problem)
     assert got.summary().startswith("correct")
+
+
+@pytest.mark.parametrize("k", [0, 8, 200])
+def test_slices_of_k_are_added_up_in_order(k: int) -> None:
+    """Slices that have nothing to sum store zeros; a second kernel does what follows the sum."""
+    made = ready(splits=3, beta=True, batched=True)
+    problem = GemmProblem(m=33, n=70, k=k, batches=2, gap=(8, 8, 3), beta=2.0, excess=(1, 1, 1))
+    assert run_gemm(made, problem).summary().startswith("correct")
+    contract = made.made.contract()
+    assert contract["workspace"] == "4 * 3 * batches * m * n"
+    assert contract["grid"][2] == "3 * batches"
+    assert contract["then"]["verdict"] == "PROVED"
+
+
+@pytest.mark.parametrize("number", [22])
+def test_random_products(number: int) -> None:
+    """One of those that benchmarks/random_gemms.py draws."""
+    assert run_one(number)[1].summary().startswith("correct")
 
 
 def test_what_a_kernel_does_not_allow_is_refused() -> None:

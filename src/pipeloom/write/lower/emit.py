@@ -36,6 +36,7 @@ from pipeloom.program import (
     Wait,
     Work,
 )
+from pipeloom.program.meaning import Region as When
 from pipeloom.write.allocate import Resources
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -435,19 +436,22 @@ def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
 def _loaded_singly(program: Program) -> set[str]:
     """What is loaded element by element, each to a register of its own.
 
-    Of memory, 16-bit tiles that lie like matrix results: their runs are short, and rows of any
-    length and alignment are wanted beside results. Of LDS, what is read across its rows where the
-    chip has no transposed read. (Loads to a half of a register clear the other half on chips that
-    protect registers by ECC, as gfx942 does: LLVM, ``d16PreservesUnusedBits``.)
+    Of memory, 16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
+    short, and rows of any length and alignment are wanted beside results. Of LDS, what is read
+    across its rows where the chip has no transposed read. (Loads to a half of a register clear the
+    other half on chips that protect registers by ECC, as gfx942 does: LLVM,
+    ``d16PreservesUnusedBits``.)
     """
     memory = {node.name for node in program.meaning.inputs}
-    from_memory, from_lds = set(), set()
+    after = {n.name for n in program.meaning.inputs if n.region is When.AFTER}
+    from_memory, at_end, from_lds = set(), set(), set()
     for group in program.groups:
         for _, _, step in group.steps():
             if isinstance(step, Work) and step.is_copy:
                 into = {access.resource for access in step.writes}
                 if step.reads[0].resource in memory:
                     from_memory |= into
+                    at_end |= into if step.reads[0].resource in after else set()
                 else:
                     from_lds |= into
     found = set()
@@ -455,7 +459,7 @@ def _loaded_singly(program: Program) -> set[str]:
         name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
         if layout is None or resource.space is not Space.REGISTER:
             continue
-        if layout.kind == "accumulator" and name in from_memory and bits == 16:
+        if bits == 16 and name in (from_memory if layout.kind == "accumulator" else at_end):
             found.add(name)
         if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
             found |= set() if transposed_read(program.target, bits) else {name}
