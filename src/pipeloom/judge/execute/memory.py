@@ -27,7 +27,6 @@ from pipeloom.judge.execute.truth import Truth
 from pipeloom.judge.execute.walk import Line
 from pipeloom.judge.execute.watch import Watch
 from pipeloom.machine.dtypes import DType
-from pipeloom.program.evaluate import is_exact
 
 Array = NDArray[Any]
 ROUNDING = 2.0**-12
@@ -55,7 +54,7 @@ class Memory:
         for start, stop, number in storage.starts:
             self.content[start:stop] = number
         self._inputs: dict[str, Array] = {}
-        self._exact = is_exact(truth.meaning)
+        self._exact = truth.exact
         self._stored = {n: np.zeros(e.shape[:-1], bool).reshape(-1) for n, e in self._expected()}
         self.outputs = {n: np.full(e.shape[:-1], np.nan).reshape(-1) for n, e in self._expected()}
         self._wrong: list[Wrong] = []

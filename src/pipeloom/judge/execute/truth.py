@@ -4,9 +4,9 @@ Numbers stand for values here, so two values must not be told apart by luck. Eve
 sets of inputs at once: whole numbers of mixed sign; rising from iteration to iteration; falling.
 A maximum that misses the newest tile shows with the second, one that misses the oldest with the
 third, and conditions on either hold for some iterations and elements and not for others. They are
-small whole numbers, exact in every sum; where a meaning has ops that are not exact (``exp2``,
-``div``, ops of your own) they are fractions small enough for those, and outputs are compared to
-within rounding.
+whole numbers so small that sums are exact in every order; where a meaning has ops that are not
+exact (``exp2``, ``div``, ops of your own) they are fractions small enough for those, and outputs
+are compared to within rounding.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from pipeloom.program.evaluate import evaluate_block, is_exact
 
 Array = NDArray[Any]
 SETS = 3
-SPREAD, STEP = 24, 4
-"""Magnitudes are up to SPREAD, plus STEP per iteration where they rise or fall."""
+SPREADS, STEPS = (24, 9, 4, 2), 6
+"""Magnitudes are up to a spread, plus a STEPS-th of it per iteration where they rise or fall."""
+EXACT_BELOW = 2.0**23
+"""Of whole numbers in f32, with a bit to spare for sums on the way; a smaller spread if above."""
 FRACTION = 1 / 16
 """What inputs are multiplied with where a meaning is not exact."""
 Tiles = Mapping[str, Sequence[Array]]
@@ -41,14 +43,27 @@ class Truth:
     sets: tuple[Tiles, ...]
     scalars: tuple[Mapping[str, float], ...]
     outputs: dict[str, Array] = field(init=False)
+    exact: bool = field(init=False)
     _values: dict[str, list[Array]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        largest = 0.0
+
+        def look(region: Region, values: Mapping[str, Array]) -> None:
+            nonlocal largest
+            for node in self.meaning.nodes:
+                if node.region is region and node.kind in (NodeKind.OP, NodeKind.CARRY):
+                    largest = max(largest, float(np.abs(values[node.name]).max(initial=0)))
+
+        whole = is_exact(self.meaning)
         with np.errstate(all="ignore"):
             found = [
-                evaluate_block(self.meaning, tiles, self.iterations, scalars, self.ops)
+                evaluate_block(
+                    self.meaning, tiles, self.iterations, scalars, self.ops, look if whole else None
+                )
                 for tiles, scalars in zip(self.sets, self.scalars, strict=True)
             ]
+        self.exact = whole and largest < EXACT_BELOW
         self.outputs = {}
         for node in self.meaning.outputs:
             shape = (self.outputs_of(node), *node.type.shape)
@@ -126,7 +141,12 @@ def truth_for(
     if found is None:
         if len(_RECENT) >= _KEPT:
             _RECENT.clear()
-        found = _RECENT[key] = _random(meaning, iterations, ops, seed)
+        for spread in SPREADS if is_exact(meaning) else SPREADS[:1]:
+            found = _random(meaning, iterations, ops, seed, spread)
+            if found.exact:
+                break
+        assert found is not None
+        _RECENT[key] = found
     return found
 
 
@@ -135,7 +155,7 @@ _RECENT: dict[tuple[int, int, int, int], Truth] = {}
 """Kept because thousands of mutants share one meaning; an entry holds on to what its key names."""
 
 
-def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int) -> Truth:
+def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int) -> Truth:
     rng = np.random.default_rng(seed)
     unit = 1.0 if is_exact(meaning) else FRACTION
     sets: list[Tiles] = []
@@ -145,17 +165,17 @@ def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int) -> Tr
         for node in meaning.inputs:
             count = iterations if node.kind is NodeKind.STREAM else 1
             size = (count, *node.type.shape)
-            numbers = rng.integers(1, SPREAD + 1, size).astype(np.float64)
+            numbers = rng.integers(1, spread + 1, size).astype(np.float64)
             if trend == 0:
                 numbers *= np.where(rng.random(size) < 0.5, -1, 1)
             elif count > 1:
                 slope = np.arange(count) if trend == 1 else np.arange(count)[::-1]
-                numbers += STEP * slope.reshape(-1, *[1] * len(node.type.shape))
+                numbers += max(1, spread // STEPS) * slope.reshape(-1, *[1] * len(node.type.shape))
             tiles[node.name] = list(numbers * unit)
         sets.append(tiles)
         scalars.append(
             {
-                n.name: float(rng.integers(1, 8)) * unit
+                n.name: float(rng.integers(1, min(8, spread + 1))) * unit
                 for n in meaning.nodes
                 if n.kind is NodeKind.SCALAR
             }

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from pipeloom.judge.execute.actions import Action, Side
 from pipeloom.judge.execute.outcome import Fault, Suspect
 from pipeloom.judge.execute.truth import Truth
-from pipeloom.program.evaluate import is_exact
 from pipeloom.program.tiles import project
 
 if TYPE_CHECKING:
     from pipeloom.judge.execute.walk import Line
 
 SLACK = 1e-3
-"""What numbers of inexact meanings may differ by, relative to their size."""
+"""What numbers that are not exact may differ by, relative to their size."""
 
 
 class Watch:
@@ -28,7 +27,7 @@ class Watch:
 
     def __init__(self, truth: Truth, size: int) -> None:
         self._truth = truth
-        self._slack = 0.0 if is_exact(truth.meaning) else SLACK
+        self._slack = 0.0 if truth.exact else SLACK
         self._suspects: dict[tuple[object, int], Suspect] = {}
         self._touched: NDArray[np.bool_] = np.zeros(size, bool)
         self._flying: dict[Line, None] = {}

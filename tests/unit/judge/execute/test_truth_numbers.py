@@ -1,0 +1,38 @@
+"""Numbers stand for values in the executor, so what it compares to the bit must be exact."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeloom.declare.loop import Loop
+from pipeloom.judge.execute.truth import EXACT_BELOW, SPREADS, truth_for
+from pipeloom.machine.dtypes import F32
+
+
+def powers(of: int) -> Loop:
+    """A sum of ``of``-th powers, which grow past what f32 holds as whole numbers."""
+    loop = Loop("powers", over="k")
+    x = loop.stream("X", F32, k=8, n=4)
+    power = x
+    for _ in range(of - 1):
+        power = power * x
+    total = loop.carry("total", F32, start=0, n=4)
+    total += power.sum("k")
+    loop.store("out", total)
+    return loop
+
+
+def test_inputs_shrink_until_every_value_is_exact() -> None:
+    small, large = (truth_for(powers(of).meaning, 5, 0) for of in (2, 5))
+    assert small.exact
+    assert large.exact
+    assert np.abs(large.outputs["out"]).max() < EXACT_BELOW
+    largest = [
+        max(float(np.abs(t).max()) for s in truth.sets for t in s["X"]) for truth in (small, large)
+    ]
+    assert largest[1] < largest[0]
+    assert largest[0] >= SPREADS[0]
+
+
+def test_what_cannot_be_exact_is_compared_to_within_rounding() -> None:
+    assert not truth_for(powers(40).meaning, 5, 0).exact
