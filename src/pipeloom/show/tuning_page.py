@@ -122,7 +122,7 @@ def _intensity(row: Mapping[str, Any]) -> float:
 
 def _roofline(rows: Sequence[Mapping[str, Any]], peak: float, hbm: float) -> str:
     """Throughput over operations per byte, under the roofs of HBM and of the matrix units."""
-    across = _Log([_intensity(row) for row in rows], LEFT, WIDTH - 10)
+    across = _Log([_intensity(row) for row in rows], LEFT, WIDTH - 30)
     speeds = [row["tflops"] for row in rows] + [r["published"] for r in rows if r.get("published")]
     up = _Log([*speeds, peak], HEIGHT - BOTTOM, 10)
     parts = []
@@ -132,7 +132,9 @@ def _roofline(rows: Sequence[Mapping[str, Any]], peak: float, hbm: float) -> str
         parts.append(f'<text x="{x:.1f}" y="{up.start + 16}" text-anchor="middle">{tick:g}</text>')
     for tick in up.ticks:
         y = up(tick)
-        parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(
+            f'<line class="axis" x1="{LEFT}" x2="{across.end}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
     ends = [10.0**across.low, 10.0**across.high]
     knee = peak * 1e3 / hbm
@@ -187,7 +189,7 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> str:
         x, y = 170.0, number * height
         whole = sum(row["parts_us"].values()) or 1.0
         parts.append(f'<text x="164" y="{y + 13}" text-anchor="end">{escape(_shape(row))}</text>')
-        for name, us in sorted(row["parts_us"].items(), key=lambda part: -part[1]):
+        for name, us in row["parts_us"].items():
             if us <= 0:
                 continue
             seen.setdefault(name)

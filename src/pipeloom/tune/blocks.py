@@ -6,6 +6,7 @@ both are kept, and a thousand shapes share them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from pipeloom.drive.deriving import Derived, derive, derived_key
 from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
-from pipeloom.errors import ConfigError, OrderError
+from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import dtype_for
@@ -132,6 +133,9 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
     try:
         derived = derive(job.spec().loop(), target_for(job.arch), job.waves, store=kept)
     except (ConfigError, OrderError):
+        derived = None
+    except InternalError as error:  # a fault of ours in one block must not end a long run
+        warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
         derived = None
     if derived is not None and not derived.complete:
         raise KeyboardInterrupt  # the search goes on from there the next time

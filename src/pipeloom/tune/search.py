@@ -281,13 +281,11 @@ class _Runner:
                 self.timed += 1
                 self.tell(total - len(open_), self.timed, open_[0].result(self.known))
         except KeyboardInterrupt:
-            self.engine.stop()
-            rest = [search.result(self.known) for search in open_]
-            if any(tuned is None for tuned in rest):
+            if any(search.result(self.known) is None for search in open_):
                 raise
-        else:
-            rest = [search.result(self.known) for search in open_]
+        finally:
             self.engine.stop()
+        rest = [search.result(self.known) for search in open_]
         yield from (tuned for tuned in rest if tuned is not None)
 
     def _late(self) -> bool:

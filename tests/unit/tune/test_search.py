@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom.drive.store import FILE, Store, digest
-from pipeloom.errors import ScheduleError
+from pipeloom.errors import InternalError, ScheduleError
 from pipeloom.plain import to_plain
 from pipeloom.tune import blocks, engines, search
 from pipeloom.tune.blocks import BlockJob, bounds
@@ -150,6 +150,33 @@ def test_a_block_is_timed_for_real_and_kept() -> None:
     engine = Inline(store)
     engine.submit(job)
     assert engine.next() == (job, cost)
+
+
+def test_a_fault_of_ours_leaves_a_block_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise InternalError("a wrong program")
+
+    monkeypatch.setattr(blocks, "derive", broken)
+    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    with pytest.warns(UserWarning, match="is left out: a wrong program"):
+        assert blocks.time_block(job, Store(tmp_path)) is None
+    assert blocks.known_block(job, Store(tmp_path)) == (True, None)
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    engine = engines.Processes(Store(tmp_path), 1)
+    engine.submit(job)
+    while not engine._pool._processes:
+        time.sleep(0.01)
+    (process,) = engine._pool._processes.values()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    found = engine.next()
+    engine.stop()
+    assert found == (job, blocks.time_block(job, Store(tmp_path)))
 
 
 _SCRIPT = """
