@@ -33,19 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tune.library import kernel_of
+    from pipeloom.tune.library import kernel_of, with_files
 
     output: Path | None = arguments.output
     if output is not None and output.suffix != ".hsaco":
         raise SpecError(f"{output} ends in {output.suffix!r}", hint="use .hsaco", field="output")
     (found,) = tuned(arguments, [f"{arguments.m}x{arguments.n}x{arguments.k}"])
-    kernel = kernel_of(found.job)
+    kernel = kernel_of(found)
     kernel.check(found.problem)
     output = Path(f"{kernel.name}.hsaco") if output is None else output
     predicted = found.to_dict()
-    write_file(output, kernel.code)
+    places = {
+        name: output.with_name(f"{output.stem}{name.removeprefix(kernel.name)}.hsaco")
+        for name in kernel.codes
+    }
+    for name, code in kernel.codes.items():
+        write_file(places[name], code)
     beside = output.with_suffix(".json")
-    record = {**kernel.record, "predicted": predicted}
+    record = {
+        **with_files(kernel.record, {name: Path(place.name) for name, place in places.items()}),
+        "predicted": predicted,
+    }
     write_file(beside, json.dumps(record, indent=1, sort_keys=True) + "\n")
     if arguments.json:
         print_json({**predicted, "kernel": kernel.name, "output": str(output)})
@@ -58,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"limit: {guess.limit}"
         )
         print(f"  {len(found.trials)} of {found.candidates} blocks timed")
-        print(f"wrote {output}, and {beside}: how to launch it")
+        print(f"wrote {', '.join(map(str, places.values()))}, and {beside}: how to launch it")
     if found.complete:
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)

@@ -6,9 +6,10 @@
 
 ``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
 else. ``a`` is M x K and ``b`` N x K, rows may have gaps. The type is DLPack's; of arrays that have
-no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. What a kernel does not
-allow is refused before anything is launched. UNTESTED ON HARDWARE: kernels ran in an emulator, and
-this file against a stand-in for HIP.
+no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. A product whose K is cut
+takes two kernels and memory for its parts, which a library allocates once for every stream. What
+a kernel does not allow is refused before anything is launched. UNTESTED ON HARDWARE: kernels ran in
+an emulator, and this file against a stand-in for HIP.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class Library:
             raise LibraryError(f"{folder} has format {table.get('format')!r}, not {FORMAT!r}")
         self.table: dict[str, Any] = table
         self._loaded: dict[str, Any] = {}
+        self._parts: dict[int, tuple[int, int]] = {}
         self._given = hip
         self._hip_found: Any = None
 
@@ -154,33 +156,60 @@ class Library:
             return entry
         record = self.table["kernels"][entry["kernel"]]
         check(record, m, n, k, {"A": left, "B": right, "out": result})
-        values = {"A": left.address, "B": right.address, "out": result.address}
-        values |= {"m": m, "n": n, "k": k}
+        slices, then = record["slices"], record.get("then")
+        values = {"A": left.address, "B": right.address, "out": result.address, "batches": 1}
+        values |= {"m": m, "n": n, "k": k, "bs_A": 0, "bs_B": 0, "bs_out": 0}
         values |= {"ld_A": left.pitch, "ld_B": right.pitch, "ld_out": result.pitch}
-        tile = record["tile"]
-        grid = (-(-n // tile["n"]), -(-m // tile["m"]), 1)
-        self._launch(entry["kernel"], record, grid, packed(record, values), stream)
+        if then is None:
+            self._launch(record, m, n, 1, values, stream)
+            return entry
+        parts = self._workspace(stream, 4 * slices * m * n)
+        first = {**values, "out": parts, "ld_out": n, "bs_out": m * n}
+        self._launch(record, m, n, slices, first, stream)
+        values |= {"P": parts, "ld_P": n, "bs_P": m * n * slices, "s": slices}
+        self._launch(then, m, n, 1, values, stream)
         return entry
 
+    def close(self) -> None:
+        """Free the memory for parts; kernels that use it must be done."""
+        for address, _ in self._parts.values():
+            self._call("hipFree", ctypes.c_void_p(address))
+        self._parts.clear()
+
+    def _workspace(self, stream: int, size: int) -> int:
+        """Memory for the parts of a product: one for each stream, whose kernels follow in order."""
+        address, had = self._parts.get(stream, (0, 0))
+        if had < size:
+            if address:
+                self._call("hipFree", ctypes.c_void_p(address))
+                del self._parts[stream]
+            pointer = ctypes.c_void_p()
+            self._call("hipMalloc", ctypes.byref(pointer), ctypes.c_size_t(size))
+            address = int(pointer.value or 0)
+            self._parts[stream] = address, size
+        return address
+
     def _launch(
-        self, name: str, record: Mapping[str, Any], grid: tuple[int, int, int], data: bytes, on: int
+        self, record: Mapping[str, Any], m: int, n: int, z: int, values: Mapping[str, int], on: int
     ) -> None:
+        data, tile = packed(record, values), record["tile"]
         buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
         extra = (ctypes.c_void_p * 5)(
             _BUFFER, ctypes.addressof(buffer), _SIZE, ctypes.addressof(size), _END
         )
-        function = self._function(name, record)
+        function = self._function(record)
+        grid = (-(-n // tile["n"]), -(-m // tile["m"]), z)
         block = (record["threads"], 1, 1)
         stream = ctypes.c_void_p(on or None)
         self._call("hipModuleLaunchKernel", function, *grid, *block, 0, stream, None, extra)
 
-    def _function(self, name: str, record: Mapping[str, Any]) -> Any:
+    def _function(self, record: Mapping[str, Any]) -> Any:
+        name = record["kernel"]
         if name not in self._loaded:
             module, function = ctypes.c_void_p(), ctypes.c_void_p()
             path = str(self.folder / record["file"]).encode()
             self._call("hipModuleLoad", ctypes.byref(module), path)
-            symbol = record["kernel"].encode()
-            self._call("hipModuleGetFunction", ctypes.byref(function), module, symbol)
+            self._call("hipModuleGetFunction", ctypes.byref(function), module, name.encode())
             self._loaded[name] = function
         return self._loaded[name]
 
@@ -221,11 +250,17 @@ def check(record: Mapping[str, Any], m: int, n: int, k: int, arrays: Mapping[str
             raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
 
 
+def argument_bytes(record: Mapping[str, Any]) -> int:
+    """Of the argument buffer: whole pointers."""
+    end = max(int(argument["offset"] + argument["size"]) for argument in record["arguments"])
+    return -(-end // 8) * 8
+
+
 def packed(record: Mapping[str, Any], values: Mapping[str, int]) -> bytes:
     """The argument buffer, as the kernel reads it."""
     arguments = record["arguments"]
-    data = bytearray(max(a["offset"] + a["size"] for a in arguments))
+    data = bytearray(argument_bytes(record))
     for argument in arguments:
-        layout = "<Q" if argument["kind"] == "pointer" else "<i"
+        layout = "<Q" if argument["kind"] == "pointer" else {4: "<i", 8: "<q"}[argument["size"]]
         struct.pack_into(layout, data, argument["offset"], values[argument["name"]])
     return bytes(data)

@@ -50,8 +50,8 @@ class BlockJob:
     out: str
     block: Block
 
-    def spec(self) -> GemmSpec:
-        """The kernel with this block."""
+    def spec(self, splits: int = 1) -> GemmSpec:
+        """The kernel with this block, with K in so many parts."""
         block = self.block
         return GemmSpec(
             arch=self.arch,
@@ -62,6 +62,7 @@ class BlockJob:
             BK=block.k,
             waves_m=block.waves_m,
             waves_n=block.waves_n,
+            splits=splits,
         )
 
     @property

@@ -19,29 +19,31 @@ from pathlib import Path
 from typing import Any
 
 import pipeloom
-from pipeloom.drive.gemm import gemm_kernel
+from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
-from pipeloom.tune.binding import FORMAT
-from pipeloom.tune.blocks import BlockJob
+from pipeloom.tune.binding import FORMAT, argument_bytes
 from pipeloom.tune.problem import Problem
 from pipeloom.tune.search import Tuned
 from pipeloom.write import assemble
 
 TABLE = "pipeloom_gemm_table.h"
-_VALUES = ("A", "B", "out", "m", "n", "k", "ld_A", "ld_B", "ld_out")
+_VALUES = (
+    *("A", "B", "out", "P", "bs_A", "bs_B", "bs_out", "bs_P"),
+    *("m", "n", "k", "s", "ld_A", "ld_B", "ld_out", "ld_P", "batches"),
+)
 """Arguments that the launchers fill in, in the order of the C launcher's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A code object and all that a caller must know of it."""
+    """Code objects by symbol, and all that a caller must know of them; the first is ``name``."""
 
     name: str
     record: Mapping[str, Any]
-    code: bytes
+    codes: Mapping[str, bytes]
 
     def check(self, problem: Problem) -> None:
         """Raise ``SpecError`` for a shape that the kernel does not compute."""
@@ -55,17 +57,20 @@ class Kernel:
                 )
 
 
-def kernel_of(job: BlockJob, store: Store | None = None) -> Kernel:
-    """The kernel with a block: its program from the store or derived, written and assembled."""
+def kernel_of(tuned: Tuned, store: Store | None = None) -> Kernel:
+    """The kernel of a plan, with slices the second one too: from the store, or written now."""
     kept = Store.usual() if store is None else store
-    key = digest(["kernel", version("tune/blocks.py", "tune/library.py"), to_plain(job)])[:40]
+    spec = tuned.spec
+    key = digest(["kernel", version("tune/library.py"), to_plain(spec)])[:40]
     found = kept.read(key)
     if found is None:
-        made = gemm_kernel(job.spec())
-        code = base64.b64encode(assemble(made.kernel).data).decode()
-        found = {"record": made.contract(), "code": code}
+        made = gemm_kernel(spec)
+        both = [made.kernel] if made.then is None else [made.kernel, made.then]
+        texts = {one.name: base64.b64encode(assemble(one).data).decode() for one in both}
+        found = {"record": made.contract(), "codes": texts}
         kept.write(key, found)
-    return Kernel(found["record"]["kernel"], found["record"], base64.b64decode(found["code"]))
+    codes = {name: base64.b64decode(code) for name, code in found["codes"].items()}
+    return Kernel(found["record"]["kernel"], found["record"], codes)
 
 
 def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
@@ -74,14 +79,14 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
         raise SpecError(
             "a library is for one chip and one type", hint="write one for each", field="shapes"
         )
-    kernels = {one.job: kernel_of(one.job, store) for one in tuned}
+    kernels = {one.spec: kernel_of(one, store) for one in tuned}
     for one in tuned:
-        kernels[one.job].check(one.problem)
+        kernels[one.spec].check(one.problem)
     table = dispatch(tuned, kernels)
     contents: dict[str, str | bytes] = {"dispatch.json": _json(table), TABLE: c_table(table)}
     for kernel in kernels.values():
-        contents[_file(kernel)] = kernel.code
-        contents[_file(kernel).replace(".hsaco", ".json")] = _json(kernel.record)
+        contents |= {_file(name): code for name, code in kernel.codes.items()}
+        contents[f"kernels/{kernel.name}.json"] = _json(kernel.record)
     here = files("pipeloom.tune")
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
         contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
@@ -98,7 +103,7 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     return [folder / name for name in sorted(contents)]
 
 
-def dispatch(tuned: Sequence[Tuned], kernels: Mapping[BlockJob, Kernel]) -> dict[str, Any]:
+def dispatch(tuned: Sequence[Tuned], kernels: Mapping[GemmSpec, Kernel]) -> dict[str, Any]:
     """Shape -> kernel, as plain data."""
     some = next(iter(kernels.values())).record
     return {
@@ -107,17 +112,20 @@ def dispatch(tuned: Sequence[Tuned], kernels: Mapping[BlockJob, Kernel]) -> dict
         "chip": tuned[0].chip,
         "target": some["target"],
         "dtype": some["dtype"],
-        "out_dtype": some["out_dtype"],
+        "out_dtype": some.get("then", some)["out_dtype"],
         "layout": some["layout"],
         "kernels": {
-            kernel.name: {**kernel.record, "file": _file(kernel)} for kernel in kernels.values()
+            kernel.name: with_files(
+                kernel.record, {name: Path(_file(name)) for name in kernel.codes}
+            )
+            for kernel in kernels.values()
         },
         "entries": [
             {
                 "m": one.problem.m,
                 "n": one.problem.n,
                 "k": one.problem.k,
-                "kernel": kernels[one.job].name,
+                "kernel": kernels[one.spec].name,
                 "tflops": round(one.prediction.tflops, 2),
                 "microseconds": round(one.prediction.seconds * 1e6, 3),
                 "limit": one.prediction.limit,
@@ -134,22 +142,25 @@ def dispatch(tuned: Sequence[Tuned], kernels: Mapping[BlockJob, Kernel]) -> dict
 
 def c_table(table: Mapping[str, Any]) -> str:
     """The dispatch table for the C launcher."""
-    names = list(table["kernels"])
+    records = list(table["kernels"].values())
+    records += [record["then"] for record in records if "then" in record]
+    names = [record["kernel"] for record in records]
     rows = []
-    for name in names:
-        record = table["kernels"][name]
+    for record in records:
+        name, then = record["kernel"], record.get("then")
         arguments = {a["name"]: a for a in record["arguments"]}
         unknown = sorted(arguments.keys() - set(_VALUES))
         if unknown:
             raise SpecError(f"{name} takes {unknown[0]!r}, which no launcher gives", field="kernel")
-        size = max(a["offset"] + a["size"] for a in record["arguments"])
+        size = argument_bytes(record)
         offsets = ", ".join(str(arguments.get(v, {"offset": -1})["offset"]) for v in _VALUES)
         multiples = ", ".join(str(record["multiples"].get(dim, 1)) for dim in "mnk")
         aligned = ", ".join(str(record["pitch_bytes"].get(a, 1)) for a in ("A", "B", "out"))
         tile = f"{record['tile']['m']}, {record['tile']['n']}"
+        after = -1 if then is None else names.index(then["kernel"])
         rows.append(
-            f'    {{"{name}", "{record["file"]}", {record["threads"]}, {tile}, {multiples}, '
-            f"{aligned}, {{{offsets}}}, {size}}},"
+            f'    {{"{name}", "{record["file"]}", {record["threads"]}, {record["slices"]}, '
+            f"{after}, {tile}, {multiples}, {aligned}, {{{offsets}}}, {size}}},"
         )
     entries = [
         f"    {{{e['m']}, {e['n']}, {e['k']}, {names.index(e['kernel'])}}}, /* {e['tflops']} */"
@@ -173,8 +184,16 @@ def c_table(table: Mapping[str, Any]) -> str:
     )
 
 
-def _file(kernel: Kernel) -> str:
-    return f"kernels/{kernel.name}.hsaco"
+def with_files(record: Mapping[str, Any], places: Mapping[str, Path]) -> dict[str, Any]:
+    """A record that says in which file each of its code objects lies, by its symbol."""
+    found = {**record, "file": places[record["kernel"]].as_posix()}
+    if "then" in record:
+        found["then"] = with_files(record["then"], places)
+    return found
+
+
+def _file(name: str) -> str:
+    return f"kernels/{name}.hsaco"
 
 
 def _json(data: Mapping[str, Any]) -> str:

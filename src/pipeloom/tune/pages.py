@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeloom.drive.gemm import gemm_program, kernel_name
+from pipeloom.drive.gemm import GemmSpec, gemm_program, kernel_name
 from pipeloom.drive.programs import report
 from pipeloom.errors import SpecError
 from pipeloom.show.tuning_page import render_tuning
-from pipeloom.tune.blocks import BlockJob
 from pipeloom.tune.gpu import gpu_for
 from pipeloom.tune.search import Tuned
 
@@ -44,19 +43,19 @@ def read_figures(path: Path) -> Figures:
 def write_pages(found: Sequence[Tuned], folder: Path, figures: Figures) -> None:
     """``index.html``, and a report for every kernel."""
     gpu, dtype = gpu_for(found[0].chip), found[0].problem.dtype
-    names: dict[BlockJob, str] = {}
+    names: dict[GemmSpec, str] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for one in found:
-            if one.job not in names:
-                names[one.job] = f"{kernel_name(one.job.spec())}.html"
-                page = report(gemm_program(one.job.spec()))
-                (folder / names[one.job]).write_text(page, encoding="utf-8")
+            if one.spec not in names:
+                names[one.spec] = f"{kernel_name(one.spec)}.html"
+                page = report(gemm_program(one.spec))
+                (folder / names[one.spec]).write_text(page, encoding="utf-8")
         rows = [
             {
                 **one.to_dict(),
                 "trials": [(str(t.block), t.bound_us, t.us) for t in one.trials],
-                "link": names[one.job],
+                "link": names[one.spec],
                 "published": figures.get(
                     (one.chip, dtype, one.problem.m, one.problem.n, one.problem.k)
                 ),

@@ -20,9 +20,10 @@ class Ways:
     blocked: bool
 
 
-WRITTEN = Ways((1,), blocked=False)
+SPLITS = (1, 2, 3, 4, 6, 8, 16)
+WRITTEN = Ways(SPLITS, blocked=False)
 """As our kernels are written."""
-LIBRARIES = Ways((1, 2, 3, 4, 6, 8, 16), blocked=True)
+LIBRARIES = Ways(SPLITS, blocked=True)
 """As those are that others published figures of."""
 LEAST_ITERATIONS = 4
 """Of a part of K: fewer are not worth a workgroup."""

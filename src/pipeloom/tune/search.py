@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError
 from pipeloom.plain import from_plain, to_plain
@@ -66,6 +67,11 @@ class Tuned:
         """Of its block, which the store has a program of."""
         dtype = self.problem.dtype
         return BlockJob(gpu_for(self.chip).arch, dtype, out_type(dtype), self.plan.block)
+
+    @property
+    def spec(self) -> GemmSpec:
+        """Of its kernel."""
+        return self.job.spec(self.plan.split)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for scripts."""

@@ -37,7 +37,8 @@ from pipeloom.tune.search import Trial, Tuned
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
 GPU = gpu_for("MI355X")
-SHAPES = {(96, 64, 128): Block(32, 32, 64), (4096, 4096, 4096): Block(32, 32, 128)}
+BLOCK = Block(32, 32, 64)
+SHAPES = {(96, 64, 128): Plan(BLOCK), (32, 32, 4096): Plan(BLOCK, 3)}
 LISTENER = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_char_p,
@@ -53,18 +54,18 @@ LISTENER = ctypes.CFUNCTYPE(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of two small kernels."""
     made = tmp_path_factory.mktemp("library") / "lib"
-    tuned = [_tuned(Problem(*shape), block) for shape, block in SHAPES.items()]
+    tuned = [_tuned(Problem(*shape), plan) for shape, plan in SHAPES.items()]
     written = write_library(tuned, made)
     assert sorted(written) == sorted(path for path in made.rglob("*") if path.is_file())
     return made
 
 
-def _tuned(problem: Problem, block: Block) -> Tuned:
-    cost = time_block(BlockJob("gfx950", problem.dtype, "bf16", block))
+def _tuned(problem: Problem, plan: Plan) -> Tuned:
+    cost = time_block(BlockJob("gfx950", problem.dtype, "bf16", plan.block))
     assert cost is not None
-    found = predict(GPU, problem, Plan(block, 1, False), cost)
-    trial = Trial(block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
-    return Tuned(problem, GPU.chip, Plan(block, 1, False), cost, found, (trial,), 1, 0.0)
+    found = predict(GPU, problem, plan, cost)
+    trial = Trial(plan.block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
+    return Tuned(problem, GPU.chip, plan, cost, found, (trial,), 1, 0.0)
 
 
 class Device:
@@ -74,6 +75,7 @@ class Device:
         self.library = library
         self.arrays: dict[int, Array] = {}
         self.launches: list[tuple[str, tuple[int, ...]]] = []
+        self.faults: list[str] = []
         self._keep = LISTENER(self._launch)
         library.listen(self._keep)
 
@@ -84,6 +86,10 @@ class Device:
     def _launch(
         self, path: bytes, name: bytes, grid: Any, threads: int, arguments: int, size: int
     ) -> int:
+        if not path:
+            raw = (ctypes.c_uint8 * size).from_address(arguments)
+            self.arrays[arguments] = np.ctypeslib.as_array(raw)
+            return 0
         packed = ctypes.string_at(arguments, size)
         kernel = load_code_object(path.decode()).kernel(name.decode())
         values: list[Any] = []
@@ -91,12 +97,15 @@ class Device:
             if argument.is_pointer:
                 values.append(self.arrays[struct.unpack_from("<Q", packed, argument.offset)[0]])
             else:
-                values.append(struct.unpack_from("<i", packed, argument.offset)[0])
+                kind = {4: "<i", 8: "<q"}[argument.size]
+                values.append(struct.unpack_from(kind, packed, argument.offset)[0])
         shape = tuple(grid[axis] for axis in range(3))
         self.launches.append((name.decode(), shape))
-        ok = size == kernel.kernarg_size
         done = run_kernel(kernel, grid=shape, block=(threads, 1, 1), args=values)
-        return 0 if ok and done.ok else 1
+        self.faults += [str(finding) for finding in done.findings]
+        if size != kernel.kernarg_size:
+            self.faults.append(f"{size} bytes of arguments for {kernel.kernarg_size}")
+        return len(self.faults)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +140,8 @@ def launcher(folder: Path, compile_c: Callable[[Path, Path], None]) -> ctypes.CD
     size, address = ctypes.c_int64, ctypes.c_void_p
     found.plg_choose.argtypes = [size] * 3
     arrays: list[Any] = [address, size] * 3
-    found.plg_gemm.argtypes = [address, size, size, size, *arrays, address]
+    found.plg_gemm.argtypes = [address, size, size, size, *arrays, address, address]
+    found.plg_workspace.argtypes, found.plg_workspace.restype = [size] * 3, size
     found.plg_close.argtypes = [address]
     found.plg_message.restype = found.plg_kernel.restype = ctypes.c_char_p
     return found
@@ -162,7 +172,9 @@ def _inputs(m: int, n: int, k: int, spare: int = 0) -> tuple[Array, Array, Array
     return codes(a), codes(b), out, BF16.encode(a @ b.T).astype(np.uint16)
 
 
-@pytest.mark.parametrize(("shape", "spare"), [((33, 70, 72), 8), ((65, 1, 136), 0)])
+@pytest.mark.parametrize(
+    ("shape", "spare"), [((33, 70, 72), 8), ((65, 1, 136), 0), ((3, 40, 1304), 8)]
+)
 def test_both_launchers_compute(
     folder: Path,
     device: Device,
@@ -176,6 +188,7 @@ def test_both_launchers_compute(
     device.launches.clear()
     library = binding.Library(folder, device.library)
     entry = library.gemm(a, b, out, dtype="bf16")
+    assert not device.faults
     np.testing.assert_array_equal(out, expected)
     out[:] = 0
     m, n, k = shape
@@ -183,11 +196,21 @@ def test_both_launchers_compute(
     hip = device.library._name.encode()
     assert launcher.plg_open(str(folder).encode(), hip, ctypes.byref(handle)) == 0
     arrays = (a.ctypes.data, k + spare, b.ctypes.data, k + spare, out.ctypes.data, n)
-    assert launcher.plg_gemm(handle, m, n, k, *arrays, None) == 0, launcher.plg_message()
+    size = launcher.plg_workspace(m, n, k)
+    parts = np.full(size // 4 or 1, np.nan, np.float32)
+    device.holds(parts)
+    if size:
+        assert launcher.plg_gemm(handle, m, n, k, *arrays, None, None) == 1
+        assert b"needs a workspace of" in launcher.plg_message()
+    work = parts.ctypes.data if size else None
+    assert launcher.plg_gemm(handle, m, n, k, *arrays, work, None) == 0, launcher.plg_message()
     np.testing.assert_array_equal(out, expected)
     launcher.plg_close(handle)
-    assert device.launches[0] == device.launches[1]
+    half = len(device.launches) // 2
+    assert half == (2 if size else 1)
+    assert device.launches[:half] == device.launches[half:]
     assert device.launches[0][0] == entry["kernel"]
+    library.close()
 
 
 def test_both_launchers_choose_alike(
@@ -261,7 +284,7 @@ def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: cty
 
     def call(m: int, n: int, k: int, lda: int, shift: int = 0) -> tuple[int, bytes]:
         arrays = (a.ctypes.data + shift, lda, b.ctypes.data, k, out.ctypes.data, n)
-        return launcher.plg_gemm(handle, m, n, k, *arrays, None), launcher.plg_message()
+        return launcher.plg_gemm(handle, m, n, k, *arrays, None, None), launcher.plg_message()
 
     assert call(33, 70, 70, 70)[0] == 1
     assert call(-1, 70, 72, 72)[0] == 1
@@ -275,7 +298,7 @@ def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: cty
 
 
 def test_a_library_is_of_one_type(tmp_path: Path) -> None:
-    one = _tuned(Problem(96, 64, 128), Block(32, 32, 64))
+    one = _tuned(Problem(96, 64, 128), Plan(BLOCK))
     other = replace(one, chip="MI350X")
     with pytest.raises(ScheduleError, match="one chip and one type"):
         write_library([one, other], tmp_path)
@@ -300,6 +323,10 @@ def test_commands(
     assert record["verdict"] == "PROVED"
     assert record["predicted"]["m"] == 64
     assert load_code_object(str(tmp_path / "k.hsaco")).kernel(record["kernel"])
+    assert main(["gemm", "32", "32", "8192", "--jobs", "1", "-o", "s.hsaco"]) == 0
+    record = json.loads((tmp_path / "s.json").read_text())["then"]
+    assert load_code_object(str(tmp_path / record["file"])).kernel(record["kernel"])
+    capsys.readouterr()
     assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 7
     assert main(["tune", "64x48x128", "--json"]) == 0

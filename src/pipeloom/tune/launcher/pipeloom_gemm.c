@@ -6,11 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLG_A, PLG_B, PLG_OUT, PLG_M, PLG_N, PLG_K, PLG_LD_A, PLG_LD_B, PLG_LD_OUT, PLG_VALUES };
+enum {
+    PLG_A, PLG_B, PLG_OUT, PLG_P, PLG_BS_A, PLG_BS_B, PLG_BS_OUT, PLG_BS_P, /* 8 bytes each */
+    PLG_M, PLG_N, PLG_K, PLG_S, PLG_LD_A, PLG_LD_B, PLG_LD_OUT, PLG_LD_P, PLG_BATCHES, /* 4 */
+    PLG_VALUES
+};
 
 typedef struct {
     const char *name, *file;
-    unsigned threads;
+    unsigned threads, slices;
+    int then; /* the kernel that adds up the slices, -1 if there are none */
     int64_t tile_m, tile_n, multiple_m, multiple_n, multiple_k, align_a, align_b, align_out;
     int offset[PLG_VALUES]; /* of each argument, -1 if the kernel has none */
     size_t size;
@@ -66,6 +71,11 @@ int plg_choose(int64_t m, int64_t n, int64_t k) {
         }
     }
     return best;
+}
+
+int64_t plg_workspace(int64_t m, int64_t n, int64_t k) {
+    const plg_kernel_record *kernel = &plg_kernels[plg_choose(m, n, k)];
+    return kernel->then < 0 || m < 0 || n < 0 ? 0 : 4 * (int64_t)kernel->slices * m * n;
 }
 
 static int refused(const char *kernel, const char *what, long long value, long long wanted) {
@@ -160,8 +170,31 @@ static int array(const plg_kernel_record *kernel, const char *what, const void *
     return PLG_OK;
 }
 
+static int launched(plg_library *library, int number, unsigned z, const int64_t *values,
+                    void *stream) {
+    const plg_kernel_record *kernel = &plg_kernels[number];
+    unsigned char arguments[256] = {0};
+    int code = loaded(library, number);
+    if (code) return code;
+    for (int value = 0; value < PLG_VALUES; value++) {
+        int32_t narrow = (int32_t)values[value];
+        if (kernel->offset[value] < 0) continue;
+        if (value < PLG_M)
+            memcpy(arguments + kernel->offset[value], &values[value], sizeof(int64_t));
+        else
+            memcpy(arguments + kernel->offset[value], &narrow, sizeof narrow);
+    }
+    size_t size = kernel->size;
+    void *extra[] = {(void *)1, arguments, (void *)2, &size, (void *)3};
+    unsigned x = (unsigned)((values[PLG_N] + kernel->tile_n - 1) / kernel->tile_n);
+    unsigned y = (unsigned)((values[PLG_M] + kernel->tile_m - 1) / kernel->tile_m);
+    code = library->launch(library->functions[number], x, y, z, kernel->threads, 1, 1, 0, stream,
+                           NULL, extra);
+    return code ? failed(library, "hipModuleLaunchKernel", code) : PLG_OK;
+}
+
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-             const void *b, int64_t ldb, void *c, int64_t ldc, void *stream) {
+             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream) {
     int number = plg_choose(m, n, k), code;
     const plg_kernel_record *kernel = &plg_kernels[number];
     message[0] = 0;
@@ -175,24 +208,28 @@ int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *
         return code;
     if ((code = array(kernel, "C", c, m, n, ldc, PLG_OUT_BYTES, kernel->align_out, kernel->tile_m)))
         return code;
-    if ((code = loaded(library, number))) return code;
-
-    unsigned char arguments[256] = {0};
-    const void *pointers[] = {a, b, c};
-    const int32_t numbers[] = {(int32_t)m,   (int32_t)n,   (int32_t)k,
-                               (int32_t)lda, (int32_t)ldb, (int32_t)ldc};
-    for (int value = 0; value < PLG_VALUES; value++) {
-        if (kernel->offset[value] < 0) continue;
-        if (value <= PLG_OUT)
-            memcpy(arguments + kernel->offset[value], &pointers[value], sizeof(void *));
-        else
-            memcpy(arguments + kernel->offset[value], &numbers[value - PLG_M], sizeof(int32_t));
+    if (kernel->then >= 0 && !workspace) {
+        snprintf(message, sizeof message, "%s needs a workspace of %lld bytes", kernel->name,
+                 (long long)plg_workspace(m, n, k));
+        return PLG_NOT_ALLOWED;
     }
-    size_t size = kernel->size;
-    void *extra[] = {(void *)1, arguments, (void *)2, &size, (void *)3};
-    unsigned x = (unsigned)((n + kernel->tile_n - 1) / kernel->tile_n);
-    unsigned y = (unsigned)((m + kernel->tile_m - 1) / kernel->tile_m);
-    code = library->launch(library->functions[number], x, y, 1, kernel->threads, 1, 1, 0, stream,
-                           NULL, extra);
-    return code ? failed(library, "hipModuleLaunchKernel", code) : PLG_OK;
+    int64_t values[PLG_VALUES] = {(int64_t)(intptr_t)a, (int64_t)(intptr_t)b, (int64_t)(intptr_t)c};
+    values[PLG_M] = m;
+    values[PLG_N] = n;
+    values[PLG_K] = k;
+    values[PLG_LD_A] = lda;
+    values[PLG_LD_B] = ldb;
+    values[PLG_LD_OUT] = ldc;
+    values[PLG_BATCHES] = 1;
+    if (kernel->then < 0) return launched(library, number, 1, values, stream);
+    values[PLG_OUT] = values[PLG_P] = (int64_t)(intptr_t)workspace;
+    values[PLG_LD_OUT] = values[PLG_LD_P] = n;
+    values[PLG_BS_OUT] = m * n;
+    values[PLG_S] = kernel->slices;
+    values[PLG_BS_P] = m * n * (int64_t)kernel->slices;
+    if ((code = launched(library, number, kernel->slices, values, stream))) return code;
+    values[PLG_OUT] = (int64_t)(intptr_t)c;
+    values[PLG_LD_OUT] = ldc;
+    values[PLG_BS_OUT] = 0;
+    return launched(library, kernel->then, 1, values, stream);
 }

@@ -2,7 +2,10 @@
  *
  *   plg_library *library;
  *   if (plg_open("lib", NULL, &library)) puts(plg_message());
- *   plg_gemm(library, m, n, k, A, lda, B, ldb, C, ldc, stream);     C[m, n] = A[m, k] B[n, k]^T
+ *   plg_gemm(library, m, n, k, A, lda, B, ldb, C, ldc, workspace, stream);
+ *
+ * computes C[m, n] = A[m, k] B[n, k]^T. The workspace is device memory of plg_workspace(m, n, k)
+ * bytes, NULL where that is 0; calls on different streams must not share one.
  *
  * Matrices are row-major in device memory, leading dimensions in elements; types are those of the
  * table (PLG_DTYPE, PLG_OUT_DTYPE). A shape that the table does not have is given the kernel of the
@@ -23,7 +26,9 @@ enum plg_status { PLG_OK = 0, PLG_NOT_ALLOWED = 1, PLG_HIP_FAILED = 2, PLG_NO_HI
 /* hip: the path of the HIP runtime, NULL for libamdhip64.so. */
 int plg_open(const char *folder, const char *hip, plg_library **library);
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-             const void *b, int64_t ldb, void *c, int64_t ldc, void *stream);
+             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream);
+/* Bytes for the parts of a product whose K is cut; 0 for one that is not. */
+int64_t plg_workspace(int64_t m, int64_t n, int64_t k);
 void plg_close(plg_library *library);
 
 /* The number of the kernel that a shape is given, and the name of one. */
