@@ -31,11 +31,13 @@ KINDS = 40
 def draw_spec(rng: np.random.Generator) -> GemmSpec:
     """A kernel of the family."""
     arch = str(rng.choice(["gfx950", "gfx950", "gfx942"]))
-    dtype = str(rng.choice(["bf16", "fp16", "fp8"]))
+    dtype = str(rng.choice(["bf16", "fp16", "fp8", "bf8"]))
+    small = dtype in ("fp8", "bf8")
     bm, bn, waves_m, waves_n = BLOCKS[int(rng.integers(len(BLOCKS)))]
     return GemmSpec(
         arch=arch,
         dtype=dtype,
+        dtype_b=str(rng.choice(["fp8", "bf8"])) if small else None,
         out=str(rng.choice(["bf16", "fp16", "f32"])),
         layout=str(rng.choice(["NN", "NT", "TN", "TT"])),
         BM=bm,
@@ -44,6 +46,7 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
         waves_n=waves_n,
         alpha=bool(rng.integers(2)),
         beta=bool(rng.integers(2)),
+        align=int(rng.choice([16, 16, 4, 1 if small else 2])),
         splits=int(rng.choice([1, 1, 2, 3, 5])),
         batched=bool(rng.integers(2)),
         search=False,
@@ -57,10 +60,10 @@ def draw_problem(rng: np.random.Generator, ready: ReadyGemm, seed: int) -> GemmP
     step = launch.multiples.get("k", 1)
     k = step * _size(rng, 6 * spec.depth // step)
     problem = GemmProblem(m=m, n=n, k=k, seed=seed)
-    pitches = {"A": k if spec.layout[0] == "N" else m, "B": k if spec.layout[1] == "T" else n}
+    rows = (k if spec.layout[0] == "N" else m, k if spec.layout[1] == "T" else n)
     spare, gap = [], []
-    for name, row in pitches.items():
-        unit = max(launch.pitches.get(name, 1) * 8 // spec.element.bits, 1)
+    for row in rows:
+        unit = max(spec.align * 8 // spec.element.bits, 1)
         spare.append(-row % unit + unit * int(rng.integers(3)))
         gap.append(unit * int(rng.integers(4)))
     x, y, z = (int(count) for count in rng.integers(0, 3, 3))
@@ -114,7 +117,9 @@ def main() -> int:
         wrong += not (outcome.ok and proved)
         if not (outcome.ok and proved) or given.only is not None:
             print(f"{number}: {spec}\n   {outcome.problem}\n   {outcome.summary()}", flush=True)
-        covered.update([spec.arch, spec.dtype, spec.layout, f"out {spec.out}"])
+        covered.update(
+            [spec.arch, spec.dtype, spec.layout, f"out {spec.out}", f"align {spec.align}"]
+        )
         covered.update(name for name in ("alpha", "beta", "batched") if getattr(spec, name))
         covered[f"splits {spec.splits}"] += 1
         covered["workgroups too many"] += any(outcome.problem.excess)

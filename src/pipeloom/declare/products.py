@@ -29,6 +29,7 @@ def product(
     beta: bool = False,
     bias: bool = False,
     activation: str = "none",
+    dtype_b: DType | str | None = None,
     name: str = "gemm",
 ) -> Loop:
     """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for."""
@@ -38,7 +39,8 @@ def product(
         )
     loop = Loop(name, over="k")
     a = loop.stream("A", dtype, **({"m": m, "k": k} if layout[0] == "N" else {"k": k, "m": m}))
-    b = loop.stream("B", dtype, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
+    other = dtype if dtype_b is None else dtype_b
+    b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
     value: Tensor = total
@@ -70,6 +72,18 @@ def slices_sum(
         value = value * loop.scalar("alpha")
     value = _finished(loop, value, out, m, n, beta, bias, activation)
     loop.store("out", value if dtype_for(out) == F32 and value is total else value.to(out))
+    return loop
+
+
+def packed(dtype: DType | str = BF16, *, ends: bool, name: str = "gemm_pack") -> Loop:
+    """P = X, a matrix of any alignment in rows that are aligned.
+
+    The loop goes along the dimension before whose first element zeros are put: with ``ends`` along
+    the rows, whose ends are then aligned; else across them, and their beginnings are.
+    """
+    loop = Loop(name, over="c" if ends else "r")
+    rows, columns = (32, 64) if ends else (8, 256)
+    loop.store("P", loop.stream("X", dtype, r=rows, c=columns))
     return loop
 
 

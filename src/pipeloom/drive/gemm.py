@@ -12,12 +12,13 @@ Matrices are row-major. ``layout`` has a letter each for A and B: A is M x K (N)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.products import LAYOUTS, product, slices_sum
+from pipeloom.declare.products import LAYOUTS, packed, product, slices_sum
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.loops import ROW_BYTES, ROWS, element_type
 from pipeloom.drive.pipeline import pipeline
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 SUM_TILE = (16, 128)
 SUM_WAVES = 4
 """Of the kernel that adds up slices: 8 elements of a lane."""
+PACK_WAVES = 4
+"""Of the kernels that copy to aligned rows."""
+ALIGNMENTS = (1, 2, 4, 16)
+NARROW = 4
+"""Bytes of the narrowest load to LDS."""
+LINE = 64
+"""Elements that rows of a packed operand are whole multiples of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +56,17 @@ class GemmSpec:
     LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on gfx942; see ``multiples``),
     else only whole trips. With ``search`` the order is the fastest that ``derive`` finds, else the
     first that fits, which is proved all the same.
+
+    ``dtype_b`` is B's type where it is not that of A: fp8 with bf8.
+
+    ``align`` is what rows and beginnings of A and B are whole multiples of, in bytes. Of 16, loads
+    go straight to LDS, 16 bytes of a lane on gfx950; of 4, 4 bytes. Less is for every array there
+    is: kernels before the product copy A and B, element by element, to rows that are aligned.
     """
 
     arch: str = "gfx950"
     dtype: str = "bf16"
+    dtype_b: str | None = None
     out: str | None = None
     layout: str = "NT"
     BM: int = 256
@@ -62,6 +77,7 @@ class GemmSpec:
     alpha: bool = False
     beta: bool = False
     splits: int = 1
+    align: int = 16
     any_k: bool = True
     batched: bool = False
     search: bool = True
@@ -71,6 +87,24 @@ class GemmSpec:
             check_int("gemm", name, getattr(self, name), 1)
         if self.BK is not None:
             check_int("gemm", "BK", self.BK, 1)
+        if self.align not in ALIGNMENTS:
+            raise ConfigError(
+                f"gemm.align is {self.align!r}",
+                hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
+                field="align",
+            )
+        if self.align < self.element.bits // 8:
+            raise ConfigError(
+                f"gemm.align is {self.align}, less than an element of {self.element}",
+                hint="arrays begin at whole elements",
+                field="align",
+            )
+        if self.element_b.bits != self.element.bits:
+            raise ConfigError(
+                f"gemm.dtype_b is {self.element_b}, while A is {self.element}",
+                hint="operands have one type, or are fp8 and bf8",
+                field="dtype_b",
+            )
         if self.layout not in LAYOUTS:
             raise ConfigError(
                 f"gemm.layout is {self.layout!r}",
@@ -80,13 +114,27 @@ class GemmSpec:
 
     @property
     def target(self) -> Target:
-        """The chip."""
-        return target_for(self.arch)
+        """The chip, with loads to LDS as wide as the alignment allows."""
+        chip = target_for(self.arch)
+        width = chip.dma_max_bytes_per_lane
+        if self.align != NARROW or width.value <= NARROW:
+            return chip
+        return replace(chip, dma_max_bytes_per_lane=replace(width, value=NARROW))
+
+    @property
+    def packs(self) -> bool:
+        """Whether A and B are copied to aligned rows first."""
+        return self.align < NARROW
 
     @property
     def element(self) -> DType:
-        """Of A and B."""
+        """Of A."""
         return element_type(self.dtype, self.target)
+
+    @property
+    def element_b(self) -> DType:
+        """Of B: the same, or of 8 bits like it."""
+        return element_type(self.dtype_b or self.dtype, self.target)
 
     @property
     def out_element(self) -> DType:
@@ -112,6 +160,7 @@ class GemmSpec:
             layout=self.layout,
             alpha=self.alpha and whole,
             beta=self.beta and whole,
+            dtype_b=self.element_b,
         )
 
     def rest(self) -> Loop:
@@ -120,17 +169,53 @@ class GemmSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """A kernel that copies an operand, X, to aligned rows, P, with zeros before its K."""
+
+    kernel: EmittedKernel
+    ends: bool
+    """Whether rows are K, so that the zeros are in them; else zeros are rows."""
+
+    def place(self, rows: int, columns: int) -> tuple[int, int, int]:
+        """Rows of P, their length, and where in it the product's operand begins.
+
+        Rows along K end with the leading dimension (``Placing.ends``).
+        """
+        reach = self.kernel.launch.reach(columns if self.ends else rows)
+        if self.ends:
+            return rows, reach, 0
+        pitch = -(-columns // LINE) * LINE
+        return reach, pitch, (reach - rows) * pitch
+
+
+@dataclass(frozen=True, slots=True)
 class Gemm:
-    """A kernel and the proved program that it is written from; with slices, a second one."""
+    """A kernel and the proved program that it is written from, and what runs before and after.
+
+    ``before`` packs an operand, by its name; ``then`` adds up slices of K.
+    """
 
     spec: GemmSpec
     program: Program
     kernel: EmittedKernel
+    before: Mapping[str, Packing] = field(default_factory=dict)
     then: EmittedKernel | None = None
 
-    def workspace(self, m: int, n: int, batches: int = 1) -> int:
-        """Bytes that the first kernel writes (``out``) and the second reads (``P``)."""
-        return 0 if self.then is None else 4 * self.spec.splits * batches * m * n
+    def shape(self, operand: str, m: int, n: int, k: int) -> tuple[int, int]:
+        """Rows and columns of A or B as it lies in memory."""
+        if operand == "A":
+            return (m, k) if self.spec.layout[0] == "N" else (k, m)
+        return (n, k) if self.spec.layout[1] == "T" else (k, n)
+
+    def workspace(self, m: int, n: int, k: int, batches: int = 1) -> dict[str, int]:
+        """Bytes by what they are for: packed A and B, and the sums of slices, P."""
+        found = {}
+        for name, packing in self.before.items():
+            rows, pitch, _ = packing.place(*self.shape(name, m, n, k))
+            found[name] = batches * rows * pitch * self.spec.element.bits // 8
+        if self.then is not None:
+            found["P"] = 4 * self.spec.splits * batches * m * n
+        return found
 
     def contract(self) -> dict[str, Any]:
         """All that a caller must know, as plain data."""
@@ -140,6 +225,16 @@ class Gemm:
         if self.then is not None:
             record["workspace"] = f"4 * {self.spec.splits} * batches * m * n"
             record["then"] = launch_record(self.then)
+        if self.before:
+            record["before"] = {
+                name: {
+                    **launch_record(packing.kernel),
+                    "reach": f"{(launch := packing.kernel.launch).least} + {launch.step} * "
+                    f"ceil(max({launch.meaning.over} - {launch.least}, 0) / {launch.step})",
+                    "zeros": "columns" if packing.ends else "rows",
+                }
+                for name, packing in self.before.items()
+            }
         return record
 
 
@@ -152,17 +247,35 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     alone: list[tuple[str, str]] = [("C", "beta")] if spec.beta else []
     operands = [("A", "alpha"), ("B", "alpha")] if spec.alpha and whole else []
     placing = Placing(
-        ragged=spec.any_k or not whole,
+        ragged=spec.any_k or not whole or spec.packs,
         batched=spec.batched,
         slices=spec.splits,
+        ends=spec.packs,
         unless=(*operands, *(alone if whole else ())),
     )
     kernel = emit_program(program, name=name, placing=placing)
-    if whole:
-        return Gemm(spec, program, kernel)
-    rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
-    placing = Placing(batched=True, unless=tuple(alone))
-    return Gemm(spec, program, kernel, emit_program(rest, name=f"{name}_sum", placing=placing))
+    before = _packings(spec, name) if spec.packs else {}
+    then = None
+    if not whole:
+        rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
+        placing = Placing(batched=True, unless=tuple(alone))
+        then = emit_program(rest, name=f"{name}_sum", placing=placing)
+    return Gemm(spec, program, kernel, before, then)
+
+
+def _packings(spec: GemmSpec, name: str) -> dict[str, Packing]:
+    from pipeloom.write import Placing, emit_program
+
+    ends = {"A": spec.layout[0] == "N", "B": spec.layout[1] == "T"}
+    made: dict[bool, Packing] = {}
+    for end in dict.fromkeys(ends.values()):
+        # Elements are moved, not looked at: one kernel does for both types of 8 bits.
+        loop = packed(spec.element, ends=end)
+        program = pipeline(loop, spec.target, {"r" if end else "c": PACK_WAVES})
+        symbol = f"{name}_pack_{'columns' if end else 'rows'}"
+        placing = Placing(ragged=True, batched=True)
+        made[end] = Packing(emit_program(program, name=symbol, placing=placing), end)
+    return {operand: made[end] for operand, end in ends.items()}
 
 
 def gemm_program(spec: GemmSpec) -> Program:
@@ -199,12 +312,14 @@ def kernel_name(spec: GemmSpec) -> str:
         "gemm",
         spec.layout.lower(),
         spec.element.name,
+        *([spec.element_b.name] if spec.element_b != spec.element else []),
         spec.out_element.name,
         f"{spec.BM}x{spec.BN}x{spec.depth}",
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
     parts += [name for name in ("alpha", "beta") if getattr(spec, name)]
     parts += [f"k{spec.splits}"] if spec.splits > 1 else []
+    parts += [f"align{spec.align}"] if spec.align != ALIGNMENTS[-1] else []
     parts += ["anyk"] if spec.any_k else []
     parts += ["batched"] if spec.batched else []
     return "_".join(parts)

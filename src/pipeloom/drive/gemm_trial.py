@@ -10,17 +10,18 @@ whose sums are exact in any order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.drive.gemm import Gemm
+from pipeloom.drive.gemm import Gemm, Packing
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import Finding, Timing, run_kernel
 from pipeloom.machine.dtypes import DType
-from pipeloom.write import assemble
+from pipeloom.write import EmittedKernel, assemble
 
 Array = npt.NDArray[Any]
 UNTOUCHED = 0x5A
@@ -55,13 +56,16 @@ class ReadyGemm:
     """A matrix product whose kernels are loaded, to be run often."""
 
     made: Gemm
-    kernels: tuple[Launchable, ...]
+    kernels: Mapping[str, Launchable]
+    """By symbol."""
 
     @classmethod
     def of(cls, made: Gemm) -> ReadyGemm:
         """Assembled and loaded."""
-        kernels = [made.kernel] if made.then is None else [made.kernel, made.then]
-        return cls(made, tuple(Launchable.load(kernel, assemble(kernel)) for kernel in kernels))
+        kernels = [made.kernel, *(p.kernel for p in made.before.values())]
+        kernels += [] if made.then is None else [made.then]
+        unique = {kernel.name: kernel for kernel in kernels}
+        return cls(made, {n: Launchable.load(k, assemble(k)) for n, k in unique.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +127,9 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     made, spec = ready.made, ready.made.spec
     p, rng = problem, np.random.default_rng(problem.seed)
     launch = made.kernel.launch
-    shapes = {
-        "A": (p.m, p.k) if spec.layout[0] == "N" else (p.k, p.m),
-        "B": (p.n, p.k) if spec.layout[1] == "T" else (p.k, p.n),
-    }
-    a, a_values = _input(spec.element, (p.batches, *shapes["A"]), p.spare[0], p.gap[0], rng)
-    b, b_values = _input(spec.element, (p.batches, *shapes["B"]), p.spare[1], p.gap[1], rng)
+    shapes = [(p.batches, *made.shape(name, p.m, p.n, p.k)) for name in "AB"]
+    a, a_values = _input(spec.element, shapes[0], p.spare[0], p.gap[0], rng)
+    b, b_values = _input(spec.element_b, shapes[1], p.spare[1], p.gap[1], rng)
     if spec.layout[0] == "T":
         a_values = a_values.transpose(0, 2, 1)
     if spec.layout[1] == "N":
@@ -144,31 +145,30 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
             spec.out_element, before if p.beta else np.full_like(before, np.nan)
         )
     whole = np.concatenate([c.codes, guard])
+    run = _Run(ready, p, timing)
     arrays = {"A": a, "B": b, "C": c, "out": c}
+    arrays |= {name: run.pack(name, packing, arrays[name]) for name, packing in made.before.items()}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
     sums = np.zeros(0, np.float32)
     if made.then is not None:
-        sums = np.full(made.workspace(p.m, p.n, p.batches) // 4, np.nan, np.float32)
+        sums = np.full(max(p.m * p.n * p.batches * spec.splits, 1), np.nan, np.float32)
         plain = _Matrix(sums, p.m, p.n, p.n, p.m * p.n, p.batches)
         arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
         pitches |= {"out": p.n, "P": p.n}
     launch.check(p.sizes, pitches)
-    buffers = {"A": a.codes, "B": b.codes, "C": whole, "out": whole}
+    buffers = {"A": arrays["A"].codes, "B": arrays["B"].codes, "C": whole, "out": whole}
     values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
     values |= {"alpha": np.float32(p.alpha), "beta": np.float32(p.beta)}
     values |= {f"ld_{name}": pitch for name, pitch in pitches.items()}
     values |= {f"bs_{name}": matrix.stride for name, matrix in arrays.items()}
     if made.then is not None:
         values["out"] = sums
-    grid = _more(launch.grid(p.sizes, p.batches), p.excess)
-    findings, executed = _launch(ready.kernels[0], grid, values, p, timing)
+    run.launch(made.kernel, p.sizes, values)
     if made.then is not None:
         sizes = {**p.sizes, "s": spec.splits}
         made.then.launch.check(sizes, {**pitches, "out": c.pitch})
-        grid = _more(made.then.launch.grid(sizes, p.batches), p.excess)
         values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
-        more, instructions = _launch(ready.kernels[1], grid, values, p, timing)
-        findings, executed = findings + more, executed + instructions
+        run.launch(made.then, sizes, values)
     expected = np.einsum("bmk,bnk->bmn", a_values.astype(np.float64), b_values.astype(np.float64))
     expected = expected * (p.alpha if spec.alpha else 1.0) + before * (p.beta if spec.beta else 0.0)
     places = c.places()
@@ -180,38 +180,54 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     left = np.ascontiguousarray(whole[untouched]).view(np.uint8)
     return GemmOutcome(
         problem,
-        findings,
+        tuple(run.findings),
         int((numbers.astype(np.float32) != want.astype(np.float32)).sum()),
         int((left != UNTOUCHED).sum()),
-        executed,
+        run.executed,
     )
 
 
-def _more(grid: tuple[int, int, int], excess: tuple[int, int, int]) -> tuple[int, int, int]:
-    x, y, z = (count + more for count, more in zip(grid, excess, strict=True))
-    return x, y, z
+class _Run:
+    """The launches of one problem, one after the other."""
 
+    def __init__(self, ready: ReadyGemm, problem: GemmProblem, timing: Timing) -> None:
+        self._ready, self._problem, self._timing = ready, problem, timing
+        self.findings: list[Finding] = []
+        self.executed = 0
 
-def _launch(
-    ready: Launchable,
-    grid: tuple[int, int, int],
-    values: dict[str, Any],
-    problem: GemmProblem,
-    timing: Timing,
-) -> tuple[tuple[Finding, ...], int]:
-    """One kernel; a grid of nothing is no launch."""
-    if 0 in grid:
-        return (), 0
-    result = run_kernel(
-        ready.kernel,
-        grid=grid,
-        block=ready.emitted.block,
-        args=[values[argument.name] for argument in ready.emitted.arguments],
-        seed=problem.seed,
-        timing=timing,
-        line_map=ready.line_map,
-    )
-    return result.findings, result.executed
+    def launch(
+        self, kernel: EmittedKernel, sizes: Mapping[str, int], values: Mapping[str, Any]
+    ) -> None:
+        """One kernel; a grid of nothing is no launch."""
+        ready, problem = self._ready.kernels[kernel.name], self._problem
+        counts = kernel.launch.grid(sizes, problem.batches)
+        grid = tuple(n + more for n, more in zip(counts, problem.excess, strict=True))
+        if 0 in grid:
+            return
+        result = run_kernel(
+            ready.kernel,
+            grid=grid,
+            block=kernel.block,
+            args=[values[argument.name] for argument in kernel.arguments],
+            seed=problem.seed,
+            timing=self._timing,
+            line_map=ready.line_map,
+        )
+        self.findings += result.findings
+        self.executed += result.executed
+
+    def pack(self, name: str, packing: Packing, operand: _Matrix) -> _Matrix:
+        """The operand in aligned rows, with what lies before it."""
+        rows, pitch, skipped = packing.place(operand.rows, operand.columns)
+        batches, kind = operand.batches, operand.codes.dtype.type
+        whole = _Matrix.blank(0xFF, kind, (batches, rows, pitch), 0, 0)
+        sizes = {"r": operand.rows, "c": operand.columns}
+        packing.kernel.launch.check(sizes, {"X": operand.pitch, "P": pitch})
+        values = {"X": operand.codes, "ld_X": operand.pitch, "bs_X": operand.stride}
+        values |= {"P": whole.codes, "ld_P": pitch, "bs_P": whole.stride, "batches": batches}
+        self.launch(packing.kernel, sizes, {**values, **sizes})
+        kept = whole.codes[skipped:]
+        return replace(whole, codes=kept if len(kept) else whole.codes)
 
 
 def _input(

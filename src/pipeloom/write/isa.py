@@ -221,7 +221,7 @@ def _table() -> dict[str, Opcode]:
     for name, words in (("dword", 1), ("dwordx2", 2), ("dwordx4", 4)):
         add(Unit.VMEM, f"buffer_load_{name}", f"=va{words}", "v1", "s4", "si1")
         add(Unit.VMEM, f"buffer_store_{name}", f"va{words}", "v1", "s4", "si1")
-    add(Unit.VMEM, "buffer_load_ushort", "=va1", "v1", "s4", "si1")
+    add(Unit.VMEM, "buffer_load_ushort buffer_load_ubyte", "=va1", "v1", "s4", "si1")
     for name in ("byte", "short"):
         stores = f"buffer_store_{name} buffer_store_{name}_d16_hi"
         add(Unit.VMEM, stores, "va1", "v1", "s4", "si1")
@@ -251,8 +251,12 @@ MFMA_SHAPES = (
     ("v_mfma_f32_16x16x16_f16", 4, 2, 4),
     ("v_mfma_f32_32x32x8_bf16", 8, 2, 16),
     ("v_mfma_f32_32x32x8_f16", 8, 2, 16),
-    ("v_mfma_f32_16x16x32_fp8_fp8", 4, 2, 4),
-    ("v_mfma_f32_32x32x16_fp8_fp8", 8, 2, 16),
+    *(
+        (f"v_mfma_f32_{shape}_{a}_{b}", passes, 2, results)
+        for shape, passes, results in (("16x16x32", 4, 4), ("32x32x16", 8, 16))
+        for a in ("fp8", "bf8")
+        for b in ("fp8", "bf8")
+    ),
     ("v_mfma_f32_16x16x32_bf16", 4, 4, 4),
     ("v_mfma_f32_16x16x32_f16", 4, 4, 4),
     ("v_mfma_f32_32x32x16_bf16", 8, 4, 16),

@@ -58,6 +58,12 @@ class Launch:
         """The leading dimension of an array without gaps."""
         return sizes[self.meaning[name].type.dims[-1]]
 
+    def reach(self, size: int) -> int:
+        """How far the loop goes along its dimension for a size: whole trips."""
+        if not self.step:
+            return self.least
+        return self.least + -(-max(size - self.least, 0) // self.step) * self.step
+
     def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
         """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
         over = (self.meaning.over,) if self.placing.ragged else ()

@@ -6,6 +6,8 @@ the kernel makes of a launch beyond that; none of it is in the program, and no s
     ragged      any size along the loop: arrays are taken to begin with zeros, so many that the rest
                 is whole trips. Only the first loads look where the array begins
     batched     workgroup z is a problem of its own, ``bs_A`` elements behind the one before
+    ends        with ``ragged``: rows along the loop end where the leading dimension does, aligned,
+                and what shares a load with their first element is 0
     unless      an array is not read where a scalar is 0: (("C", "beta"),)
     slices      z also cuts the loop's dimension, each slice summed by itself for a second kernel
 
@@ -29,6 +31,7 @@ class Placing:
     batched: bool = False
     slices: int = 1
     unless: tuple[tuple[str, str], ...] = ()
+    ends: bool = False
 
     def __post_init__(self) -> None:
         check_int("placing", "slices", self.slices, 1)
@@ -67,9 +70,14 @@ ONE_PROBLEM = Placing()
 
 
 def adds_up(meaning: Meaning) -> bool:
-    """Whether zeros in the streams change nothing: each is added up, alone or in products."""
+    """Whether zeros in the streams change nothing: each is added up, alone or in products.
+
+    One that is stored as it is has the zeros stored before it.
+    """
     for node in meaning.nodes:
         if node.region is not Region.LOOP or node.kind in (NodeKind.STREAM, NodeKind.CARRY):
+            continue
+        if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is NodeKind.STREAM:
             continue
         streams = [meaning[name].kind is NodeKind.STREAM for name in node.uses]
         if node.op not in ("matmul", "sum") or not any(streams) or node.init is None:

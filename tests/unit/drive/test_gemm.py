@@ -79,6 +79,28 @@ def test_slices_of_k_are_added_up_in_order(k: int) -> None:
     assert contract["then"]["verdict"] == "PROVED"
 
 
+@pytest.mark.parametrize(
+    ("align", "dtype", "layout"), [(4, "bf16", "NT"), (2, "fp16", "NN"), (1, "bf8", "TT")]
+)
+def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
+    """Loads of 4 bytes; or copies to aligned rows, zeros before their K, for every K there is."""
+    made = ready(align=align, dtype=dtype, layout=layout, splits=2)
+    k = 70 if align == 4 else 71
+    problem = GemmProblem(m=35, n=67, k=k, spare=(0, 0, 1), gap=(0, 0, 1))
+    got = run_gemm(made, problem)
+    assert got.summary().startswith("correct")
+    space = made.made.workspace(35, 67, k)
+    assert space.keys() == ({"P"} if align == 4 else {"A", "B", "P"})
+    contract = made.made.contract()
+    assert ("before" in contract) == (align < 4)
+
+
+@pytest.mark.parametrize(("arch", "a", "b"), [("gfx950", "bf8", "fp8"), ("gfx942", "fp8", "bf8")])
+def test_both_kinds_of_8_bit_floats(arch: str, a: str, b: str) -> None:
+    problem = GemmProblem(m=20, n=70, k=160)
+    assert run_gemm(ready(arch=arch, dtype=a, dtype_b=b), problem).ok
+
+
 @pytest.mark.parametrize("number", [22])
 def test_random_products(number: int) -> None:
     """One of those that benchmarks/random_gemms.py draws."""
@@ -88,8 +110,9 @@ def test_random_products(number: int) -> None:
 def test_what_a_kernel_does_not_allow_is_refused() -> None:
     with pytest.raises(EmitError, match="'k' is 9"):
         run_gemm(ready(), GemmProblem(m=1, n=1, k=9))
-    with pytest.raises(ConfigError, match="layout"):
-        GemmSpec(layout="XY")
+    for wrong in ({"layout": "XY"}, {"align": 3}, {"align": 1}, {"dtype_b": "fp8"}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            GemmSpec(**wrong)
 
 
 def test_the_contract_says_what_a_caller_must_know() -> None:

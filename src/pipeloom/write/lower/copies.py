@@ -37,6 +37,7 @@ WORD = 4
 MASKS = ("keep", "within")
 """Ops that take the place of what lies past the end."""
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
+SINGLE = {1: "ubyte", 2: "ushort"}
 TRANSPOSED_READ = "ds_read_b64_tr_b"
 TRANSPOSED_LANES, TRANSPOSED_BITS = 16, 64
 """Lanes that exchange what they read, 64 bits each, in rows of 16 elements (CDNA4 ISA)."""
@@ -104,10 +105,12 @@ class _Missing:
     numbers: tuple[LaneNumber, ...]
     waves: tuple[str | int, ...]
     scratch: str
+    together: int
+    """Elements along it that one load takes, and that are there if the last is."""
 
 
 def _plan_missing(
-    context: Context, array: Array, tables: Sequence[Sequence[Table]]
+    context: Context, array: Array, tables: Sequence[Sequence[Table]], together: int = 1
 ) -> _Missing | None:
     """For the loads of a step, whose coordinates are ``tables``; None where nothing is missing."""
     if not context.memory.placing.ragged or array.node.kind is not NodeKind.STREAM:
@@ -116,7 +119,8 @@ def _plan_missing(
     what = f"the place of a lane along {array.over}"
     numbers = tuple(lane_number(table[axis], what) for table in tables)
     waves = tuple(wave_part(context.frame, context.group.waves, number) for number in numbers)
-    return _Missing(numbers, waves, context.frame.scratch("missing", 4))
+    ends = context.memory.placing.ends and axis == len(array.dims) - 1
+    return _Missing(numbers, waves, context.frame.scratch("missing", 4), together if ends else 1)
 
 
 class _Present:
@@ -127,6 +131,8 @@ class _Present:
         self._known: LaneNumber | None = None
         if self._missing is not None:
             self._count = context.clock.missing(code, work.iteration or 0)
+            if self._missing.together > 1:
+                code("s_and_b32", self._count, self._count, -self._missing.together)
             code("v_mov_b32", context.frame[self._missing.scratch].part(3), OUT_OF_RANGE)
 
     def offset(self, code: Code, number: int, name: str) -> Register:
@@ -174,6 +180,8 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     context.require_pitch(array, width)
     ragged = context.memory.placing.ragged
+    if context.memory.placing.ends and array.dims[-1] == array.over:
+        ragged = False
     if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
         context.require_multiple(array.dims[-1], width // array.element)
     lane = np.arange(WAVE_LANES)[None, :]
@@ -183,7 +191,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         position = start + number * run + (wave * WAVE_LANES + lane) * width
         tables.append(_axes(_shifted(tile.source(position), targets, sources)))
     offsets = [context.memory.offset(array, table, members) for table in tables]
-    missing = _plan_missing(context, array, tables)
+    missing = _plan_missing(context, array, tables, width // array.element)
     places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
     slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
     base = tile.base + write.copy * tile.copy_bytes + start
@@ -225,7 +233,7 @@ def _plan_load(context: Context, work: Work) -> Write:
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(_axes(_shifted(table, targets, sources)))
         name = context.memory.offset(array, tables[-1], members)
-        whole = array.dims[-1] == array.over and not context.memory.placing.ragged
+        whole = single or (array.dims[-1] == array.over and not context.memory.placing.ragged)
         if not whole and not _harmless_past_rows(context, array):
             context.require_multiple(array.dims[-1], len(run))
         context.require_pitch(array, array.element if single else WORD)
@@ -238,7 +246,7 @@ def _plan_load(context: Context, work: Work) -> Write:
         present = _Present(context, code, missing, work)
         for number, (first, words, name) in enumerate(loads):
             result = context.registers(write).part(first, words)
-            load = f"buffer_load_{'ushort' if single else WORDS[words]}"
+            load = f"buffer_load_{SINGLE[array.element] if single else WORDS[words]}"
             where = present.offset(code, number, name)
             code(load, result, where, frame[buffer], offset, modifiers=["offen"])
 

@@ -345,7 +345,7 @@ class _Emission:
         self._start(code, group)
         loop, after = self.context.label("loop"), self.context.label("after")
         left = self.frame["left"]
-        code("s_mov_b32", left, self.clock.extent(section))
+        code("s_mov_b32", left, self.frame["extent"])
         if self.program.min_trips[section.trips] == 0:
             code("s_cmp_ge_i32", 0, left)
             code("s_cbranch_scc1", after)
@@ -437,13 +437,16 @@ def _loaded_singly(program: Program) -> set[str]:
     """What is loaded element by element, each to a register of its own.
 
     Of memory, 16-bit tiles that lie like matrix results, or are wanted after the loop: runs are
-    short, and rows of any length and alignment are wanted beside results. Of LDS, what is read
+    short, and rows of any length and alignment are wanted beside results; and what is stored as it
+    was loaded, where alignment is what is changed. Of LDS, what is read
     across its rows where the chip has no transposed read. (Loads to a half of a register clear the
     other half on chips that protect registers by ECC, as gfx942 does: LLVM,
     ``d16PreservesUnusedBits``.)
     """
     memory = {node.name for node in program.meaning.inputs}
-    after = {n.name for n in program.meaning.inputs if n.region is When.AFTER}
+    meaning = program.meaning
+    after = {n.name for n in meaning.inputs if n.region is When.AFTER}
+    after |= {name for n in meaning.outputs for name in n.uses}
     from_memory, at_end, from_lds = set(), set(), set()
     for group in program.groups:
         for _, _, step in group.steps():
@@ -459,7 +462,7 @@ def _loaded_singly(program: Program) -> set[str]:
         name, layout, bits = resource.name, resource.layout, resource.type.dtype.bits
         if layout is None or resource.space is not Space.REGISTER:
             continue
-        if bits == 16 and name in (from_memory if layout.kind == "accumulator" else at_end):
+        if bits < 32 and name in (from_memory if layout.kind == "accumulator" else at_end):
             found.add(name)
         if layout.kind == "operand" and name in from_lds and "axis" in dict(layout.numbers):
             found |= set() if transposed_read(program.target, bits) else {name}

@@ -18,14 +18,17 @@ from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 
-SUFFIXES = {
-    "bf16": ("bf16",),
-    "fp16": ("f16",),
-    "fp8_fnuz": ("fp8_fp8",),
-    # cbsz and blgp default to 0: both operands e4m3 (CDNA4 ISA, "F8F6F4").
-    "fp8": ("f8f6f4", "fp8_fp8"),
+NAMES = {
+    "bf16": "bf16",
+    "fp16": "f16",
+    "fp8": "fp8",
+    "bf8": "bf8",
+    "fp8_fnuz": "fp8",
+    "bf8_fnuz": "bf8",
 }
-"""Element type -> how the assembler ends the names of its matrix instructions."""
+"""Element type -> what the assembler calls it in the names of matrix instructions."""
+FORMATS = {"fp8": 0, "bf8": 1}
+"""cbsz and blgp of the f8f6f4 instructions, which take any two (CDNA4 ISA, "F8F6F4")."""
 
 
 def plan_matmul(context: Context, work: Work) -> Write:
@@ -46,7 +49,7 @@ def plan_matmul(context: Context, work: Work) -> Write:
     if by_lane not in meaning[node.uses[0]].type.dims:
         pairs.reverse()
     (left, rows), (right, columns) = pairs
-    op, mnemonic = _instruction(context, work, rows, columns, result)
+    op, mnemonic, formats = _instruction(context, work, rows, columns, result)
     boxes = [context.register_box(a, work) for a in (left, right, target)]
     begin = target if start is None else start
     plan = _Plan(work, op, (rows, columns, result), boxes)
@@ -87,7 +90,7 @@ def plan_matmul(context: Context, work: Work) -> Write:
                     addend = 0
             second = inputs[0].words(code, plan.row(i, k))
             first = inputs[1].words(code, plan.column(j, k))
-            code(mnemonic, into, first, second, addend)
+            code(mnemonic, into, first, second, addend, modifiers=formats)
 
     return emit
 
@@ -213,36 +216,45 @@ def _tile(context: Context, access: Access, work: Work, *kinds: str) -> Register
 
 def _instruction(
     context: Context, work: Work, left: RegisterTile, right: RegisterTile, result: RegisterTile
-) -> tuple[MatrixOp, str]:
-    """The matrix instruction and its name; raises ``EmitError`` where the tiles have none."""
-    target, dtype = context.target, left.resource.type.dtype
+) -> tuple[MatrixOp, str, list[str]]:
+    """The matrix instruction, its name and formats; raises ``EmitError`` where there is none."""
+    target = context.target
+    types = [t.resource.type.dtype.name for t in (left, right)]
     numbers = [dict(t.resource.layout.numbers) for t in (left, right, result) if t.resource.layout]
     sides = {n["side"] for n in numbers}
     depths = {n["depth"] for n in numbers if "depth" in n}
-    known = {t: [op for op in target.matrix_ops if op.multiplies(t)] for t in SUFFIXES}
-    alike = right.resource.type.dtype == dtype and left.run_bytes == right.run_bytes
+    known = [op for op in target.matrix_ops if op.multiplies(*types)]
     if (
-        not known.get(dtype.name)
-        or not alike
+        not known
+        or not set(types) <= NAMES.keys()
+        or left.run_bytes != right.run_bytes
         or len(sides) != 1
         or len(depths) != 1
         or result.resource.type.dtype.name != "f32"
     ):
+        takes = sorted(t for t in NAMES if any(op.multiplies(t) for op in target.matrix_ops))
         raise EmitError(
-            f"{work.label} multiplies {dtype} by {right.resource.type.dtype} to "
+            f"{work.label} multiplies {types[0]} by {types[1]} to "
             f"{result.resource.type.dtype}, which {target.arch} has no matrix instruction for",
-            hint="both operands of one type and order of K, out of "
-            f"{', '.join(sorted(t for t in known if known[t]))}, summed in f32",
+            hint=f"operands out of {', '.join(takes)}, 8-bit ones with each other and others with "
+            "their own type, in one order of K, summed in f32",
             field=work.label,
         )
     side, depth = sides.pop(), depths.pop()
-    for op in known[dtype.name]:
-        for suffix in SUFFIXES[dtype.name]:
-            name = f"v_mfma_f32_{op.m}x{op.n}x{op.k}_{suffix}"
-            if (op.m, op.n, op.k) == (side, side, depth) and name in OPCODES:
-                return op, name
+    # The instruction takes the operand of the result's columns first.
+    first, second = NAMES[types[1]], NAMES[types[0]]
+    for op in known:
+        stem = f"v_mfma_f32_{op.m}x{op.n}x{op.k}"
+        if (op.m, op.n, op.k) != (side, side, depth):
+            continue
+        if f"{stem}_f8f6f4" in OPCODES and first in FORMATS:
+            chosen = {"cbsz": FORMATS[first], "blgp": FORMATS[second]}
+            return op, f"{stem}_f8f6f4", [f"{name}:{n}" for name, n in chosen.items() if n]
+        for suffix in (first, f"{first}_{second}"):
+            if f"{stem}_{suffix}" in OPCODES:
+                return op, f"{stem}_{suffix}", []
     raise EmitError(
-        f"{target.arch} has no {side}x{side}x{depth} matrix instruction for {dtype}",
-        hint=f"it has: {', '.join(f'{op.m}x{op.n}x{op.k}' for op in known[dtype.name])}",
+        f"{target.arch} has no {side}x{side}x{depth} matrix instruction for {types[0]}",
+        hint=f"it has: {', '.join(f'{op.m}x{op.n}x{op.k}' for op in known)}",
         field=work.label,
     )

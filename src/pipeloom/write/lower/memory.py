@@ -55,6 +55,11 @@ class Array:
         return self.node.type.dtype.bits // 8
 
     @property
+    def is_output(self) -> bool:
+        """Whether it is stored."""
+        return self.node.kind is NodeKind.OUTPUT
+
+    @property
     def has_pitch(self) -> bool:
         """Whether it takes a leading dimension."""
         return len(self.dims) > 1
@@ -263,10 +268,12 @@ class Memory:
         code("s_add_u32", reach, size, count * tile - 1)
         self.quotient(code, reach, reach, count * tile)
         code("s_mul_i32", reach, reach, tile)
+        # From the end on, so that all slices end where a load does if the rows do.
         code("s_mul_i32", start, start, reach)
         code("s_min_u32", start, start, size)
-        code("s_sub_u32", scratch, size, start)
-        code("s_min_u32", reach, reach, scratch)
+        code("s_sub_u32", start, size, start)
+        code("s_min_u32", reach, reach, start)
+        code("s_sub_u32", start, start, reach)
 
     def choose_problem(self, code: Code, number: Register) -> None:
         """Which problem of the meaning's batch this is, and where its block ends."""
@@ -359,14 +366,14 @@ class Memory:
             # The last row ends with its last element, not with the leading dimension.
             row = self.operand(array.stride(len(array.dims) - 2))
             code("s_sub_u32", buffer.part(2), buffer.part(2), row)
-            code("s_mul_i32", scratch, frame[f"size {array.dims[-1]}"], array.element)
+            code("s_mul_i32", scratch, frame[self._extent(array, array.dims[-1])], array.element)
             code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
         for axis, dim in enumerate(array.dims):
             if axis > 0 and dim in self.meaning.grid and dim != array.over:
                 # The base is past so much of the first row, and of what ends with the last one.
                 code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
                 code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
-        if self.placing.ragged and array.over in array.dims[1:]:
+        if self.placing.ragged and array.over in array.dims[1:] and not array.is_output:
             step = self.operand(array.over_stride)
             code("s_mul_i32", scratch, frame["pad"], step)
             code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
@@ -380,6 +387,10 @@ class Memory:
                 code("s_lshl_b32", scratch, frame[f"argument {scalar}"], 1)
                 code("s_cselect_b32", buffer.part(2), buffer.part(2), 0)
         code("s_mov_b32", buffer.part(3), RAW_BUFFER)
+
+    def _extent(self, array: Array, dim: str) -> str:
+        """The scalar with an array's size along a dimension; outputs have the zeros too."""
+        return self.reach if array.is_output and dim == array.over else f"size {dim}"
 
     def _move_to_slice(self, code: Code, array: Array, buffer: Register) -> None:
         """The base at the batch's array, the slice's first element, and before it by the pad."""
@@ -399,11 +410,18 @@ class Memory:
             code("s_add_u32", buffer.part(0), buffer.part(0), low)
             code("s_addc_u32", buffer.part(1), buffer.part(1), high)
             code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
-        if array.over not in array.dims:
+        if array.over not in array.dims or array.is_output:
             return
         step = self.operand(array.over_stride)
         if placing.slices > 1:
             advance_base(code, buffer, frame["slice start"], step, wide)
+        if placing.ends and array.dims[-1] == array.over:
+            # Rows end with the leading dimension.
+            row = self.operand(array.stride(len(array.dims) - 2))
+            code("s_mul_i32", scratch, frame[f"size {array.over}"], array.element)
+            code("s_sub_u32", scratch, row, scratch)
+            code("s_add_u32", buffer.part(0), buffer.part(0), scratch)
+            code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
         if placing.ragged:
             code("s_mul_i32", wide.part(0), frame["pad"], step)
             code("s_mul_hi_u32", wide.part(1), frame["pad"], step)

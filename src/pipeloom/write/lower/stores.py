@@ -72,7 +72,7 @@ class _Store:
         wide = 16 // self.array.element if self.packed else MOST
         runs = list(self.tile.runs(slots, min(wide, MOST) * self.tile.bits // 8))
         self.count = len(runs[0])
-        if any(len(run) != self.count for run in runs):
+        if self.single or any(len(run) != self.count for run in runs):
             runs, self.count = [[slot] for slot in slots], 1
         if self.packed and self.count % self.tile.pack:
             raise EmitError(
@@ -105,6 +105,12 @@ class _Store:
         """Whether the registers hold elements as memory does, less than a register each."""
         return self.tile.pack > 1
 
+    @property
+    def single(self) -> bool:
+        """Whether each element, as memory has it, is in a register of its own."""
+        held = self.tile.resource.type.dtype
+        return not self.packed and held.bits < 32 and held == self.array.node.type.dtype
+
     def _check_type(self) -> None:
         held = self.tile.resource.type.dtype
         if held == self.array.node.type.dtype and held.bits in (8, 16, 32):
@@ -136,7 +142,7 @@ class _Store:
         """All stores, wide and narrow, with the branch between them."""
         frame = self.context.frame
         code("v_mov_b32", frame[self._outside], OUT_OF_RANGE)
-        if not self.packed:
+        if not (self.packed or self.single):
             prepare(code, self.context.target, self.dtype, self._conversion)
         offset: Register | int = 0
         iterates = self.array.node.region is Region.LOOP and self.array.over in self.array.dims
@@ -277,7 +283,7 @@ class _Store:
         tile, frame = self.tile, self.context.frame
         registers = self.context.registers(self.work.reads[0])
         first = run.slot // tile.pack
-        if self.packed or self.dtype == "f32" or self.array.element == 4:
+        if self.packed or self.single or self.dtype == "f32" or self.array.element == 4:
             return registers.part(first, max(self.count // tile.pack, 1))
         data = frame[self._data].part(MOST * (ring % RINGS), MOST)
         sources = [registers.part(first + i) for i in range(self.count)]
