@@ -168,13 +168,10 @@ def _read(instruction: Instruction) -> Step:
         def land() -> None:
             for place, (piece, cause) in enumerate(pieces):
                 first, kept = target + place * words_each, piece.lanes
-                if size >= 4:
-                    data = lds.load(piece)
-                    if kept.size == LANES:
-                        wave.v[first : first + words_each] = data
-                    else:
-                        for i in range(words_each):
-                            wave.v[first + i, kept] = data[i]
+                if size >= 4 and kept.size == LANES:
+                    lds.load_into(piece, wave.v[first : first + words_each])
+                elif size >= 4:
+                    wave.v[first : first + words_each, kept] = lds.load(piece)
                 else:
                     value = lds.octets[piece.addresses].astype(np.uint32)
                     if size == 2:

@@ -39,7 +39,7 @@ _NEVER = np.iinfo(np.int32).max
 _FIRST_ACCESSES = 4096
 _MOST_FOOTPRINTS = 8192
 _MOST_NOTED = 4096
-_BLOCK = 1024
+_BLOCK = 256
 """Bytes of LDS of which it is known, all together, whether some access or poison is left."""
 _NOWHERE: Index = np.empty(0, np.int64)
 
@@ -342,6 +342,13 @@ class LocalMemory:
         self.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
         for block in footprint.blocks:
             self._unclean[block] = 1
+
+    def load_into(self, footprint: Footprint, registers: Words) -> None:
+        """Whole dwords from LDS into the registers of all lanes."""
+        if footprint.words is not None:
+            self.words.take(footprint.words, out=registers, mode="clip")
+        else:
+            registers[:] = self.load(footprint)
 
     def load(self, footprint: Footprint) -> Words:
         """Whole dwords from LDS, one row per register."""

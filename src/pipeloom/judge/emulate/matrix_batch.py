@@ -100,8 +100,8 @@ def _plan(products: tuple[Product, ...]) -> tuple[Callable[[Wave], None], ...]:
 def _batch(products: Sequence[Product]) -> Callable[[Wave], None]:
     first = products[0]
     shape, places_a, places_b = first.kind.shape, first.kind.places_a, first.kind.places_b
-    a_rows, a_chosen = _fragments([p.a for p in products], shape.words(shape.a))
-    b_rows, b_chosen = _fragments([p.b for p in products], shape.words(shape.b))
+    a_places, a_chosen = _fragments([p.a for p in products], places_a)
+    b_places, b_chosen = _fragments([p.b for p in products], places_b)
     d_rows = _rows([p.d for p in products], shape.words_d)
     c_rows = None
     if first.c is not None:
@@ -112,8 +112,9 @@ def _batch(products: Sequence[Product]) -> Callable[[Wave], None]:
 
     def run(wave: Wave) -> None:
         v = wave.v
-        left = shape.operand(shape.a, v[a_rows], places_a)
-        right = shape.operand(shape.b, v[b_rows], places_b)
+        words = v.reshape(-1)
+        left = shape.operand(shape.a, words.take(a_places))
+        right = shape.operand(shape.b, words.take(b_places))
         left = left if a_chosen is None else left.take(a_chosen, axis=0)
         right = right if b_chosen is None else right.take(b_chosen, axis=0)
         if scales:
@@ -132,11 +133,11 @@ def _rows(first: Sequence[int], words: int) -> slice | Places:
     return (np.array(first)[:, None] + np.arange(words)).ravel()
 
 
-def _fragments(first: Sequence[int], words: int) -> tuple[slice | Places, Places | None]:
-    """Registers of the distinct fragments, and which of them each product takes (None: in turn)."""
+def _fragments(first: Sequence[int], places: Places) -> tuple[Places, Places | None]:
+    """Words of the distinct fragments, and which of them each product takes (None: in turn)."""
     distinct = sorted(set(first))
     chosen = None if list(first) == distinct else np.array([distinct.index(a) for a in first])
-    return _rows(distinct, words), chosen
+    return np.array(distinct)[:, None] * LANES + places, chosen
 
 
 def _scaled(values: Values, codes: list[npt.NDArray[np.uint32]], order: Places | None) -> Values:

@@ -86,10 +86,9 @@ class Shape:
         place: Places = (part * together + word) * LANES + lane
         return place.ravel()
 
-    def operand(self, operand: Format, registers: Words, places: Places) -> Values:
-        """Widened fragments, (fragment, block, row, k), from their registers, one row each."""
-        rows = registers.reshape(-1, self.words(operand) * LANES).take(places, axis=1)
-        return operand.widen(rows.reshape(len(rows), self.blocks, self.side, -1))
+    def operand(self, operand: Format, words: Words) -> Values:
+        """Widened fragments, (fragment, block, row, k), from their words in order of ``places``."""
+        return operand.widen(words.reshape(len(words), self.blocks, self.side, -1))
 
     def addend(self, registers: Words) -> Values:
         """C, (instruction, element, lane), from its registers."""

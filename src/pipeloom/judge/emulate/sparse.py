@@ -51,7 +51,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     words_a, words_b = shape.words(a_format) // 2, shape.words(b_format)
     words_d = shape.words_d
     order = shape.row_order()
-    places = shape.places(b_format, np.arange(shape.side), np.zeros(1, np.intp))
+    places = shape.places(b_format, np.arange(shape.side), np.zeros(1, np.intp)) + b * LANES
     lanes = np.arange(LANES)[:, None]
     quads = 4 * (np.arange(kept) // 2)
 
@@ -66,7 +66,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     def run(wave: Wave) -> None:
         v = wave.v
         left = expand(np.ascontiguousarray(v[a : a + words_a].T), v[chosen])
-        right = shape.operand(b_format, v[b : b + words_b], places)
+        right = shape.operand(b_format, v.reshape(-1).take(places[None]))
         product = left @ right.swapaxes(-1, -2)
         v[d : d + words_d] = shape.result_words(product, shape.addend(v[d : d + words_d]))
 

@@ -127,10 +127,12 @@ class Workgroup:
         """Put an operation in flight and decide when it lands."""
         if self.observer is not None:
             self.observer.issue(wave, pending)
+        ahead = None
         if pending.counter is Counter.SMEM:
             wave.smem.append(pending)
         else:
-            queue = wave.queue(pending.counter)
+            queue = wave.vm if pending.counter is Counter.VM else wave.lgkm
+            ahead = queue[-1] if queue else None
             queue.append(pending)
             if self.counter_stall and len(queue) > COUNTER_LIMIT[pending.counter]:
                 # The counter is full: the issue stalls until the oldest is done.
@@ -144,15 +146,12 @@ class Workgroup:
             pending.due = -1
             return
         due = self.clock + delay
-        if pending.counter is not Counter.SMEM:
+        if ahead is not None and not ahead.landed:
             # In order: not before the operation ahead of it, and never if that one waits.
-            queue = wave.queue(pending.counter)
-            ahead = queue[-2] if len(queue) > 1 else None
-            if ahead is not None and not ahead.landed:
-                if ahead.due < 0:
-                    pending.due = -1
-                    return
-                due = max(due, ahead.due)
+            if ahead.due < 0:
+                pending.due = -1
+                return
+            due = max(due, ahead.due)
         pending.due = due
         if due <= self.clock:
             _land(wave, pending)
