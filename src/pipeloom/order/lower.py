@@ -33,6 +33,7 @@ from pipeloom.order.spread import (
     per_lane,
     registers,
     shared_lanes,
+    two_blocks_at_once,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
@@ -412,7 +413,10 @@ class _Lowering:
             )
         dims = node.type.dims
         layout = self.layouts.values[value.name]
-        count, width = memory_accesses(layout, self.shares.shape(dims), node.type.dtype)
+        shape, dtype = self.shares.shape(dims), node.type.dtype
+        count, width = memory_accesses(layout, shape, dtype)
+        if two_blocks_at_once(layout, shape, dtype):
+            count, width = count // 2, width * 2
         for piece in self.shares.pieces(dims):
             boxes = self.shares.boxes(dims, piece)
             self._add(

@@ -17,6 +17,8 @@ from pipeloom.program.resources import Layout
 
 RUN = 4
 """Consecutive elements of a lane in a matrix result."""
+BLOCK = 16
+"""Columns of a matrix result of which a row's lanes have a run each."""
 
 UNIFORM = Layout("uniform")
 
@@ -136,6 +138,15 @@ def memory_accesses(
     elif layout.kind == "accumulator" and numbers.get("only", 1) == 1 and "flip" not in numbers:
         run = min(RUN, LOAD_BYTES * 8 // bits)
     return ceil(count / run), ceil(run * bits / 8)
+
+
+def two_blocks_at_once(layout: Layout, shape: Sequence[int], dtype: DType) -> bool:
+    """Whether a store may take a lane's columns of two blocks: writers can make them neighbours.
+
+    Fewer instructions are stated than a writer takes who does not; waits only get stricter by that.
+    """
+    whole = layout == accumulator(BLOCK) and shape[-1] % (2 * BLOCK) == 0
+    return whole and dtype.bits * 2 * RUN == LOAD_BYTES * 8
 
 
 def shared_lanes(layout: Layout, shape: Sequence[int], reduced: Layout) -> int:

@@ -18,6 +18,7 @@ from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import LDS_DMA_BY_BYTES, M0, VCC, Bank, Register
+from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lds import LdsTile
@@ -228,7 +229,8 @@ def _plan_load(context: Context, work: Work) -> Write:
     loads, tables = [], []
     single = tile.bits == WORD_BITS and array.element < WORD
     slots = tile.slots_in(box, work.label)
-    for run in [[slot] for slot in slots] if single else tile.runs(slots):
+    lying = dealt_tile(tile, array.dims, context.memory.dealt)
+    for run in [[slot] for slot in slots] if single else lying.runs(slots):
         words = _words(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
         tables.append(_axes(_shifted(table, targets, sources)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -47,6 +48,7 @@ from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit,
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch
 from pipeloom.write.lower.clock import Clock
+from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.copies import plan_copy, transposed_read
 from pipeloom.write.lower.frame import Frame, Write
@@ -86,13 +88,25 @@ def emit_program(
         dtype_for(tile.dtype)
     symbol = re.sub(r"\W", "_", name or program.name)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
-    return _Emission(program, ops, symbol, placing).kernel(status)
+    dealt = dealt_dimensions(program)
+    if dealt:
+        # Where rows are dealt to lanes by thirds already, no few instructions compute both.
+        with suppress(EmitError):
+            return _Emission(program, ops, symbol, placing, dealt).kernel(status)
+    return _Emission(program, ops, symbol, placing, frozenset()).kernel(status)
 
 
 class _Emission:
     """One program on its way to text."""
 
-    def __init__(self, program: Program, ops: Vocabulary, name: str, placing: Placing) -> None:
+    def __init__(
+        self,
+        program: Program,
+        ops: Vocabulary,
+        name: str,
+        placing: Placing,
+        dealt: frozenset[str],
+    ) -> None:
         self.program, self.name = program, name
         target = self.target = program.target
         flow = flow_of(program)
@@ -100,6 +114,7 @@ class _Emission:
         frame.always("lane", Bank.VECTOR)
         frame.scalar("wave")
         memory = self.memory = Memory(program.meaning, frame, placing)
+        memory.dealt = dealt
         self.clock = Clock(program, memory, frame)
         accumulators = _accumulators(program, ops)
         single = _loaded_singly(program)

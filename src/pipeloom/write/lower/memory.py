@@ -21,6 +21,7 @@ from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advanc
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Register, sgpr
+from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
 from pipeloom.write.lower.templates import float_bits
@@ -132,6 +133,8 @@ class Memory:
         placing.check(meaning)
         self.arrays = arrays_of(meaning)
         self.arguments = arguments_of(meaning, placing)
+        self.dealt: frozenset[str] = frozenset()
+        """Dimensions whose columns are dealt to matrix blocks (``columns``)."""
         self._offsets: dict[tuple[int, str], dict[tuple[LaneNumber, ...], str]] = {}
         if len(meaning.grid) + bool(meaning.batch) > MAX_GRID:
             raise EmitError(
@@ -441,6 +444,10 @@ class Memory:
         ``tables`` are coordinates within the tile, by dimension.
         """
         frame = self.frame
+        tables = [
+            dealt(table) if dim in self.dealt else table
+            for dim, table in zip(array.dims, tables, strict=True)
+        ]
         numbers = [lane_number(t, f"the place of a lane in {array.name}") for t in tables]
         key = ("offset", array.name, tuple(numbers))
         base = self._near(array, numbers)

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Region, Work
 from pipeloom.write.addresses import OUT_OF_RANGE
 from pipeloom.write.code import Code
 from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import VCC, Bank, Register
+from pipeloom.write.lower.columns import dealt_tile
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
@@ -27,7 +29,7 @@ from pipeloom.write.lower.tiles import RegisterTile
 RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""
 MOST = 4
-"""Elements of a store."""
+"""Elements of a store that converts them."""
 WORD = 4
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
 
@@ -69,8 +71,8 @@ class _Store:
         box = context.register_box(read, work)
         targets = context.boxes(write, work.parts)
         slots = self.tile.slots_in(box, work.label)
-        wide = 16 // self.array.element if self.packed else MOST
-        runs = list(self.tile.runs(slots, min(wide, MOST) * self.tile.bits // 8))
+        lying = dealt_tile(self.tile, self.array.dims, context.memory.dealt)
+        runs = list(lying.runs(slots, LOAD_BYTES if self.packed else MOST * self.tile.bits // 8))
         self.count = len(runs[0])
         if self.single or any(len(run) != self.count for run in runs):
             runs, self.count = [[slot] for slot in slots], 1
@@ -85,14 +87,14 @@ class _Store:
         self.kinds: dict[tuple[LaneNumber, ...], tuple[_Lanes, list[_Run]]] = {}
         corner = np.array([p for p, _ in box])
         starts = np.array([[p for p, _ in target] for target in targets])
+        corner, starts = corner[None, None], starts[:, None, :]
         for run in runs:
-            table = self.tile.coordinates[run[0]][None] - corner + starts[:, None, :]
-            self._add(run[0], np.asarray(table))
+            self._add(run[0], np.asarray(lying.coordinates[run[0]][None] - corner + starts))
         frame = context.frame
         rows = max(len({r.row for r in runs_}) for _, runs_ in self.kinds.values())
         self._rows = frame.scratch("store rows", rows)
         self._column = frame.scratch("store column")
-        self._offset = frame.scratch("store offset", MOST)
+        self._offset = frame.scratch("store offset", max(MOST, self.count))
         self._data = frame.scratch("store data", MOST * RINGS, 4)
         self._work = frame.scratch("store work", 2, 2)
         self._outside = frame.scratch("store outside")
@@ -220,21 +222,26 @@ class _Store:
         soffset: Register | int,
         together: bool,
     ) -> None:
-        """Column by column, every row of it."""
+        """As many columns at once as there are offsets for, row by row: rows fill their lines."""
+        columns = list(dict.fromkeys(run.column for run in runs))
+        count = 1 if together else self.count
+        at_once = max(MOST, self.count) // count
         ring = 0
-        for column in dict.fromkeys(run.column for run in runs):
-            self._column_offsets(code, column, 1 if together else self.count)
-            for run in runs:
-                if run.column == column:
-                    self._store(code, run, rows[run.row], soffset, together, ring)
-                    ring += 1
+        for first in range(0, len(columns), at_once):
+            chosen = columns[first : first + at_once]
+            self._column_offsets(code, [c + e for c in chosen for e in range(count)])
+            here = [run for run in runs if run.column in chosen]
+            for run in sorted(here, key=lambda run: (run.row, run.column)):
+                place = chosen.index(run.column) * count
+                self._store(code, run, rows[run.row], soffset, together, ring, place)
+                ring += 1
 
-    def _column_offsets(self, code: Code, column: int, count: int) -> None:
+    def _column_offsets(self, code: Code, columns: Sequence[int]) -> None:
         frame, array = self.context.frame, self.array
         dim = array.dims[-1]
-        for element in range(count):
-            offset = frame[self._offset].part(element)
-            code("v_add_u32", offset, column + element, frame[self._column])
+        for place, column in enumerate(columns):
+            offset = frame[self._offset].part(place)
+            code("v_add_u32", offset, column, frame[self._column])
             guarded = dim != array.over
             if guarded:
                 code("v_cmp_gt_u32", VCC, self.context.memory.bound(dim), offset)
@@ -250,13 +257,14 @@ class _Store:
         soffset: Register | int,
         together: bool,
         ring: int,
+        place: int,
     ) -> None:
         frame = self.context.frame
         words = self._words(code, run, ring)
         work = frame[self._work].part(0)
         buffer = frame[f"buffer {self.array.name}"]
         for element in range(1 if together else self.count):
-            code("v_add_u32", work, row, frame[self._offset].part(element))
+            code("v_add_u32", work, row, frame[self._offset].part(place + element))
             data, name = words, WORDS.get(words.count, "")
             size = self.array.element * (self.count if together else 1)
             if size < WORD:

@@ -176,6 +176,13 @@ def _plan(
         terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
         return _plan_reduction(context, op, target, tile, slots, terms, sources[0], start, first)
     lines = templates_of(op)
+    converts = (
+        work.when is None
+        and op.lowering == _MOVE.lowering
+        and tile.pack > 1
+        and sources[0].tile is not None
+        and sources[0].tile.pack == 1
+    )
     jobs = [
         (slot, [_slot(work, source, at, dims, {}) for source in sources])
         for slot, at in zip(slots, held, strict=True)
@@ -209,7 +216,10 @@ def _plan(
             for into, (slot, chosen) in zip(made, group, strict=True):
                 if region is not None:
                     region.choose(code, masks[slot])
-                _apply(code, context, scratch, lines, into, chosen, sources)
+                if converts:
+                    made[made.index(into)] = _found(code, context, into, sources[0], chosen[0])
+                else:
+                    _apply(code, context, scratch, lines, into, chosen, sources)
             _finish(code, context, scratch, tile, place, made)
 
     return emit
@@ -454,6 +464,19 @@ def _operand(
         combine_lanes(code, context.target, join.verb, join.bits, [whole], others, half)
         return whole
     return register
+
+
+def _found(
+    code: Code, context: Context, scratch: Register, source: _Source, slot: int | None
+) -> Register:
+    """A 32-bit operand where it lies, if vector instructions can read it there."""
+    assert source.access is not None
+    assert slot is not None
+    register = context.registers(source.access).part(slot)
+    if register.bank is not Bank.ACCUMULATOR:
+        return register
+    code("v_accvgpr_read_b32", scratch, register)
+    return scratch
 
 
 def _apply(

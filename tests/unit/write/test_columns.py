@@ -1,0 +1,80 @@
+"""Columns of 16-bit outputs go to memory in whole lines, for any size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeloom.declare.kernels import gemm
+from pipeloom.drive.trial import run_program
+from pipeloom.machine.chips import target_for
+from pipeloom.order.lower import lower
+from pipeloom.order.patterns import woven
+from pipeloom.order.weave import Pattern
+from pipeloom.program import Program, Work
+from pipeloom.write import assemble
+from pipeloom.write.lower.columns import SPAN, dealt, dealt_dimensions
+from pipeloom.write.lower.emit import emit_program
+
+
+def program_of(n: int) -> Program:
+    loop = gemm(32, n, 32)
+    return woven(
+        lower(loop.meaning, target_for("gfx950"), loop.ops, loop.staged, 1), Pattern(barriers=1)
+    )
+
+
+def test_places_change_within_spans_only() -> None:
+    index = np.arange(96)
+    assert sorted(dealt(index)) == list(index)
+    assert np.array_equal(dealt(index) // SPAN, index // SPAN)
+    # A lane's four columns of two blocks are neighbours in memory.
+    assert [int(x) for x in dealt(np.array([4, 5, 6, 7, 20, 21, 22, 23]))] == list(range(8, 16))
+
+
+def test_stores_are_16_bytes_wide_and_right_for_any_size() -> None:
+    program = program_of(64)
+    assert dealt_dimensions(program) == {"n"}
+    emitted = emit_program(program)
+    assert re.findall(r"buffer_store_(dword\w+)", emitted.text) == 4 * ["dwordx4"]
+    code = assemble(emitted)
+    for m, n in ((39, 72), (31, 77)):
+        assert run_program(emitted, code, sizes={"m": m, "n": n, "k": emitted.launch.least}).ok
+
+
+def test_what_is_no_whole_span_stays_as_it_is() -> None:
+    assert not dealt_dimensions(program_of(96))
+
+
+def test_nobody_states_more_stores_than_there_are() -> None:
+    """Fewer instructions than stated would make waits wrong, so columns stay where they were."""
+    program = program_of(64)
+    groups = [
+        replace(
+            group,
+            sections=tuple(
+                replace(
+                    section,
+                    steps=tuple(
+                        replace(step, entries=2 * step.entries)
+                        if isinstance(step, Work) and step.label.startswith("store")
+                        else step
+                        for step in section.steps
+                    ),
+                )
+                for section in group.sections
+            ),
+        )
+        for group in program.groups
+    ]
+    assert not dealt_dimensions(program.with_groups(tuple(groups), program.provenance))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_both_types_of_16_bits(dtype: str) -> None:
+    loop = gemm(32, 64, 32, dtype)
+    lowered = lower(loop.meaning, target_for("gfx950"), loop.ops, loop.staged, 1)
+    assert dealt_dimensions(woven(lowered, Pattern(barriers=1))) == {"n"}
