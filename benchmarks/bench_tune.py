@@ -31,7 +31,7 @@ from pipeloom.tune.problem import MODELS, Problem, problems
 from pipeloom.tune.search import Tuned, tune
 
 ONE = (Problem(4096, 4096, 8192), Problem(1024, 5120, 5120), Problem(2048, 2048, 2048, "fp8"))
-TOKENS = (256, 1024, 4096, 16384)
+TOKENS = (256, 512, 1024, 4096, 16384)
 ENDS = 1900.0
 """Cycles of a tile beyond its iterations, as derived blocks have them."""
 

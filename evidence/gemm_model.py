@@ -25,7 +25,7 @@ from pipeloom.drive.store import Store
 from pipeloom.machine.target import Fact
 from pipeloom.tune.blocks import BlockJob, bounds
 from pipeloom.tune.engines import Processes
-from pipeloom.tune.gpu import Gpu, gpu_for
+from pipeloom.tune.gpu import GPUS, Gpu, gpu_for
 from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.tune.problem import DTYPES, Problem
 from pipeloom.tune.ranking import LIBRARIES, rank
@@ -274,6 +274,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=["published"], choices=("published", "tuned"))
+    parser.add_argument("--chips", nargs="+", default=[gpu.chip for gpu in GPUS])
     parser.add_argument("--bounds", action="store_true")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
@@ -287,7 +288,7 @@ def main() -> None:
         print(json.dumps({name: round(value, 4) for name, value in values.items()}, indent=1))
         print(table(fit.compared(values)))
         return
-    chosen = [case for case in found if case.kind in arguments.kinds]
+    chosen = [c for c in found if c.kind in arguments.kinds and c.chip in arguments.chips]
     compared = by_bounds(chosen) if arguments.bounds else by_search(chosen, arguments.jobs)
     if arguments.shapes:
         for one in compared:
