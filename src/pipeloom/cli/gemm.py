@@ -16,9 +16,9 @@ from pipeloom.errors import SpecError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "The best kernel of C[M, N] = A[M, K] @ B[N, K].T: tuned as pipeloom tune does, proved, "
-        "written as a code object with K.json beside it, which says how to launch it. Throughput "
-        "is the model's, not measured."
+        "The best kernel of a matrix product C[M, N] = op(A) @ op(B): tuned as pipeloom tune does, "
+        "proved, written as a code object with K.json beside it, which says how to launch it. "
+        "Throughput is the model's, not measured."
     )
     parser.epilog = "example: pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco"
     for name in ("M", "N", "K"):

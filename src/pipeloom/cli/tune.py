@@ -77,6 +77,13 @@ def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
     parser.add_argument(
         "--dtype", default="bf16", help=f"of A and B: {', '.join(DTYPES)} (default bf16)"
     )
+    parser.add_argument(
+        "--layout",
+        default="NT",
+        metavar="XY",
+        help="how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); "
+        "default NT",
+    )
     parser.set_defaults(tokens=TOKENS)
     if shapes:
         parser.add_argument(
@@ -140,7 +147,7 @@ def tuned(arguments: argparse.Namespace, shapes: list[str]) -> list[Tuned]:
     """The best plans of the shapes, as the arguments say, with a bar on stderr."""
     if arguments.address is not None and arguments.on != "ray":
         raise UsageError("--address needs --on ray")
-    asked = problems(shapes, arguments.dtype, arguments.tokens)
+    asked = problems(shapes, arguments.dtype, arguments.tokens, arguments.layout)
     gpu = gpu_for(arguments.target)
     store = Store.usual()
     with _bar(len(asked)) as tell:

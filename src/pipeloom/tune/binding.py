@@ -2,14 +2,15 @@
 
     import pipeloom_gemm
     library = pipeloom_gemm.Library("lib")
-    library.gemm(a, b, out)                  # out = a @ b.T; PyTorch tensors on the GPU, or others
+    library.gemm(a, b, out)                  # PyTorch tensors on the GPU, or others
 
 ``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
-else. ``a`` is M x K and ``b`` N x K, rows may have gaps. The type is DLPack's; of arrays that have
-no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. A product whose K is cut
-takes two kernels and memory for its parts, which a library allocates once for every stream. What
-a kernel does not allow is refused before anything is launched. UNTESTED ON HARDWARE: kernels ran in
-an emulator, and this file against a stand-in for HIP.
+else. The library's layout says how matrices are stored: NT means ``a`` as M x K and ``b`` as N x K,
+TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. The type is DLPack's;
+of arrays that have no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. A
+product whose K is cut takes two kernels and memory for its parts, which a library allocates once
+for every stream. What a kernel does not allow is refused before anything is launched. UNTESTED ON
+HARDWARE: kernels ran in an emulator, and this file against a stand-in for HIP.
 """
 
 from __future__ import annotations
@@ -132,15 +133,16 @@ class Library:
     def gemm(
         self, a: Any, b: Any, out: Any, *, dtype: str | None = None, stream: int = 0
     ) -> dict[str, Any]:
-        """out = a @ b.T, begun on ``stream``; the entry of the table that was used."""
+        """The product, begun on ``stream``; the entry of the table that was used."""
         out_dtype = self.table["out_dtype"]
         left, right = Matrix(a, "a", dtype), Matrix(b, "b", dtype)
         result = Matrix(out, "out", None if dtype is None else out_dtype)
-        m, n, k = left.rows, right.rows, left.columns
-        if (right.columns, result.rows, result.columns) != (k, m, n):
+        m, k = (left.rows, left.columns)[:: 1 if self.table["layout"][0] == "N" else -1]
+        n, inner = (right.rows, right.columns)[:: 1 if self.table["layout"][1] == "T" else -1]
+        if (inner, result.rows, result.columns) != (k, m, n):
             raise LibraryError(
-                f"a is {m} x {k} and b {n} x {right.columns}, so out cannot be "
-                f"{result.rows} x {result.columns}"
+                f"a is {left.rows} x {left.columns} and b {right.rows} x {right.columns}, so out "
+                f"cannot be {result.rows} x {result.columns} (layout {self.table['layout']})"
             )
         for name, matrix, wanted in (
             ("a", left, self.table["dtype"]),
@@ -244,8 +246,10 @@ def check(record: Mapping[str, Any], m: int, n: int, k: int, arrays: Mapping[str
                 f"the rows of {name} must begin at multiples of {aligned} bytes for "
                 f"{record['kernel']}"
             )
-        rows = record["tile"]["n" if name == "B" else "m"]
-        reach = (min(matrix.rows, rows) * matrix.pitch + matrix.columns) * matrix.bytes
+        transposed = {"A": record["layout"][0] == "T", "B": record["layout"][1] == "N"}
+        tile = record["tile"]["n" if name == "B" else "m"]
+        rows = matrix.rows if transposed.get(name) else min(matrix.rows, tile)
+        reach = (rows * matrix.pitch + matrix.columns) * matrix.bytes
         if matrix.pitch >= LARGEST or reach >= LARGEST:
             raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
 

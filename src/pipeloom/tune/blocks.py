@@ -49,6 +49,7 @@ class BlockJob:
     dtype: str
     out: str
     block: Block
+    layout: str = "NT"
 
     def spec(self, splits: int = 1) -> GemmSpec:
         """The kernel with this block, with K in so many parts."""
@@ -57,6 +58,7 @@ class BlockJob:
             arch=self.arch,
             dtype=self.dtype,
             out=self.out,
+            layout=self.layout,
             BM=block.m,
             BN=block.n,
             BK=block.k,
@@ -92,11 +94,13 @@ def blocks(dtype: str) -> Iterator[Block]:
                             yield Block(m, n, row // DTYPES[dtype], high, wide)
 
 
-def bounds(arch: str, dtype: str, store: Store | None = None) -> dict[BlockJob, BlockCost]:
+def bounds(
+    arch: str, dtype: str, store: Store | None = None, layout: str = "NT"
+) -> dict[BlockJob, BlockCost]:
     """Every block that the chip can run, with what it takes at least; kept as one entry."""
     kept = Store.usual() if store is None else store
     out = out_type(dtype)
-    jobs = [BlockJob(arch, dtype, out, block) for block in blocks(dtype)]
+    jobs = [BlockJob(arch, dtype, out, block, layout) for block in blocks(dtype)]
     key = digest(["bounds", version(*_SOURCES), to_plain(jobs)])[:40]
     found = kept.read(key)
     if found is None:

@@ -75,9 +75,11 @@ def kernel_of(tuned: Tuned, store: Store | None = None) -> Kernel:
 
 def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
     """Write all files of the library; their paths."""
-    if len({(one.chip, one.problem.dtype) for one in tuned}) != 1:
+    if len({(one.chip, one.problem.dtype, one.problem.layout) for one in tuned}) != 1:
         raise SpecError(
-            "a library is for one chip and one type", hint="write one for each", field="shapes"
+            "a library is for one chip, one type and one layout",
+            hint="write one for each",
+            field="shapes",
         )
     kernels = {one.spec: kernel_of(one, store) for one in tuned}
     for one in tuned:
@@ -171,6 +173,8 @@ def c_table(table: Mapping[str, Any]) -> str:
             f"/* Written by pipeloom {table['pipeloom']} for {table['chip']}; TFLOPS predicted. */",
             f'#define PLG_DTYPE "{table["dtype"]}"',
             f'#define PLG_OUT_DTYPE "{table["out_dtype"]}"',
+            f"#define PLG_A_TRANSPOSED {int(table['layout'][0] == 'T')}",
+            f"#define PLG_B_TRANSPOSED {int(table['layout'][1] == 'T')}",
             f"#define PLG_BYTES {dtype_for(table['dtype']).bits // 8}",
             f"#define PLG_OUT_BYTES {dtype_for(table['out_dtype']).bits // 8}",
             "static const plg_kernel_record plg_kernels[] = {",

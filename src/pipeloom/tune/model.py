@@ -163,7 +163,7 @@ class _Run:
         self.loaded = (block.m + block.n) * block.k * problem.in_bytes
         memory = gpu.memory
         self.behind_ns = memory.mall_ns.value + memory.hbm_ns.value * self.moved.cold
-        if problem.k * problem.in_bytes % memory.alias_bytes.value == 0:
+        if any(row * problem.in_bytes % memory.alias_bytes.value == 0 for row in problem.rows):
             self.behind_ns += memory.alias_ns.value
         hbm = gpu.hbm_gb_per_s.value * memory.hbm_share.value
         self.hbm_seconds = self.moved.hbm / hbm * 1e-9

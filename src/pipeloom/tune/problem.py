@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
+from pipeloom.declare.products import LAYOUTS
 from pipeloom.errors import SpecError
 
 DTYPES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
@@ -23,13 +24,18 @@ _SHAPE = re.compile(r"\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """C[M, N] = A[M, K] @ B[N, K].T with elements of ``dtype``; C in ``out`` bytes each."""
+    """C[M, N] = op(A) @ op(B) with elements of ``dtype``, C with ``out_bytes`` each.
+
+    ``layout`` has a letter for A, stored as M x K (N) or K x M (T), and one for B, stored as K x N
+    (N) or N x K (T).
+    """
 
     m: int
     n: int
     k: int
     dtype: str = "bf16"
     out_bytes: int = 2
+    layout: str = "NT"
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -46,6 +52,20 @@ class Problem:
                 hint=nearest(self.dtype, DTYPES),
                 field="dtype",
             )
+        if self.layout not in LAYOUTS:
+            raise SpecError(
+                f"layout {self.layout!r} is not one of A and B",
+                hint=f"one of: {', '.join(LAYOUTS)}",
+                field="layout",
+            )
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Elements of a row of A, and of B, as they are stored."""
+        return (
+            self.k if self.layout[0] == "N" else self.m,
+            self.k if self.layout[1] == "T" else self.n,
+        )
 
     @property
     def flops(self) -> int:
@@ -97,7 +117,7 @@ MODELS: Mapping[str, Transformer] = MappingProxyType(
 
 
 def problems(
-    asked: Sequence[str], dtype: str, tokens: Sequence[int] = TOKENS, out_bytes: int = 2
+    asked: Sequence[str], dtype: str, tokens: Sequence[int] = TOKENS, layout: str = "NT"
 ) -> tuple[Problem, ...]:
     """Every problem that the words name, each once, in their order.
 
@@ -106,7 +126,7 @@ def problems(
     found: dict[Problem, None] = {}
     for word in asked:
         for m, n, k in _sizes(word, tokens):
-            found.setdefault(Problem(m, n, k, dtype, out_bytes))
+            found.setdefault(Problem(m, n, k, dtype, layout=layout))
     if not found:
         raise SpecError("no shape is given", hint="for example 4096x4096x8192", field="shapes")
     return tuple(found)

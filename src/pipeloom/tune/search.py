@@ -65,8 +65,9 @@ class Tuned:
     @property
     def job(self) -> BlockJob:
         """Of its block, which the store has a program of."""
-        dtype = self.problem.dtype
-        return BlockJob(gpu_for(self.chip).arch, dtype, out_type(dtype), self.plan.block)
+        dtype, layout = self.problem.dtype, self.problem.layout
+        arch = gpu_for(self.chip).arch
+        return BlockJob(arch, dtype, out_type(dtype), self.plan.block, layout)
 
     @property
     def spec(self) -> GemmSpec:
@@ -81,6 +82,7 @@ class Tuned:
             "n": problem.n,
             "k": problem.k,
             "dtype": problem.dtype,
+            "layout": problem.layout,
             "chip": self.chip,
             "block": to_plain(plan.block),
             "split_k": plan.split,
@@ -213,9 +215,13 @@ def tune(
     open_ = [problem for problem in found if found[problem] is None]
     if open_:
         started = monotonic()
-        least = {dtype: bounds(gpu.arch, dtype, kept) for dtype in {p.dtype for p in open_}}
+        kinds = {(p.dtype, p.layout) for p in open_}
+        least = {(dtype, how): bounds(gpu.arch, dtype, kept, how) for dtype, how in kinds}
         runner = _Runner(
-            [Search(gpu, problem, least[problem.dtype], close, ways) for problem in open_],
+            [
+                Search(gpu, problem, least[problem.dtype, problem.layout], close, ways)
+                for problem in open_
+            ],
             Inline(kept) if engine is None else engine(),
             kept,
             None if seconds is None else started + seconds,

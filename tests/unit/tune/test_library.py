@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _tuned(problem: Problem, plan: Plan) -> Tuned:
-    cost = time_block(BlockJob("gfx950", problem.dtype, "bf16", plan.block))
+    cost = time_block(BlockJob("gfx950", problem.dtype, "bf16", plan.block, problem.layout))
     assert cost is not None
     found = predict(GPU, problem, plan, cost)
     trial = Trial(plan.block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
@@ -135,6 +135,10 @@ def device(
 @pytest.fixture(scope="module")
 def launcher(folder: Path, compile_c: Callable[[Path, Path], None]) -> ctypes.CDLL:
     """The C launcher, compiled without anything of ROCm."""
+    return _launcher(folder, compile_c)
+
+
+def _launcher(folder: Path, compile_c: Callable[[Path, Path], None]) -> ctypes.CDLL:
     compile_c(folder / "pipeloom_gemm.c", folder / "libpipeloom_gemm.so")
     found = ctypes.CDLL(str(folder / "libpipeloom_gemm.so"))
     size, address = ctypes.c_int64, ctypes.c_void_p
@@ -211,6 +215,31 @@ def test_both_launchers_compute(
     assert device.launches[:half] == device.launches[half:]
     assert device.launches[0][0] == entry["kernel"]
     library.close()
+
+
+def test_matrices_stored_the_other_way_round(
+    tmp_path: Path,
+    device: Device,
+    binding: ModuleType,
+    compile_c: Callable[[Path, Path], None],
+) -> None:
+    write_library([_tuned(Problem(64, 64, 128, layout="TN"), Plan(BLOCK))], tmp_path)
+    left, right, out, expected = _inputs(40, 24, 72)
+    a, b = np.ascontiguousarray(left.T), np.ascontiguousarray(right.T)
+    device.holds(a, b, out)
+    library = binding.Library(tmp_path, device.library)
+    library.gemm(a, b, out, dtype="bf16")
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(binding.LibraryError, match=r"layout TN"):
+        library.gemm(left, right, out, dtype="bf16")
+    out[:] = 0
+    launcher, handle = _launcher(tmp_path, compile_c), ctypes.c_void_p()
+    hip = device.library._name.encode()
+    assert launcher.plg_open(str(tmp_path).encode(), hip, ctypes.byref(handle)) == 0
+    arrays = (a.ctypes.data, 40, b.ctypes.data, 24, out.ctypes.data, 24)
+    assert launcher.plg_gemm(handle, 40, 24, 72, *arrays, None, None) == 0, launcher.plg_message()
+    np.testing.assert_array_equal(out, expected)
+    launcher.plg_close(handle)
 
 
 def test_both_launchers_choose_alike(
@@ -300,7 +329,7 @@ def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: cty
 def test_a_library_is_of_one_type(tmp_path: Path) -> None:
     one = _tuned(Problem(96, 64, 128), Plan(BLOCK))
     other = replace(one, chip="MI350X")
-    with pytest.raises(ScheduleError, match="one chip and one type"):
+    with pytest.raises(ScheduleError, match="one chip, one type and one layout"):
         write_library([one, other], tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ScheduleError, match="cannot write"):
@@ -343,6 +372,7 @@ def test_commands(
         (["tune", "64x48"], 1),
         (["tune", "64x48x128", "--dtype", "fp7"], 1),
         (["tune", "64x48x128", "--target", "H100"], 1),
+        (["tune", "64x48x128", "--layout", "XY"], 1),
         (["tune", "64x48x128", "--close", "9"], 1),
         (["gemm", "64", "48", "128", "-o", "k.txt"], 1),
         (["tune"], 2),

@@ -202,9 +202,12 @@ int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *
     if ((code = checked(kernel, "n, of which a multiple", n, kernel->multiple_n))) return code;
     if ((code = checked(kernel, "k, of which a multiple", k, kernel->multiple_k))) return code;
     if (m == 0 || n == 0) return PLG_OK;
-    if ((code = array(kernel, "A", a, m, k, lda, PLG_BYTES, kernel->align_a, kernel->tile_m)))
+    int64_t rows_a = PLG_A_TRANSPOSED ? k : m, rows_b = PLG_B_TRANSPOSED ? n : k;
+    if ((code = array(kernel, "A", a, rows_a, PLG_A_TRANSPOSED ? m : k, lda, PLG_BYTES,
+                      kernel->align_a, PLG_A_TRANSPOSED ? rows_a : kernel->tile_m)))
         return code;
-    if ((code = array(kernel, "B", b, n, k, ldb, PLG_BYTES, kernel->align_b, kernel->tile_n)))
+    if ((code = array(kernel, "B", b, rows_b, PLG_B_TRANSPOSED ? k : n, ldb, PLG_BYTES,
+                      kernel->align_b, PLG_B_TRANSPOSED ? kernel->tile_n : rows_b)))
         return code;
     if ((code = array(kernel, "C", c, m, n, ldc, PLG_OUT_BYTES, kernel->align_out, kernel->tile_m)))
         return code;

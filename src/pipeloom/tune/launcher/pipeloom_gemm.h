@@ -4,7 +4,8 @@
  *   if (plg_open("lib", NULL, &library)) puts(plg_message());
  *   plg_gemm(library, m, n, k, A, lda, B, ldb, C, ldc, workspace, stream);
  *
- * computes C[m, n] = A[m, k] B[n, k]^T. The workspace is device memory of plg_workspace(m, n, k)
+ * computes C = op(A) op(B), with A stored as m x k (k x m if PLG_A_TRANSPOSED) and B as k x n (n x k
+ * if PLG_B_TRANSPOSED). The workspace is device memory of plg_workspace(m, n, k)
  * bytes, NULL where that is 0; calls on different streams must not share one.
  *
  * Matrices are row-major in device memory, leading dimensions in elements; types are those of the
