@@ -227,7 +227,7 @@ class _Search:
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     """Simulated cycles per iteration of the meaning, in the steady loop."""
     least = program.min_trips
-    step = sum(factor for _, factor in program.iterations.factors)
+    step = program.step
     trace = simulate(program, iterations=program.iterations.at(least) + step * trips)
     return trace.steady_cycles_per_iteration / step
 

@@ -19,6 +19,7 @@ from pipeloom.errors import InternalError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
+from pipeloom.order.peel import peel
 from pipeloom.order.roles import Role
 from pipeloom.order.strategy import Strategy
 from pipeloom.program.program import Program
@@ -54,7 +55,10 @@ def pipeline(
             check_int("pipeline", "k_tiles", k_tiles, 1)
         derived = derive(loop, target, waves, k_tiles=k_tiles)
         if derived is not None:
-            return derived.program
+            program = peel(derived.program)
+            if program is not derived.program:
+                _require_proof(program)
+            return program
     arranged = arrange(
         loop,
         target,
@@ -67,8 +71,12 @@ def pipeline(
         global_latency=global_latency,
         strategy=strategy,
     )
-    program = synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps)
+    program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps))
+    _require_proof(program)
+    return program
+
+
+def _require_proof(program: Program) -> None:
     verdict = verify(program)
     if not verdict.proved:
-        raise InternalError(f"the pipeline of {loop.name!r} is wrong: {verdict.summary()}")
-    return program
+        raise InternalError(f"the pipeline of {program.name!r} is wrong: {verdict.summary()}")

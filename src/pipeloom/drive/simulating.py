@@ -113,7 +113,7 @@ class Simulation:
                 field="k_tiles",
             )
         depth = tile.sizes["k"]
-        per_iteration = sum(f for _, f in program.iterations.factors) * depth
+        per_iteration = program.step * depth
         least = program.iterations.at(program.min_trips) * depth
         if min(m, n, k) > 0 and k < least:
             more = f"{least + per_iteration}, {least + 2 * per_iteration}"

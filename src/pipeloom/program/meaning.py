@@ -300,6 +300,33 @@ class Meaning:
         return node.region is Region.LOOP and all(s == 1 for s in shape[: dims.index(self.over)])
 
     @cached_property
+    def masks(self) -> frozenset[str]:
+        """Masks of what lies past the end, or past ``until``: they change only the last tiles.
+
+        With s elements along ``over``, and e left along ``until`` from the block's first element on
+        (1 without it), such a node has its operand's value in the first iterations: in
+        (s + 1 - max(e, 1)) // tile of them.
+        """
+        return frozenset(
+            n.name
+            for n in self.nodes
+            if n.op == "keep" and self._is_left(n.uses[1], self.over) and self._is_end(n.uses[2])
+        )
+
+    def _is_left(self, name: str, dim: str) -> bool:
+        node = self[name]
+        return node.kind is NodeKind.LEFT and node.type.dims == (dim,)
+
+    def _is_end(self, name: str) -> bool:
+        """Whether a mask's bound is 1, or what is left along ``until`` if that is more."""
+        node = self[name]
+        if node.kind is NodeKind.CONSTANT:
+            return node.start == 1
+        if node.op != "max" or self.until is None:
+            return False
+        return self._is_left(node.uses[0], self.until) and self[node.uses[1]].start == 1
+
+    @cached_property
     def grid(self) -> tuple[str, ...]:
         """Dimensions that workgroups share out, in order of first appearance in the outputs."""
         dims = (d for n in self.outputs for d in n.type.dims if d != self.over)

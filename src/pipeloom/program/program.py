@@ -107,6 +107,9 @@ class Program:
     trips: tuple[TripCount, ...]
     iterations: Affine
     provenance: Provenance = UNKNOWN
+    plain: Affine = Affine()
+    """Iterations in which the launch sees to it that masks (``Meaning.masks``) change nothing; none
+    where no trip that it counts is run."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -120,6 +123,16 @@ class Program:
     def min_trips(self) -> dict[str, int]:
         """The least value of each trip count."""
         return {count.name: count.least for count in self.trips}
+
+    def plain_at(self, trips: Mapping[str, int]) -> int:
+        """How many iterations have masks that change nothing."""
+        runs = any(trips[name] for name, _ in self.plain.factors)
+        return self.plain.at(trips) if runs else 0
+
+    @property
+    def step(self) -> int:
+        """Iterations that one more trip of the last trip count takes."""
+        return dict(self.iterations.factors).get(self.trips[-1].name, 0) if self.trips else 0
 
     def resource(self, name: str) -> Resource:
         """The resource of that name."""
@@ -259,7 +272,7 @@ def _check_trips(program: Program) -> None:
                 hint="name each trip count once",
                 field="trips",
             )
-    places = [("iterations", program.iterations, None)] + [
+    places = [("iterations", program.iterations, None), ("plain", program.plain, None)] + [
         (f"section {section.name!r}", section.first, section.trips)
         for group in program.groups
         for section in group.sections

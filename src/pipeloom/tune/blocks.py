@@ -167,7 +167,7 @@ def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
 def cost_of(derived: Derived, job: BlockJob) -> BlockCost:
     """The cycles of a proved program, with those of its ends beyond the iterations."""
     program, block = derived.program, job.block
-    step = sum(factor for _, factor in program.iterations.factors)
+    step = program.step
     count = program.iterations.at(program.min_trips) + step * SIMULATED_TRIPS
     trace = simulate(program, iterations=count)
     written = block.m * block.n * dtype_for(job.out).bits // 8

@@ -373,6 +373,11 @@ class Prover:
     def _computed(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         node = plan.node
         at = self._run.iteration(node, moment)
+        if self._wants.changes_nothing(node, at) and plan.fits:
+            for name, asked in plan.operands:
+                if name == node.uses[0]:
+                    self._ask(asked, want, moment, assumed)
+            return True
         before = self._wants.before(want, node, at, plan.reduced)
         if before is None or not plan.fits:
             return False

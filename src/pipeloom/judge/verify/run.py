@@ -107,7 +107,8 @@ def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None
     """Walk every group and note its writes."""
     program = plans.program
     walks = [walk_group(program, g, trips, counter_stall) for g in range(len(program.groups))]
-    run = Run(program, plans, trips, Wants(program.meaning, program.iterations.at(trips)), walks)
+    wants = Wants(program.meaning, program.iterations.at(trips), program.plain_at(trips))
+    run = Run(program, plans, trips, wants, walks)
     run.starts = {r.name: r.start for r in program.resources}
     for number, walk in enumerate(walks):
         again: dict[tuple[int, int, int], list[Site]] = {}

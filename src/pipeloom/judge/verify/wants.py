@@ -84,10 +84,11 @@ def describe_identity(identity: Identity) -> str:
 
 
 class Wants:
-    """What the meaning asks for, with ``iterations`` of them."""
+    """What the meaning asks for, with ``iterations`` of them, ``plain`` of which mask nothing."""
 
-    def __init__(self, meaning: Meaning, iterations: int) -> None:
+    def __init__(self, meaning: Meaning, iterations: int, plain: int = 0) -> None:
         self._meaning = meaning
+        self._plain = plain
         self.iterations = iterations
         self._values: dict[tuple[str, int], Want] = {}
         self._own: dict[str, bool] = {}
@@ -126,7 +127,13 @@ class Wants:
             found = self._values[name, iteration] = self._value(self._meaning[name], iteration)
         return found
 
+    def changes_nothing(self, node: Node, iteration: int) -> bool:
+        """Whether a mask has its operand's value."""
+        return iteration < self._plain and node.name in self._meaning.masks
+
     def _value(self, node: Node, iteration: int) -> Want:
+        while self.changes_nothing(node, iteration):
+            node = self._meaning[node.uses[0]]
         while node.kind is NodeKind.CARRY:
             if iteration <= 0:
                 assert node.start is not None

@@ -29,20 +29,32 @@ class Clock:
             a.node.type.sizes[self.over] for a in memory.arrays.values() if self.over in a.dims
         }
         self.tile = sizes.pop() if sizes else 1
-        factors = [(n, f) for n, f in program.iterations.factors if f]
-        if len(program.trips) > 1 or len(factors) != len(program.trips):
+        factors = {n: f for n, f in program.iterations.factors if f}
+        plain = [name for name, _ in program.plain.factors]
+        counted = {count.name for count in program.trips}
+        if counted != factors.keys() or len(counted) - len(plain) > 1 or len(plain) > 1:
             raise EmitError(
                 f"program {program.name!r} has trip counts "
                 f"{', '.join(t.name for t in program.trips)} for {program.iterations} iterations",
-                hint="one trip count can be computed from the size; several cannot",
+                hint="one trip count can be computed from the size, a second one of plain trips",
                 field="trips",
             )
-        self.factor = factors[0][1] if factors else 0
+        if len(set(factors.values())) > 1:
+            raise EmitError(
+                f"program {program.name!r} computes {program.iterations} iterations",
+                hint="trips of all its loops must take the same number",
+                field="trips",
+            )
+        self.factor = next(iter(factors.values()), 0)
+        self.plain = plain[0] if plain else None
+        self._ahead_of_plain = program.plain.constant
         self.constant = program.iterations.constant
         self._positions: dict[str, str | int] = {}
         self._ahead: tuple[str | int, int] | None = None
         self._base = Affine()
         frame.scalar("extent")
+        if self.plain is not None:
+            frame.scalar("plain")
         frame.scalar("left")
         frame.scalar("tile offset")
         if memory.placing.ragged:
@@ -76,6 +88,30 @@ class Clock:
         if self.factor and self.over in self._memory.tiles:
             size = frame[self._memory.reach]
             code("s_sub_u32", frame["extent"], size, self.constant * self.tile)
+
+        if self.plain is not None:
+            self._find_plain(code)
+
+    def _find_plain(self, code: Code) -> None:
+        """How far whole trips go in which no mask changes anything; the rest is for the others."""
+        frame, memory = self._frame, self._memory
+        plain, scratch, extent = frame["plain"], frame["scratch"], frame["extent"]
+        code.comment("trips in which nothing is masked")
+        if memory.meaning.until is not None:
+            code("s_max_i32", scratch, frame[f"left {memory.meaning.until}"], 1)
+            code("s_sub_i32", plain, frame[f"size {self.over}"], scratch)
+        else:
+            code("s_sub_i32", plain, frame[f"size {self.over}"], 1)
+        code("s_sub_i32", plain, plain, self._ahead_of_plain * self.tile - 1)
+        code("s_min_i32", plain, plain, extent)
+        code("s_max_i32", plain, plain, 0)
+        memory.quotient(code, plain, plain, self.step)
+        code("s_mul_i32", plain, plain, self.step)
+        code("s_sub_i32", extent, extent, plain)
+
+    def extent(self, section: Section) -> Register:
+        """Elements of all trips of a loop."""
+        return self._frame["plain" if section.trips == self.plain else "extent"]
 
     def fit(self, code: Code) -> None:
         """Round what the loop goes along up to whole trips; ``pad`` is what it is more."""

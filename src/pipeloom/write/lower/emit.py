@@ -360,7 +360,7 @@ class _Emission:
         self._start(code, group)
         loop, after = self.context.label("loop"), self.context.label("after")
         left = self.frame["left"]
-        code("s_mov_b32", left, self.frame["extent"])
+        code("s_mov_b32", left, self.clock.extent(section))
         if self.program.min_trips[section.trips] == 0:
             code("s_cmp_ge_i32", 0, left)
             code("s_cbranch_scc1", after)
