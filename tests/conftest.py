@@ -1,10 +1,21 @@
-"""What all tests share: a store of derived programs of their own, fresh in every session."""
+"""What all tests share: a store of derived programs of their own, and a calm garbage collector."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are not garbage: nobody need look at them again and again.
+
+    Collecting young objects less often saves a sixth of the suite's time besides.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)

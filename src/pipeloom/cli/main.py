@@ -11,6 +11,7 @@ line in ``COMMANDS``. Only the chosen command's file is imported, so that help c
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -96,6 +97,8 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if argv is None:  # a process of our own: short, and with little garbage among much that is not
+        gc.set_threshold(50_000, 20, 50)
     words = sys.argv[1:] if argv is None else list(argv)
     parser = build_parser(next((word for word in words if not word.startswith("-")), None))
     if not words:
