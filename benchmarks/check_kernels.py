@@ -1,4 +1,4 @@
-"""The kernels on which `check_mutants` judges both ways: ours, Triton's, and small ones by hand."""
+"""The kernels on which `check_mutants` judges both ways: ours, Triton's, AITER's, small ones."""
 
 from __future__ import annotations
 
@@ -152,6 +152,26 @@ def triton_gemm(ping_pong: bool) -> Made:
                 os.environ["TRITON_CACHE_DIR"] = before
 
 
+def corpus(family: str, name: str) -> Made:
+    """A hand-written kernel of ROCm/aiter, from the checkout that ``PIPELOOM_AITER`` names."""
+    from evidence.aiter_corpus.case import corpus_root
+    from evidence.aiter_corpus.run import cases
+
+    root = corpus_root()
+    assert root is not None, "skipped() says so"
+    case = next(one for one in cases(family, root, only=name) if one.name == name)
+    return case.kernel, Start(case.grid, case.block, case.arguments())
+
+
+def skipped(name: str) -> str:
+    """Why a case cannot be made here; empty where it can."""
+    from evidence.aiter_corpus.case import VARIABLE, corpus_root
+
+    if name.startswith("AITER") and corpus_root() is None:
+        return f"{VARIABLE} names no checkout of ROCm/aiter"
+    return ""
+
+
 CASES: Mapping[str, Callable[[], Made]] = {
     "by hand, one buffer": partial(by_hand, "  s_barrier"),
     "by hand, two buffers": partial(by_hand, "  s_xor_b32 s9, s9, 0x200"),
@@ -173,4 +193,11 @@ CASES: Mapping[str, Callable[[], Made]] = {
     "Triton convolution": partial(triton, "convolution", "3x3, bf16"),
     "Triton plain GEMM": partial(triton_gemm, ping_pong=False),
     "Triton ping-pong GEMM": partial(triton_gemm, ping_pong=True),
+    "AITER bf16 GEMM, 32x64 split K": partial(
+        corpus, "bf16gemm", "bf16gemm_fp32bf16_tn_32x64_bshuffle_splitk"
+    ),
+    "AITER int8 GEMM, 16x128": partial(
+        corpus, "i8gemm", "I8gemm_bf16_perTokenI8_BpreShuffle_16x128"
+    ),
+    "AITER attention backward, dQ shuffle": partial(corpus, "fmha_v3_bwd", "bwd_hd128_dq_shuffle"),
 }

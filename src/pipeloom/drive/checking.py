@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.debug_lines import debug_lines
+from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judge import judge_run
 from pipeloom.judge.check.needless import loosen, needless
 from pipeloom.judge.check.order import Sync
@@ -42,6 +43,7 @@ from pipeloom.judge.emulate import (
     Pitched,
     Placed,
     Timing,
+    check_hazards,
     load_code_object,
     map_lines,
     run_kernel,
@@ -236,7 +238,7 @@ class _Check:
         self._limit = max(4 * result.executed, 100_000)
         found = study(recorder)
         verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
-        verdict = self._shown(verdict, outputs)
+        verdict = self._shown(verdict, outputs, found)
         loose = None
         if look_for_needless and not stopped:
             loose = loosen(found)
@@ -245,16 +247,30 @@ class _Check:
 
     # --- runs that show it -----------------------------------------------------------------
 
-    def _shown(self, verdict: CheckVerdict, wanted: list[Array]) -> CheckVerdict:
-        """The first few races, each with a run that gives another result, or with none."""
-        left = SHOWN
+    def _shown(self, verdict: CheckVerdict, wanted: list[Array], found: Study) -> CheckVerdict:
+        """The first few of each kind, each with a run that gives another result, or with none."""
+        races = early = SHOWN
         findings = []
         for finding in verdict.findings:
-            if finding.kind in _RACES and finding.first is not None and left:
-                left -= 1
+            if finding.kind in _RACES and finding.first is not None and races:
+                races -= 1
                 finding = replace(finding, witness=self._witness(finding, wanted))
+            elif finding.kind is CheckKind.WAIT_STATES and early:
+                early -= 1
+                finding = replace(finding, witness=self._early(finding, wanted, found))
             findings.append(finding)
         return replace(verdict, findings=tuple(findings))
+
+    def _early(self, finding: CheckFinding, wanted: list[Array], found: Study) -> Witness:
+        """A run in which the instruction that lacks wait states acts before the other."""
+        kernel, pc = self._file.kernel, finding.second.pc
+        hazards = (h for h in check_hazards(kernel) if h.pc == pc)
+        moved = next((issued_early(kernel, found.program, hazard) for hazard in hazards), None)
+        if moved is None:
+            return Witness(0)
+        other, first = moved
+        wrong = self._differs(Timing.EARLY, 0, wanted, other)
+        return Witness(1, wrong, 0, early=(first, pc))
 
     def _witness(self, finding: CheckFinding, wanted: list[Array]) -> Witness:
         tries = 0
@@ -275,12 +291,18 @@ class _Check:
                 return Witness(tries, wrong, seed)
         return Witness(tries)
 
-    def _differs(self, timing: Timing | Directed, seed: int, wanted: list[Array]) -> int:
+    def _differs(
+        self,
+        timing: Timing | Directed,
+        seed: int,
+        wanted: list[Array],
+        kernel: Kernel | None = None,
+    ) -> int:
         """How many numbers come out otherwise; all of them where the run breaks down."""
         args, outputs = self._start.fresh()
         try:
             result = run_kernel(
-                self._file.kernel,
+                self._file.kernel if kernel is None else kernel,
                 grid=self._start.grid,
                 block=self._start.block,
                 args=args,
@@ -306,6 +328,8 @@ def _directed(finding: CheckFinding) -> Iterator[Directed]:
     if first.wave == second.wave or first.wave is None or second.wave is None:
         yield Directed(held)
         yield Directed(held, release=second.pc)
+        if second.wave is not None:
+            yield Directed(held, (second.wave,), (), second.pc)
         return
     ahead, behind = (second.wave,), (first.wave,)
     yield Directed(held, ahead, behind)

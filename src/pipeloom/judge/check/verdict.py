@@ -85,7 +85,8 @@ class Witness:
 
     ``held`` are pcs whose operations land as late as waits allow, ``eager`` waves that run ahead
     of all others, ``slow`` ones that run last, ``release`` a pc behind which the held ones land
-    without waiting any longer; ``seed`` is that of the run.
+    without waiting any longer; ``seed`` is that of the run. For missing wait states ``early`` are
+    the two pcs, the second of which acted before the first.
     """
 
     tries: int
@@ -96,14 +97,19 @@ class Witness:
     eager: tuple[int, ...] = ()
     slow: tuple[int, ...] = ()
     release: int | None = None
+    early: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         if not self.wrong:
             return f"no wrong number in {self.tries} tries of the emulator"
+        if self.early is not None:
+            first, second = self.early
+            return f"{self.wrong} numbers differ when pc {second:#x} acts before pc {first:#x} has"
         if self.held or self.eager:
             held = ", ".join(f"{pc:#x}" for pc in self.held)
             late = "late" if self.release is None else f"right behind pc {self.release:#x}"
-            ahead = f", wave {self.eager[0]} ahead of wave {self.slow[0]}" if self.eager else ""
+            behind = f"wave {self.slow[0]}" if self.slow else "all others"
+            ahead = f", wave {self.eager[0]} ahead of {behind}" if self.eager else ""
             return (
                 f"{self.wrong} numbers differ when pc {held} lands {late}{ahead} (seed {self.seed})"
             )

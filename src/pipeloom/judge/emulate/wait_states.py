@@ -58,6 +58,8 @@ class Hazard:
     source: str
     """Where the rule is written; see ``pipeloom.judge.wait_states.rules``."""
     basis: Basis = Basis.ISA
+    register: str = ""
+    """What both instructions touch, where it is one register."""
 
     def __str__(self) -> str:
         return f"pc {self.pc:#x}: {self.instruction} {self.message}"
@@ -103,6 +105,7 @@ def _judged(code: bytes, arch: str, name: str) -> tuple[Hazard, ...]:
             f.describe(),
             f.source,
             f.basis,
+            f.register,
         )
         for f in judge(program, Target(arch))
     )

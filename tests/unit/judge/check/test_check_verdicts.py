@@ -217,6 +217,39 @@ def test_customary_wait_states_fail_nobody(bench: Any) -> None:
     (finding,) = verdict.findings
     assert finding.kind is CheckKind.WAIT_STATES
     assert verdict.status is CheckStatus.RACE
+    assert finding.witness is not None
+    assert finding.witness.wrong > 0, "the sum of what v2 held before"
+    assert finding.witness.early == (finding.second.pc - 4, finding.second.pc)
+
+
+def test_wait_states_that_no_run_shows_say_so(bench: Any) -> None:
+    """The two lie on both sides of a label: the kernel cannot be run with one before the other."""
+    text = f"""{HEAD}
+  v_exp_f32 v2, v0
+.Lhere:
+  v_add_f32 v3, v2, v2
+  s_cmp_lg_u32 s0, s0
+  s_cbranch_scc1 .Lhere
+  global_store_dword v1, v3, s[6:7]
+  s_endpgm"""
+    (finding,) = judge(bench, text, waves=1).verdict.findings
+    assert finding.witness is not None
+    assert (finding.witness.tries, finding.witness.wrong) == (0, 0)
+    assert "0 tries" in str(finding.witness)
+
+
+def test_a_load_lands_on_its_own_waves_later_write(bench: Any) -> None:
+    """Only a timing in which that very wave runs ahead shows it: the window is one instruction."""
+    text = f"""{HEAD}
+  v_mov_b32 v4, 0
+  ds_bpermute_b32 v4, v1, v0
+  v_mov_b32 v4, 7
+  global_store_dword v1, v4, s[6:7]
+  s_endpgm"""
+    finding = judge(bench, text, waves=2).verdict.findings[0]
+    assert finding.kind is CheckKind.REGISTER
+    assert finding.witness is not None
+    assert finding.witness.wrong > 0
 
 
 def test_an_endless_kernel_is_not_judged(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
