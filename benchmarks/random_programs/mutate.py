@@ -230,7 +230,7 @@ def _resource_slips(program: Program, resource: Resource) -> Iterator[Slip]:
         return replace(program, resources=resources, groups=groups)
 
     if resource.start is not None:
-        for start in (None, resource.start + 1):
+        for start in (None, 2 * resource.start + 1):  # further off than rounding
             other = replace(resource, start=start)
             name = f"wrong start, {resource.name}: {start}"
             yield MutationKind.WRONG_START, name, partial(with_resource, other)
