@@ -10,7 +10,7 @@ from pipeloom.declare.fused import gemm_scaled as gemm_scaled
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
-from pipeloom.declare.tensor import exp2, keep, log2, maximum
+from pipeloom.declare.tensor import exp2, fma, keep, log2, maximum
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 LOWEST = -1e30
@@ -66,7 +66,8 @@ def attention(
 
     Any number of keys: those past the end are masked, and without any the result is 0. ``causal``,
     aligned to the end: a query sees no key that is nearer to its end. ``lse`` stores ln of the sum
-    of exponentials. Each key head has a ``group`` of query heads.
+    of exponentials. Each key head has a ``group`` of query heads. ``scale`` is positive: maxima are
+    those of scores before it, so that one instruction scales a score and takes the maximum off.
     """
     loop = Loop(name, over="keys", until="q" if causal else None)
     q = loop.resident("Q", dtype, q=queries, d=depth)
@@ -76,21 +77,21 @@ def attention(
     top = loop.carry("m", F32, start=LOWEST, q=queries)
     weight = loop.carry("l", F32, start=0, q=queries)
     out = loop.carry("O", F32, start=0, q=queries, v=dv or depth)
-    scores = (q @ k.staged()).named("S") * scale
+    scores = (q @ k.staged()).named("S")
     least = maximum(loop.left("q", queries), 1) if causal else 1
     scores = keep(scores, loop.left("keys", keys), least)
     best = scores.max("keys").named("best")
-    with loop.when(best > top + SLACK):  # exponents stay below 2^SLACK without it
-        shrink = exp2(top - maximum(top, best)).named("alpha")
+    with loop.when(best > top + SLACK / scale):  # exponents stay below 2^SLACK without it
+        shrink = exp2((top - maximum(top, best)) * scale).named("alpha")
         weight = weight.becomes(weight * shrink)
         out = out.becomes(out * shrink)
         top = top.becomes(maximum(top, best))
-    p = exp2(scores - top).named("P")
+    p = exp2(fma(scores, scale, top * -scale)).named("P")
     weight += p.sum("keys")
     out += p.to(dtype) @ v.staged()
     loop.store("out", (out / maximum(weight, TINY)).to(dtype))
     if lse:
-        loop.store("lse", (top + log2(weight)) * LN2)
+        loop.store("lse", (top * scale + log2(weight)) * LN2)
     loop.batch("K", "V", over=("batch", "heads"))
     loop.batch("Q", "out", *["lse"] * lse, over=("batch", "heads", "group"))
     return loop

@@ -161,3 +161,8 @@ def within(x: Tensor | float, left: Tensor) -> Tensor:
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     """``a`` where the condition holds, else ``b``."""
     return condition._loop.apply("select", condition, a, b)
+
+
+def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """``a * b + c``, rounded once."""
+    return a._loop.apply("fma", a, b, c)

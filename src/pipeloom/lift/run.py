@@ -130,7 +130,8 @@ def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
     """Arguments of one whole tile over so many iterations, with densely packed arrays."""
     launch = emitted.launch
     over = launch.meaning.over
-    sizes = {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
+    sizes = dict.fromkeys(launch.meaning.batch, 1)
+    sizes |= {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
     launch.check(sizes)
     values = {**sizes, "batches": 1}
     for node in (*launch.meaning.inputs, *launch.meaning.outputs):

@@ -222,6 +222,8 @@ class _Scalars:
             offset, words = line.operands[2], line.writes[0].count
             assert isinstance(offset, int)
             return [self._arguments.get(offset + 4 * word) for word in range(words)]
+        if name == "s_or_b64":  # lanes of a condition, which seldom holds in any
+            return [None, None, 0]
         skip = sum(code.startswith("=") for code in line.opcode.operands)
         values = [self._value(operand) for operand in line.operands[skip:]]
         if name in ("s_mov_b32", "v_mov_b32", "v_readfirstlane_b32"):

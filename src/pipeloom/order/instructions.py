@@ -3,6 +3,7 @@
     load A0     4 loads of 32 rows each
     read A0     8 reads of 16 rows and 16 bytes per lane
     C.next00    32 products of 16 x 16 x 32
+    P           8 exponentials of 4 registers: what a box of a matrix result has at the least
 
 A wave's operand becomes a place per fragment, the rows and the depth that one matrix instruction
 takes (or what one read brings, if that is more), so that a fragment is filled, used and freed by
@@ -12,13 +13,14 @@ same, only the steps are smaller, and judges, synchronisation and writers take s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES
 from pipeloom.order.roles import WaveGroup
+from pipeloom.order.spread import RUN
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Region
 from pipeloom.program.steps import Issue, Unit
@@ -26,10 +28,25 @@ from pipeloom.program.tiles import Box, TileType
 
 
 def refinable(lowered: Lowered) -> bool:
-    """Whether every task of the loop is a load to LDS, a read of it, or a product."""
-    return len(lowered.groups) == 1 and all(
-        _kind(lowered, task) is not None for task in lowered.of(Region.LOOP)
-    )
+    """Whether the loop is made of loads to LDS, reads of it, products and vector ops on results."""
+    tasks = lowered.of(Region.LOOP)
+    kinds = [_kind(lowered, task) for task in tasks]
+    return len(lowered.groups) == 1 and None not in kinds and Unit.MATRIX in kinds
+
+
+def has_vectors(lowered: Lowered) -> bool:
+    """Whether its loop computes on vectors too."""
+    return any(_kind(lowered, task) is Unit.VECTOR for task in lowered.of(Region.LOOP))
+
+
+def is_vector(task: Task) -> bool:
+    """Whether it is a vector op, or the branch around one."""
+    return task.issues[0].unit in (Unit.VECTOR, Unit.TRANS, Unit.SCALAR)
+
+
+def is_skipped(task: Task) -> bool:
+    """Whether it is jumped over as a rule, so that it stays whole."""
+    return task.when is not None or task.issues[0].unit is Unit.SCALAR
 
 
 def refine(lowered: Lowered, groups: int = 1) -> Lowered:
@@ -53,42 +70,27 @@ def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:
 
 
 def _kind(lowered: Lowered, task: Task) -> Unit | None:
-    """The unit of a task that can be cut."""
-    if len(task.issues) != 1:
-        return None
+    """The unit of a task that can be cut; VECTOR for every vector op."""
     unit = task.issues[0].unit
     if unit is Unit.LDS_READ:
         place = lowered.place(task.writes[0].place)
         layout = None if place is None else place.layout
-        if layout is None or layout.kind != "operand":
-            return None
-        return None if "permuted" in dict(layout.numbers) else unit
+        return unit if layout is not None and layout.kind == "operand" else None
     if unit is Unit.MATRIX:
         operands = [lowered.place(t.place) for t in task.reads]
-        cut = all(p is not None and p.layout and p.layout.kind == "operand" for p in operands)
-        return unit if cut and len(task.reads) == 2 and task.accumulates else None
+        kinds = {p.layout.kind for p in operands if p is not None and p.layout is not None}
+        return unit if len(operands) == 2 and kinds <= {"operand", "accumulator"} else None
+    if is_vector(task):
+        return Unit.VECTOR
     return unit if unit is Unit.LOAD_LDS else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Grain:
-    """A fragment of an operand tile: ``rows`` by ``deep`` elements, of which one read brings
-    ``side`` by ``once``. ``axis`` is which dimension of the tile is the depth."""
+    """A fragment of a tile: its ``size`` by dimension, of which one instruction brings ``once``."""
 
-    rows: int
-    deep: int
-    side: int
-    once: int
-    axis: int = 1
-
-    def ordered(self, rows: int, deep: int) -> tuple[int, int]:
-        """A number of each as the tile has its dimensions."""
-        return (deep, rows) if self.axis == 0 else (rows, deep)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of a fragment."""
-        return self.ordered(self.rows, self.deep)
+    size: tuple[int, ...]
+    once: tuple[int, ...]
 
 
 class _Cutter:
@@ -96,8 +98,10 @@ class _Cutter:
         self._lowered = lowered
         self.groups = groups
         self._grains: dict[str, _Grain] = {}
-        second = {t.reads[1].place for t in lowered.of(Region.LOOP) if len(t.reads) > 1}
-        for task in lowered.of(Region.LOOP):
+        tasks = lowered.of(Region.LOOP)
+        products = [t for t in tasks if t.issues[0].unit is Unit.MATRIX]
+        second = {t.reads[1].place for t in products}
+        for task in tasks:
             if task.issues[0].unit is Unit.LDS_READ:
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
@@ -109,14 +113,31 @@ class _Cutter:
             if grain is None:
                 yield place
                 continue
-            for corner in _corners(place.type.shape, grain.shape):
-                bits = prod(grain.shape) // WAVE_LANES * place.type.dtype.bits
+            for corner in _corners(place.type.shape, grain.size):
+                bits = prod(grain.size) // WAVE_LANES * place.type.dtype.bits
                 yield replace(
                     place,
-                    name=_fragment(place.name, grain.ordered(*corner), grain),
-                    type=TileType(place.type.dims, grain.shape, place.type.dtype),
+                    name=_fragment(place.name, corner, grain),
+                    type=TileType(place.type.dims, grain.size, place.type.dtype),
                     registers=-(-bits // (8 * REGISTER_BYTES)),
                 )
+
+    def _touched(self, touch: Touch, at: Mapping[str, int], size: Mapping[str, int]) -> Touch:
+        """What a part of the work touches of a place: ``size`` from ``at`` on, by dimension."""
+        place = self._lowered.place(touch.place)
+        if place is None:
+            dims = self._lowered.meaning[touch.value].type.dims
+            part = [at[d] for d in dims], [size[d] for d in dims]
+            return replace(touch, boxes=tuple(_part(box, *part) for box in touch.boxes))
+        begin = tuple(at.get(d, 0) for d in place.type.dims)
+        length = tuple(size.get(d, n) for d, n in place.type.sizes.items())
+        grain = self._grains.get(place.name)
+        whole, corner, name = place.type.shape, (0,) * len(begin), place.name
+        if grain is not None:
+            corner = tuple(b // g * g for b, g in zip(begin, grain.size, strict=True))
+            whole, name = grain.size, _fragment(place.name, corner, grain)
+        box = tuple((b - c, b - c + n) for b, c, n in zip(begin, corner, length, strict=True))
+        return replace(touch, place=name, boxes=() if length == whole else (box,))
 
     def task(self, task: Task) -> Iterator[Task]:
         """Its instructions, group by group; what stands outside of the loop stays whole."""
@@ -130,6 +151,8 @@ class _Cutter:
                 yield from self._read(mine)
             elif unit is Unit.MATRIX:
                 yield from self._product(mine)
+            elif unit is not None:
+                yield from self._vector(mine)
             else:
                 yield mine
 
@@ -203,26 +226,23 @@ class _Cutter:
         into = self._lowered.place(task.writes[0].place)
         assert into is not None
         grain = self._grains[into.name]
-        each = grain.ordered(grain.side, grain.once)
-        count = task.entries // prod(
-            size // step for size, step in zip(into.type.shape, each, strict=True)
-        )
-        for at in _corners(into.type.shape, each):
-            row, deep = grain.ordered(*at)
-            corner = (row // grain.rows * grain.rows, deep // grain.deep * grain.deep)
-            first, start = row - corner[0], deep - corner[1]
-            a, b = (first, first + grain.side), (start, start + grain.once)
-            inside = (b, a) if grain.axis == 0 else (a, b)
+        per = tuple(size // once for size, once in zip(grain.size, grain.once, strict=True))
+        for begin in _corners(into.type.shape, grain.once):
+            corner = tuple(b // g * g for b, g in zip(begin, grain.size, strict=True))
+            first = tuple(b - c for b, c in zip(begin, corner, strict=True))
+            inside = tuple((f, f + n) for f, n in zip(first, grain.once, strict=True))
+            count = task.entries // prod(
+                size // step for size, step in zip(into.type.shape, grain.once, strict=True)
+            )
             name = _fragment(into.name, corner, grain)
-            many = grain.once < grain.deep or grain.side < grain.rows
-            number = first // grain.side * (grain.deep // grain.once) + start // grain.once
+            number = first[0] // grain.once[0] * per[1] + first[1] // grain.once[1]
 
-            def part(box: Box, row: int = row, deep: int = deep) -> Box:
-                box = _within(box, 1 - grain.axis, row, grain.side)
-                return _within(box, grain.axis, deep, grain.once)
+            def part(box: Box, begin: tuple[int, ...] = begin) -> Box:
+                return _part(box, begin, grain.once)
 
             source = task.reads[0]
             boxes = source.boxes or (self._whole(source),)
+            many = grain.once != grain.size
             yield replace(
                 task,
                 label=f"read {name}" + (f".{number}" if many else ""),
@@ -235,44 +255,109 @@ class _Cutter:
 
     def _product(self, task: Task) -> Iterator[Task]:
         """Depth outermost, so that neighbours add to different results."""
-        first, second = (self._lowered.place(t.place) for t in task.reads)
-        result = self._lowered.place(task.accumulates[0].place)
-        assert first is not None
-        assert second is not None
-        assert result is not None
-        one, two = self._grains[first.name], self._grains[second.name]
         dims = self._lowered.meaning.domain(self._lowered.meaning[task.node]).dims
-        rows, columns = first.type.dims[1 - one.axis], second.type.dims[1 - two.axis]
-        depth = first.type.dims[one.axis]
-        whole = tuple(stop - start for start, stop in task.parts[0])
-        steps = {rows: one.rows, columns: two.rows, depth: one.deep}
-        count = prod(whole[dims.index(d)] // steps[d] for d in dims)
-        sizes = dict(zip(dims, whole, strict=True))
+        places = [self._lowered.place(t.place) for t in task.reads]
+        steps: dict[str, int] = {}
+        for place in places:
+            assert place is not None
+            for dim, size in zip(place.type.dims, self._steps(place), strict=True):
+                steps[dim] = min(size, steps.get(dim, size))
+        one, two = ([d for d in p.type.dims if p] for p in places if p is not None)
+        depth = next(d for d in one if d in two)
+        rows, columns = (next(d for d in found if d != depth) for found in (one, two))
+        whole = {d: q - p for d, (p, q) in zip(dims, task.parts[0], strict=True)}
         order = (depth, rows, columns)
-        for corner in _corners(tuple(sizes[d] for d in order), tuple(steps[d] for d in order)):
+        count = prod(whole[d] // steps[d] for d in order)
+        fresh = not task.accumulates
+        for corner in _corners([whole[d] for d in order], [steps[d] for d in order]):
             at = dict(zip(order, corner, strict=True))
-
-            def part(box: Box, at: dict[str, int] = at) -> Box:
-                for axis, dim in enumerate(dims):
-                    box = _within(box, axis, at[dim], steps[dim])
-                return box
-
-            inside = tuple((at[d], at[d] + steps[d]) for d in result.type.dims)
             number = "".join(f".{at[d] // steps[d]}" for d in (rows, columns, depth))
+            piece = self._piece(task, dims, at, steps, f"{task.label}{number}")
+            if fresh and at[depth]:
+                piece = _added(piece)
+            issue = task.issues[0]
+            yield replace(piece, issues=(replace(issue, count=issue.count // count),))
+
+    def _vector(self, task: Task) -> Iterator[Task]:
+        """As many registers at a time as a box of a matrix result holds at the least.
+
+        The last part of a sum joins lanes, so it is the last in time too.
+        """
+        meaning = self._lowered.meaning
+        node = meaning[task.node]
+        dims = meaning.domain(node).dims
+        whole = {d: q - p for d, (p, q) in zip(dims, task.parts[0], strict=True)}
+        steps = dict(whole)
+        for touch in (*task.reads, *task.left):
+            place = self._lowered.place(touch.place)
+            if place is not None and len(place.type.dims) == 2 and _is_result(place):
+                least = _least_box(place)
+                if is_skipped(task):
+                    side = max(least)
+                    least = tuple(
+                        side if n == side else s
+                        for n, s in zip(least, place.type.shape, strict=True)
+                    )
+                steps |= dict(zip(place.type.dims, least, strict=True))
+        corners = list(_corners([whole[d] for d in dims], [steps[d] for d in dims]))
+        if len(corners) == 1:
+            at = dict.fromkeys(dims, 0)
+            yield self._piece(task, dims, at, steps, task.label)
+            return
+        reduces = self._lowered.ops[node.op].reduce is not None
+        summed = [d for d in dims if d not in node.type.dims]
+        for number, corner in enumerate(corners):
+            at = dict(zip(dims, corner, strict=True))
+            piece = self._piece(task, dims, at, steps, f"{task.label}/{number}")
+            if not task.accumulates and any(at[d] for d in summed):
+                piece = _added(piece)
+            issues = task.issues
+            if reduces:
+                issues = issues if number == len(corners) - 1 else issues[:1]
+            first = 1 if reduces else len(issues)
             yield replace(
-                task,
-                label=f"{task.label}{number}",
-                parts=tuple(part(box) for box in task.parts),
-                reads=(
-                    replace(task.reads[0], place=_fragment(first.name, (at[rows], at[depth]), one)),
-                    replace(
-                        task.reads[1], place=_fragment(second.name, (at[columns], at[depth]), two)
-                    ),
+                piece,
+                issues=(
+                    *(replace(i, count=-(-i.count // len(corners))) for i in issues[:first]),
+                    *issues[first:],
                 ),
-                accumulates=tuple(replace(t, boxes=(inside,)) for t in task.accumulates),
-                onto=tuple(replace(t, boxes=(inside,)) for t in task.onto),
-                issues=(replace(task.issues[0], count=task.issues[0].count // count),),
             )
+
+    def _piece(
+        self,
+        task: Task,
+        dims: Sequence[str],
+        at: Mapping[str, int],
+        size: Mapping[str, int],
+        label: str,
+    ) -> Task:
+        begin, length = [at[d] for d in dims], [size[d] for d in dims]
+
+        def touched(found: tuple[Touch, ...]) -> tuple[Touch, ...]:
+            return tuple(self._touched(t, at, size) for t in found)
+
+        return replace(
+            task,
+            label=label,
+            parts=tuple(_part(box, begin, length) for box in task.parts),
+            reads=touched(task.reads),
+            writes=touched(task.writes),
+            accumulates=touched(task.accumulates),
+            onto=touched(task.onto),
+        )
+
+    def _steps(self, place: Place) -> tuple[int, ...]:
+        """How far a product goes along the dimensions of an operand."""
+        grain = self._grains.get(place.name)
+        if grain is not None:
+            return grain.size
+        assert place.layout is not None
+        numbers = dict(place.layout.numbers)
+        side = numbers["side"]
+        if _is_result(place):
+            return side, side
+        axis = numbers.get("axis", 1)
+        return tuple(numbers["depth"] if n == axis else side for n in range(2))
 
     def _whole(self, touch: Touch) -> Box:
         place = self._lowered.place(touch.place)
@@ -293,16 +378,41 @@ def _grain(place: Place, second: bool) -> _Grain:
     once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
     once = min(once, place.type.shape[axis])
     twice = second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
-    return _Grain(2 * side if twice else side, max(depth, once), side, once, axis)
+    rows, deep = 2 * side if twice else side, max(depth, once)
+    if axis == 0:
+        return _Grain((deep, rows), (once, side))
+    return _Grain((rows, deep), (side, once))
 
 
-def _fragment(name: str, corner: tuple[int, ...], grain: _Grain) -> str:
-    row, deep = corner
-    return f"{name}.{row // grain.rows}.{deep // grain.deep}"
+def _is_result(place: Place) -> bool:
+    return place.layout is not None and place.layout.kind == "accumulator"
 
 
-def _corners(shape: tuple[int, ...], step: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _least_box(place: Place) -> tuple[int, ...]:
+    """The smallest box of a matrix result that is whole registers of every lane."""
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    side = numbers["side"]
+    across, along = side, RUN * WAVE_LANES // side
+    return (along, across) if numbers.get("flip") else (across, along)
+
+
+def _added(task: Task) -> Task:
+    """A part of a reduction that is added to what other parts left."""
+    return replace(task, writes=(), accumulates=task.writes, onto=task.writes)
+
+
+def _fragment(name: str, corner: Sequence[int], grain: _Grain) -> str:
+    return ".".join([name, *(str(c // g) for c, g in zip(corner, grain.size, strict=True))])
+
+
+def _corners(shape: Sequence[int], step: Sequence[int]) -> Iterator[tuple[int, ...]]:
     yield from product(*(range(0, size, by) for size, by in zip(shape, step, strict=True)))
+
+
+def _part(box: Box, begin: Sequence[int], length: Sequence[int]) -> Box:
+    """``length`` from ``begin`` on, along every dimension of a box."""
+    return tuple((p + b, p + b + n) for (p, _), b, n in zip(box, begin, length, strict=True))
 
 
 def _within(box: Box, axis: int, start: int, length: int) -> Box:

@@ -22,6 +22,7 @@ from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
 from pipeloom.order.matrix import (
     Product,
     granules,
+    in_vectors,
     products,
 )
 from pipeloom.order.partial import in_parts, kept_partial
@@ -40,7 +41,10 @@ from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
-from pipeloom.program.vocabulary import Vocabulary
+from pipeloom.program.vocabulary import Reduce, Vocabulary
+
+EXCHANGE = 3
+"""Instructions that join the halves of a row: move, swap, combine."""
 
 
 def lower(
@@ -53,8 +57,7 @@ def lower(
     quadrants: int | None = None,
 ) -> Lowered:
     """One iteration of ``meaning`` as tasks of the given waves, and what stands around the loop."""
-    found = products(meaning, target)
-    shares = divide(meaning, waves, granules(found), quadrants)
+    found, shares = _divided(meaning, target, waves, quadrants)
     lowering = _Lowering(
         meaning=meaning,
         target=target,
@@ -77,6 +80,20 @@ def lower(
         places=tuple(lowering.places.values()),
         tasks=tuple(lowering.tasks),
     )
+
+
+def _divided(
+    meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
+) -> tuple[dict[str, Product], Shares]:
+    """Large matrix instructions beside vector ops, if the waves' shares are whole ones of them."""
+    if in_vectors(meaning):
+        try:
+            found = products(meaning, target, large=True)
+            return found, divide(meaning, waves, granules(found), quadrants)
+        except ConfigError:
+            pass
+    found = products(meaning, target)
+    return found, divide(meaning, waves, granules(found), quadrants)
 
 
 @dataclass
@@ -377,15 +394,23 @@ class _Lowering:
             steps = per_lane(layout, self.shares.shape(source.type.dims))
             results = per_lane(reduced, self.shares.shape(node.type.dims))
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
+            steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
             steps *= 1 + len(known.lowering)
-            return (Issue(Unit.VECTOR, max(1, steps + results * across)),)
+            joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
+            return (Issue(Unit.VECTOR, max(1, steps)), *joined)
         if not known.lowering:
             raise ConfigError(
                 f"{self.meaning.name}.{node.name}: op {node.op!r} has no lowering to instructions",
                 hint="give its OpDef a lowering=(...)",
                 field=node.name,
             )
+        if node.name in self.meaning.masks:
+            return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
         each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
+        if node.op == "convert" and f"v_cvt_pk_{node.type.dtype}_f32" in (
+            self.target.extra_instructions
+        ):
+            each = -(-each // 2)
         slow = known.transcendental
         plain = len(known.lowering) - slow
         return tuple(

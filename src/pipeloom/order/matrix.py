@@ -1,8 +1,10 @@
 """Which matrix instruction a product uses, and what a wave's share of it takes.
 
 The widest plain instruction of 16 x 16 results for the operands' type, or of 32 x 32 where there is
-no other. Operands lie K-wise in lanes: a lane has ``lane_bytes`` of one instruction, and one memory
-instruction moves up to 16 bytes of it, so one read may serve two narrow instructions.
+no other, or where vector ops of the loop take the results: under an instruction of twice the length
+there is room for three times as many of them. Operands lie K-wise in lanes: a lane has
+``lane_bytes`` of one instruction, and one memory instruction moves up to 16 bytes of it, so one
+read may serve two narrow instructions.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import WAVE_LANES, MatrixOp, Target
-from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Product:
         return self.op.m
 
 
-def product_of(meaning: Meaning, node: Node, target: Target) -> Product:
-    """The product that ``node`` computes, or why no instruction does."""
+def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = False) -> Product:
+    """The product that ``node`` computes, or why no instruction does; ``large``: 32 x 32."""
     first, second = (meaning[name].type for name in node.uses)
     shared = [d for d in first.dims if d in second.dims]
     if len(first.dims) != 2 or len(second.dims) != 2 or len(shared) != 1:
@@ -54,7 +56,7 @@ def product_of(meaning: Meaning, node: Node, target: Target) -> Product:
             field=node.name,
         )
     rows, columns = (next(d for d in t.dims if d != depth) for t in (first, second))
-    op = _instruction(meaning, node, first.dtype, second.dtype, target)
+    op = _instruction(meaning, node, first.dtype, second.dtype, target, large)
     sizes = meaning.domain(node).sizes
     for dim, granule in ((rows, op.m), (columns, op.n), (depth, op.k)):
         if sizes[dim] % granule:
@@ -67,10 +69,17 @@ def product_of(meaning: Meaning, node: Node, target: Target) -> Product:
     return Product(node.name, op, rows, columns, depth)
 
 
-def products(meaning: Meaning, target: Target) -> dict[str, Product]:
+def in_vectors(meaning: Meaning) -> bool:
+    """Whether vector ops of the loop take results of its products, or the other way round."""
+    found = [n for n in meaning.nodes if n.kind is NodeKind.OP and n.region is Region.LOOP]
+    products = {n.name for n in found if n.op == "matmul"}
+    return any(products & set(n.operands) for n in found if n.name not in products)
+
+
+def products(meaning: Meaning, target: Target, *, large: bool = False) -> dict[str, Product]:
     """Every matmul of the loop by name."""
     return {
-        n.name: product_of(meaning, n, target)
+        n.name: product_of(meaning, n, target, large=large)
         for n in meaning.nodes
         if n.kind is NodeKind.OP and n.op == "matmul"
     }
@@ -91,7 +100,7 @@ def lane_bytes(op: MatrixOp, dtype: DType) -> int:
 
 
 def _instruction(
-    meaning: Meaning, node: Node, first: DType, second: DType, target: Target
+    meaning: Meaning, node: Node, first: DType, second: DType, target: Target, large: bool
 ) -> MatrixOp:
     options = [op for op in target.matrix_ops if op.multiplies(first.name, second.name)]
     if not options:
@@ -102,4 +111,5 @@ def _instruction(
             hint="its instructions: " + ", ".join(op.name for op in target.matrix_ops),
             field=node.name,
         )
-    return min(options, key=lambda op: (op.m, -op.k))
+    side = max if large else min
+    return min(options, key=lambda op: (op.m != side(o.m for o in options), -op.k))

@@ -14,10 +14,12 @@ from dataclasses import replace
 from itertools import permutations
 
 from pipeloom.errors import OrderError
-from pipeloom.order.instructions import refine
+from pipeloom.order.instructions import has_vectors, refine
+from pipeloom.order.interleave import interleave
 from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.tasks import Lowered
+from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine
 from pipeloom.order.waits import with_waits
 from pipeloom.order.weave import Pattern, weave
@@ -28,6 +30,8 @@ from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 STRATEGY = "weave"
+ROOMS = (4, 8, 16, 32)
+"""Cycles between products, beyond what vector ops take on average."""
 MOST_UNROLL = 6
 MOST_STEPS = 1200
 """Iterations and instructions of a trip, beyond which code grows for little."""
@@ -36,6 +40,9 @@ MOST_STEPS = 1200
 def structures(lowered: Lowered) -> Iterator[Pattern]:
     """Every shape of loop that the waves allow."""
     machine = Machine(lowered)
+    if has_vectors(lowered):
+        yield from _between(lowered)
+        return
     products = sum(t.issues[0].unit is Unit.MATRIX for t in refine(lowered).of(Region.LOOP))
     if machine.alone:
         yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 2, 4))
@@ -48,8 +55,31 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
         yield from (Pattern(groups=2, cluster=m, order=o) for o in orders for m in turns)
 
 
+def _between(lowered: Lowered) -> Iterator[Pattern]:
+    """Loops with vector ops between products, and how much room there is for them, to begin with:
+    little more than they need, or they would not be spread."""
+    fine = refine(lowered)
+    machine, tasks = Machine(fine), fine.of(Region.LOOP)
+    products = sum(machine.matrix(t) > 0 for t in tasks)
+    needed = sum(machine.issued(t) for t in tasks if not machine.matrix(t)) // products
+    two = len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0
+    for more in ROOMS:
+        room = machine.issue * ((needed + more) // machine.issue)
+        yield Pattern(room=room, lead=64, quiet=(16, 16))
+        if two:
+            yield Pattern(groups=2, barriers=2, room=room, lead=64, quiet=(16, 16), deep=2)
+
+
 def variations(pattern: Pattern) -> Iterator[Pattern]:
     """Small changes of one."""
+    if pattern.room:
+        for more in (-8, -4, 4, 8):
+            yield replace(pattern, room=pattern.room + more)
+        for lead in (32, 128):
+            yield replace(pattern, lead=lead)
+        for quiet in ((), (16,), (16, 24, 24), (32, 32)):
+            yield replace(pattern, quiet=quiet)
+        return
     for deep in (0, 1, 2, 4):
         yield replace(pattern, deep=deep)
     for pace in (75, 90, 115, 140):
@@ -83,7 +113,10 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
     Raises ``OrderError`` where the pattern does not fit the loop or the machine.
     """
     fine = refine(lowered, pattern.groups)
-    found = weave(fine, pattern, register_copies(fine))
+    if has_vectors(lowered):
+        found = interleave(fine, pattern)
+    else:
+        found = weave(fine, pattern, register_copies(fine))
     expansion = expand(found.loop, found.timetable)
     if expansion.unroll > MOST_UNROLL or len(expansion.kernel) > MOST_STEPS:
         raise OrderError(f"a trip would take {expansion.unroll} iterations", hint="fewer copies")
@@ -107,7 +140,8 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
             synchronised=SyncMethod.PROVEN,
         ),
     )
-    return with_waits(program)
+    program = with_waits(program)
+    return in_turns(program) if has_vectors(lowered) else program
 
 
 def register_copies(lowered: Lowered) -> dict[str, int]:

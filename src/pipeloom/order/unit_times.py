@@ -7,6 +7,7 @@ instruction until the wave is awake again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
@@ -46,6 +47,22 @@ class Machine:
             for issue in task.issues
             if issue.unit is Unit.MATRIX
         )
+
+    def issued(self, task: Task) -> int:
+        """Cycles for which one wave issues it; one that is skipped as a rule takes a branch."""
+        if task.when is not None:
+            return self.target.branch_cycles.value + 2 * self.issue
+        slow = {Unit.MATRIX: self.operands, Unit.TRANS: self.target.trans_cycles.value}
+        return sum(issue.count * slow.get(issue.unit, self.issue) for issue in task.issues)
+
+    def vector(self, task: Task) -> int:
+        """Cycles of a SIMD's vector port for one wave."""
+        units = (Unit.MATRIX, Unit.VECTOR, Unit.TRANS)
+        if task.when is not None:
+            return self.issue
+        if task.issues[0].unit is Unit.MATRIX:
+            return sum(issue.count for issue in task.issues) * self.issue
+        return self.issued(task) if task.issues[0].unit in units else 0
 
     def lds(self, task: Task) -> int:
         """Cycles of the LDS array."""
@@ -105,17 +122,23 @@ class Machine:
                     UnitTime("LDS return path", sum(self.returned(t) for t in tasks)),
                     UnitTime("texture path", sum(self.texture(t) for t in tasks)),
                     UnitTime("memory", int(sum(self.memory(t) for t in tasks))),
+                    UnitTime("vector port", self._on_simd(tasks, self.vector)),
                     UnitTime("issue", self._issue_time(tasks, barriers)),
                 ),
                 key=lambda time: -time.cycles,
             )
         )
 
-    def _matrix_time(self, tasks: tuple[Task, ...], barriers: int) -> int:
+    def _on_simd(self, tasks: tuple[Task, ...], cycles: Callable[[Task], int]) -> int:
+        """Of a unit that every SIMD has, all of its waves."""
         busy = 0
         for group in self.lowered.groups:
             shared = ceil(len(group.waves) / self.target.simds.value)
-            busy += shared * sum(self.matrix(t) for t in tasks if t.group == group.name)
+            busy += shared * sum(cycles(t) for t in tasks if t.group == group.name)
+        return busy
+
+    def _matrix_time(self, tasks: tuple[Task, ...], barriers: int) -> int:
+        busy = self._on_simd(tasks, self.matrix)
         shortest = min((self.matrix(t) for t in tasks if self.matrix(t)), default=0)
         hidden = max(0, shortest - self.operands)
         lost = max(0, self.barrier - hidden) if self.alone and shortest else 0
@@ -123,14 +146,9 @@ class Machine:
 
     def _issue_time(self, tasks: tuple[Task, ...], barriers: int) -> int:
         """Of the wave that issues most."""
-
-        def one(task: Task) -> int:
-            count = sum(issue.count for issue in task.issues)
-            return count * (self.operands if self.matrix(task) else self.issue)
-
         groups = [g.name for g in self.lowered.groups]
         return barriers * self.barrier + max(
-            sum(one(t) for t in tasks if t.group == name) for name in groups
+            sum(self.issued(t) for t in tasks if t.group == name) for name in groups
         )
 
 

@@ -37,7 +37,8 @@ class Pattern:
 
     ``order`` nests the products, outermost first. ``margin`` is added to the LDS latency, ``lead``
     is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
-    in percent. ``deep`` LDS tiles rotate through one copy more than they need.
+    in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
+    many cycles of other instructions there is between two products, where vectors are computed.
     """
 
     groups: int = 1
@@ -48,6 +49,8 @@ class Pattern:
     lead: int = 0
     pace: int = 100
     deep: int = 0
+    room: int = 0
+    quiet: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,10 @@ def weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Wove
 
     Raises ``OrderError`` where fragments would need more copies, or LDS more room.
     """
-    return _Weaver(lowered, pattern, registers).weave()
+    return Weaver(lowered, pattern, registers).weave()
 
 
-class _Slots:
+class Slots:
     """Free issue slots of one group over one iteration, each with its distance to the next."""
 
     def __init__(self, times: list[float], ii: float, issue: float) -> None:
@@ -108,7 +111,7 @@ class _Slots:
         self.drop(at - 0.25, at + self._issue + 0.25)
 
 
-class _Weaver:
+class Weaver:
     def __init__(self, lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> None:
         self.lowered, self.pattern, self.registers = lowered, pattern, registers
         self.machine = Machine(lowered)
@@ -139,10 +142,14 @@ class _Weaver:
 
         def key(i: int) -> tuple[object, ...]:
             task = self.tasks[i]
-            first, second = (self.lowered.meaning[r.value].type.dims for r in task.reads)
-            dims = self.lowered.meaning.domain(self.lowered.meaning[task.node]).dims
-            box = dict(zip(dims, task.parts[0], strict=True))
-            at = {"rows": box[first[0]], "columns": box[second[0]], "depth": box[first[1]]}
+            meaning = self.lowered.meaning
+            first, second = (meaning[r.value].type.dims for r in task.reads)
+            box = dict(zip(meaning.domain(meaning[task.node]).dims, task.parts[0], strict=True))
+            at = {
+                "rows": [box[d] for d in first if d not in second],
+                "columns": [box[d] for d in second if d not in first],
+                "depth": [box[d] for d in first if d in second],
+            }
             return (*(at[name] for name in self.pattern.order), task.node)
 
         return sorted(mine, key=key)
@@ -157,7 +164,7 @@ class _Weaver:
         pace = turn / (groups * cluster)
         return number // cluster * turn + number % cluster * pace + group * turn / groups
 
-    def _free(self, group: int) -> _Slots:
+    def _free(self, group: int) -> Slots:
         """Issue slots between products; while others compute, with clusters.
 
         Before the first product of a fragment, one is left for the wait.
@@ -182,7 +189,7 @@ class _Weaver:
             found += [first + machine.issue * n for n in range(max(1, room))]
         if not cluster:
             found.pop()
-        return _Slots(found, self.ii, machine.issue)
+        return Slots(found, self.ii, machine.issue)
 
     # --- reads ------------------------------------------------------------------------------------
 
@@ -295,7 +302,7 @@ class _Weaver:
             late = max(late, self.at[i] - high)
         return ceil(late)
 
-    def _paced(self, slots: _Slots, low: float, taken: Sequence[float], pace: float) -> float:
+    def _paced(self, slots: Slots, low: float, taken: Sequence[float], pace: float) -> float:
         """The first pair of slots from ``low`` on that keeps its distance from other loads."""
         found = list(slots.pairs(low, low + self.ii))
         for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):

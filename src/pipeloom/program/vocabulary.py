@@ -168,6 +168,7 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     # As the instructions have it, of a number and a NaN both are the number.
     _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}"),
     _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}"),
+    _vector("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
     _vector("div", np.divide, "v_rcp_f32 {t}, {1}", "v_mul_f32 {d}, {0}, {t}"),
     _vector("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
     _vector("exp2", np.exp2, "v_exp_f32 {d}, {0}", arity=1),

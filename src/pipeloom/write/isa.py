@@ -192,7 +192,8 @@ def _table() -> dict[str, Opcode]:
     )
     add(valu, binary, "=v1", "svi1", "svi1")
     ternary = (
-        "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32"
+        "v_lshl_add_u32 v_lshl_or_b32 v_and_or_b32 v_add3_u32 v_bfe_u32 v_perm_b32 v_add_lshl_u32 "
+        "v_max3_f32 v_min3_f32"
     )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
     add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")

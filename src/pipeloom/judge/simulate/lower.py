@@ -38,6 +38,14 @@ LOOP_END = (
 )
 
 
+SKIPPED = (
+    Instruction.valu(label="condition"),
+    Instruction.salu(label="lanes of the condition"),
+    Instruction.branch(label="skip"),
+)
+"""What conditional steps issue where no lane needs it, which is the usual case."""
+
+
 def simulate(
     program: Program,
     target: Target | None = None,
@@ -120,14 +128,24 @@ def _section(section: Section, machine: Target) -> list[Instruction]:
     found = [
         instruction
         for slot, step in enumerate(section.steps)
+        if not _goes_on(section.steps[slot - 1] if slot else None, step)
         for instruction in _instructions(step, slot, machine)
     ]
     whole = found if section.trips is None else [*found, *LOOP_END]
     return [replace(instruction, section=section.name) for instruction in whole]
 
 
+def _goes_on(before: Step | None, step: Step) -> bool:
+    """Whether a step is skipped together with the one before it."""
+    if not isinstance(before, Work) or not isinstance(step, Work) or step.when is None:
+        return False
+    return before.when == step.when and before.reads[-1] == step.reads[-1]
+
+
 def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instruction]:
     match step:
+        case Work() if step.when is not None:
+            return [*SKIPPED]
         case Work():
             return [i for issue in step.issues for i in _issue(issue, step.label, entry, machine)]
         case Barrier():

@@ -45,6 +45,8 @@ class Context:
     """Whether streams of the step being written may begin before their arrays do."""
     starts: Starts = field(default_factory=Starts)
     """Of the group being planned."""
+    partial: bool = False
+    """Whether the step being planned leaves a sum that other steps go on with."""
     _labels: int = 0
     region: Region | None = None
     """Under whose condition the step being planned runs."""
@@ -122,15 +124,15 @@ class Context:
         """Tell the frame which register tiles a step touches."""
         for access in (*work.reads, *work.accumulates):
             if access.resource in self.tiles:
-                self.frame.touch(place_name(access.resource, access.copy))
+                box = self.register_box(access, work)
+                self.frame.touch(place_name(access.resource, access.copy), box)
         for access in (*work.writes, *work.accumulates):
             if access.resource in self.tiles:
-                resource = self.tiles[access.resource].resource
-                whole = all(box == resource.type.whole for box in self.boxes(access))
                 self.frame.touch(
                     place_name(access.resource, access.copy),
+                    self.register_box(access, work),
                     writes=True,
-                    all_of_it=whole and access in work.writes and work.when is None,
+                    surely=access in work.writes and work.when is None,
                     later=work.counter is not None,
                 )
 

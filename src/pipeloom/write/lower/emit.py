@@ -57,6 +57,7 @@ from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
+from pipeloom.write.lower.partial import unfinished_sums
 from pipeloom.write.lower.region import Region
 from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
@@ -133,6 +134,7 @@ class _Emission:
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
         self.context.may_miss = placing.ragged
+        self.unfinished = unfinished_sums(program)
         self.writes: dict[tuple[int, int, int], Write] = {}
         self.regions: dict[tuple[int, int, int], Region] = {}
         self.starts: list[list[Write]] = [[] for _ in program.groups]
@@ -162,6 +164,7 @@ class _Emission:
                     self.context.region = region
                     if region is not None:
                         self.regions[number, at, slot] = region
+                    self.context.partial = (number, at, slot) in self.unfinished
                     self.writes[number, at, slot] = self._plan_work(step)
                     continue
                 region = None
@@ -193,7 +196,7 @@ class _Emission:
         starts = self.context.starts
         for copy in range(resource.copies):
             place = place_name(resource.name, copy)
-            self.frame.touch(place, writes=True, all_of_it=True)
+            self.frame.touch(place, resource.type.whole, writes=True)
             starts.begin(place, tile.registers, zero=bits == 0)
             self.starts[number].append(partial(self._fill, starts, place, bits))
 

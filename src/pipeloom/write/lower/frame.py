@@ -18,11 +18,12 @@ from itertools import accumulate
 
 from pipeloom.errors import InternalError
 from pipeloom.machine.target import Target
+from pipeloom.program import Box
 from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
 from pipeloom.write.code import Code
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register, joined
-from pipeloom.write.lower.liveness import Flow, live_points
+from pipeloom.write.lower.liveness import Flow, live_parts, live_points
 
 Write = Callable[[Code], None]
 
@@ -40,6 +41,8 @@ class _Wanted:
     reads: set[int] = field(default_factory=set)
     in_flight: set[int] = field(default_factory=set)
     """Writes that happen some time after their step."""
+    touches: list[tuple[int, Box, bool, bool]] = field(default_factory=list)
+    """Of a tile: the point, the box, whether it is written, and then whether for certain."""
 
 
 class Frame:
@@ -140,17 +143,19 @@ class Frame:
         self._wanted.setdefault(name, _Wanted(bank, count, 2 if count > 1 else 1, either=either))
 
     def touch(
-        self, name: str, *, writes: bool = False, all_of_it: bool = False, later: bool = False
+        self,
+        name: str,
+        box: Box = (),
+        *,
+        writes: bool = False,
+        surely: bool = True,
+        later: bool = False,
     ) -> None:
-        """The step being planned reads a tile, or writes it: wholly, or some time after issue."""
+        """The step being planned reads part of a tile, or writes it: perhaps, or some time after
+        issue."""
         wanted = self._wanted[name]
-        if not writes:
-            wanted.reads.add(self.point)
-            return
-        wanted.writes.add(self.point)
-        if all_of_it:
-            wanted.kills.add(self.point)
-        if later:
+        wanted.touches.append((self.point, box, writes, surely))
+        if writes and later:
             wanted.in_flight.add(self.point)
 
     # --- placing ----------------------------------------------------------------------------------
@@ -191,6 +196,7 @@ class Frame:
     def _live(self, wanted: _Wanted) -> frozenset[int]:
         own = {point for point in wanted.writes if point != SETUP}
         live = live_points(self.flow, own, wanted.kills, wanted.reads)
+        live |= live_parts(self.flow, wanted.touches)
         for point in wanted.in_flight:
             if not any(after in live for after in self.flow.successors[point]):
                 # Nobody reads it, so nobody waits for it: it may land at any time.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 
-from pipeloom.program import Program
+from pipeloom.program import Box, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,36 @@ def live_points(
     wanted = _reach(read, flow.predecessors, stop=overwritten - read)
     present = _reach(written, flow.successors, stop=frozenset())
     return frozenset((wanted & present) | written)
+
+
+def live_parts(flow: Flow, touches: Sequence[tuple[int, Box, bool, bool]]) -> frozenset[int]:
+    """Where some part of a tile is live, of which steps touch boxes.
+
+    A touch is a point, a box, whether it writes, and whether it does so for certain. Boxes cut the
+    tile into cells, and each has a life of its own: a tile that is written piece by piece holds
+    nothing between its last read and its first write.
+    """
+    if not touches:
+        return frozenset()
+    cuts = [
+        sorted({edge for _, box, _, _ in touches for edge in box[axis]})
+        for axis in range(len(touches[0][1]))
+    ]
+    lives: dict[tuple[frozenset[int], ...], None] = {}
+    for cell in product(*(pairwise(edges) for edges in cuts)):
+        mine = [
+            (point, writes, surely)
+            for point, box, writes, surely in touches
+            if all(p <= low and high <= q for (p, q), (low, high) in zip(box, cell, strict=True))
+        ]
+        written = frozenset(point for point, writes, _ in mine if writes)
+        surely = frozenset(point for point, writes, sure in mine if writes and sure)
+        read = frozenset(point for point, writes, _ in mine if not writes)
+        lives[written, surely, read] = None
+    found: frozenset[int] = frozenset()
+    for written, surely, read in lives:
+        found |= live_points(flow, written, surely, read)
+    return found
 
 
 def _reach(

@@ -42,6 +42,10 @@ COMBINE = {
     Reduce.MIN: "v_min_f32",
     Reduce.ANY: "v_or_b32",
 }
+PAIRS = 2
+"""Of terms that are summed side by side."""
+OF_THREE = {Reduce.MAX: "v_max3_f32", Reduce.MIN: "v_min3_f32"}
+"""What combines two more operands at once."""
 _MOVE = OpDef("copy", 1, lambda a: a, lowering=("v_mov_b32 {d}, {0}",))
 
 
@@ -174,7 +178,9 @@ def _plan(
                 field=work.label,
             )
         terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
-        return _plan_reduction(context, op, target, tile, slots, terms, sources[0], start, first)
+        goes_on = work.accumulates and context.program.meaning[work.node].init is None
+        plan = _plan_partial if goes_on or context.partial else _plan_reduction
+        return plan(context, op, target, tile, slots, terms, sources[0], start, first)
     lines = templates_of(op)
     converts = (
         work.when is None
@@ -213,13 +219,13 @@ def _plan(
             place = result.part(group[0][0] // tile.pack)
             direct = tile.pack == 1 and place.bank is Bank.VECTOR
             made = [place if direct else scratch.result(i) for i in range(len(group))]
-            for into, (slot, chosen) in zip(made, group, strict=True):
+            for number, (slot, chosen) in enumerate(group):
                 if region is not None:
                     region.choose(code, masks[slot])
                 if converts:
-                    made[made.index(into)] = _found(code, context, into, sources[0], chosen[0])
+                    made[number] = _found(code, context, made[number], sources[0], chosen[0])
                 else:
-                    _apply(code, context, scratch, lines, into, chosen, sources)
+                    _apply(code, context, scratch, lines, made[number], chosen, sources)
             _finish(code, context, scratch, tile, place, made)
 
     return emit
@@ -295,7 +301,7 @@ def _plan_reduction(
 ) -> Write:
     """Sums in lanes, then across them, then onto the start value; all slots side by side."""
     assert op.reduce is not None
-    verb = COMBINE[op.reduce]
+    how, verb = op.reduce, COMBINE[op.reduce]
     bits = terms[0].bits if terms else ()
     if partial(tile.resource) is op.reduce:
         terms, bits = [replace(t, bits=()) for t in terms], ()
@@ -306,7 +312,8 @@ def _plan_reduction(
             hint="reduce to 32-bit registers whose lanes all share alike",
             field=tile.resource.name,
         )
-    scratch = _Scratch(context, tile, 1)
+    most = max((len(term.slots) for term in terms), default=0)
+    scratch = _Scratch(context, tile, min(most, 2), pairs=most > PAIRS)
     lines = templates_of(op) if op.lowering else ()
     sums = frame.scratch("sums", len(slots))
     shuffled = frame.scratch("exchanged", len(slots)) if bits else None
@@ -321,18 +328,14 @@ def _plan_reduction(
             started = alone and start is not None
             if started and start is not None:
                 _move(code, value, _operand(code, context, scratch, 0, start, begin))
+            if not lines:
+                _combine(code, context, scratch, how, value, source, term.slots, not started)
+                continue
             for slot in term.slots:
-                addend: Operand
-                if lines:
-                    into = scratch.result(1) if started else value
-                    _apply(code, context, scratch, lines, into, [slot], [source])
-                    addend = into
-                else:
-                    addend = _operand(code, context, scratch, 0, source, slot)
+                into = scratch.result(1) if started else value
+                _apply(code, context, scratch, lines, into, [slot], [source])
                 if started:
-                    code(verb, value, addend, value)
-                else:
-                    _move(code, value, addend)
+                    code(verb, value, into, value)
                 started = True
         if shuffled is not None:
             others = [frame[shuffled].part(i) for i in range(len(slots))]
@@ -344,6 +347,85 @@ def _plan_reduction(
             _finish(code, context, scratch, tile, place, [value])
 
     return emit
+
+
+def _plan_partial(
+    context: Context,
+    op: OpDef,
+    target: Access,
+    tile: RegisterTile,
+    slots: Sequence[int],
+    terms: Sequence[_Terms],
+    source: _Source,
+    start: _Source | None,
+    first: Sequence[int | None],
+) -> Write:
+    """Part of a sum, in place and lane by lane; the last part joins the lanes."""
+    assert op.reduce is not None
+    how = op.reduce
+    bits = () if context.partial or not terms else terms[0].bits
+    if partial(tile.resource) is how:
+        bits = ()
+    if any(t.bits != terms[0].bits for t in terms) or tile.pack > 1:
+        raise EmitError(
+            f"{op.name} sums to {tile.resource.name} ({tile.resource.type.dtype}, {tile.kind}) in "
+            "parts",
+            hint="reduce to 32-bit registers whose lanes all share alike",
+            field=tile.resource.name,
+        )
+    frame = context.frame
+    most = max((len(term.slots) for term in terms), default=0)
+    scratch = _Scratch(context, tile, min(most, 2), pairs=most > PAIRS)
+    shuffled = frame.scratch("exchanged", len(slots)) if bits else None
+    half = plan_exchange(frame, context.target, bits)
+
+    def emit(code: Code) -> None:
+        places = [context.registers(target).part(slot) for slot in slots]
+        for place, term in zip(places, terms, strict=True):
+            _combine(code, context, scratch, how, place, source, term.slots, start is None)
+        if shuffled is not None:
+            others = [frame[shuffled].part(i) for i in range(len(slots))]
+            address = None if half is None else frame[half]
+            combine_lanes(code, context.target, COMBINE[how], bits, places, others, address)
+
+    return emit
+
+
+def _combine(
+    code: Code,
+    context: Context,
+    scratch: _Scratch,
+    how: Reduce,
+    into: Register,
+    source: _Source,
+    slots: Sequence[int | None],
+    fresh: bool,
+) -> None:
+    """``slots`` onto what a register holds, or ``fresh`` ones.
+
+    Three operands at a time where that goes; else pairs first, which need not wait for each other.
+    """
+    left = list(slots)
+    verb = COMBINE[how]
+
+    def term(number: int) -> Operand:
+        return _operand(code, context, scratch, number, source, left.pop(0))
+
+    if fresh and len(left) == 1:
+        _move(code, into, term(0))
+    elif fresh:
+        code(verb, into, term(0), term(1))
+    while left:
+        if len(left) > 1 and how in OF_THREE:
+            code(OF_THREE[how], into, term(0), term(1), into)
+        elif len(left) > PAIRS:
+            pairs = [scratch.pair(n) for n in range(min(PAIRS, len(left) // 2))]
+            for pair in pairs:
+                code(verb, pair, term(0), term(1))
+            for pair in pairs:
+                code(verb, into, pair, into)
+        else:
+            code(verb, into, term(0), into)
 
 
 def _move(code: Code, into: Register, value: Operand) -> None:
@@ -393,12 +475,15 @@ def _slot(
 class _Scratch:
     """Vector registers of one step: unpacked operands, results to pack, the template's own."""
 
-    def __init__(self, context: Context, tile: RegisterTile, sources: int) -> None:
+    def __init__(
+        self, context: Context, tile: RegisterTile, sources: int, *, pairs: bool = False
+    ) -> None:
         self._context = context
         frame = context.frame
         self._operands = frame.scratch("operands", max(sources, 1))
         self._results = frame.scratch("results", max(tile.pack, 2))
         self._temporary = frame.scratch("temporary")
+        self._pairs = frame.scratch("pairs", PAIRS) if pairs else ""
         self._dtype = tile.resource.type.dtype.name
         self._convert: tuple[str, str] | None = None
         if tile.pack > 1:
@@ -421,6 +506,9 @@ class _Scratch:
 
     def result(self, number: int) -> Register:
         return self._frame[self._results].part(number)
+
+    def pair(self, number: int) -> Register:
+        return self._frame[self._pairs].part(number)
 
     @property
     def temporary(self) -> Register:

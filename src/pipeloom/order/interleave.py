@@ -1,0 +1,418 @@
+"""Vector work between products: a loop of several products with what is computed from one to the
+next, all of it in single instructions.
+
+    products    node by node, at the pace of the matrix unit; behind each of a wave lies a *gap*
+    reads       so many gaps before the first product of their fragment
+    vector ops  first as early as a gap has room, then moved until all gaps hold about as much; what
+                lies between two products of a tile may take more than an iteration, then the later
+                product lags
+    barriers    evenly spaced, the first before the first read
+    loads       as in ``weave``
+
+What does not fit under one product goes on under the next, whichever node that is of: the split of
+work between products is a result. Groups of waves do the same one barrier apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from math import ceil
+
+from pipeloom.errors import OrderError
+from pipeloom.order.dependences import Dependence, dependences
+from pipeloom.order.instructions import is_vector
+from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
+from pipeloom.order.problem import LoopProblem
+from pipeloom.order.strategy import Timetable
+from pipeloom.order.tasks import Lowered, Place, Task
+from pipeloom.order.weave import TICKS, Pattern, Slots, Weaver, Woven
+from pipeloom.program.resources import Space
+from pipeloom.program.steps import Unit
+
+MOST_LAG = 3
+"""Iterations by which a product may follow the one before it."""
+PASSES = 24
+"""Over all vector ops, in which each may move to a gap that holds less."""
+
+
+def interleave(lowered: Lowered, pattern: Pattern) -> Woven:
+    """Start times for the instructions of a loop with vector ops; raises ``OrderError``."""
+    return _Interleaver(lowered, pattern).weave()
+
+
+class _Gaps:
+    """Cycles of instructions behind each product of a group, over one iteration.
+
+    ``apart`` is by how many gaps the other wave of a SIMD, which shares the vector port, is behind.
+    """
+
+    def __init__(self, count: int, apart: int) -> None:
+        self.count, self.apart = count, apart
+        self.used = [0] * count
+        self.port = [0] * count
+
+    def add(self, gap: int, cost: int, *, port: int = 0) -> None:
+        self.used[gap % self.count] += cost
+        self.port[gap % self.count] += port
+
+    def weight(self, gap: int, cost: int) -> tuple[int, int]:
+        """How bad it is to add ``cost`` here: by what the port and the wave have to do already."""
+        here, count = gap % self.count, self.count
+        others = sum(self.port[(here + n) % count] for n in (self.apart, -self.apart))
+        shared = self.port[here] * 2 + (others if self.apart else 0)
+        return (shared + self.used[here]) * cost, gap
+
+
+class _Interleaver(Weaver):
+    def __init__(self, lowered: Lowered, pattern: Pattern) -> None:
+        super().__init__(lowered, pattern, {})
+        names = [g.name for g in lowered.groups]
+        self.members = [[i for i, t in enumerate(self.tasks) if t.group == n] for n in names]
+        self.mine = [self.tasks[i] for i in self.members[0]]
+        self.products = [self._by_node(found) for found in self.products]
+        self.count = len(self.products[0])
+        self.pitch = self.ii / self.count
+        self.leader = self._regions()
+        self.links = (*dependences(lowered, self.mine), *self._reuse())
+        self.depends = tuple(
+            dict.fromkeys(
+                replace(x, first=self.leader[x.first], second=self.leader[x.second])
+                for x in self.links
+                if self.leader[x.first] != self.leader[x.second] or x.distance
+            )
+        )
+        self.gap: dict[int, int] = {}
+        """Behind which product a task stands, by its number within the first group."""
+        before: list[list[Dependence]] = [[] for _ in self.mine]
+        after: list[list[Dependence]] = [[] for _ in self.mine]
+        for link in self.depends:
+            after[link.first].append(link)
+            before[link.second].append(link)
+        self.before, self.after = before, after
+
+    def _regions(self) -> list[int]:
+        """By task, the first of those under its condition, which stand together; else itself."""
+        first: dict[tuple[str, str], int] = {}
+        found = []
+        for n, task in enumerate(self.mine):
+            if task.when is None:
+                found.append(n)
+            else:
+                found.append(first.setdefault((task.when, task.reads[-1].place), n))
+        return found
+
+    def _by_node(self, products: list[int]) -> list[int]:
+        nodes = list(dict.fromkeys(task.node for task in self.mine))
+        return sorted(products, key=lambda i: nodes.index(self.tasks[i].node))
+
+    @property
+    def _share(self) -> float:
+        return self.ii / self.pattern.barriers if len(self.members) > 1 else 0.0
+
+    def _copies(self, place: Place) -> int:
+        """Of a rotating register tile: results of products rotate, what is made of them waits."""
+        made = any(
+            self.machine.matrix(t) and place.name in {x.place for x in t.left} for t in self.mine
+        )
+        return 2 if made or place.carried else 1
+
+    def _reuse(self) -> list[Dependence]:
+        """Readers of a copy before what fills it again."""
+        found: dict[Dependence, None] = {}
+        for place in self.lowered.places:
+            if place.space is Space.LDS or not place.rotates:
+                continue
+            copies = self._copies(place)
+            reads = [
+                (n, x) for n, t in enumerate(self.mine) for x in t.found if x.place == place.name
+            ]
+            fills = [
+                (n, x) for n, t in enumerate(self.mine) for x in t.writes if x.place == place.name
+            ]
+            for n, read in reads:
+                for other, fill in fills:
+                    whole = place.type.whole
+                    a, b = (x.boxes[0] if x.boxes else whole for x in (read, fill))
+                    meets = all(p < s and r < q for (p, q), (r, s) in zip(a, b, strict=True))
+                    if meets and fill.value == place.members[0]:
+                        found[Dependence(n, other, copies - read.distance, waits=False)] = None
+        return list(found)
+
+    # --- products and reads -----------------------------------------------------------------------
+
+    def _place_products(self, lags: Sequence[int]) -> None:
+        place = {i: n for n, i in enumerate(self.members[0])}
+        nodes = list(dict.fromkeys(self.tasks[i].node for i in self.products[0]))
+        for slot, i in enumerate(self.products[0]):
+            lag = sum(lags[: nodes.index(self.tasks[i].node)])
+            self.gap[place[i]] = slot + lag * self.count
+
+    def _place_reads(self, gaps: _Gaps) -> None:
+        first: dict[str, int] = {}
+        for n, task in enumerate(self.mine):
+            if self.machine.matrix(task):
+                for touch in task.reads:
+                    first[touch.place] = min(self.gap[n], first.get(touch.place, self.gap[n]))
+        ahead = ceil((self.latency + self.pattern.lead) / self.pitch)
+        for n, task in enumerate(self.mine):
+            if task.issues[0].unit is Unit.LDS_READ:
+                self.gap[n] = first[task.writes[0].place] - ahead
+                gaps.add(self.gap[n], self.machine.issued(task))
+
+    def _keep_free(self, gaps: _Gaps) -> None:
+        """Room for the end of the loop; and little work where waves meet: who comes last to a
+        barrier computes alone."""
+        target = self.machine.target
+        for number in range(self.pattern.barriers):
+            gap = self._first_read() + number * self.count // self.pattern.barriers
+            for before, cycles in enumerate(self.pattern.quiet):
+                gaps.add(gap - before, cycles, port=cycles)
+        self.start = self._first_read() + self.count // (2 * self.pattern.barriers)
+        gaps.add(self.start - 1, target.branch_cycles.value + 2 * self.machine.issue)
+
+    def _first_read(self) -> int:
+        return min(
+            self.gap[n] for n, t in enumerate(self.mine) if t.issues[0].unit is Unit.LDS_READ
+        )
+
+    # --- vector ops -------------------------------------------------------------------------------
+
+    def _apart(self, link: Dependence) -> int:
+        """By how many gaps at least the second comes after the first, less their iterations."""
+        one, two = self.mine[link.first], self.mine[link.second]
+        gap = -link.distance * self.count
+        if is_vector(one):
+            return gap + (
+                1 if self.machine.matrix(two) or (self._is_slow(one) and link.waits) else 0
+            )
+        if self.machine.matrix(one) and link.waits and is_vector(two):
+            return gap + 1 + ceil(self.machine.matrix(one) / self.pitch)
+        return gap
+
+    def _earliest(self, n: int) -> int:
+        known = [x for x in self.before[n] if x.first in self.gap and x.first != n]
+        return max((self.gap[x.first] + self._apart(x) for x in known), default=0)
+
+    def _latest(self, n: int) -> int:
+        known = [x for x in self.after[n] if x.second in self.gap and x.second != n]
+        return min((self.gap[x.second] - self._apart(x) for x in known), default=1 << 30)
+
+    def _place_vectors(self, gaps: _Gaps) -> None:
+        """As early as they can, as far as gaps have room; then each where it weighs least."""
+        order = self._in_order()
+        limit = self._limits(order)
+        for n in order:
+            cost = self.machine.issued(self.mine[n])
+            low = self._earliest(n)
+            high = min(limit[n], low + self.count - 1)
+            room = [g for g in range(low, high + 1) if self._has_room(gaps, g, cost)]
+            if not room:
+                raise OrderError(
+                    f"{self.mine[n].label} does not fit between its products",
+                    hint="more room between products, or a later product",
+                )
+            self.gap[n] = room[0]
+            gaps.add(room[0], cost, port=self.machine.vector(self.mine[n]))
+        for _ in range(PASSES):
+            moved = sum(self._moved(n, gaps) for n in (*order, *reversed(order)))
+            if not moved:
+                break
+        for n in order:
+            if not self._earliest(n) <= self.gap[n] <= self._latest(n):
+                raise OrderError(
+                    f"{self.mine[n].label} has no place in its iteration", hint="a later product"
+                )
+
+    def _has_room(self, gaps: _Gaps, gap: int, cost: int) -> bool:
+        held = gaps.used[gap % self.count]
+        return held == 0 or held + cost <= self.pattern.room
+
+    def _moved(self, n: int, gaps: _Gaps) -> bool:
+        """Move one to the best gap between what it waits for and what waits for it."""
+        cost, now = self.machine.issued(self.mine[n]), self.gap[n]
+        port = self.machine.vector(self.mine[n])
+        gaps.add(now, -cost, port=-port)
+        low, high = self._earliest(n), self._latest(n)
+        span = range(low, min(high, low + self.count - 1) + 1)
+        best = min((gaps.weight(g, cost) for g in span), default=(0, now))
+        better = best[0] < gaps.weight(now, cost)[0] or now not in span
+        self.gap[n] = best[1] if better else now
+        gaps.add(self.gap[n], cost, port=port)
+        return better
+
+    def _in_order(self) -> list[int]:
+        """Vector ops, each after those of its iteration that it depends on; urgent ones first."""
+        left = {n for n, t in enumerate(self.mine) if is_vector(t) and self.leader[n] == n}
+        limit = self._limits(sorted(left))
+        found: list[int] = []
+        while left:
+            ready = [
+                n
+                for n in left
+                if not any(
+                    x.first in left and x.distance <= 0 and x.first != n for x in self.before[n]
+                )
+            ]
+            if not ready:
+                raise OrderError("vector ops wait for each other", hint="another order of members")
+            chosen = min(ready, key=lambda n: (limit[n], n))
+            left.remove(chosen)
+            found.append(chosen)
+        return found
+
+    def _limits(self, vector: Sequence[int]) -> dict[int, int]:
+        """The last gap of each, by the products that follow it."""
+        limit = {n: self._latest(n) for n in vector}
+        for _ in vector:
+            before = dict(limit)
+            for n in reversed(vector):
+                for link in self.after[n]:
+                    if link.second in limit and link.distance <= 0:
+                        limit[n] = min(limit[n], limit[link.second] - self._apart(link))
+            if before == limit:
+                break
+        return limit
+
+    @staticmethod
+    def _is_slow(task: Task) -> bool:
+        return task.issues[0].unit is Unit.TRANS and task.when is None
+
+    # --- all of it --------------------------------------------------------------------------------
+
+    def weave(self) -> Woven:
+        nodes = len({self.tasks[i].node for i in self.products[0]})
+        problem: OrderError | None = None
+        for lags in sorted(product(range(MOST_LAG + 1), repeat=nodes - 1), key=sum):
+            try:
+                return self._woven(lags)
+            except OrderError as error:
+                problem = problem or error
+        assert problem is not None
+        raise problem
+
+    def _woven(self, lags: Sequence[int]) -> Woven:
+        self.gap, self.at = {}, {}
+        gaps = _Gaps(self.count, round(self._share / self.pitch))
+        self._place_products(lags)
+        self._place_reads(gaps)
+        self._keep_free(gaps)
+        self._place_vectors(gaps)
+        own, ends = self._times()
+        for group, members in enumerate(self.members):
+            for n, i in enumerate(members):
+                if n in own:
+                    self.at[i] = own[n] + group * self._share
+        first = min(own[n] for n, t in enumerate(self.mine) if t.issues[0].unit is Unit.LDS_READ)
+        step = self.ii / self.pattern.barriers
+        barriers = [first - 1 + n * step for n in range(self.pattern.barriers)]
+        self.slots = [self._free_slots(ends, n) for n in range(len(self.members))]
+        late = self._load(barriers)
+        starts = self._ranked(barriers)
+        return Woven(self._linked(barriers, starts), Timetable(self._ticks, starts), late)
+
+    def _times(self) -> tuple[dict[int, float], list[float]]:
+        """Cycles for gaps: a product, the reads, then vector ops as they depend on each other."""
+        self.gap |= {n: self.gap[first] for n, first in enumerate(self.leader) if first in self.gap}
+        leaders = {n: at for at, n in enumerate(self._in_order())}
+        place = {n: leaders.get(first, 0) for n, first in enumerate(self.leader)}
+        ends = [float(self.machine.operands + self.machine.target.wait_cycles.value)] * self.count
+        own: dict[int, float] = {}
+
+        def key(n: int) -> tuple[bool, bool, int, int]:
+            task = self.mine[self.leader[n]]
+            return is_vector(task), self._is_slow(task), place.get(n, n), n
+
+        for n in sorted(self.gap, key=key):
+            task, gap, first = self.mine[n], self.gap[n], self.leader[n]
+            if self.machine.matrix(task):
+                own[n] = gap * self.pitch
+            elif first != n:  # right behind the first of its region, which counts for all
+                region = [m for m, leader in enumerate(self.leader) if leader == first]
+                own[n] = own[first] + region.index(n) / TICKS
+            else:
+                own[n] = gap * self.pitch + min(ends[gap % self.count], self.pitch - 1)
+                ends[gap % self.count] += self.machine.issued(task)
+        return own, ends
+
+    def _free_slots(self, ends: Sequence[float], group: int) -> Slots:
+        times: list[float] = []
+        for gap, end in enumerate(ends):
+            if end + 2 * self.machine.issue <= self.pitch:
+                shifted = gap * self.pitch + end + group * self._share
+                times += [shifted, shifted + self.machine.issue]
+        return Slots(times, self.ii, self.machine.issue)
+
+    def _loop_start(self, barriers: Sequence[float]) -> float:
+        return self.start * self.pitch - 0.5
+
+    def _linked(self, barriers: Sequence[float], starts: Sequence[int]) -> LoopProblem:
+        """The problem of copies, with an edge for every dependence."""
+        edges: dict[Edge, None] = {}
+        for members in self.members:
+            for link in self.links:
+                first, second = members[link.first], members[link.second]
+                edges[Edge(first, second, 1, link.distance)] = None
+        channels: list[Channel] = []
+        places: list[str] = []
+        for place in self.lowered.places:
+            if place.space is not Space.LDS:
+                found = self._cells(place) if place.rotates else []
+                channels += found
+                places += [place.name] * len(found)
+                continue
+            for name, fills, readers in self._traffic(place):
+                end = self._released(place, fills, readers, barriers, starts)
+                held = tuple(Reader(i, 0, max(1, end - starts[i])) for i in readers)
+                edges |= {Edge(f, r, 1): None for f in fills for r in readers}
+                size = place.type.dtype.bytes(place.type.elements)
+                channels.append(Channel(name, size, tuple(fills), held))
+                places.append(place.name)
+        ops = [Op(f"{i} {task.label}") for i, task in enumerate(self.tasks)]
+        ops += [Op(f"barrier {n}") for n in range(len(barriers))]
+        ops.append(Op("loop"))
+        problem = ModuloProblem(
+            name=self.lowered.meaning.name,
+            units=(),
+            ops=tuple(ops),
+            edges=tuple(edges),
+            channels=tuple(channels),
+            budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
+            time_unit="tick",
+        )
+        stagger = 1 if len(self.members) > 1 else 0
+        return LoopProblem(problem, self.tasks, 1, tuple(places), len(barriers), stagger)
+
+    def _cells(self, place: Place) -> list[Channel]:
+        """Channels of a register tile: of each part of it that is touched as a whole, its own."""
+        found: dict[tuple[tuple[int, ...], tuple[Reader, ...]], Channel] = {}
+        for members in self.members:
+            touches = [
+                (i, touch, fills)
+                for i in members
+                for fills, side in ((True, self.tasks[i].left), (False, self.tasks[i].found))
+                for touch in side
+                if touch.place == place.name
+            ]
+            boxes = [t.boxes[0] if t.boxes else place.type.whole for _, t, _ in touches]
+            cuts = [sorted({x for box in boxes for x in box[n]}) for n in range(len(boxes[0]))]
+            for cell in product(*(pairwise(edges) for edges in cuts)):
+                here = [
+                    touch
+                    for touch, box in zip(touches, boxes, strict=True)
+                    if all(p <= a and b <= q for (p, q), (a, b) in zip(box, cell, strict=True))
+                ]
+                fills = tuple(dict.fromkeys(i for i, _, fills in here if fills))
+                held = tuple(
+                    dict.fromkeys(Reader(i, t.distance, 1) for i, t, fills in here if not fills)
+                )
+                if fills and held:
+                    name = f"{place.name} {len(found)}"
+                    most = self._copies(place)
+                    found.setdefault((fills, held), Channel(name, 0, fills, held, most))
+        return list(found.values())
+
+    @property
+    def _ticks(self) -> int:
+        return ceil(self.ii) * TICKS

@@ -1,0 +1,69 @@
+"""Priorities in a loop of products and vector ops: who is next at the matrix unit goes first.
+
+While a wave's product is in the matrix unit, the other wave of its SIMD has as long as that to be
+ready with its own. Both want the vector port; the one that has just issued its product can wait. So
+a wave steps back behind each product, and ahead when it has done half of what stands before the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pipeloom.program.program import Group, Program, Section
+from pipeloom.program.steps import Priority, Step, Unit, Work
+
+SLOW = 2
+"""What a transcendental instruction takes, in others."""
+
+
+def in_turns(program: Program) -> Program:
+    """``program`` with priorities in its loops."""
+    groups = tuple(
+        Group(
+            group.waves,
+            tuple(
+                section
+                if section.trips is None
+                else replace(section, steps=tuple(_raised(section)))
+                for section in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    return program.with_groups(groups, program.provenance)
+
+
+def _raised(section: Section) -> Iterator[Step]:
+    steps = section.steps
+    matrix = [n for n, step in enumerate(steps) if _is_product(step)]
+    yield from steps[: matrix[0] if matrix else len(steps)]
+    for first, last in zip(matrix, [*matrix[1:], len(steps)], strict=True):
+        yield steps[first]
+        yield Priority(0)
+        yield from _half(steps[first + 1 : last])
+
+
+def _half(steps: Sequence[Step]) -> Iterator[Step]:
+    """Ahead when half is done."""
+    total = sum(_issues(step) for step in steps)
+    done, raised = 0, False
+    for step in steps:
+        if not raised and 2 * done >= total:
+            raised = True
+            yield Priority(1)
+        yield step
+        done += _issues(step)
+    if not raised:
+        yield Priority(1)
+
+
+def _is_product(step: Step) -> bool:
+    return isinstance(step, Work) and any(i.unit is Unit.MATRIX for i in step.issues)
+
+
+def _issues(step: Step) -> int:
+    if not isinstance(step, Work) or step.when is not None:
+        return SLOW
+    return sum(i.count * (SLOW if i.unit is Unit.TRANS else 1) for i in step.issues)
