@@ -22,22 +22,3 @@ def target_for(arch: str) -> Target:
         hint="use one of " + ", ".join(f"{m.arch} ({m.chip})" for m in TARGETS),
         field="arch",
     )
-
-
-def stalling_counters(arch: str | None, assumed: bool | None = None) -> frozenset[str]:
-    """The counters at whose limit an issue may be taken to stall until the oldest entry is done.
-
-    By default those of which the vendor of ``arch`` says so (without an ``arch``: of every chip),
-    which today is none. ``assumed`` decides for all counters instead.
-    """
-    machines = TARGETS if arch is None else (target_for(arch),)
-    return frozenset.intersection(
-        *(
-            frozenset(
-                counter.name
-                for counter in machine.counters
-                if (counter.stalls_when_full if assumed is None else assumed)
-            )
-            for machine in machines
-        )
-    )

@@ -79,15 +79,6 @@ class WaveTrace:
         """Positions in the program, one per time."""
         return np.array(self.steps, np.int64)
 
-    def mask_at(self, time: int) -> int:
-        """EXEC when the step of that time was issued."""
-        found = 0
-        for start, mask in self.masks:
-            if start > time:
-                break
-            found = mask
-        return found
-
 
 @dataclass(slots=True, eq=False)
 class GroupRecord:

@@ -137,7 +137,6 @@ class Storage:
         self._ops = ops
         self._offset: dict[tuple[str, int], int] = {}
         self._inputs: dict[str, int] = {}
-        self._outputs: dict[str, int] = {}
         self._actions: dict[tuple[int, int], Action] = {}
         self.size = 0
         self.starts: list[tuple[int, int, float]] = []

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Reduce, Region
-from pipeloom.program.tiles import Box, describe_box, subtract, volume
+from pipeloom.program.tiles import Box, subtract, volume
 
 Rest = tuple[tuple[int, tuple[Box, ...]], ...]
 Identity = tuple[str, float]
@@ -192,8 +192,3 @@ class Wants:
 
 def _total(boxes: Sequence[Box]) -> int:
     return sum(volume(box) for box in boxes)
-
-
-def describe_part(node: Node, box: Box) -> str:
-    """``A m 0:64, k 0:32``."""
-    return f"{node.name} {describe_box(box, node.type.dims)}".strip()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeloom import ConfigError, ScheduleError
+from pipeloom.cli.main import main
 from pipeloom.judge.verify import FindingKind, Status
 from pipeloom.reference.kernels import Counter, Effect, Region, Step, kernel_for
+from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.verdict import verify
 
@@ -236,6 +239,18 @@ def test_a_full_counter_orders_nothing_unless_it_is_assumed_to_stall(toy: Any) -
     assert proved(200, "vm62")
     assert proved(63, counter_stall=True)
     assert not proved(62, counter_stall=True)
+
+
+def test_the_command_assumes_a_stall_when_asked(
+    toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = f"load {' '.join(['load1'] * 63)} bar frag lg0 bar"
+    file = tmp_path / "full.json"
+    program = lift(toy.compiled(**{**GOOD, "prologue": full}), toy.Kernel())
+    file.write_text(program.to_json(), encoding="utf-8")
+    assert main(["verify", str(file)]) in (3, 4)
+    assert main(["verify", str(file), "--counter-stall"]) == 0
+    assert "PROVED" in capsys.readouterr().out
 
 
 def test_stores_that_nobody_reads_or_waits_for_pile_up_and_are_decided(toy: Any) -> None:
