@@ -23,7 +23,14 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
 from pipeloom.order.lower import lower
-from pipeloom.order.patterns import bound_of, matrix_cycles, structures, variations, woven
+from pipeloom.order.patterns import (
+    bound_of,
+    matrix_cycles,
+    structures,
+    unit_times,
+    variations,
+    woven,
+)
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import from_plain, to_plain
@@ -242,8 +249,12 @@ def _described(
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
     grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
     turns = f", in turns of {pattern.cluster} products" if pattern.cluster else ""
+    gap = 100 * (cycles / least - 1)
+    busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
     notes = (
-        f"{cycles:.6g} cycles per iteration simulated; {least} are the least, by the {unit}",
+        f"{cycles:.6g} cycles per iteration simulated; {least} are the least, by the {unit}; "
+        f"no order is more than {gap:.2g} % faster",
+        f"cycles per iteration by unit: {busy}",
         f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
         f"{program.iterations} iterations",
         f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",

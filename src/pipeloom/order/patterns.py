@@ -20,7 +20,7 @@ from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
-from pipeloom.order.unit_times import Machine
+from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.waits import with_waits
 from pipeloom.order.weave import Pattern, weave
 from pipeloom.program.meaning import Region
@@ -95,10 +95,15 @@ def variations(pattern: Pattern) -> Iterator[Pattern]:
             yield replace(pattern, barriers=barriers)
 
 
+def unit_times(lowered: Lowered) -> tuple[UnitTime, ...]:
+    """How long an iteration keeps every unit busy, the longest first."""
+    shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
+    return Machine(refine(lowered)).times(1 if shared else 0)
+
+
 def bound_of(lowered: Lowered) -> tuple[int, str]:
     """Cycles of an iteration that no order can beat, and the unit that says so."""
-    shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
-    longest = Machine(refine(lowered)).times(1 if shared else 0)[0]
+    longest = unit_times(lowered)[0]
     return longest.cycles, longest.unit
 
 

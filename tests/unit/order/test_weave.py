@@ -10,15 +10,22 @@ from math import prod
 import pytest
 
 from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.order.instructions import refinable, refine
 from pipeloom.order.lower import lower
-from pipeloom.order.patterns import bound_of, structures, variations, woven
+from pipeloom.order.patterns import (
+    bound_of,
+    register_copies,
+    structures,
+    variations,
+    woven,
+)
 from pipeloom.order.tasks import Lowered
-from pipeloom.order.weave import Pattern
+from pipeloom.order.weave import TICKS, Pattern, weave
 from pipeloom.program import Barrier, Region, Unit, Work
 
 GFX950 = target_for("gfx950")
@@ -123,6 +130,24 @@ def test_a_woven_loop_reaches_its_bound() -> None:
     program = woven(lowered, Pattern(deep=1))
     trace = simulate(program, iterations=3 + 4 * 4)
     assert trace.steady_cycles_per_iteration / 4 < 1.005 * bound
+
+
+@pytest.mark.parametrize(
+    ("tile", "waves", "pattern"),
+    [
+        ((208, 256, 64), 4, Pattern(deep=2)),
+        ((128, 128, 64), 4, Pattern(barriers=2, deep=4)),
+        ((256, 256, 64), 8, Pattern(groups=2, cluster=16)),
+    ],
+)
+def test_the_plan_takes_as_long_as_the_simulation(
+    tile: tuple[int, int, int], waves: int, pattern: Pattern
+) -> None:
+    """Both know the machine by the same constants, so they agree within 2 %."""
+    lowered = lowered_gemm(*tile, waves)
+    fine = refine(lowered, pattern.groups)
+    planned = weave(fine, pattern, register_copies(fine)).timetable.ii / TICKS
+    assert steady_cycles(woven(lowered, pattern)) == pytest.approx(planned, rel=0.02)
 
 
 def test_what_does_not_fit_is_refused() -> None:
