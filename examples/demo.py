@@ -45,6 +45,12 @@ STEPS: tuple[tuple[str, list[str], int], ...] = (
         ["run", "ping_pong", *PROVED, "--m", "250", "--n", "250", "--timings", "3"],
         0,
     ),
+    (
+        "Causal attention of two heads, 90 queries and 130 keys, the same way",
+        ["run", "attention", "--d", "64", "--causal", "--waves", "2", "--timings", "1"]
+        + [f"--size={size}" for size in ("q=90", "keys=130", "heads=2")],
+        0,
+    ),
 )
 
 

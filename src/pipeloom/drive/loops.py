@@ -182,7 +182,8 @@ class AttentionSpec:
     """Attention forward: any numbers of queries and keys, heads in groups, causal or not.
 
     ``d`` is the head dimension of Q and K, ``dv`` that of V if it differs. A wave has ``rows``
-    queries, an iteration takes ``keys`` of them. ``lse`` stores the logarithm of the sums too.
+    queries, an iteration takes ``keys`` keys: 64, or 32 where V is read element by element. ``lse``
+    stores the logarithm of the sums too.
     """
 
     d: int = 128
@@ -193,24 +194,26 @@ class AttentionSpec:
     dtype: str = "bf16"
     waves: int | None = None
     rows: int = 32
-    keys: int = 64
+    keys: int | None = None
 
     def build(self) -> LoopSource:
         """The loop for its chip."""
+        target = target_for(self.arch)
         waves = 8 if self.waves is None else self.waves
-        for name in ("d", "rows", "keys"):
-            check_int("attention", name, getattr(self, name), 1)
-        check_int("attention", "waves", waves, 1)
+        whole = any("_tr_" in name for name in target.extra_instructions)
+        keys = (64 if whole else 32) if self.keys is None else self.keys
+        for name, value in (("d", self.d), ("rows", self.rows), ("keys", keys), ("waves", waves)):
+            check_int("attention", name, value, 1)
         loop = attention(
             waves * self.rows,
-            self.keys,
+            keys,
             self.d,
             self.dv,
             dtype_for(self.dtype),
             causal=self.causal,
             lse=self.lse,
         )
-        return LoopSource(loop, target_for(self.arch), {"q": waves}, {"strategy": in_order})
+        return LoopSource(loop, target, {"q": waves}, {"strategy": in_order})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

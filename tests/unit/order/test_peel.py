@@ -7,7 +7,9 @@ from functools import cache
 
 import pytest
 
+from evidence.emit_mutants import wave_through
 from pipeloom.declare.kernels import attention, gemm
+from pipeloom.errors import StructureError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -15,6 +17,7 @@ from pipeloom.order.in_order import in_order
 from pipeloom.order.peel import MASKED, peel
 from pipeloom.program import Affine, Program, Section, Work
 from pipeloom.sync import synchronize
+from pipeloom.write import EmitError, emit_program
 
 
 @cache
@@ -75,3 +78,12 @@ def test_without_masks_nothing_changes() -> None:
     arranged = arrange(gemm(64, 64, 64), GFX950, 4, strategy=in_order)
     assert peel(arranged.program) is arranged.program
     assert attention(64, 32, 32).meaning.masks == {"keep"}
+
+
+def test_what_plain_counts_is_checked() -> None:
+    with pytest.raises(StructureError, match="plain counts trips by X"):
+        replace(whole(), plain=Affine(0, (("X", 1),)))
+    program = peel(whole())
+    uneven = replace(program, iterations=Affine(1, (("T", 2), (MASKED, 1))))
+    with pytest.raises(EmitError, match="computes"):
+        emit_program(uneven, judge=wave_through)

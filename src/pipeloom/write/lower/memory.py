@@ -29,6 +29,8 @@ from pipeloom.write.placing import Placing, divide
 from pipeloom.write.text import Argument
 
 MAX_GRID = 3
+DESCRIPTOR_ROOM = 2
+"""Words of a descriptor that do not come from the argument."""
 BATCHES = "batches"
 """The argument that says how many problems a launch computes."""
 ARGUMENT_POINTER = 2
@@ -162,7 +164,7 @@ class Memory:
             frame.work(0)
             frame.work(1)
         for array in self.arrays.values():
-            for dim in array.node.batch:
+            for dim in array.node.batch[DESCRIPTOR_ROOM:]:
                 frame.scalar(f"argument {stride_name(array.name, dim)}")
         for node in meaning.nodes:
             if node.kind is NodeKind.SCALAR:
@@ -222,6 +224,10 @@ class Memory:
     def _value(self, name: str) -> Register:
         if name in self.tiles or name in self.meaning.batch:
             return self.frame[f"size {name}"]
+        for array in self.arrays.values():
+            for dim in array.node.batch:
+                if name == stride_name(array.name, dim):
+                    return self._batch_stride(array, dim)
         if name == BATCHES and self.placing.uses_z:
             return self.frame[BATCHES]
         if name.startswith("ld_") and name[3:] in self.arrays:
@@ -239,6 +245,14 @@ class Memory:
         code.comment("where this block is, if it is inside")
         for number, (dim, group) in enumerate(zip(self.meaning.grid, ids, strict=True)):
             origin, size = frame[f"origin {dim}"], frame[f"size {dim}"]
+            if dim == self.meaning.until:
+                # Blocks near the end have most to do: they go first, so that none is left for last.
+                turned = frame["wide scratch"].part(0)
+                code("s_add_u32", turned, size, self.tiles[dim] - 1)
+                self.quotient(code, turned, turned, self.tiles[dim])
+                code("s_sub_u32", turned, turned, group)
+                code("s_sub_u32", turned, turned, 1)
+                group = turned
             code("s_mul_i32", origin, group, self.tiles[dim])
             code("s_mul_hi_u32", scratch, group, self.tiles[dim])
             code("s_min_u32", scratch, scratch, 1)
@@ -300,6 +314,13 @@ class Memory:
         for array in self.arrays.values():
             self._describe(code, array)
 
+    def _batch_stride(self, array: Array, dim: str) -> Register:
+        """Where the argument is until the descriptor is whole: in what is still free of that."""
+        at = array.node.batch.index(dim)
+        if at < DESCRIPTOR_ROOM:
+            return self.frame[f"buffer {array.name}"].part(2 + at)
+        return self.frame[f"argument {stride_name(array.name, dim)}"]
+
     def _batch_indices(self, code: Code, number: Register) -> None:
         """Which problem of the batch this is: the last dimension goes fastest.
 
@@ -354,7 +375,7 @@ class Memory:
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
         for dim in array.node.batch:
-            step = frame[f"argument {stride_name(array.name, dim)}"]
+            step = self._batch_stride(array, dim)
             if array.element > 1:
                 code("s_lshl_b32", step, step, array.element.bit_length() - 1)
             advance_base(code, buffer, frame[f"index {dim}"], step, frame["wide scratch"])

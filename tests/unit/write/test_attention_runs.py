@@ -1,0 +1,24 @@
+"""A sample of evidence/attention-runs.md on today's kernels, and the page itself."""
+
+from __future__ import annotations
+
+from evidence.attention_runs import PAGE, Variant, run_variant
+from pipeloom.drive.trial import Launchable
+from pipeloom.write import assemble, emit_program
+
+
+def test_hard_data_within_twice_the_error_in_order() -> None:
+    variant = Variant("gfx950", "fp16", 32, 32, causal=True, keys=32)
+    emitted = emit_program(variant.program())
+    found = run_variant(variant, Launchable.load(emitted, assemble(emitted)), every=5)
+    assert found.runs == 7
+    assert (found.wrong, found.findings, found.spoilt) == (0, 0, 0), found
+
+
+def test_the_page() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "| gfx9" in line]
+    runs = [row.split(" | ")[1:5] for row in rows if row.count(" | ") == 6]
+    assert sum(int(row[0]) for row in runs) >= 300
+    assert all(row[1:] == ["0", "0", "0"] for row in runs)
+    mutants = [row.strip("| ").split(" | ") for row in rows if row.count(" | ") == 5]
+    assert all(unsafe == noticed for _, _, _, unsafe, noticed, _ in mutants)
