@@ -1,5 +1,6 @@
 """Random loops: streams, residents and scalars; vector ops, row reductions, products; carries that
-are summed, maximised or replaced, always or under a condition; stores in and after the loop."""
+are summed, maximised or replaced, always or under a condition; stores in and after the loop, there
+with vector steps of their own."""
 
 from __future__ import annotations
 
@@ -164,8 +165,17 @@ class _Draw:
         self.use(value)
         self.loop.store(f"out_{value.name}", value)
 
+    def finished(self, value: Tensor, name: str) -> Tensor:
+        """Vector steps after the loop, with a tile that only they need."""
+        dim, size = list(value.type.sizes.items())[-1]
+        bias = self.loop.resident(f"bias_{name}", "f32", **{dim: size})
+        made = value + (bias if self.rng.random() < 0.6 else -bias)
+        return maximum(made, -20.0) if self.rng.random() < 0.5 else made
+
     def store_last(self, value: Tensor, name: str) -> None:
         rng = self.rng
+        if rng.random() < 0.25:
+            value = self.finished(value, name)
         if rng.random() < 0.4:
             value = value * 2.0 if rng.random() < 0.5 else value.to("bf16")
         self.loop.store(f"out_{name}", value)
