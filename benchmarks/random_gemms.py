@@ -19,6 +19,7 @@ from functools import cache
 
 import numpy as np
 
+from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmOutcome, GemmProblem, ReadyGemm, run_gemm
 
@@ -38,7 +39,7 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
         arch=arch,
         dtype=dtype,
         dtype_b=str(rng.choice(["fp8", "bf8"])) if small else None,
-        out=str(rng.choice(["bf16", "fp16", "f32"])),
+        out=str(rng.choice(["bf16", "fp16", "f32", "fp8"])),
         layout=str(rng.choice(["NN", "NT", "TN", "TT"])),
         BM=bm,
         BN=bn,
@@ -47,6 +48,9 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
         alpha=bool(rng.integers(2)),
         beta=bool(rng.integers(2)),
         align=int(rng.choice([16, 16, 4, 1 if small else 2])),
+        scales=bool(rng.integers(2)),
+        bias=bool(rng.integers(2)),
+        activation=str(rng.choice(["none", "none", *ACTIVATIONS])),
         splits=int(rng.choice([1, 1, 2, 3, 5])),
         batched=bool(rng.integers(2)),
         search=False,
@@ -66,12 +70,16 @@ def draw_problem(rng: np.random.Generator, ready: ReadyGemm, seed: int) -> GemmP
         unit = max(spec.align * 8 // spec.element.bits, 1)
         spare.append(-row % unit + unit * int(rng.integers(3)))
         gap.append(unit * int(rng.integers(4)))
+    last = (ready.made.then or ready.made.kernel).launch
+    unit = max(last.pitches.get("C", 1) * 8 // spec.out_element.bits, 1)
+    apart = int(rng.integers(6))
+    apart += -(n + apart) % unit
     x, y, z = (int(count) for count in rng.integers(0, 3, 3))
     return replace(
         problem,
         batches=int(rng.integers(1, 4)) if spec.batched else 1,
-        spare=(spare[0], spare[1], int(rng.integers(6))),
-        gap=(gap[0], gap[1], int(rng.integers(9))),
+        spare=(spare[0], spare[1], apart),
+        gap=(gap[0], gap[1], unit * int(rng.integers(9))),
         excess=(x, y, z if launch.placing.uses_z else 0),
         alpha=float(rng.choice([1.0, 0.5, -2.0, 0.0])),
         beta=float(rng.choice([1.0, 0.0, -0.5, 2.0])),
@@ -120,7 +128,9 @@ def main() -> int:
         covered.update(
             [spec.arch, spec.dtype, spec.layout, f"out {spec.out}", f"align {spec.align}"]
         )
-        covered.update(name for name in ("alpha", "beta", "batched") if getattr(spec, name))
+        flags = ("alpha", "beta", "scales", "bias", "batched")
+        covered.update(name for name in flags if getattr(spec, name))
+        covered[f"activation {spec.activation}"] += 1
         covered[f"splits {spec.splits}"] += 1
         covered["workgroups too many"] += any(outcome.problem.excess)
         covered["K 0"] += outcome.problem.k == 0

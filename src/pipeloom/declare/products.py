@@ -27,12 +27,16 @@ def product(
     layout: str = "NT",
     alpha: bool = False,
     beta: bool = False,
+    scales: bool = False,
     bias: bool = False,
     activation: str = "none",
     dtype_b: DType | str | None = None,
     name: str = "gemm",
 ) -> Loop:
-    """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for."""
+    """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for.
+
+    ``scales`` multiplies every element of the product with one of its row and one of its column.
+    """
     if layout not in LAYOUTS:
         raise ConfigError(
             f"layout is {layout!r}", hint=f"one of: {', '.join(LAYOUTS)}", field="layout"
@@ -44,6 +48,8 @@ def product(
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
     value: Tensor = total
+    if scales:
+        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
     if alpha:
         value = value * loop.scalar("alpha")
     value = _finished(loop, value, out, m, n, beta, bias, activation)
@@ -52,12 +58,13 @@ def product(
 
 
 def slices_sum(
-    m: int = 16,
-    n: int = 128,
+    m: int = 8,
+    n: int = 256,
     out: DType | str = BF16,
     *,
     alpha: bool = False,
     beta: bool = False,
+    scales: bool = False,
     bias: bool = False,
     activation: str = "none",
     name: str = "gemm_sum",
@@ -68,6 +75,8 @@ def slices_sum(
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += part.sum("s")
     value: Tensor = total
+    if scales:
+        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
     if alpha:
         value = value * loop.scalar("alpha")
     value = _finished(loop, value, out, m, n, beta, bias, activation)

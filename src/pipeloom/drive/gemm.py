@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
+from pipeloom.declare.fused import activation_for
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.products import LAYOUTS, packed, product, slices_sum
 from pipeloom.drive.deriving import derive
@@ -25,7 +26,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.dtypes import F32, DType, dtype_for
+from pipeloom.machine.dtypes import F32, DType
 from pipeloom.machine.target import Target
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
 
 
-SUM_TILE = (16, 128)
+FINISH = ("alpha", "beta", "scales", "bias", "activation")
+"""Fields of a spec that say what follows the sum, as ``product`` takes them."""
+SUM_TILE = (8, 256)
 SUM_WAVES = 4
-"""Of the kernel that adds up slices: 8 elements of a lane."""
+"""Of the kernel that adds up slices: 8 elements of a lane, whole rows of lanes for a bias."""
 PACK_WAVES = 4
 """Of the kernels that copy to aligned rows."""
 ALIGNMENTS = (1, 2, 4, 16)
@@ -51,6 +54,8 @@ LINE = 64
 class GemmSpec:
     """One kernel of a family: the block of a workgroup, its waves, and what launches may ask.
 
+    What follows the sum: ``scales`` by row of A and column of B, ``alpha``, ``beta`` times what C
+    was, a ``bias`` by column, an ``activation``; each only where asked for, vectors in f32.
     ``splits`` cuts K into so many slices, each with workgroups of its own, whose sums go to a
     workspace; a second kernel adds them up in order. ``BK`` is what two tiles leave room for in
     LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on gfx942; see ``multiples``),
@@ -76,6 +81,9 @@ class GemmSpec:
     waves_n: int = 4
     alpha: bool = False
     beta: bool = False
+    scales: bool = False
+    bias: bool = False
+    activation: str = "none"
     splits: int = 1
     align: int = 16
     any_k: bool = True
@@ -105,6 +113,7 @@ class GemmSpec:
                 hint="operands have one type, or are fp8 and bf8",
                 field="dtype_b",
             )
+        activation_for(self.activation)
         if self.layout not in LAYOUTS:
             raise ConfigError(
                 f"gemm.layout is {self.layout!r}",
@@ -139,7 +148,8 @@ class GemmSpec:
     @property
     def out_element(self) -> DType:
         """Of C."""
-        return dtype_for(self.out or ("f32" if self.element.bits == 8 else self.dtype))
+        name = self.out or ("f32" if self.element.bits == 8 else self.dtype)
+        return element_type(name, self.target)
 
     @property
     def depth(self) -> int:
@@ -158,14 +168,18 @@ class GemmSpec:
             self.element,
             self.out_element if whole else F32,
             layout=self.layout,
-            alpha=self.alpha and whole,
-            beta=self.beta and whole,
             dtype_b=self.element_b,
+            **(self._finish if whole else {}),
         )
 
     def rest(self) -> Loop:
         """What the second kernel does with the sums of the slices."""
-        return slices_sum(*SUM_TILE, self.out_element, alpha=self.alpha, beta=self.beta)
+        return slices_sum(*SUM_TILE, self.out_element, **self._finish)
+
+    @property
+    def _finish(self) -> dict[str, Any]:
+        """What follows the sum."""
+        return {name: getattr(self, name) for name in FINISH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +331,8 @@ def kernel_name(spec: GemmSpec) -> str:
         f"{spec.BM}x{spec.BN}x{spec.depth}",
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
-    parts += [name for name in ("alpha", "beta") if getattr(spec, name)]
+    parts += [name for name in FINISH[:-1] if getattr(spec, name)]
+    parts += [] if spec.activation == "none" else [spec.activation]
     parts += [f"k{spec.splits}"] if spec.splits > 1 else []
     parts += [f"align{spec.align}"] if spec.align != ALIGNMENTS[-1] else []
     parts += ["anyk"] if spec.any_k else []

@@ -115,21 +115,22 @@ def _round_to_bf16(code: Code, source: Register, result: Register, scratch: Conv
 
 
 def unpack(code: Code, dtype: str, result: Register, source: Register, position: int) -> None:
-    """Element ``position`` of a register of 16-bit elements, as f32."""
+    """Element ``position`` of a register of 16-bit or 8-bit elements, as f32."""
+    bits = STORED_BITS.get(dtype)
     if dtype == "bf16":
         if position:
             code("v_and_b32", result, HIGH_HALF, source)
         else:
             code("v_lshlrev_b32", result, 16, source)
-    elif dtype == "fp16":
+    elif bits in (8, 16):
         if position:
-            code("v_lshrrev_b32", result, 16, source)
+            code("v_lshrrev_b32", result, bits * position, source)
             source = result
-        code("v_cvt_f32_f16", result, source)
+        code(f"v_cvt_f32_{'f16' if bits == 16 else dtype.removesuffix('_fnuz')}", result, source)
     else:
         raise EmitError(
             f"no conversion from {dtype} to f32 is known",
-            hint="vector instructions take f32, bf16 and fp16",
+            hint="vector instructions take f32, bf16, fp16 and the chip's 8-bit floats",
             field="dtype",
         )
 

@@ -197,6 +197,7 @@ def _table() -> dict[str, Opcode]:
     )
     add(valu, ternary, "=v1", "svi1", "svi1", "svi1")
     add(valu, "v_cvt_f16_f32 v_cvt_f32_f16 v_rcp_f32", "=v1", "svi1")
+    add(valu, "v_cvt_f32_fp8 v_cvt_f32_bf8", "=v1", "svi1")
     add(valu, "v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32", "=v1", "svi1")
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(

@@ -101,6 +101,28 @@ def test_both_kinds_of_8_bit_floats(arch: str, a: str, b: str) -> None:
     assert run_gemm(ready(arch=arch, dtype=a, dtype_b=b), problem).ok
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bias": True, "activation": "gelu", "alpha": True, "beta": True},
+        {"dtype": "fp8", "out": "fp8", "scales": True, "beta": True, "batched": True},
+        {"arch": "gfx942", "dtype": "fp8", "out": "fp8", "scales": True, "bias": True,
+         "activation": "relu", "splits": 2},
+    ],
+)  # fmt: skip
+def test_what_follows_the_sum(options: dict[str, object]) -> None:
+    """Scales by row and column, bias, activation, outputs of 8 bits; after slices too."""
+    made = ready(**options)
+    batches = 2 if made.made.spec.batched else 1
+    problem = GemmProblem(m=37, n=70, k=192, batches=batches, spare=(0, 0, 2), alpha=0.5, beta=2.0)
+    assert run_gemm(made, problem).summary().startswith("correct")
+
+
+def test_an_unknown_activation_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'gleu'"):
+        GemmSpec(activation="gleu")
+
+
 @pytest.mark.parametrize("number", [22])
 def test_random_products(number: int) -> None:
     """One of those that benchmarks/random_gemms.py draws."""

@@ -12,7 +12,7 @@ by addition (rows dealt in runs that are no powers of two).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,16 @@ class LaneNumber:
     """How the weights of set bits combine."""
     joined_by_xor: bool
     """How wave and lane parts do."""
+    common: int = 0
+    """Added for every wave."""
+
+    @property
+    def apart(self) -> LaneNumber:
+        """The same, what all waves have in common ``common``: such numbers share their scalars."""
+        least = min(self.waves)
+        if self.joined_by_xor or len(set(self.waves)) == 1 or not least:
+            return self
+        return replace(self, waves=tuple(w - least for w in self.waves), common=least)
 
     @property
     def is_constant(self) -> bool:
@@ -154,3 +164,5 @@ def write_number(
     if wave != 0:
         join = "v_xor_b32" if number.joined_by_xor else "v_add_u32"
         code(join, result, wave if isinstance(wave, int) else frame[wave], result)
+    if number.common:
+        code("v_add_u32", result, number.common, result)

@@ -470,6 +470,8 @@ class Memory:
             for dim, table in zip(array.dims, tables, strict=True)
         ]
         numbers = [lane_number(t, f"the place of a lane in {array.name}") for t in tables]
+        if array.node.kind is NodeKind.RESIDENT:
+            numbers = [number.apart for number in numbers]
         key = ("offset", array.name, tuple(numbers))
         base = self._near(array, numbers)
         if base is not None:
@@ -502,7 +504,9 @@ class Memory:
             (axis,) = apart
             here, there = numbers[axis], known[axis]
             moved = {a - b for a, b in zip(here.waves, there.waves, strict=True)}
-            alike = replace(here, waves=there.waves) == there and not here.joined_by_xor
+            moved = {m + here.common - there.common for m in moved}
+            alike = replace(here, waves=there.waves, common=there.common) == there
+            alike = alike and not here.joined_by_xor
             if alike and len(moved) == 1:
                 return name, axis, moved.pop()
         return None

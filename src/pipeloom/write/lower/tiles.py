@@ -92,9 +92,12 @@ class RegisterTile:
     def runs(self, slots: Sequence[int], most_bytes: int = LOAD_BYTES) -> Iterator[list[int]]:
         """Slots whose elements follow each other along the last dimension, in whole registers.
 
-        Each run is what one memory instruction moves: 1, 2 or 4 registers, or less than one.
+        Each run is what one memory instruction moves: 1, 2 or 4 registers, or less than one; of a
+        tile with ``spread``, an element (docs/program.md).
         """
-        most = most_bytes * 8 // self.bits
+        layout = self.resource.layout
+        spread = layout is not None and "spread" in dict(layout.numbers)
+        most = 1 if spread else most_bytes * 8 // self.bits
         at = 0
         while at < len(slots):
             size = 1

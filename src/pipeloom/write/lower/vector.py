@@ -32,7 +32,7 @@ from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
-from pipeloom.write.lower.tiles import Coordinates, RegisterTile, partial
+from pipeloom.write.lower.tiles import WORD_BITS, Coordinates, RegisterTile, partial
 
 __all__ = ["float_bits", "plan_elementwise", "plan_move"]
 
@@ -541,7 +541,7 @@ def _operand(
         code("v_accvgpr_read_b32", scratch.operand(number), register)
         register = scratch.operand(number)
     dtype = source.tile.resource.type.dtype.name
-    if source.tile.pack > 1 or dtype in ("bf16", "fp16"):
+    if source.tile.pack > 1 or STORED_BITS.get(dtype, WORD_BITS) < WORD_BITS:
         unpack(code, dtype, scratch.operand(number), register, slot % source.tile.pack)
         return scratch.operand(number)
     if source.join is not None:
