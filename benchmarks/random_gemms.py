@@ -27,6 +27,8 @@ BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128
 """BM, BN and waves along each: small ones, of which an emulator runs many."""
 KINDS = 40
 """Different specs; each is emitted once."""
+PROGRESS = 25
+"""Problems between two lines of progress."""
 
 
 def draw_spec(rng: np.random.Generator) -> GemmSpec:
@@ -134,8 +136,9 @@ def main() -> int:
         covered[f"splits {spec.splits}"] += 1
         covered["workgroups too many"] += any(outcome.problem.excess)
         covered["K 0"] += outcome.problem.k == 0
-        if sys.stderr.isatty():
-            print(f"\r{sum(covered[a] for a in ('gfx950', 'gfx942'))}", end="", file=sys.stderr)
+        done = covered["gfx950"] + covered["gfx942"]
+        if done % PROGRESS == 0:
+            print(f"{done} of {count}, {wrong} wrong", file=sys.stderr, flush=True)
     print(", ".join(f"{name}: {n}" for name, n in sorted(covered.items())))
     print(f"{count} problems, {wrong} wrong, {time.monotonic() - started:.0f} s")
     return 1 if wrong else 0

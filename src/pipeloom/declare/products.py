@@ -47,12 +47,7 @@ def product(
     b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
-    value: Tensor = total
-    if scales:
-        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
-    if alpha:
-        value = value * loop.scalar("alpha")
-    value = _finished(loop, value, out, m, n, beta, bias, activation)
+    value = _finished(loop, total, out, m, n, scales, alpha, beta, bias, activation)
     loop.store("out", value.to(out))
     return loop
 
@@ -74,12 +69,7 @@ def slices_sum(
     part = loop.stream("P", F32, s=1, m=m, n=n)
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += part.sum("s")
-    value: Tensor = total
-    if scales:
-        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
-    if alpha:
-        value = value * loop.scalar("alpha")
-    value = _finished(loop, value, out, m, n, beta, bias, activation)
+    value = _finished(loop, total, out, m, n, scales, alpha, beta, bias, activation)
     loop.store("out", value if dtype_for(out) == F32 and value is total else value.to(out))
     return loop
 
@@ -98,18 +88,29 @@ def packed(dtype: DType | str = BF16, *, ends: bool, name: str = "gemm_pack") ->
 
 def _finished(
     loop: Loop,
-    value: Tensor,
+    total: Tensor,
     out: DType | str,
     m: int,
     n: int,
+    scales: bool,
+    alpha: bool,
     beta: bool,
     bias: bool,
     activation: str,
 ) -> Tensor:
+    """What follows the sum; beta's part first, which frees C's registers."""
+    before: Tensor | None = None
     if beta:
         before = loop.resident("C", out, m=m, n=n)
         before = before if dtype_for(out) == F32 else before.to(F32)
-        value = before * loop.scalar("beta") + value
+        before = before * loop.scalar("beta")
+    value = total
+    if scales:
+        value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
+    if alpha:
+        value = value * loop.scalar("alpha")
+    if before is not None:
+        value = before + value
     if bias:
         value = value + loop.resident("bias", F32, n=n)
     return activation_for(activation)(value)

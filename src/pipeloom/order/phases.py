@@ -148,13 +148,22 @@ class _Writer:
         return tuple(found)
 
     def _outside(self, group: WaveGroup, region: Region) -> tuple[Work, ...]:
-        """Loads, which overlap; then piece by piece: what is stored frees registers early."""
+        """Loads, which overlap; then piece by piece: what is stored frees registers early.
+
+        What is as large as a result is loaded with its piece, so that registers do not fill up.
+        """
         mine = [t for t in self.lowered.of(region) if t.group == group.name]
         cuts, nodes = self.lowered.shares.cuts, self.lowered.meaning
+        large = max((len(t.piece) for t in mine), default=0)
+        pieces = [tuple(dict(t.piece).get(c.dim, 0) for c in cuts) for t in mine]
+        ranks = {piece: at for at, piece in enumerate(sorted(set(pieces)))}
 
-        def key(task: Task) -> tuple[object, ...]:
-            piece = tuple(dict(task.piece).get(c.dim, 0) for c in cuts)
-            return (not (task.is_copy and nodes[task.node].kind.is_input), piece)
+        def key(task: Task) -> tuple[int, ...]:
+            rank = ranks[tuple(dict(task.piece).get(c.dim, 0) for c in cuts)]
+            if not (task.is_copy and nodes[task.node].kind.is_input):
+                return (rank, 1)
+            whole = len(task.piece) == large and len(nodes[task.node].type.dims) > 1
+            return (rank if whole else -1, 0)
 
         mine.sort(key=key)
         return tuple(self._work(task, None) for task in mine)

@@ -227,6 +227,8 @@ def _plan_load(context: Context, work: Work) -> Write:
     _same_type(context, work)
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     loads, tables = [], []
+    if tile.bits > array.element * 8 and len(array.dims) == 2 and work.iteration is None:
+        return _plan_single_loads(context, work, array, tile, box, sources)
     single = tile.bits == WORD_BITS and array.element < WORD
     slots = tile.slots_in(box, work.label)
     lying = dealt_tile(tile, array.dims, context.memory.dealt)
@@ -251,6 +253,59 @@ def _plan_load(context: Context, work: Work) -> Write:
             load = f"buffer_load_{SINGLE[array.element] if single else WORDS[words]}"
             where = present.offset(code, number, name)
             code(load, result, where, frame[buffer], offset, modifiers=["offen"])
+
+    return emit
+
+
+def _plan_single_loads(
+    context: Context,
+    work: Work,
+    array: Array,
+    tile: RegisterTile,
+    box: Box,
+    sources: Sequence[Box],
+) -> Write:
+    """Element by element beside a result, once: offsets are made as they are needed.
+
+    An element's place is the lanes' pattern, which all have in common, and a constant.
+    """
+    write, frame, memory = work.writes[0], context.frame, context.memory
+    members = context.group.waves
+    kinds: dict[tuple[LaneNumber, ...], list[tuple[int, int, int]]] = {}
+    for slot in tile.slots_in(box, work.label):
+        table = np.repeat(tile.coordinates[slot][None], len(members), axis=0)
+        axes = _axes(_shifted(table, [box] * len(members), sources))
+        row, column = (int(axis.min()) for axis in axes)
+        what = f"the place of a lane in {array.name}"
+        numbers = (lane_number(axes[0] - row, what), lane_number(axes[1] - column, what))
+        kinds.setdefault(numbers, []).append((column, row, slot))
+    context.require_pitch(array, array.element)
+    waves = {n: tuple(wave_part(frame, members, number) for number in n) for n in kinds}
+    scratch = frame.scratch("single loads", 6)
+    frame.scalar("scratch")
+
+    def emit(code: Code) -> None:
+        pattern, across, place, spare, outside, offset = (frame[scratch].part(i) for i in range(6))
+        rows = frame[f"stride {array.name}.0"]
+        code("v_mov_b32", outside, OUT_OF_RANGE)
+        for numbers, elements in kinds.items():
+            write_number(code, frame, pattern, numbers[0], waves[numbers][0], spare)
+            code("v_mul_lo_u32", pattern, pattern, rows)
+            write_number(code, frame, across, numbers[1], waves[numbers][1], spare)
+            code("v_lshl_add_u32", pattern, across, array.element.bit_length() - 1, pattern)
+            known: int | None = None
+            for column, row, slot in sorted(elements):
+                if column != known:
+                    known = column
+                    code("v_add_u32", place, column, across)
+                    code("v_cmp_gt_u32", VCC, memory.bound(array.dims[1]), place)
+                code("s_mul_i32", frame["scratch"], rows, row)
+                code("s_add_u32", frame["scratch"], frame["scratch"], column * array.element)
+                code("v_add_u32", offset, frame["scratch"], pattern)
+                code("v_cndmask_b32", offset, outside, offset, VCC)
+                into = context.registers(write).part(slot)
+                load = f"buffer_load_{SINGLE[array.element]}"
+                code(load, into, offset, frame[f"buffer {array.name}"], 0, modifiers=["offen"])
 
     return emit
 
