@@ -77,8 +77,10 @@ class Watch:
         else:
             wanted = self._wanted(line, action, number)
             if wanted is not None and wanted.shape == value.shape:
-                scale = self._slack * np.maximum(np.abs(wanted), 1e-3)
-                if bool((~(np.abs(value - wanted) > scale)).all()):
+                size = np.abs(np.where(np.isinf(wanted), 0.0, wanted))
+                with np.errstate(invalid="ignore"):  # equal infinities differ by nothing
+                    off = np.abs(value - wanted) > self._slack * np.maximum(size, 1e-3)
+                if not off.any():
                     return
             fault, causes = Fault.OTHER, []
         self._suspects.setdefault(

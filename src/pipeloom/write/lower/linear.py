@@ -11,7 +11,7 @@ by addition (rows dealt in runs that are no powers of two).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,23 +118,18 @@ def lane_part(
 def _fields(weights: Sequence[int]) -> list[tuple[int, int, int]]:
     """Runs of neighbouring lane bits that move together: (first bit, how many, where it goes)."""
     moves = [(bit, 1 << out) for bit, weight in enumerate(weights) for out in _set_bits(weight)]
-    terms: list[tuple[int, int, int]] = []
-    for bit, weight in sorted(moves, key=lambda m: (m[1].bit_length() - m[0], m[0])):
-        if terms:
-            first, count, start = terms[-1]
-            if bit == first + count and weight == start << count:
-                terms[-1] = (first, count + 1, start)
-                continue
-        terms.append((bit, 1, weight))
-    return terms
+    return _joined(sorted(moves, key=lambda m: (m[1].bit_length() - m[0], m[0])))
 
 
 def _runs(weights: Sequence[int]) -> list[tuple[int, int, int]]:
     """The same for weights that add up; a weight may be any number."""
+    return _joined((bit, weight) for bit, weight in enumerate(weights) if weight)
+
+
+def _joined(moves: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Bits and weights in order, neighbours that move together as one."""
     terms: list[tuple[int, int, int]] = []
-    for bit, weight in enumerate(weights):
-        if not weight:
-            continue
+    for bit, weight in moves:
         if terms:
             first, count, start = terms[-1]
             if bit == first + count and weight == start << count:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from pipeloom.program import OpDef, Program, Work
 from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.vocabulary import VOCABULARY
 from pipeloom.reference.lift import lift
+from tests.unit.judge.verify.programs import attention, lowered
 
 NAMES = ("ping_pong", "four_wave", "single_buffer")
 
@@ -137,3 +140,12 @@ def test_an_op_of_your_own() -> None:
     assert outcome.clean
     assert np.array_equal(outcome.outputs["out"], 2 * tiles)
     assert execute(program, trips=0, ops=ops).clean
+
+
+def test_a_number_in_place_of_an_infinity_is_another_value() -> None:
+    right = lowered(attention())
+    low = replace(right.resource("r.m"), start=-100.0)
+    wrong = replace(right, resources=tuple(low if r.name == "r.m" else r for r in right.resources))
+    for program, found in ((right, False), (wrong, True)):
+        places = {(s.at.section, s.resource) for s in execute(program, trips=1).suspects}
+        assert (("loop", "r.m") in places) is found
