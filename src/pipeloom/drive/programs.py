@@ -196,13 +196,13 @@ def run(
     ``sizes`` are those of every dimension. What was emitted already is taken as it is. The options
     are those of ``run_program``: data, timing, scalars, spare, check_races.
     """
-    from pipeloom.drive.trial import check_scalars, run_program
+    from pipeloom.drive.trial import run_program, scalar_values
     from pipeloom.write import EmittedKernel, assemble
     from pipeloom.write.launch import check_sizes
 
     if isinstance(source, Loop):  # before the search, which takes its time
         check_sizes(source.meaning, sizes)
-        check_scalars(source.meaning, options.get("scalars") or {})
+        scalar_values(source.meaning, options.get("scalars") or {})
     emitted = source if isinstance(source, EmittedKernel) else emit(source, ops=ops)
     code = assemble(emitted)
     return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or _ops(source), **options)

@@ -8,9 +8,11 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pipeloom.declare import Loop
 from pipeloom.drive.emitting import Emission, EmitJob, emit
-from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.sources import Named, Source, find_source
 from pipeloom.errors import SpecError
+from pipeloom.program import Program
 
 if TYPE_CHECKING:
     from pipeloom.drive.trial import Trial
@@ -83,6 +85,11 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
         job = RunJob(job if isinstance(job, EmitJob) else EmitJob(Source.of(job)))
     if not job.sizes.keys() - USUAL.keys():
         _check_memory(job, _gemm_bytes({**USUAL, **job.sizes}))
+    declared = find_source(job.emit.source)
+    if isinstance(declared, Loop | Program):  # before the search, which takes its time
+        from pipeloom.drive.trial import scalar_values
+
+        scalar_values(declared.meaning, job.scalars)
     found = emit(replace(job.emit, k=job.sizes.get("k", USUAL["k"])))
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)

@@ -11,7 +11,7 @@ NaN, that it must not use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
@@ -130,10 +130,7 @@ def run_program(
         raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
     check_sizes(launch.meaning, sizes)
     meaning = launch.meaning
-    usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
-    given = {name: value for name, value in usual.items() if value is not None}
-    given |= {name: float(value) for name, value in (scalars or {}).items()}
-    check_scalars(meaning, given)
+    given = scalar_values(meaning, scalars or {})
     nodes = (*meaning.inputs, *meaning.outputs)
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
     places = {n.name: _Place.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
@@ -172,8 +169,18 @@ def run_program(
     return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed, found)
 
 
-def check_scalars(meaning: Meaning, given: Collection[str]) -> None:
-    """Raise ``LaunchError`` for a scalar that is not given."""
+def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, float]:
+    """Each scalar as given, or as usual; ``LaunchError`` for one that is neither, or unknown."""
+    usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
+    for name in scalars:
+        if name not in usual:
+            raise LaunchError(
+                f"{meaning.name} has no scalar {name!r}",
+                hint=f"it has {', '.join(usual) or 'none'}",
+                field=name,
+            )
+    given = {name: value for name, value in usual.items() if value is not None}
+    given |= {name: float(value) for name, value in scalars.items()}
     for name in scalars_of(meaning):
         if name not in given:
             raise LaunchError(
@@ -181,6 +188,7 @@ def check_scalars(meaning: Meaning, given: Collection[str]) -> None:
                 hint=f"pass scalars={{{name!r}: ...}}",
                 field=name,
             )
+    return given
 
 
 def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:

@@ -22,6 +22,14 @@ def small():
     loop.store("out", c.to("bf16"))
     return loop
 
+def scaled():
+    loop = pl.Loop("scaled", over="k")
+    a = loop.stream("A", "bf16", m=32, k=32)
+    total = loop.carry("S", "f32", m=32)
+    total += a.sum("k")
+    loop.store("out", total * loop.scalar("alpha"))
+    return loop
+
 PROGRAM = pl.pipeline(small(), pl.target_for("gfx950"), 1)
 NUMBER = 3
 """
@@ -75,6 +83,25 @@ def test_a_loop_is_run_compared_and_solved(mine: str, capsys: pytest.CaptureFixt
     assert [row["verdict"] for row in rows] == ["PROVED", "PROVED"]
     assert main(["solve", own, *one, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ii"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "scaled needs the scalar 'alpha'"),
+        (["--scalar", "alfa=2", "--scalar", "alpha=2"], "scaled has no scalar 'alfa'"),
+    ],
+)
+def test_scalars_are_checked_before_the_search(
+    mine: str,
+    options: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeloom.drive.running.emit", lambda _: pytest.fail("it was searched for"))
+    assert main(["run", f"{mine}:scaled", *options]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_a_program_file_is_a_source(
