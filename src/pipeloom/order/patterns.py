@@ -30,7 +30,7 @@ from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 STRATEGY = "weave"
-ROOMS = (4, 8, 16, 32)
+ROOMS = (8, 16, 32)
 """Cycles between products, beyond what vector ops take on average."""
 MOST_UNROLL = 6
 MOST_STEPS = 1200
@@ -73,12 +73,10 @@ def _between(lowered: Lowered) -> Iterator[Pattern]:
 def variations(pattern: Pattern) -> Iterator[Pattern]:
     """Small changes of one."""
     if pattern.room:
-        for more in (-8, -4, 4, 8):
+        for more in (-4, 4):
             yield replace(pattern, room=pattern.room + more)
-        for lead in (32, 128):
-            yield replace(pattern, lead=lead)
-        for quiet in ((), (16,), (16, 24, 24), (32, 32)):
-            yield replace(pattern, quiet=quiet)
+        yield replace(pattern, lead=128)
+        yield replace(pattern, quiet=(16, 24, 24))
         return
     for deep in (0, 1, 2, 4):
         yield replace(pattern, deep=deep)
