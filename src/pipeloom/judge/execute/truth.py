@@ -3,10 +3,11 @@
 Numbers stand for values here, so two values must not be told apart by luck. Every run takes three
 sets of inputs at once: whole numbers of mixed sign; rising from iteration to iteration; falling.
 A maximum that misses the newest tile shows with the second, one that misses the oldest with the
-third, and conditions on either hold for some iterations and elements and not for others. They are
-whole numbers so small that sums are exact in every order; where a meaning has ops that are not
-exact (``exp2``, ``div``, ops of your own) they are fractions small enough for those, and outputs
-are compared to within rounding.
+third, and conditions on either hold for some iterations and elements and not for others. What does
+not change from tile to tile lies above all tiles in half of its elements, so that it never clamps
+every maximum or minimum. They are whole numbers so small that sums are exact in every order; where
+a meaning has ops that are not exact (``exp2``, ``div``, ops of your own) they are fractions small
+enough for those, and outputs are compared to within rounding.
 """
 
 from __future__ import annotations
@@ -171,6 +172,8 @@ def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, sprea
             elif count > 1:
                 slope = np.arange(count) if trend == 1 else np.arange(count)[::-1]
                 numbers += max(1, spread // STEPS) * slope.reshape(-1, *[1] * len(node.type.shape))
+            elif node.kind is not NodeKind.STREAM:
+                numbers += max(1, spread // STEPS) * iterations * (rng.random(size) < 0.5)
             tiles[node.name] = list(numbers * unit)
         sets.append(tiles)
         scalars.append(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.judge.execute.actions import Action, Side
-from pipeloom.judge.execute.outcome import Fault, Suspect
+from pipeloom.judge.execute.outcome import Fault, Place, Suspect
 from pipeloom.judge.execute.truth import Truth
 from pipeloom.program.tiles import project
 
@@ -58,22 +58,20 @@ class Watch:
         if place.side is Side.INPUT and action.work.is_copy:
             return
         undefined = np.isnan(value).any(axis=-1)
+        causes: list[Place] = []
         if undefined.any():
-            fault, causes = Fault.UNDEFINED, []
+            fault = Fault.UNDEFINED
             if place.side is not Side.INPUT:
                 touched = place.index[undefined]
-                causes = [
-                    other.place
-                    for other in self._flying
-                    if other is not line
-                    and other.action is not None
-                    and other.action.write.side is place.side
-                    and np.isin(touched, other.action.write.index).any()
-                ]
+                causes = self._on_the_way(line, place.side, touched)
                 if causes:
                     fault = Fault.IN_FLIGHT
                 elif not self._touched[touched].all():
                     fault = Fault.UNWRITTEN
+        elif place.side is Side.REGISTERS and (
+            causes := self._on_the_way(line, place.side, place.index)
+        ):
+            fault = Fault.IN_FLIGHT  # whatever lies there: an old number may equal the new one
         else:
             wanted = self._wanted(line, action, number)
             if wanted is not None and wanted.shape == value.shape:
@@ -82,11 +80,22 @@ class Watch:
                     off = np.abs(value - wanted) > self._slack * np.maximum(size, 1e-3)
                 if not off.any():
                     return
-            fault, causes = Fault.OTHER, []
+            fault = Fault.OTHER
         self._suspects.setdefault(
             (line, number),
             Suspect(fault, line.place, action.work.label, place.name, tuple(causes)),
         )
+
+    def _on_the_way(self, line: Line, side: Side, touched: NDArray[Any]) -> list[Place]:
+        """Which writes to ``touched`` have been issued and have not landed."""
+        return [
+            other.place
+            for other in self._flying
+            if other is not line
+            and other.action is not None
+            and other.action.write.side is side
+            and np.isin(touched, other.action.write.index).any()
+        ]
 
     def _wanted(self, line: Line, action: Action, number: int) -> NDArray[Any] | None:
         """The operand's value, the part that the step works on, flat; None if it has none."""
