@@ -13,6 +13,7 @@ that; a product in the wrong frame, a tile that is lost or counted twice does no
 from __future__ import annotations
 
 import argparse
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -244,6 +245,12 @@ def mutants(variant: Variant, seeds: int = 20) -> tuple[Tally, int]:
     return tally, count
 
 
+def commit() -> str:
+    """What was run."""
+    asked = ("git", "rev-parse", "--short", "HEAD")
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def page(runs: Table, mutated: Table, missed: list[tuple[str, str]]) -> str:
     """The whole text."""
     head = (__doc__ or "").split("\n\n")
@@ -258,6 +265,7 @@ def page(runs: Table, mutated: Table, missed: list[tuple[str, str]]) -> str:
         *runs.lines(),
         "",
     ]
+    lines += ["In brackets, the commit that was run; a sample runs in the tests.", ""]
     lines += ["## Weakened waits", ""]
     lines += [
         "Each wait of a proved kernel is loosened by one entry and deleted, each barrier deleted."
@@ -294,7 +302,8 @@ def main(argv: list[str] | None = None) -> int:
             emitted = emit_program(variant.program())
             found = run_variant(variant, Launchable.load(emitted, assemble(emitted)))
             counts = (found.runs, found.findings, found.wrong, found.spoilt)
-            runs.put(name, [(*map(str, counts), f"{found.worst:.3f}", found.where)])
+            at = f"{found.where} ({commit()})"
+            runs.put(name, [(*map(str, counts), f"{found.worst:.3f}", at)])
             runs.arrange([(str(v),) for v in VARIANTS])
         else:
             tally, count = mutants(variant)
