@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import InternalError, OrderError
@@ -49,29 +48,16 @@ def synchronize(
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and
     priorities stay where they are among the work. Without ``prove``, which is for searches that
-    prove only what they keep, the result is not checked. The last results are kept: commands and
-    pages ask for the same one.
+    prove only what they keep, the result is not checked.
     """
     check_instance("synchronize", "program", program, Program)
-    proposed = tuple((name, tuple(gaps)) for name, gaps in (barrier_gaps or {}).items())
-    return _synchronized(program, method, reorder, proposed, prove)
-
-
-@lru_cache(maxsize=64)
-def _synchronized(
-    program: Program,
-    method: SyncMethod,
-    reorder: bool,
-    proposed: tuple[tuple[str, tuple[int, ...]], ...],
-    prove: bool,
-) -> Program:
     study = Study.of(stripped(program, keep_barriers=method is REPAIRED))
     if method is REPAIRED:
         study, changes = mended(study, reorder)
         sync = place_waits(study.bench)
     else:
         study, changes = _legal(study, reorder)
-        sync = place_synchronisation(study.bench, {} if changes else dict(proposed))
+        sync = place_synchronisation(study.bench, {} if changes else barrier_gaps or {})
     provenance = replace(
         program.provenance,
         synchronised=method,
