@@ -76,11 +76,15 @@ def _check_groups(program: Program, model: Kernel) -> None:
 
 
 def _carried_back(compiled: CompiledSchedule, given: Program, fixed: Program) -> CompiledSchedule:
-    """The entries that the steps of ``fixed`` came from, and new ones for what is new."""
-    entries: dict[int, ScheduleEntry] = {}
+    """The entries that the steps of ``fixed`` came from, and new ones for what is new.
+
+    ``fixed`` may be of an equal program; steps that are equal keep their order.
+    """
+    entries: dict[tuple[Phase, Step], list[ScheduleEntry]] = {}
     for phase, name in SECTIONS.items():
         steps = [s for s in _section(given, 0, name).steps if not _is_own(s)]
-        entries |= {id(s): e for s, e in zip(steps, compiled.phase(phase), strict=True)}
+        for step, entry in zip(steps, compiled.phase(phase), strict=True):
+            entries.setdefault((phase, step), []).append(entry)
     phases = {
         phase: _listed(_section(fixed, 0, name), phase, entries) for phase, name in SECTIONS.items()
     }
@@ -104,14 +108,14 @@ def _is_own(step: Step) -> bool:
 
 
 def _listed(
-    section: Section, phase: Phase, entries: dict[int, ScheduleEntry]
+    section: Section, phase: Phase, entries: dict[tuple[Phase, Step], list[ScheduleEntry]]
 ) -> tuple[ScheduleEntry, ...]:
     found = []
     for step in section.steps:
         if _is_own(step):
             continue
-        entry = entries.get(id(step))
-        found.append(entry or ScheduleEntry(_op(step), -1, phase))
+        kept = entries.get((phase, step))
+        found.append(kept.pop(0) if kept else ScheduleEntry(_op(step), -1, phase))
     return tuple(replace(entry, time_slot=slot) for slot, entry in enumerate(found))
 
 
