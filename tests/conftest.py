@@ -1,4 +1,4 @@
-"""What all tests share: a store of derived programs of their own, and a calm garbage collector."""
+"""What all tests share: drawn examples, a store of derived programs, a calm garbage collector."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import gc
 import os
 
 import pytest
+from hypothesis import settings
+
+# The same examples on every machine and in every run; HYPOTHESIS_PROFILE=explore draws new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_collection_finish() -> None:

@@ -32,6 +32,8 @@ class _Draw:
         self.pool: list[Tensor] = []
         self.products = 0
         self.inexact = rng.random() < 0.15
+        self.alike: set[frozenset[str]] = set()
+        """Values and their opposites or roundings, which would add up to nothing."""
 
     def meaning(self) -> Meaning:
         rng, loop = self.rng, self.loop
@@ -86,6 +88,8 @@ class _Draw:
         y: Tensor | float = self.use(rng.choice(others)) if with_other else number
         if kind == "mul" and self.products:
             kind = "add"
+        if isinstance(y, Tensor) and frozenset((x.name, y.name)) in self.alike:
+            kind = "max"
         self.products += kind == "mul"
         if self.inexact and rng.random() < 0.5:
             made = exp2(x)
@@ -105,6 +109,8 @@ class _Draw:
             made = where(x > (0.5 if self.inexact else 9.0), x, -x)  # now this, now that
         else:
             made = x.to("bf16")
+        if kind in ("neg", "bf16"):
+            self.alike.add(frozenset((x.name, made.name)))
         self.pool.append(made)
         return made
 

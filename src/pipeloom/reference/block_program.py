@@ -99,7 +99,7 @@ def _check_slots(
 def _spread_hint(advice: str, per_half: int, config: PipelineConfig) -> str:
     """Sizing shapes the declared order; where it already has room, another order must help."""
     if per_half > BLOCK_SLOTS * config.blocks_per_partition:
-        return advice
+        return advice or "declare more MMAs or fewer loads: the blocks have too little room for all"
     fit = "compile with strategy=CspStrategy(fit_blocks=True), which orders ops to fit the blocks"
     return f"{advice}, or {fit}" if advice else f"interleave with double_buffer_reorder, or {fit}"
 

@@ -123,7 +123,7 @@ def test_an_unknown_activation_is_refused() -> None:
         GemmSpec(activation="gleu")
 
 
-@pytest.mark.parametrize("number", [22])
+@pytest.mark.parametrize("number", [22, 4009])
 def test_random_products(number: int) -> None:
     """One of those that benchmarks/random_gemms.py draws."""
     assert run_one(number)[1].summary().startswith("correct")

@@ -25,7 +25,7 @@ def tampered(ready: Launchable, pattern: str, count: int) -> Launchable:
 
 @pytest.mark.parametrize("data", list(Data))
 def test_a_missing_multiplication(built: Callable[..., Launchable], data: Data) -> None:
-    bad = tampered(built("single_buffer", "bf16", SHAPE), r"v_mfma\w+ a\[0:3\].*", 1)
+    bad = tampered(built("single_buffer", "bf16", SHAPE), r"v_mfma\w+ .*", 1)
     trial = run(bad, 64, 64, 1, seed=1, data=data)
     assert not trial.ok
     assert trial.wrong["out"] > 100

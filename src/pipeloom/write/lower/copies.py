@@ -274,7 +274,7 @@ def _plan_single_loads(
     kinds: dict[tuple[LaneNumber, ...], list[tuple[int, int, int]]] = {}
     for slot in tile.slots_in(box, work.label):
         table = np.repeat(tile.coordinates[slot][None], len(members), axis=0)
-        axes = _axes(_shifted(table, [box] * len(members), sources))
+        axes = memory.places(array, _axes(_shifted(table, [box] * len(members), sources)))
         row, column = (int(axis.min()) for axis in axes)
         what = f"the place of a lane in {array.name}"
         numbers = (lane_number(axes[0] - row, what), lane_number(axes[1] - column, what))

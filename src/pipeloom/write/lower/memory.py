@@ -459,17 +459,24 @@ class Memory:
 
     # --- offsets ----------------------------------------------------------------------------------
 
+    def places(self, array: Array, tables: Sequence[Table]) -> list[Table]:
+        """Where memory has what the program has at ``tables``, coordinates by dimension.
+
+        Every address of an array is made of these: its columns may be dealt to matrix blocks.
+        """
+        return [
+            dealt(table) if dim in self.dealt else table
+            for dim, table in zip(array.dims, tables, strict=True)
+        ]
+
     def offset(self, array: Array, tables: Sequence[Table], members: Sequence[int]) -> str:
         """A prepared register: the byte offset, from the block's first element, of each lane.
 
         ``tables`` are coordinates within the tile, by dimension.
         """
         frame = self.frame
-        tables = [
-            dealt(table) if dim in self.dealt else table
-            for dim, table in zip(array.dims, tables, strict=True)
-        ]
-        numbers = [lane_number(t, f"the place of a lane in {array.name}") for t in tables]
+        what = f"the place of a lane in {array.name}"
+        numbers = [lane_number(table, what) for table in self.places(array, tables)]
         if array.node.kind is NodeKind.RESIDENT:
             numbers = [number.apart for number in numbers]
         key = ("offset", array.name, tuple(numbers))
