@@ -23,7 +23,7 @@ from math import ceil
 from pipeloom.errors import OrderError
 from pipeloom.order.dependences import Dependence, dependences
 from pipeloom.order.instructions import is_vector
-from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
+from pipeloom.order.modulo import Channel, Edge, Reader
 from pipeloom.order.problem import LoopProblem
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Place, Task
@@ -369,20 +369,8 @@ class _Interleaver(Weaver):
                 size = place.type.dtype.bytes(place.type.elements)
                 channels.append(Channel(name, size, tuple(fills), held))
                 places.append(place.name)
-        ops = [Op(f"{i} {task.label}") for i, task in enumerate(self.tasks)]
-        ops += [Op(f"barrier {n}") for n in range(len(barriers))]
-        ops.append(Op("loop"))
-        problem = ModuloProblem(
-            name=self.lowered.meaning.name,
-            units=(),
-            ops=tuple(ops),
-            edges=tuple(edges),
-            channels=tuple(channels),
-            budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
-            time_unit="tick",
-        )
         stagger = 1 if len(self.members) > 1 else 0
-        return LoopProblem(problem, self.tasks, 1, tuple(places), len(barriers), stagger)
+        return self._stated(edges, channels, places, len(barriers), stagger)
 
     def _cells(self, place: Place) -> list[Channel]:
         """Channels of a register tile: of each part of it that is touched as a whole, its own."""

@@ -15,7 +15,7 @@ it is a ``Timetable`` of the modulo problem of copies, which decides stages and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -367,8 +367,20 @@ class Weaver:
                 channels.append(Channel(name, size, tuple(fills), held, most))
                 places.append(place.name)
                 edges |= {Edge(f, r, 1): None for f in fills for r in readers}
+        stagger = 1 if self.pattern.cluster else 0
+        return self._stated(edges, channels, places, len(barriers), stagger)
+
+    def _stated(
+        self,
+        edges: Iterable[Edge],
+        channels: Sequence[Channel],
+        places: Sequence[str],
+        barriers: int,
+        stagger: int,
+    ) -> LoopProblem:
+        """What a timetable in ticks is checked against: every instruction, barrier and the loop."""
         ops = [Op(f"{i} {task.label}") for i, task in enumerate(self.tasks)]
-        ops += [Op(f"barrier {n}") for n in range(len(barriers))]
+        ops += [Op(f"barrier {n}") for n in range(barriers)]
         ops.append(Op("loop"))
         problem = ModuloProblem(
             name=self.lowered.meaning.name,
@@ -379,8 +391,7 @@ class Weaver:
             budget=Budget(None, self.lowered.target.lds_kib.value * 1024, None),
             time_unit="tick",
         )
-        stagger = 1 if self.pattern.cluster else 0
-        return LoopProblem(problem, self.tasks, 1, tuple(places), len(barriers), stagger)
+        return LoopProblem(problem, self.tasks, 1, tuple(places), barriers, stagger)
 
     def _traffic(self, place: Place) -> list[tuple[str, list[int], list[int]]]:
         """Who fills and who reads a rotating place; of registers every group has its own."""
