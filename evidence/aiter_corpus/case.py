@@ -54,6 +54,8 @@ class Case:
     block: tuple[int, int, int] = BLOCK
     slots: tuple[str, ...] = ()
     """Names of the arguments in slots of 16 bytes, where the metadata is not to be trusted."""
+    judged: Case | None = None
+    """The launch that is judged, where it is another than the one that is run and compared."""
 
     @property
     def name(self) -> str:

@@ -1,28 +1,33 @@
 """Run the corpus of hand-written kernels and print a table, one row per kernel.
 
     PIPELOOM_AITER=../aiter python -m evidence.aiter_corpus.run [FAMILY ...]
-        [--only TEXT] [--moe 40] [--seed 0] [--check] [--output TABLE.md]
+        [--only TEXT] [--moe 40] [--seed 0] [--check] [--ledger PAGE.md [--missing]]
 
 ROCm/aiter at the commit of ``case.COMMIT``; its binaries are run, never copied. Each kernel is
-launched at a small size under random timings of memory. ``agrees`` is "yes" where the result is
-NumPy's; "prompt" where it is only with memory that answers at once (then the findings say why);
-"-" where the family is not compared. ``--check`` adds what ``pipeloom check`` says of each.
+launched at a small size under random timings of memory, in a process of its own that may take
+``--limit`` seconds. ``agrees`` is "yes" where the result is NumPy's; "prompt" where it is only with
+memory that answers at once (then the findings say why); "-" where the family is not compared.
+``--check`` adds what ``pipeloom check`` says of each, ``--ledger`` puts the rows into that page.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import random
+import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from evidence.aiter_corpus.attention import attention_case
 from evidence.aiter_corpus.case import COMMIT, VARIABLE, Case, corpus_root
 from evidence.aiter_corpus.gemm import bf16_case, f4_case, fp8_case, i8_case
+from evidence.aiter_corpus.ledger import CHECK_HEAD, Cells, Page, row, table_head
 from evidence.aiter_corpus.moe import moe_case
 from pipeloom.drive.checking import check
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
@@ -56,38 +61,26 @@ class Outcome:
     problem: str = ""
     extra: tuple[str, ...] = ()
 
-    def row(self) -> str:
+    def cells(self) -> Cells:
         found = ", ".join(f"{kind} {count}" for kind, count in self.findings.items()) or "none"
         ran = "yes" if self.ran else f"no: {self.problem}"
-        return (
-            f"| {self.name} | {ran} | {self.agrees} | {self.instructions} | {self.seconds:.1f} | "
-            f"{found} |" + "".join(f" {cell} |" for cell in self.extra)
-        )
+        seconds = f"{self.seconds:.1f}"
+        return (self.name, ran, self.agrees, str(self.instructions), seconds, found, *self.extra)
 
 
-HEAD = ("kernel", "ran", "agrees", "instructions", "seconds", "findings")
-CHECK_HEAD = (
-    "verdict",
-    "shown",
-    "trips",
-    "needless waits",
-    "loop, cycles",
-    "without needless",
-    "matrix busy",
-    "seconds to check",
-)
 CHECK_SEEDS = 2
 """Random timings that try to show a race, beside the directed ones."""
 
 
 def check_columns(case: Case) -> tuple[str, ...]:
     """The cells of ``CHECK_HEAD``."""
-    start = time.perf_counter()
+    start = time.process_time()
+    case = case.judged or case
     try:
         checked = check(case.path, case.grid, case.block, case.arguments(), seeds=CHECK_SEEDS)
         timing, loosened = time_checked(checked, 1), time_loosened(checked, 1)
     except ScheduleError as error:
-        return (f"error: {error.message}", *["-"] * 6, f"{time.perf_counter() - start:.1f}")
+        return (f"error: {error.message}", *["-"] * 7, *_spent(start))
     verdict = checked.verdict
     trips, cycles, less, busy = "-", "-", "-", "-"
     if timing is not None:
@@ -96,15 +89,38 @@ def check_columns(case: Case) -> tuple[str, ...]:
         if loosened is not None:
             less = f"{savings(timing, loosened)[0].after:.0f}"
     needless = str(len(verdict.needless))
-    cells = (verdict.status.name, shown(verdict), trips, needless, cycles, less, busy)
-    return (*cells, f"{time.perf_counter() - start:.1f}")
+    cells = (
+        verdict.status.title,
+        shown(verdict),
+        holds(verdict),
+        trips,
+        needless,
+        cycles,
+        less,
+        busy,
+    )
+    return (*cells, *_spent(start))
+
+
+def _spent(start: float) -> tuple[str, str]:
+    """CPU seconds since ``start``, and the most memory that this process ever had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f"{time.process_time() - start:.1f}", f"{peak:.0f}"
+
+
+def holds(verdict: CheckVerdict) -> str:
+    """For which trip counts the verdict is."""
+    if verdict.every_trip_count:
+        least = max(loop.least for loop in verdict.loops)
+        plain = all(loop.period == 1 and not loop.unlike for loop in verdict.loops)
+        return f"from {least} on" + ("" if plain else ", same remainder")
+    return next((loop.reason for loop in verdict.loops if loop.reason), "no loop")
 
 
 def shown(verdict: CheckVerdict) -> str:
-    """What is wrong, and the first run of the emulator that gives other numbers, if any does.
-
-    Wait states are rules of the pipeline, which the emulator does not time: no run shows them.
-    """
+    """What is wrong, and the first run of the emulator that gives other numbers, if any does."""
+    if verdict.reason:
+        return verdict.reason
     if not verdict.findings:
         return "-"
     kinds = ", ".join(sorted({finding.kind.value for finding in verdict.findings}))
@@ -139,11 +155,9 @@ def _execute(case: Case, timing: str) -> tuple[RunResult, float | None]:
     return result, case.error(values) if case.error is not None else None
 
 
-def judge_case(
-    family: str, case: Case, columns: Callable[[Case], tuple[str, ...]] | None = None
-) -> Outcome:
-    """One row of the table, with the cells of ``columns``; what is refused is a row too."""
-    start = time.perf_counter()
+def judge_case(family: str, case: Case) -> Outcome:
+    """One row of the table without verdict; what is refused is a row too."""
+    start = time.process_time()
     problem, agrees = "", "-"
     result: RunResult | None = None
     try:
@@ -156,7 +170,7 @@ def judge_case(
     except EmulateError as error_met:
         problem = error_met.message
     found = Counter(finding.kind.value for finding in result.findings) if result else Counter()
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return Outcome(
         family=family,
         name=case.name,
@@ -166,25 +180,41 @@ def judge_case(
         seconds=seconds,
         findings=dict(sorted(found.items())),
         problem=problem or (result.stopped or "" if result else ""),
-        extra=() if columns is None else columns(case),
     )
 
 
-def summary(outcomes: Iterable[Outcome]) -> list[str]:
-    """One line per family: how many ran to the end, how many agree."""
-    lines = []
-    all_of = list(outcomes)
-    for family in dict.fromkeys(outcome.family for outcome in all_of):
-        some = [outcome for outcome in all_of if outcome.family == family]
-        ran = sum(outcome.ran for outcome in some)
-        by = Counter(outcome.agrees for outcome in some)
-        compared = len(some) - by["-"]
-        agree = f"{by['yes']} of {compared} agree" if compared else "not compared"
-        prompt = f", {by['prompt']} more with prompt memory" if by["prompt"] else ""
-        verdicts = Counter(outcome.extra[0].partition(":")[0] for outcome in some if outcome.extra)
-        said = "".join(f", {count} {verdict}" for verdict, count in sorted(verdicts.items()))
-        lines.append(f"{family}: {ran} of {len(some)} ran to the end, {agree}{prompt}{said}")
-    return lines
+def _work(family: str, case: Case, checked: bool, out: Connection) -> None:
+    outcome = judge_case(family, case)
+    out.send(outcome)
+    if checked:
+        out.send(replace(outcome, extra=check_columns(case)))
+
+
+def in_child(family: str, case: Case, checked: bool, limit: float) -> Outcome:
+    """The row, made in a process of its own; what takes more than ``limit`` seconds says so."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_work, args=(family, case, checked, send))
+    child.start()
+    send.close()
+    late = f"over {limit:.0f} s"
+    outcome = Outcome(family, case.name, False, "-", 0, limit, {}, late)
+    stop = time.monotonic() + limit
+    try:
+        for _ in range(2 if checked else 1):
+            if not receive.poll(max(stop - time.monotonic(), 0)):
+                break
+            outcome = receive.recv()
+        else:
+            return outcome
+    except EOFError:
+        late = "the process died"
+    finally:
+        child.kill()
+        child.join()
+    missing = (late, *["-"] * (len(CHECK_HEAD) - 1)) if checked else ()
+    problem = outcome.problem if outcome.ran else late
+    return replace(outcome, problem=problem, extra=missing)
 
 
 def main() -> int:
@@ -194,7 +224,9 @@ def main() -> int:
     parser.add_argument("--moe", type=int, default=40, help="how many of fmoe are drawn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", action="store_true", help="judge each kernel, too")
-    parser.add_argument("--output", type=Path, help="write the table here too")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a kernel may take")
+    parser.add_argument("--ledger", type=Path, help="put the rows into this page; with --check")
+    parser.add_argument("--missing", action="store_true", help="only what has no row there yet")
     options = parser.parse_args()
     unknown = [family for family in options.families if family not in FAMILIES]
     if unknown:
@@ -202,26 +234,24 @@ def main() -> int:
     root = corpus_root()
     if root is None:
         parser.error(f"set {VARIABLE} to a checkout of ROCm/aiter at {COMMIT}")
-    outcomes: list[Outcome] = []
-    head = HEAD + CHECK_HEAD if options.check else HEAD
-    lines = [
-        f"Snapshot {COMMIT}, fmoe drawn with seed {options.seed}.",
-        "",
-        f"| {' | '.join(head)} |",
-        "|---" * len(head) + "|",
-    ]
-    print("\n".join(lines))
+    if options.ledger and not options.check:
+        parser.error("--ledger holds verdicts: give --check, too")
+    page = Page.read(options.ledger.read_text("utf-8")) if options.ledger else Page("", {})
+    fresh = Page("", {})
+    print("\n".join(table_head(options.check)))
     for family in options.families or FAMILIES:
-        for case in cases(family, root, options.moe, options.seed, options.only):
-            columns = check_columns if options.check else None
-            outcomes.append(judge_case(family, case, columns))
-            lines.append(outcomes[-1].row())
-            print(lines[-1], flush=True)
-    tail = ["", *summary(outcomes)]
-    print("\n".join(tail))
-    if options.output:
-        options.output.write_text("\n".join([*lines, *tail]) + "\n", encoding="utf-8")
-    return 0 if all(outcome.ran for outcome in outcomes) else 1
+        drawn = list(cases(family, root, options.moe, options.seed, options.only))
+        for case in drawn:
+            if options.missing and case.name in page.rows.get(family, {}):
+                continue
+            cells = in_child(family, case, options.check, options.limit).cells()
+            fresh = fresh.with_row(family, cells)
+            print(row(cells), flush=True)
+            if options.ledger:
+                page = page.with_row(family, cells)
+                options.ledger.write_text(page.text(), encoding="utf-8")
+    print("\n".join(["", *fresh.summaries()]))
+    return 0 if fresh.all_ran else 1
 
 
 if __name__ == "__main__":

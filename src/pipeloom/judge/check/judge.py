@@ -67,6 +67,7 @@ def judge_run(
             claim.least,
             claim.period,
             claim.reason,
+            claim.unlike,
         )
         for claim in study.claims()
     )

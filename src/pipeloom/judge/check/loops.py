@@ -6,7 +6,9 @@ r trips, and let there be p + r + 1 of them or more. Then the pairs of n + p tri
 trips, some of them shifted: two accesses further apart than r + 1 trips are ordered by any barrier
 of a trip, pairs with what comes before the loop reach as far as that, and so do pairs with what
 comes behind it, which by the repetition finds LDS as it did. So the verdict of n trips is that of
-n + p, n + 2p, ..., and of every such number down to s + p + r + 1.
+n + p, n + 2p, ..., and of every such number down to s + p + r + 1. Kernels by hand leave unrolled
+loops in their midst: a last trip unlike the others counts as what comes behind the loop, so the
+verdict is for trip counts that end in such a trip (``unlike``).
 
 That argument needs that waves run the loop equally often with equally many barriers, that nothing
 in it writes global memory, and that neither a branch nor an LDS address depends on data. Where it
@@ -43,6 +45,7 @@ class LoopClaim:
     least: int = 0
     period: int = 0
     reason: str = ""
+    unlike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,10 @@ def claims(
         mine = [[run for run in one if run.head == head] for one in runs]
         trips = tuple(sorted({len(run.starts) for one in mine for run in one}))
         reason = why or _writes(group, mine) or ("" if in_step else _uneven(mine, barriers))
-        least, period = 0, 0
+        least, period, unlike = 0, 0, False
         if not reason:
             steady = [
-                _steady(run, timelines[wave].path, touched[wave], retired[wave])
+                _standing(run, timelines[wave].path, touched[wave], retired[wave])
                 for wave, one in enumerate(mine)
                 for run in one
             ]
@@ -88,9 +91,10 @@ def claims(
             if len(known) < len(steady):
                 reason = "the trips that ran do not repeat often enough"
             else:
-                least = max(low for low, _ in known)
-                period = int(np.lcm.reduce([p for _, p in known]))
-        found.append(LoopClaim(head, trips, least, period, reason))
+                least = max(low for low, _, _ in known)
+                period = int(np.lcm.reduce([p for _, p, _ in known]))
+                unlike = any(last for _, _, last in known)
+        found.append(LoopClaim(head, trips, least, period, reason, unlike))
     return tuple(found)
 
 
@@ -154,6 +158,18 @@ def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> st
             shape.append((len(run.starts), tuple(counts)))
         shapes.add(tuple(shape))
     return "" if len(shapes) == 1 else "waves do not run their loops in step"
+
+
+def _standing(
+    run: LoopRun, path: Column, touched: dict[int, list[Access]], retired: Column
+) -> tuple[int, int, bool] | None:
+    """(least trip count, period, whether the last trip is unlike the others), or None."""
+    found = _steady(run, path, touched, retired)
+    if found is not None:
+        return *found, False
+    whole = LoopRun(run.head, run.starts[:-1], run.starts[-1])
+    found = _steady(whole, path, touched, retired)
+    return None if found is None else (found[0] + 1, found[1], True)
 
 
 def _steady(

@@ -83,6 +83,7 @@ def _both(one: LoopClaim, other: LoopClaim) -> LoopClaim:
         max(one.least, other.least),
         period,
         one.reason or other.reason,
+        one.unlike or other.unlike,
     )
 
 

@@ -156,13 +156,16 @@ class LoopCoverage:
     least: int
     period: int
     reason: str = ""
+    unlike: bool = False
+    """The last trip is unlike the others (it leaves early); so it is in all that is meant."""
 
     def __str__(self) -> str:
         ran = " and ".join(map(str, self.trips))
         if self.reason:
             return f"loop at pc {self.pc:#x}: {ran} trips only ({self.reason})"
         every = "every number" if self.period == 1 else f"every {self.period}th number"
-        return f"loop at pc {self.pc:#x}: {every} of trips from {self.least} on ({ran} ran)"
+        last = ", the last like this run's" if self.unlike else ""
+        return f"loop at pc {self.pc:#x}: {every} of trips from {self.least} on{last} ({ran} ran)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +217,8 @@ class CheckVerdict:
             return f"NOT JUDGED: {self.reason}"
         if self.status is CheckStatus.PROVED:
             if self.every_trip_count:
-                which = "every trip count" + (
-                    "" if all(x.period == 1 for x in self.loops) else " of the same remainder"
-                )
+                plain = all(loop.period == 1 and not loop.unlike for loop in self.loops)
+                which = "every trip count" + ("" if plain else " of the same remainder")
                 least = max(loop.least for loop in self.loops)
                 return f"PROVED for {which} from {least} on: waits and barriers order every access"
             return "PROVED for this launch: waits and barriers order every access"

@@ -37,11 +37,15 @@ LOOP = """
   s_endpgm"""
 """Two waves exchange through LDS; with two halves in turn one barrier a trip is enough."""
 IN_TURN = "s_xor_b32 s9, s9, 0x200"
+LEAVING = LOOP.replace(
+    "  {more}", "  s_sub_u32 s8, s8, 1\n  s_cmp_eq_u32 s8, 0\n  s_cbranch_scc1 .Lout\n  {more}"
+).replace("  global_store", ".Lout:\n  global_store")
+"""Counts twice a trip: from an odd number it leaves in its midst."""
 
 
-def judge(bench: Any, trips: int, more: str) -> CheckVerdict:
+def judge(bench: Any, trips: int, more: str, text: str = LOOP) -> CheckVerdict:
     given = np.arange(128, dtype=np.uint32)
-    code = bench.code(LOOP.format(trips=trips, more=more), lds=1024)
+    code = bench.code(text.format(trips=trips, more=more), lds=1024)
     return check(code, (1,), (128,), [given, np.zeros_like(given)], seeds=1).verdict
 
 
@@ -61,6 +65,17 @@ def test_what_is_claimed_of_other_trip_counts_is_so(bench: Any, more: str) -> No
     assert loop.least <= 7
     for trips in range(loop.least + (7 - loop.least) % loop.period, 12, loop.period):
         other = judge(bench, trips, more)
+        assert other.status is verdict.status
+        assert {f.second.pc for f in other.findings} == {f.second.pc for f in verdict.findings}
+
+
+@pytest.mark.parametrize("more", ["s_barrier", IN_TURN, ""])
+def test_a_last_trip_that_leaves_early_is_behind_the_loop(bench: Any, more: str) -> None:
+    verdict = judge(bench, 13, more, LEAVING)
+    (loop,) = verdict.loops
+    assert (loop.trips, loop.reason) == ((7,), "")
+    for trips in range(loop.least + (7 - loop.least) % loop.period, 10, loop.period):
+        other = judge(bench, 2 * trips - 1, more, LEAVING)
         assert other.status is verdict.status
         assert {f.second.pc for f in other.findings} == {f.second.pc for f in verdict.findings}
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from evidence.aiter_corpus import run
 from evidence.aiter_corpus.attention import SHUFFLED, Kind, unshuffled
-from evidence.aiter_corpus.case import VARIABLE, corpus_root, place
+from evidence.aiter_corpus.case import VARIABLE, Case, corpus_root, place
 from evidence.aiter_corpus.gemm import shuffle_rows, shuffle_scales
-from evidence.aiter_corpus.run import FAMILIES, Outcome, cases, judge_case, summary
+from evidence.aiter_corpus.ledger import CHECK_HEAD, HEAD, Page
+from evidence.aiter_corpus.run import FAMILIES, Outcome, cases, judge_case
 
 SMALL = {
     "bf16gemm": "32x64_bshuffle_splitk_clean",
@@ -68,14 +71,32 @@ def test_names_say_what_a_kernel_is() -> None:
     assert (kind.half, kind.mask, kind.wide_sum, kind.grouped) == (True, "causal_br", False, True)
 
 
-def test_summary_counts() -> None:
+def test_the_page_counts_its_rows_and_is_read_as_written() -> None:
     rows = [
-        Outcome("a", "k", True, "yes", 1, 0.1, {}),
-        Outcome("a", "l", False, "no", 1, 0.1, {"lds-race": 2}, "why"),
-        Outcome("b", "m", True, "-", 1, 0.1, {}),
+        Outcome("a", "l", False, "no", 1, 0.1, {"lds-race": 2}, "why", ("RACE",)),
+        Outcome("a", "k", True, "yes", 1, 0.1, {}, "", ("PROVED",)),
+        Outcome("b", "m", True, "-", 1, 0.1, {}, "", ("PROVED",)),
     ]
-    first, second = summary(rows)
-    assert first == "a: 1 of 2 ran to the end, 1 of 2 agree"
-    assert second == "b: 1 of 1 ran to the end, not compared"
-    assert "no: why" in rows[1].row()
-    assert "lds-race 2" in rows[1].row()
+    page = Page("# By hand\n", {})
+    for outcome in rows:
+        page = page.with_row(outcome.family, outcome.cells())
+    first, second = page.summaries()
+    assert first == "a: 1 of 2 ran to the end, 1 of 2 agree, 1 PROVED, 1 RACE"
+    assert second == "b: 1 of 1 ran to the end, not compared, 1 PROVED"
+    assert not page.all_ran
+    assert "no: why" in page.text()
+    again = Page.read(page.text())
+    assert again.text() == page.text()
+    better = again.with_row("a", Outcome("a", "l", True, "yes", 1, 0.1, {}).cells())
+    assert better.all_ran
+    assert len(better.rows["a"]) == 2
+
+
+def test_what_takes_too_long_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(Path("slow.co"), (1, 1, 1), dict)
+    for told, late in ((lambda *_: time.sleep(60), "over 0 s"), (lambda *_: None, "died")):
+        monkeypatch.setattr(run, "_work", told)
+        outcome = run.in_child("a", case, True, 0.2 if "over" in late else 20)
+        assert not outcome.ran
+        assert late in outcome.problem
+        assert len(outcome.cells()) == len(HEAD + CHECK_HEAD)
