@@ -47,6 +47,8 @@ class Loop:
         self._updates: dict[str, str] = {}
         self._staged: dict[str, None] = {}
         self._when: str | None = None
+        self._renamed: dict[str, str] = {}
+        self._taken: dict[str, str] = {}
 
     # --- values from outside ----------------------------------------------------------------------
 
@@ -90,10 +92,9 @@ class Loop:
         1 for the last one, 0 and less for those past the end: what a mask compares.
         """
         tile = TileType((dim,), (size,), F32)
-        name = f"{dim} left"
-        if name not in self._nodes:
-            self._add(Node(name=name, kind=NodeKind.LEFT, type=tile))
-        return Tensor(self, name)
+        node = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile)
+        known = self._nodes.get(node.name) == node
+        return Tensor(self, node.name if known else self._add(node))
 
     def carry(
         self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
@@ -157,31 +158,34 @@ class Loop:
 
     def accumulate(self, target: Tensor, value: Tensor | float) -> Tensor:
         """``target += value``; a matrix product, or another sum, is added in place."""
-        added = value if isinstance(value, Tensor) else self._constant(value)
-        node = self._nodes[added.name]
+        node = self._nodes[self._operand(value)]
         op = self.ops[node.op] if node.op else None
         in_place = op is not None and op.reduce is not None and op.reduce.value == "add"
         if in_place and set(node.type.dims) == set(target.type.dims) and not self._users(node.name):
             del self._nodes[node.name]
-            self._nodes[node.name] = replace(node, init=target.name, type=target.type)
-            return self._becomes(target, node.name)
-        return self.update(target, target + added)
+            init = self._operand(target)
+            self._nodes[node.name] = replace(node, init=init, type=target.type)
+            return self._becomes(target, node)
+        return self.update(target, target + value)
 
     def update(self, target: Tensor, value: Tensor | float) -> Tensor:
         """State what a carried value becomes."""
-        new = value if isinstance(value, Tensor) else self._constant(value)
-        if self._nodes[new.name].kind is not NodeKind.OP or self._users(new.name):
-            new = self.apply("convert", new, dtype=target.type.dtype)
-        return self._becomes(target, new.name)
+        node = self._nodes[self._operand(value)]
+        if node.kind is not NodeKind.OP or self._users(node.name):
+            new = self.apply("convert", value, dtype=target.type.dtype)
+            node = self._nodes[new.name]
+        return self._becomes(target, node)
 
-    def _becomes(self, target: Tensor, name: str) -> Tensor:
+    def _becomes(self, target: Tensor, before: Node) -> Tensor:
+        """``before`` is the next value as it was declared, which it then may be no more."""
+        name, last = before.name, self._operand(target)
         if target.carry is None:
             raise GraphError(
                 f"{target.name!r} is not carried, so it has no next value",
                 hint="declare it with loop.carry(...)",
                 field=target.name,
             )
-        if target.name != self._updates.get(target.carry, target.carry):
+        if last != self._updates.get(target.carry, target.carry):
             raise GraphError(
                 f"carry {target.carry!r} gets a second next value, and the first would be lost",
                 hint="go on from what becomes() returned: c = c.becomes(...)",
@@ -197,9 +201,11 @@ class Loop:
             )
         changed = replace(node, type=carry.type)
         if self._when is not None:
-            changed = replace(changed, when=self._when, otherwise=target.name)
+            changed = replace(changed, when=self._when, otherwise=last)
         self._nodes[name] = changed
         self._updates[target.carry] = name
+        if changed != before:
+            self._taken[name] = target.carry
         if name.split(".")[0] in self.ops:
             name = self.rename(name, self._fresh(f"{target.carry}.next"))
         return Tensor(self, name, carry=target.carry)
@@ -211,7 +217,7 @@ class Loop:
             raise GraphError(
                 "loop.when inside loop.when", hint="combine the conditions first", field="when"
             )
-        self._when = condition.name
+        self._when = self._operand(condition)
         try:
             yield
         finally:
@@ -220,28 +226,24 @@ class Loop:
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration."""
         kind = value.type if dtype is None else replace(value.type, dtype=dtype_for(dtype))
-        node = Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(value.name,))
+        node = Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(self._operand(value),))
         self._add(node)
         return value
 
     def stage(self, name: str) -> None:
         """Keep a value in LDS between global memory and registers."""
-        self._staged[name] = None
+        self._staged[self._today(name)] = None
 
     # --- bookkeeping ------------------------------------------------------------------------------
 
     def type_of(self, name: str) -> TileType:
         """The type of a value."""
-        return self._nodes[name].type
+        return self._nodes[self._today(name)].type
 
     def rename(self, old: str, new: str) -> str:
-        """Give a value another name, everywhere."""
-        if new in self._nodes:
-            raise GraphError(
-                f"loop {self.name!r} has a value {new!r} already",
-                hint="names are given once",
-                field=new,
-            )
+        """Give a value another name, everywhere; who holds it by the old one still does."""
+        old = self._today(old)
+        self._check_name(new)
 
         def moved(name: str | None) -> str | None:
             return new if name == old else name
@@ -259,22 +261,34 @@ class Loop:
         }
         self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
         self._staged = {str(moved(s)): None for s in self._staged}
+        self._taken = {str(moved(t)): c for t, c in self._taken.items()}
+        self._when = moved(self._when)
+        self._renamed[old] = new
         return new
 
+    def _today(self, name: str) -> str:
+        """What a value is called now."""
+        while name in self._renamed:
+            name = self._renamed[name]
+        return name
+
     def _add(self, node: Node) -> str:
-        if node.name in self._nodes:
-            raise GraphError(
-                f"loop {self.name!r} has a value {node.name!r} already",
-                hint="names are given once",
-                field=node.name,
-            )
+        self._check_name(node.name)
         self._nodes[node.name] = node
         return node.name
+
+    def _check_name(self, name: str) -> None:
+        if name in self._nodes or name in self._renamed:
+            raise GraphError(
+                f"loop {self.name!r} has a value {name!r} already",
+                hint="names are given once",
+                field=name,
+            )
 
     def _fresh(self, stem: str) -> str:
         number = 1
         name = stem
-        while name in self._nodes:
+        while name in self._nodes or name in self._renamed:
             number += 1
             name = f"{stem}.{number}"
         return name
@@ -287,18 +301,27 @@ class Loop:
                     hint="declare it in this one",
                     field=value.name,
                 )
-            return value.name
+            name = self._today(value.name)
+            if value.carry is None and name in self._taken:
+                raise GraphError(
+                    f"{value.name!r} has become the next value of {self._taken[name]!r}, and is no "
+                    "longer what it was",
+                    hint="use it before it is given to the carry, or what += and becomes() return",
+                    field=value.name,
+                )
+            return name
         return self._constant(value).name
 
     def _constant(self, value: float) -> Tensor:
         number = float(value)
+        for node in self._nodes.values():
+            if node.kind is NodeKind.CONSTANT and repr(node.start) == repr(number):
+                return Tensor(self, node.name)
         short = f"{number:g}"
-        taken = self._nodes.get(short)
-        name = short if taken is None or repr(taken.start) == repr(number) else repr(number)
-        if name not in self._nodes:
-            tile = TileType((), (), F32)
-            self._nodes[name] = Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number)
-        return Tensor(self, name)
+        name = short if short not in self._nodes else self._fresh(repr(number))
+        tile = TileType((), (), F32)
+        node = Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number)
+        return Tensor(self, self._add(node))
 
     def _users(self, name: str) -> list[Node]:
         return [n for n in self._nodes.values() if name in n.operands] + [

@@ -134,10 +134,12 @@ class Meaning:
         for node in self.nodes:
             self._check(node, seen)
             seen.add(node.name)
-        if self.until is not None and (not self.ragged or self.until not in self.grid):
+        if self.until is not None and not self._ends_early(self.until):
             raise GraphError(
-                f"loop {self.name!r} runs until the end of {self.until!r}",
-                hint=f"name a dimension of an output, and mask by what is left of {self.over!r}",
+                f"loop {self.name!r} runs until the end of {self.until!r}, but the iterations "
+                "after it would still change what is stored",
+                hint=f"name a dimension of the outputs, store after the loop, and keep only where "
+                f"as much is left of {self.over!r} as of {self.until!r}, and 1 at least",
                 field="until",
             )
         self._check_batch()
@@ -147,6 +149,11 @@ class Meaning:
                 hint="end the declaration with loop.store(name, value)",
                 field=self.name,
             )
+
+    def _ends_early(self, until: str) -> bool:
+        from pipeloom.program.idle import idles_past
+
+        return self.ragged and until in self.grid and idles_past(self, until)
 
     def _check_batch(self) -> None:
         inside = {dim for node in self.nodes for dim in node.type.dims}
@@ -189,6 +196,12 @@ class Meaning:
             raise GraphError(
                 f"carry {node.name!r} needs one update and a start value",
                 hint="write c += ..., or c.becomes(...), exactly once",
+                field=node.name,
+            )
+        if node.kind is NodeKind.OUTPUT and not node.type.dims:
+            raise GraphError(
+                f"output {node.name!r} is one number, and no array",
+                hint="give it a dimension, of size 1 if need be",
                 field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:
@@ -291,13 +304,9 @@ class Meaning:
     @cached_property
     def ragged(self) -> bool:
         """Whether iterations past the end of ``over`` do nothing, by what it says itself."""
-        masked = any(n.kind is NodeKind.LEFT and n.type.dims == (self.over,) for n in self.nodes)
-        return masked or all(self._drops_past_end(node) for node in self.outputs)
+        from pipeloom.program.idle import idles_past_end
 
-    def _drops_past_end(self, node: Node) -> bool:
-        """Whether what lies past the end of ``over`` in an output also lies past its block's."""
-        dims, shape = node.type.dims, node.type.shape
-        return node.region is Region.LOOP and all(s == 1 for s in shape[: dims.index(self.over)])
+        return idles_past_end(self)
 
     @cached_property
     def masks(self) -> frozenset[str]:
@@ -310,21 +319,30 @@ class Meaning:
         return frozenset(
             n.name
             for n in self.nodes
-            if n.op == "keep" and self._is_left(n.uses[1], self.over) and self._is_end(n.uses[2])
+            if n.op == "keep"
+            and n.when is None
+            and n.type.dtype == self[n.uses[0]].type.dtype
+            and self.is_left(n.uses[1], self.over)
+            and self.is_end(n.uses[2])
         )
 
-    def _is_left(self, name: str, dim: str) -> bool:
+    def is_left(self, name: str, dim: str) -> bool:
+        """Whether it is what is left along a dimension."""
         node = self[name]
         return node.kind is NodeKind.LEFT and node.type.dims == (dim,)
 
-    def _is_end(self, name: str) -> bool:
+    def is_end(self, name: str) -> bool:
         """Whether a mask's bound is 1, or what is left along ``until`` if that is more."""
         node = self[name]
         if node.kind is NodeKind.CONSTANT:
             return node.start == 1
-        if node.op != "max" or self.until is None:
+        if node.op != "max" or self.until is None or node.when is not None:
             return False
-        return self._is_left(node.uses[0], self.until) and self[node.uses[1]].start == 1
+        one = self[node.uses[1]]
+        return self.is_left(node.uses[0], self.until) and (one.kind, one.start) == (
+            NodeKind.CONSTANT,
+            1,
+        )
 
     @cached_property
     def grid(self) -> tuple[str, ...]:

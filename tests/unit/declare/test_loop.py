@@ -116,6 +116,38 @@ def test_names_are_given_by_the_user_or_made_up() -> None:
     assert repr(loop) == "<Loop gemm over k: 6 values>"
 
 
+def test_a_value_keeps_its_meaning_under_another_name() -> None:
+    """Names that were made up are not given again, so that no old holder gets another value."""
+    loop = Loop("named", over="k")
+    x = loop.stream("X", "f32", b=1, k=1)
+    twice = x * 2.0
+    twice.named("twice")
+    thrice = x * 3.0
+    totals = loop.carry("a", b=1), loop.carry("b", b=1)
+    for total, value, name in zip(totals, (twice, thrice), "AB", strict=True):
+        loop.store(name, total.becomes(total + value.sum("k")))
+    found = loop.evaluate(X=np.arange(4, dtype=np.float32)[None])
+    assert [found[name].item() for name in "AB"] == [12, 18]
+
+
+def test_what_a_carry_becomes_can_be_used_further() -> None:
+    loop = Loop("top", over="k")
+    top, sums = loop.carry("top", b=1), loop.carry("sums", b=1)
+    best = maximum(top, loop.stream("X", "f32", b=1, k=1).sum("k"))
+    top = top.becomes(best)
+    loop.store("A", sums.becomes(sums + best))
+    loop.store("B", top)
+    assert loop.evaluate(X=np.array([[1, 3, 2]], np.float32))["A"] == 7
+
+
+def test_a_number_is_none_of_the_users_values() -> None:
+    loop = Loop("numbers", over="n")
+    named = loop.stream("2", "f32", n=4), loop.stream("2.0", "f32", n=4)
+    loop.store("Y", named[0] * 2.0 + named[1])
+    arrays = {"2": np.full(4, 5, np.float32), "2.0": np.full(4, 7, np.float32)}
+    np.testing.assert_array_equal(loop.evaluate(None, **arrays)["Y"], np.full(4, 17))
+
+
 def _use_twice(loop: Loop) -> None:
     loop.stream("X", "f32", n=4)
     loop.stream("X", "f32", n=4)
@@ -185,9 +217,41 @@ def _renamed_to_a_taken_name(loop: Loop) -> None:
     loop.stream("X", "f32", n=4).named("Y")
 
 
+def _used_after_it_was_added(loop: Loop) -> None:
+    """Added in place it is the sum; nobody may take that for what was added."""
+    x = loop.stream("X", "f32", n=4)
+    part = x.sum("n").named("part")
+    total, top = loop.carry("total"), loop.carry("top")
+    total += part
+    maximum(top, part)
+
+
+def _used_after_it_was_predicated(loop: Loop) -> None:
+    x = loop.stream("X", "f32", n=4)
+    condition = x > 0
+    doubled = x * 2.0
+    with loop.when(condition):
+        loop.carry("last", n=4).becomes(doubled)
+    loop.store("Y", doubled)
+
+
+def _one_number(loop: Loop) -> None:
+    loop.store("Y", loop.carry("c").becomes(loop.stream("X", "f32", n=4).sum("n")))
+    assert loop.meaning
+
+
+def _called_like_what_is_left(loop: Loop) -> None:
+    loop.stream("n left", "f32", n=4)
+    loop.left("n", 4)
+
+
 @pytest.mark.parametrize(
     ("build", "error", "match"),
     [
+        (_used_after_it_was_added, GraphError, "'part' has become the next value of 'total'"),
+        (_used_after_it_was_predicated, GraphError, "has become the next value of 'last'"),
+        (_one_number, GraphError, "output 'Y' is one number"),
+        (_called_like_what_is_left, GraphError, "has a value 'n left' already"),
         (_use_twice, GraphError, "has a value 'X' already"),
         (_no_over, ConfigError, "stream 'X' has no dimension 'n'"),
         (_never_changes, GraphError, "carry 'c' never changes"),
