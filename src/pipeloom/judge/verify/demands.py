@@ -26,13 +26,13 @@ from pipeloom.judge.verify.geometry import View, same_in
 from pipeloom.judge.verify.meant import Meant
 from pipeloom.judge.verify.run import Run, Site
 from pipeloom.judge.verify.sight import Seen, Sight
-from pipeloom.judge.verify.supply import Asked, Plan, Spot, is_straight
+from pipeloom.judge.verify.supply import Asked, Over, Plan, Spot, is_straight
 from pipeloom.judge.verify.walk import Moment
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Box, Node, Region, Space, Work
 from pipeloom.program.tiles import subtract
 
-Assumed = tuple[str, int, View, bool]
+Assumed = tuple[str, int, Over, bool]
 """A condition and its iteration, how it lies over the place asked, whether it is taken to hold."""
 
 
@@ -212,13 +212,14 @@ class Prover:
         if len(spot.waves) == 1:
             return [demand]
         found = []
-        for wave, how in zip(spot.waves, spot.hows, strict=True):
+        for n, (wave, how) in enumerate(zip(spot.waves, spot.hows, strict=True)):
             one = self._plans.spot(spot.space, spot.key, spot.cell, (wave,), (how,))
-            key = one, demand.want, demand.moment, demand.assumed
+            given = _narrowed(demand.assumed, n)
+            key = one, demand.want, demand.moment, given
             if key not in self._known:
                 self._known.add(key)
                 users = (wave,) if wave in demand.user_waves else demand.user_waves
-                found.append(demand._replace(spot=one, user_waves=users))
+                found.append(demand._replace(spot=one, user_waves=users, assumed=given))
         return found
 
     def _wrong(self, demand: Demand) -> None:
@@ -276,21 +277,24 @@ class Prover:
     ) -> tuple[int, ...]:
         """Of the waves that make a write, those that bring something else."""
         spot, want, site, hows = demand.spot, demand.want, item.site, demand.spot.hows
+        assumed = demand.assumed
         if site is None:
             return () if want.admits(self._run.start(spot.key)) else spot.waves[:1]
         waves = item.waves
         if spot.space is Space.LDS:
             waves = self._run.deciding(site, waves)
             hows = hows[:1] * len(waves)
-        if not suspects and self._supply(site, waves, cell, hows, want, demand.assumed):
+            if assumed is not None:
+                assumed = (*assumed[:2], assumed[2][:1] * len(waves), assumed[3])
+        if not suspects and self._supply(site, waves, cell, hows, want, assumed):
             return ()
         if len(waves) == 1 and not suspects:
             return waves
         return tuple(
             wave
-            for wave, how in zip(waves, hows, strict=True)
+            for n, (wave, how) in enumerate(zip(waves, hows, strict=True))
             if (site, wave) in suspects
-            or not self._supply(site, (wave,), cell, (how,), want, demand.assumed)
+            or not self._supply(site, (wave,), cell, (how,), want, _narrowed(assumed, n))
         )
 
     # --- what a write gives -----------------------------------------------------------------------
@@ -319,24 +323,36 @@ class Prover:
             given = assumed if step.is_copy else None
             if plan.condition is not None:
                 name, laid = plan.condition
-                condition = name, moment.iteration or 0, laid
+                condition = name, moment.iteration or 0
                 known = None
-                if assumed is not None and assumed[:2] == condition[:2] and cell is not None:
-                    known = assumed[3] if same_in(cell, assumed[2], laid) else None
+                if assumed is not None and assumed[:2] == condition and cell is not None:
+                    before = dict(zip(waves, assumed[2], strict=True))
+                    same = {
+                        same_in(cell, before[wave], view)
+                        for wave, view in zip(plan.waves, laid, strict=True)
+                    }
+                    if len(same) > 1:  # what is known differs from wave to wave
+                        met &= all(
+                            self._supply(site, (wave,), cell, (how,), want, _narrowed(assumed, n))
+                            for n, (wave, how) in enumerate(zip(waves, hows, strict=True))
+                            if wave in plan.waves
+                        )
+                        continue
+                    known = assumed[3] if same == {True} else None
                 if known is not True:
-                    self._skipped(plan, site, cell, want, (*condition, False))
+                    self._skipped(plan, site, cell, want, condition)
                 if known is False:
                     continue
-                given = (*condition, True)
+                given = (*condition, laid, True)
             follow = self._copied if step.is_copy else self._computed
             met &= follow(plan, moment, want, given)
         return met
 
     def _skipped(
-        self, plan: Plan, site: Site, cell: Box | None, want: Want, assumed: Assumed
+        self, plan: Plan, site: Site, cell: Box | None, want: Want, condition: tuple[str, int]
     ) -> None:
         """If the step is skipped, the place must hold what it should already."""
-        if cell is None:
+        if cell is None or plan.condition is None:
             return  # an output: nothing reads it
         node, moment, step = plan.node, site.moment, site.moment.step
         assert isinstance(step, Work)
@@ -350,9 +366,12 @@ class Prover:
         touch, _ = self._plans.writes(moment.group, step)[site.which]
         if touch.space is None:
             return
-        reads = [(w, touch, cell, how, None) for w, how in zip(plan.waves, hows, strict=True)]
-        for spot, _ in self._plans.spots(moment.group, reads):
-            self._demand(spot, want, moment, assumed)
+        laid = plan.condition[1]
+        waves = zip(plan.waves, hows, laid, strict=True)
+        reads = [(wave, touch, cell, how, over) for wave, how, over in waves]
+        for spot, over in self._plans.spots(moment.group, reads):
+            assert over is not None
+            self._demand(spot, want, moment, (*condition, over, False))
 
     def _copied(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         for name, (spot, _) in plan.operands:  # that it runs where it should
@@ -398,3 +417,10 @@ class Prover:
         if assumed is not None and over is not None:
             given = (*assumed[:2], over, assumed[3])
         self._demand(spot, want, moment, given)
+
+
+def _narrowed(assumed: Assumed | None, which: int) -> Assumed | None:
+    """What is assumed, in one of its waves."""
+    if assumed is None or len(assumed[2]) == 1:
+        return assumed
+    return (*assumed[:2], assumed[2][which : which + 1], assumed[3])

@@ -173,11 +173,11 @@ class _Loop:
         """Over how many trips the stores of one iteration are spread."""
         steps = [
             step.iteration
-            for group, at in zip(self._run.program.groups, self._shape.sections, strict=True)
-            for step in group.sections[at].steps
+            for number, at in enumerate(self._shape.sections)
+            for step in self._run.program.groups[number].sections[at].steps
             if isinstance(step, Work)
             and step.iteration is not None
-            and any(w.resource in self._run.program.meaning for w in step.writes)
+            and any(touch.space is None for touch, _ in self._run.plans.writes(number, step))
         ]
         if not steps or not self._shape.advance:
             return 0

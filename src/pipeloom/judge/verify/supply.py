@@ -29,7 +29,9 @@ class Spot:
     hows: tuple[View, ...]
 
 
-Asked = tuple[Spot, View | None]
+Over = tuple[View, ...]
+"""How a condition lies over a place, in each of several waves."""
+Asked = tuple[Spot, Over | None]
 """A spot, and how a condition under which alone it matters lies over it."""
 
 
@@ -46,7 +48,7 @@ class Plan:
     waves: tuple[int, ...]
     hows: tuple[View, ...]
     fits: bool
-    condition: tuple[str, View] | None
+    condition: tuple[str, Over] | None
     reduced: Box
     operands: tuple[tuple[str, Asked], ...] = ()
     rest: tuple[Asked, ...] = ()
@@ -57,7 +59,7 @@ class Plan:
 
 
 Read = tuple[int, Touch, Box, View, View | None]
-Cohort = list[tuple[int, Deed, Box, View]]
+Cohort = list[tuple[int, Deed, Box, View, View | None]]
 
 
 class Plans:
@@ -105,12 +107,16 @@ class Plans:
         return found
 
     def spots(self, group: int, reads: Iterable[Read]) -> tuple[Asked, ...]:
-        """Reads of one place by several waves, those that are alike together."""
+        """Reads of one place by several waves, those that are alike together.
+
+        In LDS, each of them may find what any wave has written, so they must see it alike.
+        """
         found: dict[tuple[object, ...], list[Read]] = {}
         for read in reads:
             wave, touch, cell, how, over = read
             own = touch.space is not None and touch.space is not Space.LDS
-            key = cell, self._class(group, touch)[wave], None if own else how, over
+            as_seen = over is None if own else (how, over)
+            key = cell, self._class(group, touch)[wave], as_seen
             found.setdefault(key, []).append(read)
         return tuple(
             (
@@ -121,7 +127,7 @@ class Plans:
                     tuple(read[0] for read in together),
                     tuple(read[3] for read in together),
                 ),
-                together[0][4],
+                _together([read[4] for read in together]),
             )
             for together in found.values()
         )
@@ -161,7 +167,7 @@ class Plans:
         waves: tuple[int, ...],
         cell: Box | None,
         hows: tuple[View, ...],
-        over: View | None = None,
+        over: Over | None = None,
     ) -> tuple[Plan, ...]:
         """What the write of ``cell`` by ``waves`` rests on, the value being seen as ``hows``.
 
@@ -173,22 +179,22 @@ class Plans:
         if found is None:
             mine = self.deeds[group, id(step)]
             cohorts: dict[tuple[object, ...], Cohort] = {}
-            for wave, how in zip(waves, hows, strict=True):
+            for n, (wave, how) in enumerate(zip(waves, hows, strict=True)):
                 deed = mine[wave]
                 place = deed.targets[which][0].box if cell is None else cell
-                cohort = cohorts.setdefault((deed.reduced, deed.condition), [])
-                cohort.append((wave, deed, place, how))
+                cohort = cohorts.setdefault((deed.reduced,), [])
+                cohort.append((wave, deed, place, how, None if over is None else over[n]))
             make = self._copy if step.is_copy else self._compute
-            found = tuple(make(group, which, cohort, over) for cohort in cohorts.values())
+            found = tuple(make(group, which, cohort) for cohort in cohorts.values())
             self._plans[at] = found
         return found
 
-    def _copy(self, group: int, _: int, cohort: Cohort, over: View | None) -> Plan:
+    def _copy(self, group: int, _: int, cohort: Cohort) -> Plan:
         deed = cohort[0][1]
-        over = over if deed.condition is None else deed.condition[1]
         sources: list[Read] = []
         straight = True
-        for wave, mine, cell, how in cohort:
+        for wave, mine, cell, how, outer in cohort:
+            over = outer if mine.condition is None else mine.condition[1]
             source, move = mine.source, mine.targets[0][1]
             found = behind(how, cell, move, source.box)
             if found is not None:
@@ -200,9 +206,9 @@ class Plans:
         return Plan(
             deed.node,
             tuple(wave for wave, *_ in cohort),
-            tuple(how for *_, how in cohort),
+            tuple(how for *_, how, _ in cohort),
             len(sources) == len(cohort),
-            deed.condition,
+            _condition(cohort),
             deed.reduced,
             operands=tuple(
                 (deed.reads[n][0] or "", asked)
@@ -211,7 +217,7 @@ class Plans:
                     group,
                     [
                         (wave, touch, touch.box, lies, None)
-                        for wave, mine, _, _ in cohort
+                        for wave, mine, *_ in cohort
                         for _, touch, _, lies in (mine.reads[n],)
                     ],
                 )
@@ -221,14 +227,14 @@ class Plans:
             straight=straight,
         )
 
-    def _compute(self, group: int, which: int, cohort: Cohort, _: View | None) -> Plan:
+    def _compute(self, group: int, which: int, cohort: Cohort) -> Plan:
         meaning, deed = self.program.meaning, cohort[0][1]
         node = deed.node
         reads: list[list[Read]] = [[] for _ in deed.reads]
         rest: list[Read] = []
         start: list[Read] = []
         fits = True
-        for wave, mine, cell, how in cohort:
+        for wave, mine, cell, how, _ in cohort:
             laid = mine.targets[which][1]
             fits &= same_in(cell, how, laid)
             part = value_box(laid, cell)
@@ -249,9 +255,9 @@ class Plans:
         return Plan(
             node,
             tuple(wave for wave, *_ in cohort),
-            tuple(how for *_, how in cohort),
+            tuple(how for *_, how, _ in cohort),
             fits,
-            deed.condition,
+            _condition(cohort),
             deed.reduced,
             operands=tuple(
                 (deed.reads[n][0] or "", asked)
@@ -275,6 +281,18 @@ class Plans:
         if not all(dim in where or axis < 0 for dim, (axis, _) in zip(dims, over, strict=True)):
             return None
         return tuple(where.get(dim, how) for dim, how in zip(dims, over, strict=True))
+
+
+def _condition(cohort: Cohort) -> tuple[str, Over] | None:
+    """What may skip a step, as it lies over what each wave writes."""
+    found = [deed.condition for _, deed, *_ in cohort if deed.condition is not None]
+    return (found[0][0], tuple(laid for _, laid in found)) if found else None
+
+
+def _together(views: list[View | None]) -> Over | None:
+    """The views of several waves: they have one each, or none has."""
+    found = tuple(view for view in views if view is not None)
+    return found or None
 
 
 def is_straight(cell: Box, how: View, dims: tuple[str, ...]) -> bool:
