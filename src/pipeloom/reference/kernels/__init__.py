@@ -31,6 +31,8 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
 }
 """Schedule name -> the kernel that runs it."""
 
+SHIPPED: frozenset[type[Kernel]] = frozenset((PingPongKernel, FourWaveKernel, SingleBufferKernel))
+
 
 def kernel_for(compiled: CompiledSchedule) -> Kernel:
     """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
