@@ -21,12 +21,15 @@ from dataclasses import dataclass, field, replace
 from pipeloom.errors import OrderError
 from pipeloom.program.program import Group, Program, Section
 from pipeloom.program.resources import Space
-from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
+from pipeloom.program.steps import Barrier, Step, Wait, Work
 
 Position = tuple[int, int, int]
 """Group, section, slot."""
 Needs = dict[Position, dict[str, int]]
 """The count of each counter that a wait before a step has."""
+Groups = tuple[Group, ...]
+Touched = dict[int, tuple[tuple[str, int, Space, bool], ...]]
+"""Resource, copy, space and whether it is written, for every access of a step, by its ``id``."""
 
 
 def with_waits(program: Program) -> Program:
@@ -36,22 +39,25 @@ def with_waits(program: Program) -> Program:
     """
     limits = {c.name: c.limit.value for c in program.target.counters}
     needs: Needs = {}
-    program = _spared(program, _runs(program))
-    runs = _runs(program)
+    runs = _runs(program, program.groups)
+    groups = _spared(program.groups, runs)
+    if groups != program.groups:
+        runs = _runs(program, groups)
     for inside in (True, False):
         for run in runs:
             run.meet(needs, limits, inside)
-    return program.with_groups(_written(program, needs), program.provenance)
+    return program.with_groups(_written(groups, needs), program.provenance)
 
 
-def _runs(program: Program) -> list[_Run]:
-    runs = [_Run(program, trips) for trips in (4, 3, 2, 1, 0)]
+def _runs(program: Program, groups: Groups) -> list[_Run]:
+    touched: Touched = {}
+    runs = [_Run(program, groups, trips, touched) for trips in (4, 3, 2, 1, 0)]
     for run in runs:
         run.find()
     return runs
 
 
-def _spared(program: Program, runs: Sequence[_Run]) -> Program:
+def _spared(groups: Groups, runs: Sequence[_Run]) -> Groups:
     """Without the barriers outside of loops at which nothing has to have retired.
 
     Those at which all groups meet go together, and stay if one stands in a loop.
@@ -72,11 +78,10 @@ def _spared(program: Program, runs: Sequence[_Run]) -> Program:
         )
         return replace(found, steps=steps)
 
-    groups = tuple(
+    return tuple(
         Group(g.waves, tuple(section(n, at, s) for at, s in enumerate(g.sections)))
-        for n, g in enumerate(program.groups)
+        for n, g in enumerate(groups)
     )
-    return program.with_groups(groups, program.provenance)
 
 
 @dataclass(slots=True)
@@ -102,12 +107,12 @@ class _Event:
 class _Run:
     """One run: the events of every group, in order, and what each must wait for."""
 
-    def __init__(self, program: Program, trips: int) -> None:
-        self._program = program
+    def __init__(self, program: Program, groups: Groups, trips: int, touched: Touched) -> None:
+        self._program, self._touched = program, touched
         self._spaces = {r.name: r.space for r in program.resources}
         self._copies = {r.name: r.copies for r in program.resources}
-        self._loops = [s.trips is not None for s in program.groups[0].sections]
-        self._walks = [self._walk(n, g, trips) for n, g in enumerate(program.groups)]
+        self._loops = [s.trips is not None for s in groups[0].sections]
+        self._walks = [self._walk(n, g, trips) for n, g in enumerate(groups)]
         self._gates = [[e for e in w if isinstance(e.step, Barrier)] for w in self._walks]
 
     def _walk(self, number: int, group: Group, trips: int) -> list[_Event]:
@@ -133,44 +138,57 @@ class _Run:
             found.append(end)
         return found
 
+    def _accesses(self, step: Step) -> tuple[tuple[str, int, Space, bool], ...]:
+        """Reads, then writes, of resources; memory is none."""
+        found = self._touched.get(id(step))
+        if found is None:
+            touched = (
+                ()
+                if not isinstance(step, Work)
+                else (
+                    *((access, False) for access in (*step.reads, *step.accumulates)),
+                    *((access, True) for access in (*step.writes, *step.accumulates)),
+                )
+            )
+            found = self._touched[id(step)] = tuple(
+                (access.resource, access.copy, space, writes)
+                for access, writes in touched
+                if (space := self._spaces.get(access.resource)) is not None
+            )
+        return found
+
     def find(self) -> None:
         """Note for every event what must have retired before it."""
         filled: dict[tuple[str, int, int | None], list[_Event]] = {}
         read: dict[tuple[str, int, int | None], list[_Event]] = {}
         for walk in self._walks:
             for event in walk:
-                for access, writes in _accesses(event.step):
-                    if self._spaces.get(access.resource) is Space.LDS:
-                        key = (access.resource, access.copy, event.iteration)
+                for resource, copy, space, writes in self._accesses(event.step):
+                    if space is Space.LDS:
+                        key = (resource, copy, event.iteration)
                         (filled if writes else read).setdefault(key, []).append(event)
         for walk in self._walks:
             pending: dict[tuple[str, int], list[_Event]] = {}
             for event in walk:
-                for access, writes in _accesses(event.step):
-                    space = self._spaces.get(access.resource)
-                    if space is Space.LDS:
-                        i = event.iteration
-                        before = (
-                            read.get(
-                                (access.resource, access.copy, i - self._copies[access.resource]),
-                                [],
-                            )
-                            if writes and i is not None
-                            else filled.get((access.resource, access.copy, i), [])
-                        )
-                        for first in before:
-                            self._through_barrier(first, event)
-                    elif space is not None:
-                        self._register(event, access, writes, pending)
+                i = event.iteration
+                for resource, copy, space, writes in self._accesses(event.step):
+                    if space is not Space.LDS:
+                        self._register(event, (resource, copy), writes, pending)
+                        continue
+                    if writes and i is not None:
+                        before = read.get((resource, copy, i - self._copies[resource]), [])
+                    else:
+                        before = filled.get((resource, copy, i), [])
+                    for first in before:
+                        self._through_barrier(first, event)
 
     def _register(
         self,
         event: _Event,
-        access: Access,
+        place: tuple[str, int],
         writes: bool,
         pending: dict[tuple[str, int], list[_Event]],
     ) -> None:
-        place = (access.resource, access.copy)
         work = event.step
         assert isinstance(work, Work)
         if not writes:
@@ -241,23 +259,15 @@ class _Run:
             done[counter] = max(done.get(counter, 0), issued - count)
 
 
-def _accesses(step: Step) -> Iterator[tuple[Access, bool]]:
-    if isinstance(step, Work):
-        for access in (*step.reads, *step.accumulates):
-            yield access, False
-        for access in (*step.writes, *step.accumulates):
-            yield access, True
-
-
-def _written(program: Program, needs: Needs) -> tuple[Group, ...]:
-    groups = []
-    for number, group in enumerate(program.groups):
+def _written(groups: Groups, needs: Needs) -> Groups:
+    made = []
+    for number, group in enumerate(groups):
         sections = []
         for at, section in enumerate(group.sections):
             found = [needs.get((number, at, n), {}) for n in range(len(section.steps) + 1)]
             sections.append(replace(section, steps=_woven(section.steps, found)))
-        groups.append(Group(group.waves, tuple(sections)))
-    return tuple(groups)
+        made.append(Group(group.waves, tuple(sections)))
+    return tuple(made)
 
 
 def _woven(steps: tuple[Step, ...], needs: Sequence[dict[str, int]]) -> tuple[Step, ...]:

@@ -36,7 +36,7 @@ from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.provenance import UNKNOWN, Provenance
 from pipeloom.program.resources import Resource, Space
 from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
-from pipeloom.program.tiles import Box, TileType, contains
+from pipeloom.program.tiles import Box, TileType
 
 FORMAT = 1
 """Of the JSON; a reader refuses any other. It counts published formats: before the first release
@@ -336,7 +336,7 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
 
 
 def _is_within(type_: TileType, box: Box) -> bool:
-    return contains(type_.whole, box) and all(start < stop for start, stop in box)
+    return all(0 <= a < b <= size for (a, b), size in zip(box, type_.shape, strict=True))
 
 
 def _is_input(program: Program, name: str) -> bool:
