@@ -90,7 +90,8 @@ def derive(
     """The fastest proved program of ``loop``; None where it is not made of loads and products.
 
     Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``
-    is the usual one unless given.
+    is the usual one unless given. What is found for any number of iterations serves ``k_tiles`` of
+    them too, unless it has more stages: the loop is the same, only its epilogue is made for them.
     """
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
@@ -100,6 +101,13 @@ def derive(
     found = kept.read(key)
     if found is not None:
         return from_plain(Derived, found)
+    if k_tiles is not None:
+        derived = derive(loop, target, waves, progress=progress, store=kept)
+        made = derived and _made_for(lowered, derived, k_tiles)
+        if made is not None:
+            if made.complete:
+                kept.write(key, to_plain(made))
+            return made
     search = _Search(lowered, k_tiles, progress, kept, f"{key}-search")
     complete = True
     try:
@@ -216,19 +224,36 @@ class _Search:
             return None
         pattern = self.found[0]
         program = woven(self.lowered, pattern, self.k_tiles)
-        verdict = verify(program)
-        if not verdict.proved:
-            raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
-        return Derived(
-            _described(self.lowered, program, self.best, (self.bound, self.unit), pattern),
-            self.best,
-            self.bound,
-            self.unit,
-            matrix_cycles(self.lowered),
-            pattern,
-            len(self.tried),
-            complete,
-        )
+        return _proved(self.lowered, program, pattern, self.best, len(self.tried), complete)
+
+
+def _made_for(lowered: Lowered, found: Derived, k_tiles: int) -> Derived | None:
+    """``found`` for so many iterations; None where it has more stages."""
+    try:
+        program = woven(lowered, found.pattern, k_tiles)
+    except OrderError:
+        return None
+    cycles = steady_cycles(program)
+    return _proved(lowered, program, found.pattern, cycles, found.tried, found.complete)
+
+
+def _proved(
+    lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, complete: bool
+) -> Derived:
+    verdict = verify(program)
+    if not verdict.proved:
+        raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
+    bound, unit = bound_of(lowered)
+    return Derived(
+        _described(lowered, program, cycles, (bound, unit), pattern),
+        cycles,
+        bound,
+        unit,
+        matrix_cycles(lowered),
+        pattern,
+        tried,
+        complete,
+    )
 
 
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:

@@ -42,8 +42,25 @@ def test_a_small_tile_is_derived_to_its_bound(tmp_path: Path) -> None:
     # The second time it is read, and equal.
     told.clear()
     assert derive(gemm(64, 64, 64), GFX950, 4, progress=told.append, store=store) == found
-    assert not told
     assert len(store.keys()) == 1
+    # Its loop serves any number of iterations that fills the stages.
+    made = derive(gemm(64, 64, 64), GFX950, 4, k_tiles=7, progress=told.append, store=store)
+    assert made is not None
+    assert made.pattern == found.pattern
+    assert 7 in {made.program.iterations.at({"T": trips}) for trips in range(8)}
+    assert not told
+
+
+def test_iterations_too_few_for_every_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deriving, "VARIED", 0)
+    found = derive(SMALL, GFX950, 4, store=Store(tmp_path))
+    assert found is not None
+    ordered = found.program.provenance.ordered
+    assert ordered is not None
+    assert (ordered.stages or 0) > 2
+    assert derive(SMALL, GFX950, 4, k_tiles=1, store=Store(tmp_path)) is None
 
 
 def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
