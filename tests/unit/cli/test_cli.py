@@ -337,7 +337,12 @@ def test_an_interrupt_exits_130(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["show", "ping_pong"], ["graph", "ping_pong"], ["compile", "ping_pong", "--json"]],
+    [
+        ["list"],
+        ["show", "single_buffer"],
+        ["graph", "ping_pong"],
+        ["compile", "ping_pong", "--json"],
+    ],
     ids=" ".join,
 )
 def test_a_closed_pipe_is_no_error(arguments: list[str]) -> None:
@@ -351,7 +356,9 @@ def test_a_closed_pipe_is_no_error(arguments: list[str]) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", [["show", "ping_pong"], ["compile", "ping_pong", "--json"]])
+@pytest.mark.parametrize(
+    "arguments", [["show", "single_buffer"], ["compile", "ping_pong", "--json"]]
+)
 def test_a_full_device_is_one_message(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = run(*arguments, stdout=full)
@@ -374,9 +381,9 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_colour_follows_the_environment() -> None:
     forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "200"}
-    coloured = run("show", "ping_pong", **forced)
-    plain = run("show", "ping_pong", **forced, NO_COLOR="1")
-    piped = run("show", "ping_pong", COLUMNS="200")
+    coloured = run("show", "single_buffer", **forced)
+    plain = run("show", "single_buffer", **forced, NO_COLOR="1")
+    piped = run("show", "single_buffer", COLUMNS="200")
     assert f"{ESCAPE}35m" in coloured.stdout  # magenta loads
     assert f"{ESCAPE}35m" not in plain.stdout
     assert ESCAPE not in piped.stdout

@@ -99,7 +99,7 @@ def test_the_default_k_is_one_that_the_kernel_can_sum(capsys: pytest.CaptureFixt
 
 
 def test_the_machine_of_a_derived_schedule(capsys: pytest.CaptureFixture[str]) -> None:
-    derived = ["simulate", "gemm_tile", "--set", "arch=gfx942"]
+    derived = ["simulate", "gemm_tile", "--set", "arch=gfx942", "--set", "BM=64", "--set", "BN=64"]
     assert _data(capsys, *derived)["arch"] == "gfx942"
     code, _, err = _run(capsys, *derived, "--arch", "gfx950")
     assert (code, "is derived for arch gfx942, not for gfx950" in err) == (1, True)
