@@ -313,7 +313,7 @@ def _compare(dtype: DType, got: Array, expected: Array, slack: float) -> tuple[i
     if not slack:
         different = ~same
         return int(different.sum()), float(different.any())
-    size = np.abs(np.where(np.isinf(expected), 0.0, expected)).astype(np.float64)
+    size = np.abs(np.where(np.isfinite(expected), expected, 0.0)).astype(np.float64)
     bound = size * 2.0**-(dtype.mantissa) + max(float(size.max(initial=0.0)), 1.0) * slack
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected) / bound

@@ -27,6 +27,11 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
 
+CONDITIONAL = frozenset({"select", "any"})
+"""Ops whose first operand is a truth value."""
+TRUE = frozenset({"convert", "select", "max", "min", "mul", "amax", "amin"})
+"""Ops that give truth values of truth values."""
+
 
 class NodeKind(Enum):
     """What gives a node its value."""
@@ -228,6 +233,20 @@ class Meaning:
                 hint="give an op its operands; one that reduces, or adds to init, is a reduction",
                 field=node.name,
             )
+        truths = [self[name].type.dtype.is_bool for name in node.uses]
+        if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.name in TRUE)):
+            raise GraphError(
+                f"{node.name!r} is {node.type}, but {node.op!r} gives numbers",
+                hint="a truth value is what a comparison gives",
+                field=node.name,
+            )
+        if op.name in CONDITIONAL and not truths[0]:
+            raise GraphError(
+                f"{node.name!r} takes {node.uses[0]!r} for a truth value, which is "
+                f"{self[node.uses[0]].type}",
+                hint="compare it first: x > 0",
+                field=node.name,
+            )
 
     def _check_region(self, node: Node) -> None:
         inside = node.region is Region.LOOP
@@ -255,6 +274,13 @@ class Meaning:
                     hint="give both the same dimensions in the same order",
                     field=node.name,
                 )
+        if node.when is not None and not self[node.when].type.dtype.is_bool:
+            raise GraphError(
+                f"{node.name!r} takes {node.when!r} for a truth value, which is "
+                f"{self[node.when].type}",
+                hint="compare it first: x > 0",
+                field=node.name,
+            )
         for name in (node.init, node.otherwise, node.when):
             if name is not None and not self[name].type.sizes.items() <= node.type.sizes.items():
                 raise GraphError(

@@ -60,7 +60,7 @@ class OpDef:
     ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; of an
     op with a reduction, those for a term, if it is not summed as it is. An op with a layout of its
     own (matmul) is lowered by the writer and has none.
-    ``bool_result`` marks comparisons.
+    ``bool_result`` marks comparisons, whose result is 1.0 or 0: a number like any other.
     """
 
     name: str
@@ -146,7 +146,7 @@ def _vector(name: str, function: Callable[..., Array], *lowering: str, arity: in
 
 
 def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
-    lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", "v_cndmask_b32 {d}, 0, 1, vcc")
+    lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", "v_cndmask_b32 {d}, 0, 1.0, vcc")
     return OpDef(name, 2, function, lowering=lowering, bool_result=True)
 
 

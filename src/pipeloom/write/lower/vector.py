@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from pipeloom.program import Access, Node, NodeKind, OpDef, Reduce, Work
+from pipeloom.program import VOCABULARY, Access, Node, NodeKind, OpDef, Reduce, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.code import Code
 from pipeloom.write.convert import (
@@ -100,12 +100,24 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
         for access, name in zip(work.reads[: len(names)], names, strict=True)
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
+    _check_floats(op, [meaning[name] for name in names] + [node])
     start: _Source | None = None
     if work.accumulates:
         start = _source(context, work, target, node)
     elif node.init is not None:
         start = sources.pop()
     return _plan(context, work, target, node.type.dims, sources, op, start)
+
+
+def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
+    """The instructions of shipped ops are those of f32."""
+    for node in nodes:
+        if op.name in VOCABULARY and node.type.dtype.is_integer:
+            raise EmitError(
+                f"{op.name} computes in f32, but {node.name!r} is {node.type}",
+                hint="use an op of your own with a lowering for integers",
+                field=node.name,
+            )
 
 
 def _source(context: Context, work: Work, access: Access, node: Node) -> _Source:
