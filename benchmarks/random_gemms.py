@@ -34,22 +34,23 @@ PROGRESS = 25
 def draw_spec(rng: np.random.Generator) -> GemmSpec:
     """A kernel of the family."""
     arch = str(rng.choice(["gfx950", "gfx950", "gfx942"]))
-    dtype = str(rng.choice(["bf16", "fp16", "fp8", "bf8"]))
-    small = dtype in ("fp8", "bf8")
+    dtype = str(rng.choice(["bf16", "fp16", "fp8", "bf8", "mxfp8", "mxfp4"]))
+    small, blocks = dtype in ("fp8", "bf8"), dtype.startswith("mx")
+    arch = "gfx950" if blocks else arch
     bm, bn, waves_m, waves_n = BLOCKS[int(rng.integers(len(BLOCKS)))]
     return GemmSpec(
         arch=arch,
         dtype=dtype,
         dtype_b=str(rng.choice(["fp8", "bf8"])) if small else None,
         out=str(rng.choice(["bf16", "fp16", "f32", "fp8"])),
-        layout=str(rng.choice(["NN", "NT", "TN", "TT"])),
+        layout=str(rng.choice(["NT"] if dtype == "mxfp4" else ["NN", "NT", "TN", "TT"])),
         BM=bm,
         BN=bn,
         waves_m=waves_m,
         waves_n=waves_n,
         alpha=bool(rng.integers(2)),
         beta=bool(rng.integers(2)),
-        align=int(rng.choice([16, 16, 4, 1 if small else 2])),
+        align=int(rng.choice([16, 16, 4, *([] if blocks else [1 if small else 2])])),
         scales=bool(rng.integers(2)),
         bias=bool(rng.integers(2)),
         activation=str(rng.choice(["none", "none", *ACTIVATIONS])),

@@ -11,7 +11,7 @@ from pipeloom.declare.fused import activation_for
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import BF16, F32, DType, dtype_for
+from pipeloom.machine.dtypes import BF16, E8M0, F32, DType, dtype_for
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Of A and B: N as in the formula, T stored transposed."""
@@ -31,11 +31,14 @@ def product(
     bias: bool = False,
     activation: str = "none",
     dtype_b: DType | str | None = None,
+    blocks: bool = False,
     name: str = "gemm",
 ) -> Loop:
     """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for.
 
     ``scales`` multiplies every element of the product with one of its row and one of its column.
+    ``blocks``: 32 elements of A along K share a scale of the stream ``blocks_A``, those of B one of
+    ``blocks_B``: M x K / 32 and N x K / 32 codes of E8M0, whatever the layout.
     """
     if layout not in LAYOUTS:
         raise ConfigError(
@@ -46,7 +49,11 @@ def product(
     other = dtype if dtype_b is None else dtype_b
     b = loop.stream("B", other, **({"n": n, "k": k} if layout[1] == "T" else {"k": k, "n": n}))
     total = loop.carry("sum", F32, start=0, m=m, n=n)
-    total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
+    if blocks:
+        shared = loop.stream("blocks_A", E8M0, m=m, k=k), loop.stream("blocks_B", E8M0, n=n, k=k)
+        total += loop.apply("scaled_matmul", a.staged(), b.staged(), *shared, over=("k",))
+    else:
+        total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
     value = _finished(loop, total, out, m, n, scales, alpha, beta, bias, activation)
     loop.store("out", value.to(out))
     return loop

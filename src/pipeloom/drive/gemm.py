@@ -26,7 +26,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.dtypes import F32, DType
+from pipeloom.machine.dtypes import F32, DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
@@ -63,6 +63,11 @@ class GemmSpec:
     first that fits, which is proved all the same.
 
     ``dtype_b`` is B's type where it is not that of A: fp8 with bf8.
+
+    Of mxfp8 and mxfp4 (gfx950) 32 elements along K share a power of two: ``blocks_A`` is M x K / 32
+    and ``blocks_B`` N x K / 32 bytes of E8M0, row-major whatever the layout, with leading
+    dimensions of their own and any alignment. K is whole blocks; two elements of mxfp4 share a
+    byte, the first in its low half, so rows go along K: layout NT.
 
     ``align`` is what rows and beginnings of A and B are whole multiples of, in bytes. Of 16, loads
     go straight to LDS, 16 bytes of a lane on gfx950; of 4, 4 bytes. Less is for every array there
@@ -113,6 +118,19 @@ class GemmSpec:
                 hint="operands have one type, or are fp8 and bf8",
                 field="dtype_b",
             )
+        if self.blocks and (self.packs or self.dtype_b is not None):
+            name = "align" if self.packs else "dtype_b"
+            raise ConfigError(
+                f"gemm.{name} is {getattr(self, name)!r} with {self.dtype}",
+                hint="block-scaled rows are aligned to 4 or 16 bytes, and both operands alike",
+                field=name,
+            )
+        if self.element.bits < 8 and self.layout != "NT":
+            raise ConfigError(
+                f"gemm.layout is {self.layout!r} with {self.dtype}",
+                hint="NT: elements that share a byte follow each other along K",
+                field="layout",
+            )
         activation_for(self.activation)
         if self.layout not in LAYOUTS:
             raise ConfigError(
@@ -136,19 +154,24 @@ class GemmSpec:
         return self.align < NARROW
 
     @property
+    def blocks(self) -> bool:
+        """Whether blocks along K have scales."""
+        return dtype_for(self.dtype).scale is not None
+
+    @property
     def element(self) -> DType:
-        """Of A."""
-        return element_type(self.dtype, self.target)
+        """Of A, without block scales."""
+        return element_type(self.dtype.removeprefix("mx"), self.target)
 
     @property
     def element_b(self) -> DType:
         """Of B: the same, or of 8 bits like it."""
-        return element_type(self.dtype_b or self.dtype, self.target)
+        return element_type((self.dtype_b or self.dtype).removeprefix("mx"), self.target)
 
     @property
     def out_element(self) -> DType:
         """Of C."""
-        name = self.out or ("f32" if self.element.bits == 8 else self.dtype)
+        name = self.out or ("f32" if self.element.bits <= 8 else self.dtype)
         return element_type(name, self.target)
 
     @property
@@ -169,6 +192,7 @@ class GemmSpec:
             self.out_element if whole else F32,
             layout=self.layout,
             dtype_b=self.element_b,
+            blocks=self.blocks,
             **(self._finish if whole else {}),
         )
 
@@ -259,7 +283,8 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
     alone: list[tuple[str, str]] = [("C", "beta")] if spec.beta else []
-    operands = [("A", "alpha"), ("B", "alpha")] if spec.alpha and whole else []
+    read = ["A", "B", *(["blocks_A", "blocks_B"] if spec.blocks else [])]
+    operands = [(operand, "alpha") for operand in read] if spec.alpha and whole else []
     placing = Placing(
         ragged=spec.any_k or not whole or spec.packs,
         batched=spec.batched,
@@ -325,7 +350,7 @@ def kernel_name(spec: GemmSpec) -> str:
     parts = [
         "gemm",
         spec.layout.lower(),
-        spec.element.name,
+        spec.dtype if spec.blocks else spec.element.name,
         *([spec.element_b.name] if spec.element_b != spec.element else []),
         spec.out_element.name,
         f"{spec.BM}x{spec.BN}x{spec.depth}",

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipeloom.drive.gemm import Gemm, GemmSpec, Packing
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import Finding, Timing, run_kernel
-from pipeloom.machine.dtypes import DType
+from pipeloom.machine.dtypes import E8M0, DType
 from pipeloom.write import EmittedKernel, assemble
 
 Array = npt.NDArray[Any]
@@ -130,6 +130,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     shapes = [(p.batches, *made.shape(name, p.m, p.n, p.k)) for name in "AB"]
     a, a_values = _input(spec.element, shapes[0], p.spare[0], p.gap[0], rng)
     b, b_values = _input(spec.element_b, shapes[1], p.spare[1], p.gap[1], rng)
+    blocks = _blocks(p, rng) if spec.blocks else {}
     if spec.layout[0] == "T":
         a_values = a_values.transpose(0, 2, 1)
     if spec.layout[1] == "N":
@@ -146,7 +147,10 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
         )
     whole = np.concatenate([c.codes, guard])
     run = _Run(ready, p, timing)
-    arrays = {"A": a, "B": b, "C": c, "out": c}
+    if blocks:
+        a_values = a_values * blocks["blocks_A"][1]
+        b_values = b_values * blocks["blocks_B"][1]
+    arrays = {"A": a, "B": b, "C": c, "out": c, **{n: found for n, (found, _) in blocks.items()}}
     arrays |= {name: run.pack(name, packing, arrays[name]) for name, packing in made.before.items()}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
     sums = np.zeros(0, np.float32)
@@ -157,7 +161,9 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
         pitches |= {"out": p.n, "P": p.n}
     vectors = _vectors(made, p, rng)
     launch.check(p.sizes, pitches)
-    buffers = {"A": arrays["A"].codes, "B": arrays["B"].codes, "C": whole, "out": whole}
+    buffers = {name: matrix.codes for name, matrix in arrays.items()} | {"C": whole, "out": whole}
+    if spec.element.bits < 8:
+        buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
     values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
     values |= vectors
     values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
@@ -287,10 +293,31 @@ def _input(
     return matrix, values
 
 
+def _blocks(p: GemmProblem, rng: np.random.Generator) -> dict[str, tuple[_Matrix, Array]]:
+    """Block scales of A and B, which are powers of two, and the scale of every element.
+
+    Rows are as far apart as they happen to be: nothing about them is aligned.
+    """
+    found = {}
+    for name, rows in (("blocks_A", p.m), ("blocks_B", p.n)):
+        shape = (p.batches, rows, p.k // E8M0.covers)
+        matrix = _Matrix.blank(0xFF, np.uint8, shape, p.seed % 3, p.seed % 5)
+        values = rng.choice([0.5, 1, 2], shape)
+        matrix.codes[matrix.places()] = E8M0.encode(values)
+        found[name] = matrix, np.repeat(values, E8M0.covers, axis=-1)
+    return found
+
+
+def _in_bytes(codes: Array) -> Array:
+    """Codes of four bits, two to a byte, in whole words."""
+    whole = np.pad(codes, (0, -len(codes) % 8))
+    return np.asarray(whole[::2] | whole[1::2] << 4)
+
+
 def _codes(dtype: DType, values: Array) -> Array:
     return values if dtype.bits == 32 else dtype.encode(values)
 
 
 def _storage(dtype: DType) -> type[np.generic]:
-    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
     return kinds[dtype.bits]

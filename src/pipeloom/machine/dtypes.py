@@ -62,10 +62,14 @@ class DType:
     bias: int = 0
     specials: Specials = Specials.NONE
     scale: BlockScale | None = None
+    unsigned: bool = False
+    covers: int = 1
+    """Consecutive elements of the last dimension that one code in memory stands for."""
 
     def __post_init__(self) -> None:
         check_int("DType", "exponent", self.exponent, 0, 11)
         check_int("DType", "mantissa", self.mantissa, 0, 52)
+        check_int("DType", "covers", self.covers, 1)
         if not self.name or self.bits < 1:
             raise ConfigError(
                 f"DType {self.name!r} has no bits or no name",
@@ -75,8 +79,8 @@ class DType:
 
     @property
     def bits(self) -> int:
-        """Bits of one element, without its share of a block scale; a bool has one."""
-        return 1 if self.is_bool else 1 + self.exponent + self.mantissa
+        """Bits of one code, without its share of a block scale; a bool has one."""
+        return 1 if self.is_bool else self.exponent + self.mantissa + (not self.unsigned)
 
     @property
     def is_bool(self) -> bool:
@@ -106,7 +110,7 @@ class DType:
     @property
     def smallest(self) -> float:
         """The smallest positive value."""
-        return 2.0 ** (1 - self.bias - self.mantissa) if self.exponent else 1.0
+        return 2.0 ** ((not self.unsigned) - self.bias - self.mantissa) if self.exponent else 1.0
 
     def holds(self, other: DType) -> bool:
         """Whether every value of ``other`` is one of this type, so that nothing is rounded."""
@@ -122,7 +126,7 @@ class DType:
 
     def bytes(self, elements: int) -> int:
         """Bytes of ``elements`` packed elements, block scales left out; whole bytes only."""
-        total = elements * self.bits
+        total = elements * self.bits // self.covers
         if total % 8:
             raise ConfigError(
                 f"{elements} elements of {self.name} are {total} bits, not whole bytes",
@@ -182,7 +186,7 @@ class DType:
         # Neighbouring magnitudes have neighbouring codes, so the even code is the even mantissa.
         up = (above < below) | ((above == below) & (high % 2 == 0))
         code = np.where(up, high, high - 1)
-        sign = np.signbit(array)
+        sign = np.signbit(array) & (not self.unsigned)
         if self.specials is Specials.FNUZ:
             sign = sign & (code > 0)
         code = np.where(np.isnan(array), self._nan_code(), code)
@@ -199,7 +203,7 @@ class DType:
             return (((1 << self.exponent) - 1) << self.mantissa) | (1 << max(self.mantissa - 1, 0))
         if self.specials is Specials.FNUZ:
             return 1 << (self.bits - 1)
-        return (1 << (self.bits - 1)) - 1
+        return (1 << (self.bits - (not self.unsigned))) - 1
 
     def __str__(self) -> str:
         return self.name
@@ -209,6 +213,10 @@ class DType:
 def _decode_table(dtype: DType) -> Values:
     """The value of every code."""
     codes = np.arange(1 << dtype.bits)
+    if dtype.unsigned:  # E8M0: powers of two, the last code is NaN
+        powers: Values = np.exp2(codes - float(dtype.bias))
+        powers[-1] = np.nan
+        return np.asarray(powers, np.float32)
     sign = np.where(codes >> (dtype.bits - 1), -1.0, 1.0)
     exponent = (codes >> dtype.mantissa) & ((1 << dtype.exponent) - 1)
     mantissa = (codes & ((1 << dtype.mantissa) - 1)) / (1 << dtype.mantissa)
@@ -229,7 +237,8 @@ def _decode_table(dtype: DType) -> Values:
 @lru_cache(maxsize=64)
 def _magnitudes(dtype: DType) -> NDArray[np.float64]:
     """The values of the positive codes in order; infinity where an overflow gives it."""
-    table = _decode_table(dtype)[: 1 << (dtype.bits - 1)].astype(np.float64)
+    codes = 1 << (dtype.bits - (not dtype.unsigned))
+    table = _decode_table(dtype)[:codes].astype(np.float64)
     if dtype.specials is not Specials.IEEE:
         return table[~np.isnan(table)]
     finite = table[np.isfinite(table)]
@@ -251,13 +260,15 @@ FP4 = DType("fp4", 2, 1, 1)
 MXFP8 = DType("mxfp8", 4, 3, 7, Specials.LAST_NAN, BlockScale())
 MXFP6 = DType("mxfp6", 3, 2, 3, Specials.NONE, BlockScale())
 MXFP4 = DType("mxfp4", 2, 1, 1, Specials.NONE, BlockScale())
+E8M0 = DType("e8m0", 8, 0, 127, Specials.LAST_NAN, unsigned=True, covers=32)
+"""The scales of those three: in memory one for 32 elements along a row."""
 I8 = DType("i8", 0, 7)
 I32 = DType("i32", 0, 31)
 BOOL = DType("bool", 0, 0)
 
 DTYPES: tuple[DType, ...] = (
     F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4,
-    I8, I32, BOOL,
+    E8M0, I8, I32, BOOL,
 )  # fmt: skip
 
 

@@ -69,9 +69,9 @@ class MatrixOp:
     scaled: bool = False
     takes: tuple[str, ...] = ()
 
-    def multiplies(self, *types: str) -> bool:
-        """Whether it takes plain operands of all of these element types."""
-        return not self.scaled and set(types) <= set(self.takes or (self.dtype,))
+    def multiplies(self, *types: str, scaled: bool = False) -> bool:
+        """Whether it takes operands of all of these element types, with block scales or plain."""
+        return self.scaled is scaled and set(types) <= set(self.takes or (self.dtype,))
 
     @property
     def result_registers(self) -> int:

@@ -1,7 +1,7 @@
 """Tasks of a loop as single instructions: one LDS read, one load to LDS, one matrix instruction.
 
     load A0     4 loads of 32 rows each
-    read A0     8 reads of 16 rows and 16 bytes per lane
+    read A0     8 reads of 16 rows and 16 bytes per lane; of block scales 8 loads
     C.next00    32 products of 16 x 16 x 32
     P           8 exponentials of 4 registers: what a box of a matrix result has at the least
 
@@ -20,7 +20,7 @@ from math import prod
 
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES
 from pipeloom.order.roles import WaveGroup
-from pipeloom.order.spread import RUN
+from pipeloom.order.spread import RUN, registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Region
 from pipeloom.program.steps import Issue, Unit
@@ -77,9 +77,13 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
         layout = None if place is None else place.layout
         return unit if layout is not None and layout.kind == "operand" else None
     if unit is Unit.MATRIX:
-        operands = [lowered.place(t.place) for t in task.reads]
-        kinds = {p.layout.kind for p in operands if p is not None and p.layout is not None}
-        return unit if len(operands) == 2 and kinds <= {"operand", "accumulator"} else None
+        found = [lowered.place(t.place) for t in task.reads]
+        kinds = [p.layout.kind for p in found if p is not None and p.layout is not None]
+        if len(kinds) == 2 or kinds[2:] == ["scales"] * 2:
+            return unit if set(kinds[:2]) <= {"operand", "accumulator"} else None
+        return None
+    if unit is Unit.LOAD and _fills_scales(lowered, task):
+        return unit
     if is_vector(task):
         return Unit.VECTOR
     return unit if unit is Unit.LOAD_LDS else None
@@ -102,7 +106,7 @@ class _Cutter:
         products = [t for t in tasks if t.issues[0].unit is Unit.MATRIX]
         second = {t.reads[1].place for t in products}
         for task in tasks:
-            if task.issues[0].unit is Unit.LDS_READ:
+            if task.issues[0].unit in (Unit.LDS_READ, Unit.LOAD):
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
                 self._grains[place.name] = _grain(place, place.name in second)
@@ -114,12 +118,11 @@ class _Cutter:
                 yield place
                 continue
             for corner in _corners(place.type.shape, grain.size):
-                bits = prod(grain.size) // WAVE_LANES * place.type.dtype.bits
                 yield replace(
                     place,
                     name=_fragment(place.name, corner, grain),
                     type=TileType(place.type.dims, grain.size, place.type.dtype),
-                    registers=-(-bits // (8 * REGISTER_BYTES)),
+                    registers=registers(place.layout, grain.size, place.type.dtype),
                 )
 
     def _touched(self, touch: Touch, at: Mapping[str, int], size: Mapping[str, int]) -> Touch:
@@ -147,7 +150,7 @@ class _Cutter:
             return
         for group in self.groups:
             mine = self._of_group(task, group)
-            if unit is Unit.LDS_READ:
+            if unit in (Unit.LDS_READ, Unit.LOAD):
                 yield from self._read(mine)
             elif unit is Unit.MATRIX:
                 yield from self._product(mine)
@@ -245,7 +248,7 @@ class _Cutter:
             many = grain.once != grain.size
             yield replace(
                 task,
-                label=f"read {name}" + (f".{number}" if many else ""),
+                label=f"{task.label.split()[0]} {name}" + (f".{number}" if many else ""),
                 parts=tuple(part(box) for box in task.parts),
                 reads=(replace(source, boxes=tuple(part(box) for box in boxes)),),
                 writes=(Touch(name, task.writes[0].value, (inside,) if many else ()),),
@@ -256,7 +259,7 @@ class _Cutter:
     def _product(self, task: Task) -> Iterator[Task]:
         """Depth outermost, so that neighbours add to different results."""
         dims = self._lowered.meaning.domain(self._lowered.meaning[task.node]).dims
-        places = [self._lowered.place(t.place) for t in task.reads]
+        places = [self._lowered.place(t.place) for t in task.reads[:2]]
         steps: dict[str, int] = {}
         for place in places:
             assert place is not None
@@ -374,6 +377,8 @@ def _grain(place: Place, second: bool) -> _Grain:
     assert place.layout is not None
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
+    if place.layout.kind == "scales":
+        return _Grain((side, depth), (side, depth))
     axis = numbers.get("axis", 1)
     once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
     once = min(once, place.type.shape[axis])
@@ -382,6 +387,11 @@ def _grain(place: Place, second: bool) -> _Grain:
     if axis == 0:
         return _Grain((deep, rows), (once, side))
     return _Grain((rows, deep), (side, once))
+
+
+def _fills_scales(lowered: Lowered, task: Task) -> bool:
+    place = lowered.place(task.writes[0].place)
+    return place is not None and place.layout is not None and place.layout.kind == "scales"
 
 
 def _is_result(place: Place) -> bool:

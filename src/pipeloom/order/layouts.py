@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pipeloom.errors import ConfigError
 from pipeloom.order.matrix import Product
 from pipeloom.order.shares import Shares
-from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project
+from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project, scales
 from pipeloom.program.meaning import Meaning, Node, NodeKind
 from pipeloom.program.resources import Layout
 
@@ -86,7 +86,15 @@ class _Chooser:
         for product in self.products.values():
             node = self.meaning[product.node]
             computed = [n for n in node.uses if not is_loaded(self.meaning[n])]
-            for name in node.uses:
+            for name in node.uses[2:]:
+                if name in computed:
+                    raise ConfigError(
+                        f"{self.meaning.name}.{node.name}: the scales {name!r} are computed",
+                        hint="load block scales from memory",
+                        field=node.name,
+                    )
+                found[node.name, name] = scales(product.op)
+            for name in node.uses[:2]:
                 dims = self.meaning[name].type.dims
                 if name not in computed:
                     found[node.name, name] = operand(

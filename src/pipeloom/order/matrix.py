@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import DType
+from pipeloom.machine.dtypes import E8M0, DType
 from pipeloom.machine.target import WAVE_LANES, MatrixOp, Target
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.vocabulary import PRODUCTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Product:
     """A matmul node: its operands' dimensions and its instruction.
 
     ``rows`` is the dimension that only the first operand has, ``columns`` that of the second,
-    ``depth`` the one they share.
+    ``depth`` the one they share. Further operands are their block scales.
     """
 
     node: str
@@ -39,7 +40,7 @@ class Product:
 
 def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = False) -> Product:
     """The product that ``node`` computes, or why no instruction does; ``large``: 32 x 32."""
-    first, second = (meaning[name].type for name in node.uses)
+    first, second, *scales = (meaning[name].type for name in node.uses)
     shared = [d for d in first.dims if d in second.dims]
     if len(first.dims) != 2 or len(second.dims) != 2 or len(shared) != 1:
         raise ConfigError(
@@ -56,7 +57,15 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
             field=node.name,
         )
     rows, columns = (next(d for d in t.dims if d != depth) for t in (first, second))
-    op = _instruction(meaning, node, first.dtype, second.dtype, target, large)
+    for matrix, scale in zip((first, second), scales, strict=False):
+        if set(scale.dims) != set(matrix.dims) or scale.dims[-1] != depth or scale.dtype != E8M0:
+            raise ConfigError(
+                f"{meaning.name}.{node.name}: {scale} is no block scale of {matrix}",
+                hint=f"give it the same dimensions, {depth!r} last, and the type {E8M0}",
+                field=node.name,
+            )
+    types = first.dtype, second.dtype
+    op = _instruction(meaning, node, types, target, large, bool(scales))
     sizes = meaning.domain(node).sizes
     for dim, granule in ((rows, op.m), (columns, op.n), (depth, op.k)):
         if sizes[dim] % granule:
@@ -72,7 +81,7 @@ def product_of(meaning: Meaning, node: Node, target: Target, *, large: bool = Fa
 def in_vectors(meaning: Meaning) -> bool:
     """Whether vector ops of the loop take results of its products, or the other way round."""
     found = [n for n in meaning.nodes if n.kind is NodeKind.OP and n.region is Region.LOOP]
-    products = {n.name for n in found if n.op == "matmul"}
+    products = {n.name for n in found if n.op in PRODUCTS}
     return any(products & set(n.operands) for n in found if n.name not in products)
 
 
@@ -81,7 +90,7 @@ def products(meaning: Meaning, target: Target, *, large: bool = False) -> dict[s
     return {
         n.name: product_of(meaning, n, target, large=large)
         for n in meaning.nodes
-        if n.kind is NodeKind.OP and n.op == "matmul"
+        if n.kind is NodeKind.OP and n.op in PRODUCTS
     }
 
 
@@ -100,14 +109,20 @@ def lane_bytes(op: MatrixOp, dtype: DType) -> int:
 
 
 def _instruction(
-    meaning: Meaning, node: Node, first: DType, second: DType, target: Target, large: bool
+    meaning: Meaning,
+    node: Node,
+    types: tuple[DType, DType],
+    target: Target,
+    large: bool,
+    scaled: bool,
 ) -> MatrixOp:
-    options = [op for op in target.matrix_ops if op.multiplies(first.name, second.name)]
+    names = [dtype.name for dtype in types]
+    options = [op for op in target.matrix_ops if op.multiplies(*names, scaled=scaled)]
     if not options:
-        types = first if first == second else f"{first} and {second}"
         raise ConfigError(
-            f"{meaning.name}.{node.name}: {target.arch} has no plain matrix instruction for "
-            f"{types}",
+            f"{meaning.name}.{node.name}: {target.arch} has no "
+            f"{'scaled' if scaled else 'plain'} matrix instruction for "
+            f"{' and '.join(dict.fromkeys(names))}",
             hint="its instructions: " + ", ".join(op.name for op in target.matrix_ops),
             field=node.name,
         )

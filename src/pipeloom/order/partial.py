@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.resources import PARTIAL, Layout
-from pipeloom.program.vocabulary import Reduce, Vocabulary
+from pipeloom.program.vocabulary import PRODUCTS, Reduce, Vocabulary
 
 
 def kept_partial(
@@ -53,7 +53,7 @@ def _sum_chain(meaning: Meaning, ops: Vocabulary, carry: Node) -> list[str]:
     while at != carry.name:
         node = meaning[at]
         chain.append(at)
-        reduces = node.op in ops and ops[node.op].reduce is Reduce.ADD and node.op != "matmul"
+        reduces = node.op in ops and ops[node.op].reduce is Reduce.ADD and node.op not in PRODUCTS
         if node.kind is NodeKind.OP and reduces and node.init is not None and node.when is None:
             at, adds = node.init, True
         elif node.op == "mul" and node.otherwise in (None, node.uses[0]):

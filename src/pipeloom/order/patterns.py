@@ -32,6 +32,8 @@ from pipeloom.program.steps import Unit
 STRATEGY = "weave"
 ROOMS = (8, 16, 32)
 """Cycles between products, beyond what vector ops take on average."""
+LOADED_COPIES = 3
+"""Of block scales, which are loaded from memory to registers: its latency may be an iteration's."""
 MOST_UNROLL = 6
 MOST_STEPS = 1200
 """Iterations and instructions of a trip, beyond which code grows for little."""
@@ -155,10 +157,15 @@ def register_copies(lowered: Lowered) -> dict[str, int]:
     in_matrix, others = registers_kept(lowered)
     left = min(share - in_matrix, target.direct_vgprs.value) - others - RESERVED_VGPRS
     fragments = [p for p in lowered.places if p.rotates and p.space is Space.REGISTER]
-    one = sum(p.registers for p in fragments)
+    loaded = [p for p in fragments if p.layout is not None and p.layout.kind == "scales"]
+    fragments = [p for p in fragments if p not in loaded]
+    one, each = (sum(p.registers for p in places) for places in (fragments, loaded))
+    ahead = max(1, min(LOADED_COPIES, (left - one) // each)) if each else 0
+    left -= ahead * each
     if left < one:
         raise OrderError(
             f"fragments take {one} registers per lane, and {left} are left",
             hint="make the tile smaller, or share it among more waves",
         )
-    return dict.fromkeys((p.name for p in fragments), left // one if one else 1)
+    copies = dict.fromkeys((p.name for p in fragments), left // one if one else 1)
+    return copies | dict.fromkeys((p.name for p in loaded), ahead)

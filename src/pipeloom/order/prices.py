@@ -31,6 +31,7 @@ from pipeloom.order.tasks import Lowered, Task
 from pipeloom.program.meaning import Region
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import volume
+from pipeloom.program.vocabulary import PRODUCTS
 
 MFMA, VALU, LDS, VMEM, MEMORY, STORE, ISSUE = (
     "mfma", "valu", "lds", "vmem", "memory", "store", "issue",
@@ -199,7 +200,7 @@ def _bytes(lowered: Lowered, task: Task) -> int:
     """Bytes of global memory that a task moves, all waves."""
     dtype = lowered.meaning[task.node].type.dtype
     different = len(set(task.parts))  # what several waves ask for alike, the cache serves
-    return max(1, ceil(different * volume(task.parts[0]) * dtype.bits / 8))
+    return max(1, ceil(different * volume(task.parts[0]) * dtype.bits / 8 / dtype.covers))
 
 
 def registers_kept(lowered: Lowered) -> tuple[int, int]:
@@ -217,7 +218,7 @@ def registers_kept(lowered: Lowered) -> tuple[int, int]:
             continue
         if any(m.region is Region.AFTER for m in members):
             continue
-        if place.carried and any(m.op == "matmul" for m in members):
+        if place.carried and any(m.op in PRODUCTS for m in members):
             in_matrix += place.registers
         else:
             in_others += place.registers

@@ -21,6 +21,7 @@ from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.program.meaning import Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
+from pipeloom.program.vocabulary import PRODUCTS
 
 USUAL_LOADS = 16
 """Loads per iteration whose addresses ``RESERVED_VGPRS`` has room for."""
@@ -200,7 +201,7 @@ def _in_turn(lowered: Lowered, tiles: list[Place]) -> int:
         loaded = all(lowered.meaning[name].kind.is_input for name in place.members)
         if loaded and len(users) == 1:
             user = users.pop()
-            if lowered.meaning[user].op == "matmul":
+            if lowered.meaning[user].op in PRODUCTS:
                 products[user] = products.get(user, 0) + place.registers
     return sum(products.values()) - max(products.values(), default=0)
 

@@ -21,6 +21,7 @@ from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
 from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.tiles import Box
+from pipeloom.program.vocabulary import PRODUCTS
 
 Piece = tuple[tuple[str, int], ...]
 """The quadrant number along each dimension that has several, in the order of ``Shares.cuts``."""
@@ -163,7 +164,7 @@ def _divisible(meaning: Meaning) -> list[str]:
 
 def _without_repetition(meaning: Meaning, free: Sequence[str]) -> list[str]:
     """Those that every matrix product has: waves along another would compute one twice."""
-    results = [set(n.type.dims) for n in meaning.nodes if n.op == "matmul"]
+    results = [set(n.type.dims) for n in meaning.nodes if n.op in PRODUCTS]
     common = [d for d in free if all(d in dims for dims in results)]
     return common or list(free)
 

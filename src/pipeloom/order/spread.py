@@ -41,6 +41,11 @@ def operand(op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = F
     return Layout("operand", tuple(numbers))
 
 
+def scales(op: MatrixOp) -> Layout:
+    """Block scales of an input of a matrix instruction: a lane has one, in a register, of each."""
+    return Layout("scales", (("side", op.m), ("depth", op.k)))
+
+
 def lanes(shape: Sequence[int], dtype: DType) -> Layout:
     """Row-major over lanes, as many elements at a time as the tile and 16 bytes allow."""
     total = prod(shape)
@@ -103,6 +108,8 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
     if layout.kind == "accumulator" and "only" in numbers:
         blocks = ceil(total / numbers["side"])
         return blocks * (1 if numbers["only"] == 0 else numbers["side"] ** 2 // WAVE_LANES)
+    if layout.kind == "scales":
+        return total // (numbers["side"] * numbers["depth"])
     if layout.kind == "lanes":
         spread, vector = numbers.get("spread", 1), numbers["vector"]
         groups = ceil(total * spread / (WAVE_LANES * vector))
@@ -111,8 +118,9 @@ def per_lane(layout: Layout | None, shape: Sequence[int]) -> int:
 
 
 def registers(layout: Layout | None, shape: Sequence[int], dtype: DType) -> int:
-    """Registers per lane; truth values take one each."""
-    bits = 32 if dtype.is_bool else dtype.bits
+    """Registers per lane; truth values and block scales take one each."""
+    whole = dtype.is_bool or (layout is not None and layout.kind == "scales")
+    bits = 32 if whole else dtype.bits
     return ceil(per_lane(layout, shape) * bits / (8 * REGISTER_BYTES))
 
 

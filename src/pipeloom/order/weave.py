@@ -7,6 +7,7 @@
     barriers    the first before the first read, the others evenly spaced
     loads       between the barrier behind their buffer's last read and, a latency earlier, the one
                 before its next: at the pace of memory, deadlines first
+    scales      evenly spaced loads to registers, a latency before their first product
 
 With ``groups`` of waves, each does the same a share of an iteration later; with ``cluster`` they
 take turns at the matrix unit, so many products at a time, and do everything else meanwhile. All of
@@ -143,7 +144,7 @@ class Weaver:
         def key(i: int) -> tuple[object, ...]:
             task = self.tasks[i]
             meaning = self.lowered.meaning
-            first, second = (meaning[r.value].type.dims for r in task.reads)
+            first, second = (meaning[r.value].type.dims for r in task.reads[:2])
             box = dict(zip(meaning.domain(meaning[task.node]).dims, task.parts[0], strict=True))
             at = {
                 "rows": [box[d] for d in first if d not in second],
@@ -232,6 +233,28 @@ class Weaver:
                 )
             self.at[i] = self.slots[group].take(earliest, wanted, latest[n])
         return min(self.at[i] for i in mine)
+
+    def _scales(self, group: int) -> None:
+        """Place the loads of block scales."""
+        uses = self._uses(group)
+        mine = self.of(Unit.LOAD, group)
+        mine.sort(key=lambda i: (uses[self.tasks[i].writes[0].place][0], i))
+        latest = [
+            uses[self.tasks[i].writes[0].place][0] - self.machine.load_latency(self.tasks[i])
+            for i in mine
+        ]
+        spacing = self.ii / max(1, len(mine))
+        first = min((t - n * spacing for n, t in enumerate(latest)), default=0.0)
+        for n, i in enumerate(mine):
+            place = self.tasks[i].writes[0].place
+            copies = self.registers.get(place, 1)
+            earliest = uses[place][1] + 1 - copies * self.ii
+            if earliest > latest[n]:
+                raise OrderError(
+                    f"{self.tasks[i].label} would need more than {copies} copies",
+                    hint="a deeper tile: an iteration is shorter than memory's latency",
+                )
+            self.at[i] = self.slots[group].take(earliest, first + n * spacing, latest[n])
 
     def _turn_before(self, group: int, at: float) -> float:
         """When a group has ended the products before those of a time."""
@@ -327,6 +350,7 @@ class Weaver:
         for group in groups:
             self._clear(group, barriers)
             self._reads(group, barriers)
+            self._scales(group)
         late = self._load(barriers)
         starts = self._ranked(barriers)
         return Woven(self._problem(barriers, starts), Timetable(self._ticks, starts), late)

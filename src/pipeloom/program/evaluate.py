@@ -21,8 +21,8 @@ from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 Array = NDArray[Any]
 
 EXACT = frozenset({
-    "matmul", "sum", "sum_squares", "amax", "amin", "any", "convert", "add", "sub", "mul", "max",
-    "min", "neg", "gt", "ge", "lt", "le", "eq", "select", "within",
+    "matmul", "scaled_matmul", "sum", "sum_squares", "amax", "amin", "any", "convert", "add",
+    "sub", "mul", "max", "min", "neg", "gt", "ge", "lt", "le", "eq", "select", "within",
 })  # fmt: skip
 """Ops whose results of small whole numbers are exact."""
 

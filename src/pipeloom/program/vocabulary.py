@@ -79,6 +79,9 @@ class OpDef:
         """The function of aligned arrays, reduced over the axes ``over``."""
         if self.name == "matmul":
             return _contract(operands[0], operands[1], over)
+        if self.name == "scaled_matmul":
+            a, b, scale_a, scale_b = operands
+            return _contract(a * scale_a, b * scale_b, over)
         result = self.function(*operands)
         for axis in sorted(over, reverse=True):
             assert self.reduce is not None
@@ -156,6 +159,7 @@ def _select(condition: Array, a: Array, b: Array) -> Array:
 
 VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     OpDef("matmul", 2, np.multiply, Reduce.ADD),
+    OpDef("scaled_matmul", 4, lambda a, b, s, t: a * s * b * t, Reduce.ADD),
     OpDef("sum", 1, lambda a: a, Reduce.ADD),
     OpDef("sum_squares", 1, np.square, Reduce.ADD, ("v_mul_f32 {d}, {0}, {0}",)),
     OpDef("amax", 1, lambda a: a, Reduce.MAX),
@@ -203,3 +207,6 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     ),
 )
 """The ops shipped with pipeloom."""
+
+PRODUCTS = frozenset({"matmul", "scaled_matmul"})
+"""Ops of the matrix unit: of two matrices, the second with a scale for every element of each."""

@@ -235,8 +235,9 @@ def _table() -> dict[str, Opcode]:
     table["s_mov_b64 exec"] = Opcode("s_mov_b64 exec,", control, ("si2",), writes=(EXEC,))
 
     for name, passes, a_words, d_words in MFMA_SHAPES:
-        operands = (f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}")
-        table[name] = Opcode(name, Unit.MFMA, operands, passes=passes)
+        operands = [f"=va{d_words}", f"va{a_words}", f"va{a_words}", f"vai{d_words}"]
+        operands += ["v1", "v1"] if "_scale_" in name else []
+        table[name] = Opcode(name.split()[0], Unit.MFMA, tuple(operands), passes=passes)
     return table
 
 
@@ -265,6 +266,11 @@ MFMA_SHAPES = (
     ("v_mfma_f32_32x32x16_f16", 8, 4, 16),
     ("v_mfma_f32_16x16x128_f8f6f4", 8, 8, 4),
     ("v_mfma_f32_32x32x64_f8f6f4", 16, 8, 16),
+    # With block scales; the type behind the name is what decides the rest.
+    ("v_mfma_scale_f32_16x16x128_f8f6f4", 8, 8, 4),
+    ("v_mfma_scale_f32_32x32x64_f8f6f4", 16, 8, 16),
+    ("v_mfma_scale_f32_16x16x128_f8f6f4 fp4", 4, 4, 4),
+    ("v_mfma_scale_f32_32x32x64_f8f6f4 fp4", 8, 4, 16),
 )
 
 

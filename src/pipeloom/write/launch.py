@@ -56,7 +56,8 @@ class Launch:
 
     def pitch(self, name: str, sizes: Mapping[str, int]) -> int:
         """The leading dimension of an array without gaps."""
-        return sizes[self.meaning[name].type.dims[-1]]
+        kind = self.meaning[name].type
+        return -(-sizes[kind.dims[-1]] // kind.dtype.covers)
 
     def reach(self, size: int) -> int:
         """How far the loop goes along its dimension for a size: whole trips."""
@@ -107,28 +108,28 @@ class Launch:
 
     def _check_pitch(self, name: str, pitch: int, sizes: Mapping[str, int]) -> None:
         node = self.meaning[name]
-        element = node.type.dtype.bits // 8
-        if pitch < sizes[node.type.dims[-1]]:
+        bits, row = node.type.dtype.bits, self.pitch(name, sizes)
+        if pitch < row:
             raise EmitError(
-                f"ld_{name} is {pitch}, shorter than a row of {sizes[node.type.dims[-1]]}",
+                f"ld_{name} is {pitch}, shorter than a row of {row}",
                 hint="leading dimensions are in elements",
                 field=f"ld_{name}",
             )
-        if pitch * element % self.pitches.get(name, 1):
+        if pitch * bits % (8 * self.pitches.get(name, 1)):
             raise EmitError(
-                f"ld_{name} is {pitch} elements of {element} byte(s): rows are not "
+                f"ld_{name} is {pitch} elements of {bits} bits: rows are not "
                 f"{self.pitches[name]}-byte aligned",
                 hint="pad rows",
                 field=f"ld_{name}",
             )
-        span, stride = 0, pitch * element
+        span, stride = 0, pitch * bits // 8
         for axis in reversed(range(len(node.type.dims) - 1)):
             dim = node.type.dims[axis]
             reach = sizes[dim] if dim == self.meaning.over else min(sizes[dim], self.tiles[dim])
             span += reach * stride
             stride *= sizes[dim]
         over_last = node.type.dims[-1] == self.meaning.over
-        span += sizes[node.type.dims[-1]] * element if over_last else 0
+        span += row * bits // 8 if over_last else 0
         if span >= _SIGNED:
             raise EmitError(
                 f"what a block touches of {name} spans {span} bytes, 2 GiB or more",

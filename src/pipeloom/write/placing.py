@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_int
 from pipeloom.program import Meaning, NodeKind, Region
+from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.faults import EmitError
 
 
@@ -80,7 +81,7 @@ def adds_up(meaning: Meaning) -> bool:
         if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is NodeKind.STREAM:
             continue
         streams = [meaning[name].kind is NodeKind.STREAM for name in node.uses]
-        if node.op not in ("matmul", "sum") or not any(streams) or node.init is None:
+        if node.op not in (*PRODUCTS, "sum") or not any(streams) or node.init is None:
             return False
     return True
 

@@ -6,9 +6,13 @@ from functools import cache
 import pytest
 
 from benchmarks.random_gemms import run_one
+from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.gemm_trial import GemmProblem, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
+from pipeloom.order.lower import lower
+from pipeloom.order.patterns import bound_of, woven
+from pipeloom.order.weave import Pattern
 from pipeloom.write import EmitError
 
 
@@ -99,6 +103,52 @@ def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
 def test_both_kinds_of_8_bit_floats(arch: str, a: str, b: str) -> None:
     problem = GemmProblem(m=20, n=70, k=160)
     assert run_gemm(ready(arch=arch, dtype=a, dtype_b=b), problem).ok
+
+
+@pytest.mark.parametrize(
+    ("options", "k"),
+    [
+        ({"dtype": "mxfp8"}, 416),
+        ({"dtype": "mxfp4", "align": 4, "batched": True, "alpha": True}, 544),
+        ({"dtype": "mxfp8", "layout": "TN", "splits": 2, "bias": True, "out": "bf16"}, 288),
+    ],
+)
+def test_blocks_along_k_with_scales_of_their_own(options: dict[str, object], k: int) -> None:
+    """Ends of K inside a tile, rows of scales at any address, after slices, and in batches."""
+    made = ready(**options)
+    batches = 2 if made.made.spec.batched else 1
+    spare = (13, 3, 1) if made.made.spec.layout == "TN" else (0, 32, 1)
+    problem = GemmProblem(m=67, n=45, k=k, batches=batches, spare=spare, gap=(32, 64, 3), seed=7)
+    assert run_gemm(made, problem).summary().startswith("correct")
+    assert made.made.kernel.launch.multiples["k"] == 32
+
+
+def test_loads_of_scales_are_woven_between_products() -> None:
+    """An order that waits for them little: near what memory takes, in the simulator."""
+    spec = GemmSpec(dtype="mxfp8", BM=128, BN=128)
+    loop = spec.loop()
+    lowered = lower(loop.meaning, spec.target, loop.ops, loop.staged, {"m": 2, "n": 2})
+    program = woven(lowered, Pattern(deep=4, margin=128))
+    assert steady_cycles(program) < 1.01 * bound_of(lowered)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"dtype": "mxfp8", "align": 1}, "align"),
+        ({"dtype": "mxfp8", "dtype_b": "fp8"}, "dtype_b"),
+        ({"dtype": "mxfp4", "layout": "NN"}, "layout"),
+    ],
+)
+def test_what_block_scales_do_not_go_with(options: dict[str, object], wrong: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        GemmSpec(**options)  # type: ignore[arg-type]
+    assert error.value.field == wrong
+
+
+def test_block_scales_need_a_matrix_unit_that_takes_them() -> None:
+    with pytest.raises(ConfigError, match="gfx942 has no scaled matrix instruction"):
+        gemm_kernel(GemmSpec(arch="gfx942", dtype="mxfp8"))
 
 
 @pytest.mark.parametrize(

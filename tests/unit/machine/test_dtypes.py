@@ -13,6 +13,7 @@ from pipeloom.machine.dtypes import (
     BF16,
     BOOL,
     DTYPES,
+    E8M0,
     F32,
     FP4,
     FP6,
@@ -107,9 +108,19 @@ def test_block_scales_are_powers_of_two_shared_by_a_block() -> None:
         MXFP4.round(np.zeros(33, np.float32))
 
 
+def test_e8m0_is_every_power_of_two_and_covers_a_block() -> None:
+    codes = np.arange(256, dtype=np.uint16)
+    values = E8M0.decode(codes)
+    np.testing.assert_array_equal(values[:255], np.exp2(np.arange(255) - 127.0))
+    assert np.isnan(values[255])
+    np.testing.assert_array_equal(E8M0.encode(values), codes)
+    assert (E8M0.bits, E8M0.bytes(64), E8M0.smallest, E8M0.largest) == (8, 2, 2.0**-127, 2.0**127)
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: DType("x", 4, 3, covers=0),
         lambda: DType("", 1, 1),
         lambda: DType("x", -1, 1),
         lambda: DType("x", 5, 99),

@@ -46,6 +46,32 @@ def test_element_types(dtype: str, match: str) -> None:
         arrange(gemm(64, 64, 128, dtype), GFX950, 4)
 
 
+@pytest.mark.parametrize(
+    ("dims", "dtype"), [({"m": 64, "k": 128}, "fp8"), ({"k": 128, "m": 64}, "e8m0")]
+)
+def test_what_is_no_block_scale(dims: dict[str, int], dtype: str) -> None:
+    loop = Loop("odd", over="k")
+    c = loop.carry("C", m=64, n=64)
+    a, b = loop.stream("A", "fp8", m=64, k=128), loop.stream("B", "fp8", n=64, k=128)
+    scales = loop.stream("S", dtype, **dims), loop.stream("T", "e8m0", n=64, k=128)
+    c += loop.apply("scaled_matmul", a, b, *scales, over=("k",))
+    loop.store("out", c)
+    with pytest.raises(ConfigError, match="is no block scale of"):
+        arrange(loop, GFX950, 4)
+
+
+def test_computed_block_scales() -> None:
+    loop = Loop("odd", over="k")
+    c = loop.carry("C", m=64, n=64)
+    a, b = loop.stream("A", "fp8", m=64, k=128), loop.stream("B", "fp8", n=64, k=128)
+    twice = (loop.stream("S", "f32", m=64, k=128) * 2.0).to("e8m0")
+    scales = twice, loop.stream("T", "e8m0", n=64, k=128)
+    c += loop.apply("scaled_matmul", a, b, *scales, over=("k",))
+    loop.store("out", c)
+    with pytest.raises(ConfigError, match="are computed"):
+        arrange(loop, GFX950, 4)
+
+
 def test_mixed_element_types() -> None:
     loop = Loop("mixed", over="k")
     c = loop.carry("C", m=64, n=64)

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import Status, verify
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.order.in_order import in_order
 from pipeloom.program import Access, Affine, Layout, OpDef, Program, Space, TripCount, Work
 from pipeloom.write import EmitError, GateError, assemble, emit_program
 from pipeloom.write.lower.templates import templates_of
@@ -65,6 +69,25 @@ def test_elements_that_memory_cannot_hold() -> None:
     )
     meaning = replace(program.meaning, nodes=nodes)
     refused(replace(program, meaning=meaning), r"X is fp4\(.*cannot load")
+
+
+def test_scales_where_no_product_takes_them() -> None:
+    program = row_sum()
+    rows = tile("e8m0", **program.resource("rows").type.sizes)
+    refused(with_resource(program, "rows", type=rows), "rows hold e8m0")
+    whole = Layout("scales", (("side", 16), ("depth", 64)))
+    refused(with_resource(program, "rows", type=tile("e8m0", m=16, k=64), layout=whole), "no rows")
+
+
+def test_scales_in_lds() -> None:
+    loop = Loop("scaled", over="k")
+    c = loop.carry("C", m=64, n=64)
+    a, b = loop.stream("A", "fp8", m=64, k=128), loop.stream("B", "fp8", n=64, k=128)
+    s, t = loop.stream("S", "e8m0", m=64, k=128), loop.stream("T", "e8m0", n=64, k=128)
+    c += loop.apply("scaled_matmul", a.staged(), b.staged(), s.staged(), t, over=("k",))
+    loop.store("out", c)
+    program = arrange(loop, GFX950, 4, strategy=in_order).program
+    refused(program, "holds e8m0 in LDS")
 
 
 def test_fewer_instructions_than_counted() -> None:

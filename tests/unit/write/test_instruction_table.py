@@ -48,6 +48,7 @@ def sample_lines() -> list[str]:
             continue
         operands = [sample_operand(code, at) for at, code in enumerate(opcode.operands)]
         modifiers = ["offen"] if name.startswith("buffer") else []
+        modifiers += ["cbsz:4", "blgp:4"] if name.endswith(" fp4") else []
         modifiers += ["lds"] if name in LDS_DMA_BY_BYTES.values() else []
         lines.append(str(instruction(opcode, *operands, modifiers=modifiers)))
     return [*lines, str(waitcnt(vm=3)), str(waitcnt(lgkm=2)), str(waitcnt(0, 0))]

@@ -15,7 +15,7 @@ from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.memory import Array, Memory
+from pipeloom.write.lower.memory import Array, Memory, Stride
 
 
 class Clock:
@@ -49,8 +49,8 @@ class Clock:
         self.plain = plain[0] if plain else None
         self._ahead_of_plain = program.plain.constant
         self.constant = program.iterations.constant
-        self._positions: dict[str, str | int] = {}
-        self._ahead: tuple[str | int, int] | None = None
+        self._positions: dict[str, Stride] = {}
+        self._ahead: tuple[Stride, int] | None = None
         self._base = Affine()
         frame.scalar("extent")
         if self.plain is not None:
@@ -75,7 +75,7 @@ class Clock:
         """Keep the number of elements before the section's iteration."""
         self._follow(1)
 
-    def _follow(self, stride: str | int) -> None:
+    def _follow(self, stride: Stride) -> None:
         key = f"at {stride}"
         self._positions[key] = stride
         self._frame.scalar(key)
@@ -187,7 +187,7 @@ class Clock:
                 at = self._frame[key]
                 code("s_mul_i32", at, self._frame["extent"], factor // self.factor)
                 code("s_add_i32", at, at, section.first.constant * self.tile)
-                code("s_mul_i32", at, at, self._memory.operand(stride))
+                code("s_mul_i32", at, *self._memory.counted(code, at, stride))
         self._base = section.first
 
     def advance(self, code: Code, section: Section) -> None:
@@ -233,23 +233,23 @@ class Clock:
         return result
 
     def _ahead_of(
-        self, code: Code, result: Register, at: Register, iteration: int, stride: str | int
+        self, code: Code, result: Register, at: Register, iteration: int, stride: Stride
     ) -> None:
         elements = iteration * self.tile
         if not elements:
             code("s_mov_b32", result, at)
             return
-        if isinstance(stride, int):
-            code("s_add_i32", result, at, elements * stride)
+        if not isinstance(stride, str):
+            code("s_add_i32", result, at, int(elements * stride))
         else:
             code("s_mul_i32", result, self._frame[stride], elements)
             code("s_add_i32", result, result, at)
 
-    def _add(self, code: Code, at: Register, elements: int, stride: str | int) -> None:
+    def _add(self, code: Code, at: Register, elements: int, stride: Stride) -> None:
         if not elements:
             return
-        if isinstance(stride, int):
-            code("s_add_i32", at, at, elements * stride)
+        if not isinstance(stride, str):
+            code("s_add_i32", at, at, int(elements * stride))
         else:
             scratch = self._frame["scratch"]
             code("s_mul_i32", scratch, self._frame[stride], elements)

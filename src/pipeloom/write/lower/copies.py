@@ -184,7 +184,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
     if context.memory.placing.ends and array.dims[-1] == array.over:
         ragged = False
     if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
-        context.require_multiple(array.dims[-1], width // array.element)
+        context.require_multiple(array.dims[-1], array.elements_of(width))
     lane = np.arange(WAVE_LANES)[None, :]
     wave = np.arange(len(members))[:, None]
     tables = []
@@ -192,7 +192,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         position = start + number * run + (wave * WAVE_LANES + lane) * width
         tables.append(_axes(_shifted(tile.source(position), targets, sources)))
     offsets = [context.memory.offset(array, table, members) for table in tables]
-    missing = _plan_missing(context, array, tables, width // array.element)
+    missing = _plan_missing(context, array, tables, array.elements_of(width))
     places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
     slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
     base = tile.base + write.copy * tile.copy_bytes + start
@@ -227,7 +227,7 @@ def _plan_load(context: Context, work: Work) -> Write:
     _same_type(context, work)
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     loads, tables = [], []
-    if tile.bits > array.element * 8 and len(array.dims) == 2 and work.iteration is None:
+    if tile.bits > array.node.type.dtype.bits and len(array.dims) == 2 and work.iteration is None:
         return _plan_single_loads(context, work, array, tile, box, sources)
     single = tile.bits == WORD_BITS and array.element < WORD
     slots = tile.slots_in(box, work.label)
@@ -242,6 +242,8 @@ def _plan_load(context: Context, work: Work) -> Write:
             context.require_multiple(array.dims[-1], len(run))
         context.require_pitch(array, array.element if single else WORD)
         loads.append((run[0] // tile.pack, words, name))
+    if array.node.type.dtype.covers > 1:
+        context.require_multiple(array.dims[-1], array.node.type.dtype.covers)
     buffer = f"buffer {array.name}"
     missing = _plan_missing(context, array, tables)
 

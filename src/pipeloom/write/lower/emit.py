@@ -38,6 +38,7 @@ from pipeloom.program import (
     Work,
 )
 from pipeloom.program.meaning import Region as When
+from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.allocate import Resources
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
@@ -218,7 +219,7 @@ class _Emission:
 
     def _plan_work(self, work: Work) -> Write:
         node = self.program.meaning[work.node]
-        product = not work.is_copy and self.context.ops[node.op].name == "matmul"
+        product = not work.is_copy and node.op in PRODUCTS
         if (node.when is not None and work.when is None) or (
             work.when is not None and (work.is_copy or product)
         ):
@@ -228,7 +229,7 @@ class _Emission:
                 field=work.label,
             )
         self.frame.work(0)
-        is_product = not work.is_copy and self.context.ops[node.op].name == "matmul"
+        is_product = not work.is_copy and node.op in PRODUCTS
         others = () if is_product else (*work.writes, *work.accumulates)
         self.context.starts.close(place_name(a.resource, a.copy) for a in (*work.reads, *others))
         if work.is_copy:
@@ -443,7 +444,7 @@ def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
         for section, _, step in group.steps():
             if not isinstance(step, Work) or step.is_copy:
                 continue
-            if ops[program.meaning[step.node].op].name == "matmul":
+            if program.meaning[step.node].op in PRODUCTS:
                 products |= {a.resource for a in (*step.writes, *step.accumulates)}
             elif section.trips is not None:
                 accesses = (*step.reads, *step.writes, *step.accumulates)

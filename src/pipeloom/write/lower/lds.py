@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
-from pipeloom.write.faults import RegisterLimitError
+from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (
     IN_ORDER,
     RowOrder,
@@ -42,19 +42,19 @@ class LdsTile:
     """None: row-major."""
 
     @property
-    def element(self) -> int:
-        """Bytes of an element."""
-        return self.resource.type.dtype.bits // 8
+    def bits(self) -> int:
+        """Of an element."""
+        return self.resource.type.dtype.bits
 
     @property
     def copy_bytes(self) -> int:
         """Of one copy."""
-        return self.resource.type.elements * self.element
+        return self.resource.type.elements * self.bits // 8
 
     @property
     def row_bytes(self) -> int:
         """Of the last dimension."""
-        return self.resource.type.shape[-1] * self.element
+        return self.resource.type.shape[-1] * self.bits // 8
 
     @property
     def rows(self) -> int:
@@ -78,7 +78,7 @@ class LdsTile:
         row = np.zeros(coordinates.shape[:-1], np.int64)
         for axis, size in enumerate(shape[:-1]):
             row = row * size + coordinates[..., axis]
-        byte = coordinates[..., -1] * self.element
+        byte = coordinates[..., -1] * self.bits // 8
         start = self.base + copy * self.copy_bytes
         if self.layout is None:
             return np.asarray(start + row * self.row_bytes + byte)
@@ -99,7 +99,7 @@ class LdsTile:
             byte = chunk * LOAD_BYTES + within % LOAD_BYTES
         shape = self.resource.type.shape
         leading = np.unravel_index(row, shape[:-1]) if len(shape) > 1 else ()
-        return np.stack([*leading, byte // self.element], axis=-1)
+        return np.stack([*leading, byte * 8 // self.bits], axis=-1)
 
 
 def lds_tiles(
@@ -111,6 +111,12 @@ def lds_tiles(
     for resource in program.resources:
         if resource.space is not Space.LDS:
             continue
+        if resource.type.dtype.covers > 1:
+            raise EmitError(
+                f"{resource.name} holds {resource.type.dtype} in LDS",
+                hint="load block scales straight to registers: leave .staged() off",
+                field=resource.name,
+            )
         base = -(-base // target.bank_row_bytes) * target.bank_row_bytes
         tile = LdsTile(resource, base, None)
         sides = {

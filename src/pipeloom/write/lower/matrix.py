@@ -1,7 +1,8 @@
 """Matrix products: ``operand`` tiles to an ``accumulator`` tile, one MFMA per block and step of K.
 
 The matrix instruction gets the operand of the result's columns first: its result is then the
-transposed block, in which four consecutive registers of a lane are four consecutive columns.
+transposed block, in which four consecutive registers of a lane are four consecutive columns. With
+block scales it takes, of each operand, a register with the scale of the lane's row and block of K.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ NAMES = {
     "bf8": "bf8",
     "fp8_fnuz": "fp8",
     "bf8_fnuz": "bf8",
+    "fp4": "fp4",
 }
 """Element type -> what the assembler calls it in the names of matrix instructions."""
-FORMATS = {"fp8": 0, "bf8": 1}
+FORMATS = {"fp8": 0, "bf8": 1, "fp4": 4}
 """cbsz and blgp of the f8f6f4 instructions, which take any two (CDNA4 ISA, "F8F6F4")."""
 
 
@@ -44,12 +46,17 @@ def plan_matmul(context: Context, work: Work) -> Write:
     by_lane = node.type.dims[row_axis(result.resource)]
     pairs = [
         (access, _tile(context, access, work, "operand", "accumulator"))
-        for access in work.reads[: len(node.uses)]
+        for access in work.reads[:2]
+    ]
+    scales = [
+        _Scales(context, access, _tile(context, access, work, "scales"), work)
+        for access in work.reads[2 : len(node.uses)]
     ]
     if by_lane not in meaning[node.uses[0]].type.dims:
         pairs.reverse()
+        scales.reverse()
     (left, rows), (right, columns) = pairs
-    op, mnemonic, formats = _instruction(context, work, rows, columns, result)
+    op, mnemonic, formats = _instruction(context, work, rows, columns, result, bool(scales))
     boxes = [context.register_box(a, work) for a in (left, right, target)]
     begin = target if start is None else start
     plan = _Plan(work, op, (rows, columns, result), boxes)
@@ -90,9 +97,27 @@ def plan_matmul(context: Context, work: Work) -> Write:
                     addend = 0
             second = inputs[0].words(code, plan.row(i, k))
             first = inputs[1].words(code, plan.column(j, k))
-            code(mnemonic, into, first, second, addend, modifiers=formats)
+            more = [s.word(n, k) for s, n in zip(reversed(scales), (j, i), strict=False)]
+            code(mnemonic, into, first, second, addend, *more, modifiers=formats)
 
     return emit
+
+
+class _Scales:
+    """The registers of an operand's block scales: one by block of rows and step of K."""
+
+    def __init__(self, context: Context, access: Access, tile: RegisterTile, work: Work) -> None:
+        self._context, self._access = context, access
+        assert tile.resource.layout is not None
+        side, depth = (tile.resource.layout[name] for name in ("side", "depth"))
+        rows, deep = context.register_box(access, work)
+        self._steps = tile.resource.type.shape[1] // depth
+        self._corner = rows[0] // side, deep[0] // depth
+
+    def word(self, block: int, step: int) -> Register:
+        """Of a block of rows and a step of K of the part."""
+        row, k = self._corner[0] + block, self._corner[1] + step
+        return self._context.registers(self._access).part(row * self._steps + k)
 
 
 class _Input:
@@ -140,16 +165,16 @@ class _Plan:
         boxes: list[Box],
     ) -> None:
         side, result = op.m, tiles[2]
-        size = tiles[0].resource.type.dtype.bits // 8
-        span = max(op.k, tiles[0].run_bytes * WAVE_LANES // side // size)
+        bits = tiles[0].resource.type.dtype.bits
+        span = max(op.k, tiles[0].run_bytes * 8 * WAVE_LANES // side // bits)
         ranges = [
             (box[row_axis(t.resource)], box[k_axis(t.resource)])
             for t, box in zip(tiles, boxes, strict=True)
         ]
         self._check(work, side, span, ranges, boxes)
-        self.words = side * op.k * size // WAVE_LANES // 4
+        self.words = side * op.k * bits // WAVE_LANES // WORD_BITS
         shapes = [t.resource.type.shape for t in tiles]
-        per_k = size * side / WAVE_LANES / 4
+        per_k = bits * side / WAVE_LANES / WORD_BITS
         self._per_row = [
             int(whole[k_axis(t.resource)] * per_k)
             for t, whole in zip(tiles[:2], shapes[:2], strict=True)
@@ -215,7 +240,12 @@ def _tile(context: Context, access: Access, work: Work, *kinds: str) -> Register
 
 
 def _instruction(
-    context: Context, work: Work, left: RegisterTile, right: RegisterTile, result: RegisterTile
+    context: Context,
+    work: Work,
+    left: RegisterTile,
+    right: RegisterTile,
+    result: RegisterTile,
+    scaled: bool,
 ) -> tuple[MatrixOp, str, list[str]]:
     """The matrix instruction, its name and formats; raises ``EmitError`` where there is none."""
     target = context.target
@@ -223,7 +253,7 @@ def _instruction(
     numbers = [dict(t.resource.layout.numbers) for t in (left, right, result) if t.resource.layout]
     sides = {n["side"] for n in numbers}
     depths = {n["depth"] for n in numbers if "depth" in n}
-    known = [op for op in target.matrix_ops if op.multiplies(*types)]
+    known = [op for op in target.matrix_ops if op.multiplies(*types, scaled=scaled)]
     if (
         not known
         or not set(types) <= NAMES.keys()
@@ -244,12 +274,15 @@ def _instruction(
     # The instruction takes the operand of the result's columns first.
     first, second = NAMES[types[1]], NAMES[types[0]]
     for op in known:
-        stem = f"v_mfma_f32_{op.m}x{op.n}x{op.k}"
+        stem = f"v_mfma_{'scale_' if scaled else ''}f32_{op.m}x{op.n}x{op.k}"
         if (op.m, op.n, op.k) != (side, side, depth):
             continue
         if f"{stem}_f8f6f4" in OPCODES and first in FORMATS:
             chosen = {"cbsz": FORMATS[first], "blgp": FORMATS[second]}
-            return op, f"{stem}_f8f6f4", [f"{name}:{n}" for name, n in chosen.items() if n]
+            select = ["op_sel:[0,0,0]", "op_sel_hi:[0,0,0]"] if scaled else []
+            narrow = " fp4" if first == "fp4" else ""
+            formats = [f"{name}:{n}" for name, n in chosen.items() if n]
+            return op, f"{stem}_f8f6f4{narrow}", [*select, *formats]
         for suffix in (first, f"{first}_{second}"):
             if f"{stem}_{suffix}" in OPCODES:
                 return op, f"{stem}_{suffix}", []

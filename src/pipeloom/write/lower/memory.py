@@ -1,7 +1,8 @@
 """Global memory as a kernel sees it: arguments, block origins, buffer descriptors, byte offsets.
 
 Each input and output is an array of the dimensions of its tile, in row-major order with a leading
-dimension (the distance of neighbours along the last dimension but one). A buffer descriptor starts
+dimension (the distance of neighbours along the last dimension but one, in codes: those of block
+scales are counted as they lie). A buffer descriptor starts
 at the block's first element; ``num_records`` ends after the last index of the first dimension, so
 what lies past it reads as zero and is not written. Along other dimensions a lane that is past the
 end gets an offset that the descriptor rejects.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
@@ -28,6 +30,8 @@ from pipeloom.write.lower.templates import float_bits
 from pipeloom.write.placing import Placing, divide
 from pipeloom.write.text import Argument
 
+Stride = str | int | Fraction
+"""Bytes between neighbours: a number, the scalar that holds it, or of several in a byte a part."""
 MAX_GRID = 3
 DESCRIPTOR_ROOM = 2
 """Words of a descriptor that do not come from the argument."""
@@ -54,8 +58,12 @@ class Array:
 
     @property
     def element(self) -> int:
-        """Bytes of an element."""
+        """Bytes of an element; 0 where two share one."""
         return self.node.type.dtype.bits // 8
+
+    def elements_of(self, size: int) -> int:
+        """Elements of so many bytes."""
+        return size * 8 * self.node.type.dtype.covers // self.node.type.dtype.bits
 
     @property
     def is_output(self) -> bool:
@@ -67,12 +75,15 @@ class Array:
         """Whether it takes a leading dimension."""
         return len(self.dims) > 1
 
-    def stride(self, axis: int) -> str | int:
-        """Bytes between neighbours along a dimension: a number, or the scalar that holds it."""
-        return self.element if axis == len(self.dims) - 1 else f"stride {self.name}.{axis}"
+    def stride(self, axis: int) -> Stride:
+        """Bytes between neighbours along a dimension."""
+        if axis < len(self.dims) - 1:
+            return f"stride {self.name}.{axis}"
+        size = Fraction(1, self.elements_of(1)) if self.elements_of(1) else self.element
+        return int(size) if size.denominator == 1 else size
 
     @property
-    def over_stride(self) -> str | int:
+    def over_stride(self) -> Stride:
         """Bytes from one index along ``over`` to the next."""
         return self.stride(self.dims.index(self.over))
 
@@ -82,10 +93,14 @@ def arrays_of(meaning: Meaning) -> dict[str, Array]:
     found = {}
     for node in (*meaning.inputs, *meaning.outputs):
         dtype = node.type.dtype
-        if dtype.scale is not None or dtype.bits not in (8, 16, 32) or not node.type.dims:
+        kind, dims = node.kind, node.type.dims
+        whole = dtype.bits in (8, 16, 32) and dtype.covers == 1
+        part = kind is NodeKind.STREAM and dims[-1:] == (meaning.over,) and dtype.bits in (4, 8)
+        if dtype.scale is not None or not dims or not (whole or part):
             raise EmitError(
                 f"{node.name} is {node.type}, which kernels cannot load or store",
-                hint="use elements of 8, 16 or 32 bits without block scales",
+                hint="use elements of 8, 16 or 32 bits, block scales as a stream of their own; "
+                "elements that share a byte follow each other along the loop",
                 field=node.name,
             )
         found[node.name] = Array(node, meaning.over)
@@ -365,6 +380,8 @@ class Memory:
             if axis == last - 1:
                 if array.element > 1:
                     code("s_lshl_b32", stride, stride, array.element.bit_length() - 1)
+                elif not array.element:
+                    code("s_lshr_b32", stride, stride, 1)
             else:
                 below = frame[f"stride {array.name}.{axis + 1}"]
                 code("s_mul_i32", stride, below, frame[f"size {array.dims[axis + 1]}"])
@@ -390,7 +407,8 @@ class Memory:
             # The last row ends with its last element, not with the leading dimension.
             row = self.operand(array.stride(len(array.dims) - 2))
             code("s_sub_u32", buffer.part(2), buffer.part(2), row)
-            code("s_mul_i32", scratch, frame[self._extent(array, array.dims[-1])], array.element)
+            extent = frame[self._extent(array, array.dims[-1])]
+            code("s_mul_i32", scratch, *self.counted(code, extent, array.stride(last)))
             code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
         for axis, dim in enumerate(array.dims):
             if axis > 0 and dim in self.meaning.grid and dim != array.over:
@@ -398,12 +416,11 @@ class Memory:
                 code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
                 code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
         if self.placing.ragged and array.over in array.dims[1:] and not array.is_output:
-            step = self.operand(array.over_stride)
-            code("s_mul_i32", scratch, frame["pad"], step)
+            code("s_mul_i32", scratch, *self.counted(code, frame["pad"], array.over_stride))
             code("s_add_u32", buffer.part(2), buffer.part(2), scratch)
         if self.placing.slices > 1 and array.over in array.dims[1:]:
-            step = self.operand(array.over_stride)
-            code("s_mul_i32", scratch, frame["slice start"], step)
+            start = frame["slice start"]
+            code("s_mul_i32", scratch, *self.counted(code, start, array.over_stride))
             code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
         for name, scalar in self.placing.unless:
             if name == array.name:
@@ -426,36 +443,53 @@ class Memory:
                 # A slice's sums are stored by themselves: slice after slice, batch after batch.
                 count = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
             stride = frame[f"batch stride {array.name}"]
-            code("s_mul_i32", scratch, count, array.element)
+            code("s_mul_i32", scratch, count, max(array.element, 1))
             code("s_mul_i32", low, scratch, stride.part(0))
             code("s_mul_hi_u32", high, scratch, stride.part(0))
             code("s_mul_i32", scratch, scratch, stride.part(1))
             code("s_add_u32", high, high, scratch)
+            if not array.element:
+                code("s_lshr_b32", low, low, 1)
+                code("s_lshl_b32", scratch, high, 31)
+                code("s_or_b32", low, low, scratch)
+                code("s_lshr_b32", high, high, 1)
             code("s_add_u32", buffer.part(0), buffer.part(0), low)
             code("s_addc_u32", buffer.part(1), buffer.part(1), high)
             code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
         if array.over not in array.dims or array.is_output:
             return
-        step = self.operand(array.over_stride)
         if placing.slices > 1:
-            advance_base(code, buffer, frame["slice start"], step, wide)
+            start = self.counted(code, frame["slice start"], array.over_stride)
+            advance_base(code, buffer, *start, wide)
         if placing.ends and array.dims[-1] == array.over:
             # Rows end with the leading dimension.
             row = self.operand(array.stride(len(array.dims) - 2))
-            code("s_mul_i32", scratch, frame[f"size {array.over}"], array.element)
+            size = self.counted(code, frame[f"size {array.over}"], array.over_stride)
+            code("s_mul_i32", scratch, *size)
             code("s_sub_u32", scratch, row, scratch)
             code("s_add_u32", buffer.part(0), buffer.part(0), scratch)
             code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
         if placing.ragged:
-            code("s_mul_i32", wide.part(0), frame["pad"], step)
-            code("s_mul_hi_u32", wide.part(1), frame["pad"], step)
+            pad = self.counted(code, frame["pad"], array.over_stride)
+            code("s_mul_i32", wide.part(0), *pad)
+            code("s_mul_hi_u32", wide.part(1), *pad)
             code("s_sub_u32", buffer.part(0), buffer.part(0), wide.part(0))
             code("s_subb_u32", buffer.part(1), buffer.part(1), wide.part(1))
             code("s_and_b32", buffer.part(1), buffer.part(1), BASE_HIGH)
 
-    def operand(self, value: str | int) -> Register | int:
-        """A stride as an operand."""
+    def operand(self, value: Stride) -> Register | int:
+        """A stride of whole bytes as an operand."""
+        assert not isinstance(value, Fraction)
         return value if isinstance(value, int) else self.frame[value]
+
+    def counted(
+        self, code: Code, count: Register, stride: Stride
+    ) -> tuple[Register, Register | int]:
+        """Two factors that make bytes of a count; of parts of a byte, in ``scratch``."""
+        if isinstance(stride, Fraction):
+            code("s_lshr_b32", self.frame["scratch"], count, stride.denominator.bit_length() - 1)
+            return self.frame["scratch"], 1
+        return count, self.operand(stride)
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -524,7 +558,7 @@ class Memory:
         stride = array.stride(axis)
 
         def make(code: Code, result: Register) -> None:
-            distance: Register | int = rows * stride if isinstance(stride, int) else 0
+            distance: Register | int = 0 if isinstance(stride, str) else int(rows * stride)
             if isinstance(stride, str):
                 distance = self.frame["scratch"]
                 code("s_mul_i32", distance, self.frame[stride], rows)
@@ -571,9 +605,11 @@ class Memory:
         """Indices of the block along a dimension that exist."""
         return self.frame[f"{'left' if dim in self.meaning.grid else 'size'} {dim}"]
 
-    def scale(self, code: Code, result: Register, value: Register, stride: str | int) -> None:
+    def scale(self, code: Code, result: Register, value: Register, stride: Stride) -> None:
         """``result = value * stride``."""
         if isinstance(stride, str):
             code("v_mul_lo_u32", result, value, self.frame[stride])
+        elif isinstance(stride, Fraction):
+            code("v_lshrrev_b32", result, stride.denominator.bit_length() - 1, value)
         else:
             code("v_lshlrev_b32", result, stride.bit_length() - 1, value)

@@ -7,6 +7,7 @@ step of a sum joins the lanes, because nobody reads what is not complete.
 from __future__ import annotations
 
 from pipeloom.program import Program, Work
+from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.faults import EmitError
 
 Position = tuple[int, int, int]
@@ -62,7 +63,7 @@ def _in_parts(program: Program, step: Work) -> bool:
         return False
     node = program.meaning[step.node]
     domain = program.meaning.domain(node)
-    if node.init is not None or node.op == "matmul" or len(domain.dims) == len(node.type.dims):
+    if node.init is not None or node.op in PRODUCTS or len(domain.dims) == len(node.type.dims):
         return False
     sizes = domain.sizes
     box = dict(zip(domain.dims, step.parts[0], strict=True))

@@ -124,12 +124,18 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     ``single``: every element in a register of its own.
     """
     layout = resource.layout
-    whole = single or resource.type.dtype.is_bool
+    kind = "uniform" if layout is None else layout.kind
+    whole = single or resource.type.dtype.is_bool or kind == "scales"
     bits = WORD_BITS if whole else resource.type.dtype.bits
-    if WORD_BITS % bits or bits < 8 or resource.type.dtype.scale is not None:
+    shared = resource.type.dtype.covers > 1 and kind != "scales"
+    if (
+        bits not in (4 if kind == "operand" else 8, 8, 16, 32)
+        or shared
+        or (resource.type.dtype.scale is not None)
+    ):
         raise EmitError(
             f"registers {resource.name} hold {resource.type.dtype}, of {bits} bits an element",
-            hint="registers hold elements of 8, 16 or 32 bits",
+            hint="registers hold elements of 8, 16 or 32 bits; of products 4 too, and scales",
             field=resource.name,
         )
     if layout is None and resource.space is not Space.SCALAR:
@@ -138,7 +144,6 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
             hint=f"give one of: {', '.join(_KINDS)}",
             field=resource.name,
         )
-    kind = "uniform" if layout is None else layout.kind
     if kind not in _KINDS:
         raise EmitError(
             f"registers {resource.name} have layout {kind!r}, which no writer knows",
@@ -153,6 +158,8 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
     elif kind == "accumulator":
         table = _accumulator(resource)
         run_bytes = QUAD * bits // 8
+    elif kind == "scales":
+        table = _scales(resource)
     else:
         table, run_bytes = _operand(resource)
     return RegisterTile(resource, table.astype(np.int64), bits, run_bytes)
@@ -164,7 +171,7 @@ def partial(resource: Resource) -> Reduce | None:
     return next((how for how, known in PARTIAL.items() if known == number), None)
 
 
-_KINDS = ("operand", "accumulator", "lanes", "uniform")
+_KINDS = ("operand", "accumulator", "lanes", "uniform", "scales")
 
 
 def _number(resource: Resource, name: str, default: int | None = None) -> int:
@@ -256,7 +263,7 @@ def _side(resource: Resource) -> int:
     side = _number(resource, "side")
     shape = resource.type.shape
     assert resource.layout is not None
-    if resource.layout.kind == "operand":
+    if resource.layout.kind in ("operand", "scales"):
         cut = [size for axis, size in enumerate(shape) if axis != k_axis(resource)][-1:]
     else:
         cut = list(shape[-1:] if "only" in dict(resource.layout.numbers) else shape[-2:])
@@ -293,20 +300,21 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
     operand is a matrix result, which has K in runs of four.
     """
     side, depth = _side(resource), _number(resource, "depth")
-    shape, size = resource.type.shape, resource.type.dtype.bits // 8
+    shape, bits = resource.type.shape, resource.type.dtype.bits
     deep, across = k_axis(resource), row_axis(resource)
     rows, length = shape[across], shape[deep]
     blocks = WAVE_LANES // side
-    run = QUAD * size if _number(resource, "permuted", 0) else LOAD_BYTES
-    if length * size % (blocks * run):
-        run = depth * size // blocks
-    if prod(shape) != rows * length or not run or length % depth or length * size % (blocks * run):
+    run = QUAD * bits // 8 if _number(resource, "permuted", 0) else LOAD_BYTES
+    if length * bits % (8 * blocks * run):
+        run = depth * bits // 8 // blocks
+    uneven = not run or length % depth or length * bits % (8 * blocks * run)
+    if prod(shape) != rows * length or uneven:
         raise EmitError(
             f"{resource.name} is {resource.type}, which is no rows of K in blocks of {depth}",
             hint="an operand has rows and K, which is a multiple of the depth",
             field=resource.name,
         )
-    per_run = run // size
+    per_run = run * 8 // bits
     lane = np.arange(WAVE_LANES)
     slot = np.arange(length // blocks)
     along = (slot[:, None] // per_run * blocks + lane // side) * per_run + slot[:, None] % per_run
@@ -314,3 +322,25 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
     table[..., deep] = along
     table[..., across] = side * np.arange(rows // side)[:, None, None] + lane % side
     return table.reshape(-1, WAVE_LANES, len(shape)), run
+
+
+def _scales(resource: Resource) -> Coordinates:
+    """A register by block of rows and step of K: the scale of its row and block in each lane.
+
+    Lane l of the matrix unit has that of row l % side and of elements from 32 * (l // side) on
+    (CDNA4 ISA, "Matrix operations with block scales").
+    """
+    side, depth = _side(resource), _number(resource, "depth")
+    rows, length = resource.type.shape
+    covers = resource.type.dtype.covers
+    if length % depth or depth * side != covers * WAVE_LANES:
+        raise EmitError(
+            f"{resource.name} is {resource.type}, which is no rows of scales for steps of {depth}",
+            hint=f"a step has {WAVE_LANES} scales of {covers} elements",
+            field=resource.name,
+        )
+    lane = np.arange(WAVE_LANES)
+    block, step = np.meshgrid(np.arange(rows // side), np.arange(length // depth), indexing="ij")
+    row = side * block.reshape(-1, 1) + lane % side
+    along = depth * step.reshape(-1, 1) + covers * (lane // side)
+    return np.stack([row, along], axis=-1)
