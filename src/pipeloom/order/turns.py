@@ -2,8 +2,8 @@
 
 While a wave's product is in the matrix unit, the other wave of its SIMD has as long as that to be
 ready with its own. Both want the vector port; the one that has just issued its product can wait. So
-a wave steps back behind each product, and ahead when it has done half of what stands before the
-next.
+a wave steps back behind each product, ahead when it has done a part of what stands before the next,
+and further ahead for the product itself: no vector instruction is worth keeping that waiting.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pipeloom.program.program import Group, Program, Section
-from pipeloom.program.steps import Priority, Step, Unit, Work
+from pipeloom.program.steps import Priority, Step, Unit, Wait, Work
 
 SLOW = 2
 """What a transcendental instruction takes, in others."""
+SHARE = 0.25
+"""Of what stands between two products: done, it is time to step ahead."""
 
 
 def in_turns(program: Program) -> Program:
@@ -42,21 +44,27 @@ def _raised(section: Section) -> Iterator[Step]:
     for first, last in zip(matrix, [*matrix[1:], len(steps)], strict=True):
         yield steps[first]
         yield Priority(0)
-        yield from _half(steps[first + 1 : last])
+        yield from _ahead(steps[first + 1 : last])
 
 
-def _half(steps: Sequence[Step]) -> Iterator[Step]:
-    """Ahead when half is done."""
+def _ahead(steps: Sequence[Step]) -> Iterator[Step]:
+    """What stands between two products, but not within a region, which would be two then."""
+    waits = len(steps)
+    while waits and isinstance(steps[waits - 1], Wait):
+        waits -= 1
     total = sum(_issues(step) for step in steps)
     done, raised = 0, False
-    for step in steps:
-        if not raised and 2 * done >= total:
+    before: Step | None = None
+    for step in steps[:waits]:
+        together = isinstance(step, Work) and step.goes_on(before)
+        if not raised and done >= SHARE * total and not together:
             raised = True
             yield Priority(1)
         yield step
         done += _issues(step)
-    if not raised:
-        yield Priority(1)
+        before = step
+    yield Priority(2)
+    yield from steps[waits:]
 
 
 def _is_product(step: Step) -> bool:

@@ -120,6 +120,12 @@ class Work:
             return None
         return self.parts[wave] if len(self.parts) > 1 else self.parts[0]
 
+    def goes_on(self, before: object) -> bool:
+        """Whether it is skipped together with the step before it, under the same condition."""
+        if not isinstance(before, Work) or self.when is None:
+            return False
+        return before.when == self.when and before.reads[-1] == self.reads[-1]
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:

@@ -173,10 +173,15 @@ def _exec_then_memory(first: _Facts, second: _Facts, target: Target) -> int:
     return 5 if EXEC in first.writes else 0
 
 
+def is_transcendental(name: str) -> bool:
+    """Whether an instruction goes through the slow pipe of the vector unit."""
+    return name.startswith(_TRANSCENDENTAL)
+
+
 def _transcendental_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
-    if not first.item.opcode.name.startswith(_TRANSCENDENTAL):
+    if not is_transcendental(first.item.opcode.name):
         return 0
-    if second.item.opcode.name.startswith(_TRANSCENDENTAL):
+    if is_transcendental(second.item.opcode.name):
         return 0
     return 1 if _meet(first.vectors, second.reads) else 0
 

@@ -202,7 +202,7 @@ def _table() -> dict[str, Opcode]:
     add(valu, "v_readfirstlane_b32", "=s1", "v1")
     add(
         valu,
-        "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32",
+        "v_cmp_gt_u32 v_cmp_lt_u32 v_cmp_le_u32 v_cmp_u_f32 v_cmp_ne_u32 v_cmp_le_i32",
         "=cs2",
         "svi1",
         "svi1",

@@ -17,6 +17,7 @@ from pipeloom.order.patterns import bound_of, structures, woven
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
 from pipeloom.program.meaning import Region
+from pipeloom.program.program import Program
 from pipeloom.program.steps import Priority, Unit, Work
 
 PATTERN = Pattern(room=160, lead=64, quiet=(16, 16))
@@ -77,10 +78,26 @@ def test_a_woven_loop_is_proved(pattern: Pattern) -> None:
     assert verify(program).proved, verify(program).summary()
     loop = next(s for s in program.groups[0].sections if s.trips)
     levels = [s.level for s in loop.steps if isinstance(s, Priority)]
-    assert levels == [0, 1] * (len(levels) // 2), "back behind a product, ahead before the next"
-    skipped = [isinstance(s, Work) and s.when is not None for s in loop.steps]
-    regions = sum(b and not a for a, b in zip([False, *skipped], skipped, strict=False))
-    assert regions == sum(s.node == "O.next" for s in loop.steps if isinstance(s, Work))
+    ahead = [level for level in levels if level != 1]
+    assert ahead == [0, 2] * (len(ahead) // 2), "back behind a product, ahead for the next"
+    assert levels.count(1) > len(levels) // 4
+    assert _regions(program) == _rescales(program)
+
+
+def test_priorities_leave_regions_whole() -> None:
+    program = woven(LARGE, Pattern(room=40, lead=64, quiet=(16, 16)))
+    assert _regions(program) == _rescales(program)
+
+
+def _regions(program: Program) -> int:
+    steps = next(s for s in program.groups[0].sections if s.trips).steps
+    skipped = [isinstance(s, Work) and s.when is not None for s in steps]
+    return sum(b and not a for a, b in zip([False, *skipped], skipped, strict=False))
+
+
+def _rescales(program: Program) -> int:
+    steps = next(s for s in program.groups[0].sections if s.trips).steps
+    return sum(s.node == "O.next" for s in steps if isinstance(s, Work))
 
 
 def test_structures_try_one_group_and_two() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evidence.attention_runs import PAGE, Variant, run_variant
 from pipeloom.drive.trial import Launchable
 from pipeloom.write import assemble, emit_program
+from pipeloom.write.isa import Instruction, Unit
 
 
 def test_hard_data_within_twice_the_error_in_order() -> None:
@@ -13,6 +14,15 @@ def test_hard_data_within_twice_the_error_in_order() -> None:
     found = run_variant(variant, Launchable.load(emitted, assemble(emitted)), every=5)
     assert found.runs == 7
     assert (found.wrong, found.findings, found.spoilt) == (0, 0, 0), found
+    served: dict[str, list[str]] = {}
+    for line in emitted.lines:
+        if not isinstance(line, Instruction) or line.opcode.unit is not Unit.VALU:
+            continue
+        if line.provenance is not None and line.provenance.what == "keep":
+            served.setdefault(str(line.provenance), []).append(line.opcode.name)
+    for names in served.values():  # 16 registers of 32 x 32 scores
+        assert names.count("v_cmp_le_i32") == names.count("v_cndmask_b32") == 16
+        assert len(names) < 3 * 16
 
 
 def test_the_page() -> None:

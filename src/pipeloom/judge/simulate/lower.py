@@ -128,18 +128,11 @@ def _section(section: Section, machine: Target) -> list[Instruction]:
     found = [
         instruction
         for slot, step in enumerate(section.steps)
-        if not _goes_on(section.steps[slot - 1] if slot else None, step)
+        if not (isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]))
         for instruction in _instructions(step, slot, machine)
     ]
     whole = found if section.trips is None else [*found, *LOOP_END]
     return [replace(instruction, section=section.name) for instruction in whole]
-
-
-def _goes_on(before: Step | None, step: Step) -> bool:
-    """Whether a step is skipped together with the one before it."""
-    if not isinstance(before, Work) or not isinstance(step, Work) or step.when is None:
-        return False
-    return before.when == step.when and before.reads[-1] == step.reads[-1]
 
 
 def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instruction]:

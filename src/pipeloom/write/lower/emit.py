@@ -48,6 +48,7 @@ from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
 from pipeloom.write.launch import Launch
+from pipeloom.write.lower.balance import balance
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
 from pipeloom.write.lower.context import Context, place_name
@@ -382,7 +383,7 @@ class _Emission:
         self._steps(code, group, at, section)
         self.clock.advance(code, section)
         code("s_cmp_lt_i32", 0, left)
-        code.lines[start:] = hoist_scalars(code.lines[start:])
+        code.lines[start:] = balance(hoist_scalars(code.lines[start:]), self.target)
         code("s_cbranch_scc1", loop)
         code.label(after)
         self.clock.leave(section)

@@ -51,8 +51,8 @@ class Left:
         self._slots.append((self._patterns[number], least))
         return len(self._slots) - 1
 
-    def begin(self, code: Code) -> None:
-        """Compute what all registers of the step have in common."""
+    def begin(self, code: Code, *, whole: bool = False) -> None:
+        """Compute what all registers of the step have in common; as integers if ``whole``."""
         context, frame = self._context, self._context.frame
         if self._moves:
             if self._work.iteration is None:
@@ -64,12 +64,25 @@ class Left:
             base = frame[self._base].part(at)
             write_number(code, frame, base, number, self._waves[at], frame[self._scratch])
             code("v_sub_u32", base, first, base)
-            code("v_cvt_f32_i32", base, base)
+            if not whole:
+                code("v_cvt_f32_i32", base, base)
+
+    def pattern(self, slot: int) -> int:
+        """Which pattern of lanes a register's elements have."""
+        return self._slots[slot][0]
+
+    def behind(self, slot: int) -> int:
+        """By how much less is left for a register's elements than its pattern's base says."""
+        return self._slots[slot][1]
+
+    def base(self, pattern: int) -> Register:
+        """What ``begin`` computed."""
+        return self._context.frame[self._base].part(pattern)
 
     def operand(self, code: Code, slot: int, into: Register) -> Register:
         """The value for a register; in ``into``, unless it is there already."""
         pattern, constant = self._slots[slot]
-        base = self._context.frame[self._base].part(pattern)
+        base = self.base(pattern)
         if not constant:
             return base
         code("v_add_f32", into, float_bits(-float(constant)), base)

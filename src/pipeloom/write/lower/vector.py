@@ -31,6 +31,7 @@ from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.left import Left
+from pipeloom.write.lower.mask import Masked, plan_mask
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
 from pipeloom.write.lower.tiles import WORD_BITS, Coordinates, RegisterTile, partial
 
@@ -218,6 +219,9 @@ def _plan(
                 hint="conditions are for 32-bit registers",
                 field=work.label,
             )
+    masked = _masked(context, work, target, sources)
+    if masked is not None and tile.pack == 1 and region is None:
+        return plan_mask(context, masked, jobs)
     scratch = _Scratch(context, tile, len(sources))
 
     def emit(code: Code) -> None:
@@ -241,6 +245,20 @@ def _plan(
             _finish(code, context, scratch, tile, place, made)
 
     return emit
+
+
+def _masked(
+    context: Context, work: Work, target: Access, sources: Sequence[_Source]
+) -> Masked | None:
+    """The operands of a mask of what lies past the end; None for other ops and packed registers."""
+    if work.is_copy or work.node not in context.program.meaning.masks:
+        return None
+    value, left, bound = sources
+    registers = [value] if bound.tile is None else [value, bound]
+    plain = all(s.tile is not None and s.tile.pack == 1 and s.join is None for s in registers)
+    if not plain or value.access is None or left.left is None:
+        return None
+    return Masked(target, value.access, left.left, bound.access)
 
 
 @dataclass(frozen=True, slots=True)

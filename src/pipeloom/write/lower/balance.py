@@ -1,0 +1,282 @@
+"""Single instructions of a loop, vector and scalar, spread evenly between matrix instructions.
+
+A step is several instructions (four exponentials), and a step is what programs order. Waves that
+share a SIMD share its vector port: what stands between two matrix instructions of a wave and takes
+longer than one of them makes the next one late. So here single instructions move to where there is
+less to do:
+
+    v_mfma ...          v_mfma ...
+    v_exp_f32 x 4       v_exp_f32 x 2, v_max3_f32 x 2
+    v_mfma ...          v_mfma ...
+    v_max3_f32 x 4      v_exp_f32 x 2, v_max3_f32 x 2
+
+They keep the order in which registers are written and read, stay within their trip, and never pass
+the wait for what memory brings them. Memory, waits, barriers and branches stay where they are, so
+what was proved of those holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipeloom.machine.target import Target
+from pipeloom.write.hazards import is_transcendental
+from pipeloom.write.isa import (
+    SCC,
+    Bank,
+    Comment,
+    Instruction,
+    Label,
+    Line,
+    Provenance,
+    Register,
+    Unit,
+)
+
+PASSES = 40
+"""Over all instructions, in which each may move to where there is less to do."""
+BEHIND_MATRIX = 2
+"""Matrix instructions from one to the vector instruction that reads its result."""
+MEETING = 24
+"""Cycles that a barrier takes from what stands with it: waves wait for each other."""
+HALF = 0.5
+"""Of the vector instructions between two matrix instructions: done, the wave steps ahead."""
+LEAST = 16
+"""Vector instructions in a loop for which it is worth the while."""
+
+_Key = tuple[Bank, int]
+
+
+@dataclass(slots=True)
+class _Item:
+    """One instruction; or a branch with all that it jumps over."""
+
+    lines: list[Line]
+    gap: int
+    moves: bool
+    port: int
+    issue: int
+    before: dict[int, int] = field(default_factory=dict)
+    """Items that it comes after, each with how many gaps later at least."""
+    after: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Instruction:
+        found = self.lines[0]
+        assert isinstance(found, Instruction)
+        return found
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        return (line for line in self.lines if isinstance(line, Instruction))
+
+    def is_a(self, unit: Unit) -> bool:
+        return self.first.opcode.unit is unit
+
+    def named(self, name: str) -> bool:
+        return self.first.opcode.name == name
+
+
+def balance(lines: Sequence[Line], target: Target) -> list[Line]:
+    """A loop's body with its vector instructions spread; as it is, where there are few of them."""
+    items = _items(lines, target)
+    vector = sum(item.moves and item.is_a(Unit.VALU) for item in items)
+    if vector < LEAST or not items[-1].gap:
+        return list(lines)
+    _depend(items)
+    _spread(items)
+    return list(_written(items, target))
+
+
+def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
+    """In order; none where control does more than jump over something ahead."""
+    found: list[_Item] = []
+    gap, until = 0, ""
+    ahead = {line.name for line in lines if isinstance(line, Label)}
+    for line in lines:
+        if isinstance(line, Comment):
+            continue
+        if until:
+            found[-1].lines.append(line)
+            if isinstance(line, Label) and line.name == until:
+                until = ""
+            continue
+        if not isinstance(line, Instruction):
+            return []
+        unit, name = line.opcode.unit, line.opcode.name
+        gap += unit is Unit.MFMA
+        moves = unit in (Unit.VALU, Unit.SALU)
+        item = _Item([line], gap, moves, 0, target.issue_cycles.value)
+        if unit is Unit.VALU:
+            slow = is_transcendental(name)
+            item.port = item.issue = (target.trans_cycles if slow else target.valu_cycles).value
+        elif name.startswith(("s_branch", "s_cbranch")):
+            label = line.operands[0]
+            if label not in ahead or name == "s_branch":
+                return []
+            until = str(label)
+            item = found.pop()  # what it asks for
+            if SCC not in item.first.writes:
+                return []
+            item.lines.append(line)
+            item.moves = False
+            item.issue += target.branch_cycles.value
+        elif name == "s_barrier":
+            item.port = item.issue = MEETING
+        elif SCC in line.reads:
+            return []
+        found.append(item)
+    return [] if until else found
+
+
+# --- what depends on what -------------------------------------------------------------------------
+
+
+def _depend(items: Sequence[_Item]) -> None:
+    """Edges between items by the registers they touch, in the order of the trip.
+
+    What memory brings is there behind a wait only, so a reader of it stays behind the wait that
+    stands before it; memory of the trip before counts as well.
+    """
+    written: dict[_Key, int] = {}
+    carried: dict[_Key, int] = {}
+    for trip in range(2):
+        read: dict[_Key, list[int]] = {}
+        waited: int | None = None
+        carried, written = written, {}
+        for n, item in enumerate(items):
+            reads, writes = _touched(item)
+            for key in (*reads, *writes):
+                source = written.get(key)
+                if trip and source is not None:
+                    _edge(items, source, n, true=key in reads)
+                old = carried.get(key) if source is None else source
+                if trip and old is not None and waited is not None and _brings(items[old]):
+                    _edge(items, waited, n, true=False)
+            for key in writes:
+                for reader in read.pop(key, ()):
+                    if trip and reader != n:
+                        _edge(items, reader, n, true=False)
+                written[key] = n
+            for key in reads:
+                read.setdefault(key, []).append(n)
+            if item.named("s_waitcnt"):
+                waited = n
+    coded = [n for n, item in enumerate(items) if SCC in item.first.writes]
+    for n in coded[:-1]:  # the end of the loop asks for the last one's
+        _edge(items, n, coded[-1], true=False)
+
+
+def _edge(items: Sequence[_Item], first: int, second: int, *, true: bool) -> None:
+    one, two = items[first], items[second]
+    if not (one.moves or two.moves):
+        return
+    apart = 0
+    if two.is_a(Unit.MFMA):
+        apart = 1
+    elif true and one.is_a(Unit.MFMA):
+        apart = min(BEHIND_MATRIX, two.gap - one.gap)
+    two.before[first] = one.after[second] = max(apart, two.before.get(first, 0))
+
+
+def _touched(item: _Item) -> tuple[set[_Key], set[_Key]]:
+    """Registers that an item reads and writes."""
+    reads: set[_Key] = set()
+    writes: set[_Key] = set()
+    for one in item.instructions:
+        reads |= _keys(one.reads)
+        writes |= _keys(one.writes)
+        if one.opcode.name.startswith("v_permlane"):
+            reads |= _keys(one.writes)
+    return reads, writes
+
+
+def _keys(registers: Sequence[Register]) -> set[_Key]:
+    """One by one; the condition code is asked for right behind the instruction that sets it."""
+    return {(r.bank, r.index + n) for r in registers if r != SCC for n in range(r.count)}
+
+
+def _brings(item: _Item) -> bool:
+    return any(one.opcode.unit in (Unit.LDS, Unit.VMEM, Unit.SMEM) for one in item.instructions)
+
+
+# --- where they go --------------------------------------------------------------------------------
+
+
+def _spread(items: Sequence[_Item]) -> None:
+    """Move one at a time, until none finds a better gap."""
+    moving = [n for n, item in enumerate(items) if item.moves]
+    gaps = items[-1].gap + 1
+    held = [0] * gaps
+    for item in items:
+        held[item.gap] += 2 * item.port + item.issue
+    for _ in range(PASSES):
+        moved = 0
+        for n in (*moving, *reversed(moving)):
+            item = items[n]
+            cost = 2 * item.port + item.issue
+            low = max((items[m].gap + apart for m, apart in item.before.items()), default=0)
+            high = min((items[m].gap - apart for m, apart in item.after.items()), default=gaps - 1)
+            held[item.gap] -= cost
+            best = min(range(low, high + 1), key=lambda g: (held[g], abs(g - item.gap)))
+            if held[best] < held[item.gap]:
+                item.gap = best
+                moved += 1
+            held[item.gap] += cost
+        if not moved:
+            break
+
+
+def _written(items: Sequence[_Item], target: Target) -> Iterator[Line]:
+    gaps: list[list[int]] = [[] for _ in range(max(item.gap for item in items) + 1)]
+    for n, item in enumerate(items):
+        gaps[item.gap].append(n)
+    served: Provenance | None = None
+    for members in gaps:
+        for n in _ordered(items, members, target):
+            for line in items[n].lines:
+                if isinstance(line, Instruction) and line.provenance != served:
+                    served = line.provenance
+                    if served is not None:
+                        yield Comment(str(served))
+                yield line
+
+
+def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> Iterator[int]:
+    """One gap: the matrix instruction and the reads behind it, then vector instructions, each when
+    its operands are there; what else there is comes last, but for a raised priority half-way."""
+    fixed = [n for n in members if not items[n].moves]
+    moving = [n for n in members if items[n].moves]
+    half = sum(items[n].issue for n in moving) * HALF
+    ready = dict.fromkeys(members, 0)
+    done: set[int] = set()
+    inside = set(members)
+    now = spent = 0
+
+    def free(n: int) -> bool:
+        return all(m in done or m not in inside for m in items[n].before)
+
+    def due(n: int) -> bool:
+        """Whether a fixed item goes ahead of vector instructions."""
+        item = items[n]
+        if item.named("s_setprio"):
+            return item.first.operands[0] == 0 or (item.first.operands[0] == 1 and spent >= half)
+        return item.is_a(Unit.MFMA) or item.is_a(Unit.LDS)
+
+    while fixed or moving:
+        able = [n for n in moving if free(n)]
+        if fixed and free(fixed[0]) and (due(fixed[0]) or not able):
+            chosen = fixed.pop(0)
+        else:
+            chosen = min(able, key=lambda n: (max(ready[n], now), n))
+            moving.remove(chosen)
+            spent += items[chosen].issue
+        now = max(now, ready[chosen]) + items[chosen].issue
+        scalar = any(not r.is_vector for r in items[chosen].first.writes)
+        late = target.valu_dependent_cycles.value - target.valu_cycles.value
+        for m in items[chosen].after:
+            if m in ready:
+                ready[m] = max(ready[m], now + (2 * target.issue_cycles.value if scalar else late))
+        done.add(chosen)
+        yield chosen
