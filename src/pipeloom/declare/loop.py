@@ -47,7 +47,7 @@ class Loop:
         self._updates: dict[str, str] = {}
         self._staged: dict[str, None] = {}
         self._when: str | None = None
-        self._renamed: dict[str, str] = {}
+        self._names: list[str] = []
         self._taken: dict[str, str] = {}
 
     # --- values from outside ----------------------------------------------------------------------
@@ -217,6 +217,12 @@ class Loop:
             raise GraphError(
                 "loop.when inside loop.when", hint="combine the conditions first", field="when"
             )
+        if not condition.type.dtype.is_bool:
+            raise GraphError(
+                f"loop.when takes {condition.name!r} for a truth value, which is {condition.type}",
+                hint="compare it first: x > 0",
+                field=condition.name,
+            )
         self._when = self._operand(condition)
         try:
             yield
@@ -225,6 +231,12 @@ class Loop:
 
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration."""
+        if not value.type.dims:
+            raise ConfigError(
+                f"output {name!r} is one number, and no array",
+                hint="give it a dimension, of size 1 if need be",
+                field=name,
+            )
         kind = value.type if dtype is None else replace(value.type, dtype=dtype_for(dtype))
         node = Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(self._operand(value),))
         self._add(node)
@@ -232,17 +244,16 @@ class Loop:
 
     def stage(self, name: str) -> None:
         """Keep a value in LDS between global memory and registers."""
-        self._staged[self._today(name)] = None
+        self._staged[name] = None
 
     # --- bookkeeping ------------------------------------------------------------------------------
 
     def type_of(self, name: str) -> TileType:
         """The type of a value."""
-        return self._nodes[self._today(name)].type
+        return self._nodes[name].type
 
     def rename(self, old: str, new: str) -> str:
-        """Give a value another name, everywhere; who holds it by the old one still does."""
-        old = self._today(old)
+        """Give a value another name, everywhere, and to all who hold it."""
         self._check_name(new)
 
         def moved(name: str | None) -> str | None:
@@ -263,14 +274,18 @@ class Loop:
         self._staged = {str(moved(s)): None for s in self._staged}
         self._taken = {str(moved(t)): c for t, c in self._taken.items()}
         self._when = moved(self._when)
-        self._renamed[old] = new
+        self._names = [str(moved(name)) for name in self._names]
         return new
 
-    def _today(self, name: str) -> str:
+    def key_of(self, name: str) -> int:
+        """What a value is held by: a number that stays when its name changes."""
+        if name not in self._names:
+            self._names.append(name)
+        return self._names.index(name)
+
+    def name_of(self, key: int) -> str:
         """What a value is called now."""
-        while name in self._renamed:
-            name = self._renamed[name]
-        return name
+        return self._names[key]
 
     def _add(self, node: Node) -> str:
         self._check_name(node.name)
@@ -278,7 +293,7 @@ class Loop:
         return node.name
 
     def _check_name(self, name: str) -> None:
-        if name in self._nodes or name in self._renamed:
+        if name in self._nodes:
             raise GraphError(
                 f"loop {self.name!r} has a value {name!r} already",
                 hint="names are given once",
@@ -288,7 +303,7 @@ class Loop:
     def _fresh(self, stem: str) -> str:
         number = 1
         name = stem
-        while name in self._nodes or name in self._renamed:
+        while name in self._nodes:
             number += 1
             name = f"{stem}.{number}"
         return name
@@ -301,7 +316,7 @@ class Loop:
                     hint="declare it in this one",
                     field=value.name,
                 )
-            name = self._today(value.name)
+            name = value.name
             if value.carry is None and name in self._taken:
                 raise GraphError(
                     f"{value.name!r} has become the next value of {self._taken[name]!r}, and is no "

@@ -18,12 +18,17 @@ class Tensor:
     value states its next value; from then on ``c`` means that.
     """
 
-    __slots__ = ("_loop", "carry", "name")
+    __slots__ = ("_key", "_loop", "carry")
 
     def __init__(self, loop: Loop, name: str, carry: str | None = None) -> None:
         self._loop = loop
-        self.name = name
+        self._key = loop.key_of(name)
         self.carry = carry
+
+    @property
+    def name(self) -> str:
+        """What it is called now, whoever gave it another name."""
+        return self._loop.name_of(self._key)
 
     @property
     def type(self) -> TileType:

@@ -203,12 +203,6 @@ class Meaning:
                 hint="write c += ..., or c.becomes(...), exactly once",
                 field=node.name,
             )
-        if node.kind is NodeKind.OUTPUT and not node.type.dims:
-            raise GraphError(
-                f"output {node.name!r} is one number, and no array",
-                hint="give it a dimension, of size 1 if need be",
-                field=node.name,
-            )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:
             raise GraphError(
                 f"output {node.name!r} stores {len(node.uses)} values",
@@ -274,13 +268,6 @@ class Meaning:
                     hint="give both the same dimensions in the same order",
                     field=node.name,
                 )
-        if node.when is not None and not self[node.when].type.dtype.is_bool:
-            raise GraphError(
-                f"{node.name!r} takes {node.when!r} for a truth value, which is "
-                f"{self[node.when].type}",
-                hint="compare it first: x > 0",
-                field=node.name,
-            )
         for name in (node.init, node.otherwise, node.when):
             if name is not None and not self[name].type.sizes.items() <= node.type.sizes.items():
                 raise GraphError(

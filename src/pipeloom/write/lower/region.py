@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pipeloom.program import Access, Work
 from pipeloom.write.code import Code
+from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.tiles import partial
@@ -36,6 +37,13 @@ class Region:
         """The region that a step opens."""
         condition = work.reads[-1]
         tile = context.tile(condition, work)
+        truth = context.program.meaning[work.when or ""].type
+        if not truth.dtype.is_bool:
+            raise EmitError(
+                f"{work.label} runs where {work.when!r} holds, which is {truth}",
+                hint="a condition is what a comparison gives",
+                field=work.label,
+            )
         region = cls(context, condition)
         for number in range(tile.registers):
             region.masks.append(context.frame.scalar(f"mask {number}", 2, 2))
