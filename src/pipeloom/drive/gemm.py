@@ -278,7 +278,7 @@ class Gemm:
 
 def gemm_kernel(spec: GemmSpec) -> Gemm:
     """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name."""
-    from pipeloom.write import Placing, emit_program
+    from pipeloom.write import Placing, TileOrder, emit_program
 
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
@@ -291,6 +291,7 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
         slices=spec.splits,
         ends=spec.packs,
         unless=(*operands, *(alone if whole else ())),
+        order=TileOrder.of(spec.target, spec.BM, spec.BN),
     )
     kernel = emit_program(program, name=name, placing=placing)
     before = _packings(spec, name) if spec.packs else {}

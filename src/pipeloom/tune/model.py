@@ -13,11 +13,14 @@ energy per operation and byte over the time of the kernel and the gap after it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
+from pipeloom.machine.target import Target
 from pipeloom.tune.gpu import Gpu
 from pipeloom.tune.problem import Problem
+from pipeloom.write import TileOrder
 
 PARTIAL_BYTES = 4
 """Of an element of a partial sum."""
@@ -65,7 +68,7 @@ class Plan:
     block: Block
     split: int = 1
     blocked: bool = True
-    """Neighbours in C run on one XCD; else workgroups go by rows, each to the next XCD."""
+    """What an XCD has at a time is the best rectangle of C; else what our kernels' order gives."""
 
     def __str__(self) -> str:
         return str(self.block) + (f", K in {self.split} parts" if self.split > 1 else "")
@@ -98,30 +101,41 @@ class Prediction:
 
 
 def traffic(gpu: Gpu, problem: Problem, plan: Plan) -> Traffic:
-    """Bytes that the plan moves, with each XCD's tiles read into its L2 once per round."""
+    """Bytes that the plan moves, with each XCD's tiles read into its L2 once per round.
+
+    Where operands do not fit MALL, those of the whole chip are read from HBM once per round.
+    """
     block, target = plan.block, gpu.target
     rows, columns = ceil(problem.m / block.m), ceil(problem.n / block.n)
     cus, xcds = target.cus.value, target.xcds.value
     workgroups = rows * columns * plan.split
     depth = problem.k / plan.split * problem.in_bytes
-    per_xcd = min(cus // xcds, ceil(workgroups / xcds))
+    per_xcd, together = min(cus // xcds, ceil(workgroups / xcds)), min(cus, workgroups)
     if plan.blocked:
-        reach = _rectangle(per_xcd, rows, columns, block)
+        fill = _rectangle(per_xcd, rows, columns, block) * depth * workgroups / per_xcd
     else:
-        stride = xcds if columns % xcds == 0 else 1
-        wide = min(ceil(columns / stride), per_xcd)
-        reach = min(rows, ceil(per_xcd / wide)) * block.m + wide * block.n
-    fill = reach * depth * workgroups / per_xcd
+        fill = _in_order(target, rows, columns, block, chip=False) * depth * plan.split
     operands = (problem.m + problem.n) * problem.k * problem.in_bytes
     result = problem.m * problem.n * problem.out_bytes
     if operands <= target.mall_mib.value * 2**20:
         return Traffic(fill, operands + result, 0.0)
-    together = min(cus, workgroups)
-    reach = _rectangle(together, rows, columns, block)
-    again = max(operands, reach * depth * workgroups / together)
+    if plan.blocked:
+        again = _rectangle(together, rows, columns, block) * depth * workgroups / together
+    else:
+        again = _in_order(target, rows, columns, block, chip=True) * depth * plan.split
+    again = max(operands, again)
     return Traffic(fill, again + result, min(1.0, again / fill))
 
 
+@lru_cache(maxsize=4096)
+def _in_order(target: Target, rows: int, columns: int, block: Block, *, chip: bool) -> float:
+    """Rows and columns of elements that the rounds of our kernels cover, of one slice of K."""
+    order = TileOrder.of(target, block.m, block.n)
+    down, across = order.reach(rows, columns, chip=chip)
+    return down * block.m + across * block.n
+
+
+@lru_cache(maxsize=4096)
 def _rectangle(tiles: int, rows: int, columns: int, block: Block) -> int:
     """Rows and columns of elements that the best arrangement of so many tiles covers."""
     best = 0

@@ -14,7 +14,7 @@ from pipeloom.tune.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How a block may be used: parts of K, and whether neighbours in C run on one XCD."""
+    """How a block may be used: parts of K, and whether an XCD has the best rectangle of C."""
 
     splits: tuple[int, ...]
     blocked: bool
@@ -22,7 +22,7 @@ class Ways:
 
 SPLITS = (1, 2, 3, 4, 6, 8, 16)
 WRITTEN = Ways(SPLITS, blocked=False)
-"""As our kernels are written."""
+"""As our kernels are written: XCDs have blocks as ``TileOrder`` deals them."""
 LIBRARIES = Ways(SPLITS, blocked=True)
 """As those are that others published figures of."""
 LEAST_ITERATIONS = 4

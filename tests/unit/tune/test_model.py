@@ -76,12 +76,17 @@ def test_few_tiles_want_k_in_parts() -> None:
     )
 
 
-def test_workgroups_in_blocks_need_less_of_l2() -> None:
-    problem = Problem(8192, 8192 + 256, 8192)
-    by_rows, blocked = (traffic(MI355X, problem, Plan(BIG, 1, b)) for b in (False, True))
-    assert blocked.fill < by_rows.fill
-    # 32 tiles of an XCD as 4 x 8: 12 panels of 256 rows, where a row of 32 has 33.
-    assert blocked.fill / by_rows.fill == 12 / 33
+def test_the_order_of_blocks_decides_what_l2_is_filled_with() -> None:
+    # 32 tiles of an XCD as 4 x 8 have 12 panels of 256 rows, where a row of 32 would have 33.
+    square = Problem(8192, 8192, 8192)
+    ours, best = (traffic(MI355X, square, Plan(BIG, 1, b)) for b in (False, True))
+    assert ours.fill == best.fill == 12 * 256 * 8192 * 2 * 32
+    odd = Problem(8192, 8192 + 256, 8192)
+    ours, best = (traffic(MI355X, odd, Plan(BIG, 1, b)) for b in (False, True))
+    assert best.fill < ours.fill < 1.2 * best.fill
+    large = Problem(65536, 65536, 4096)  # more than MALL holds: chip by chip, 8 x 32 tiles at once
+    ours, best = (traffic(MI355X, large, Plan(BIG, 1, b)) for b in (False, True))
+    assert best.hbm < ours.hbm < 1.3 * best.hbm
 
 
 def test_power_limits_the_clock_of_large_products() -> None:

@@ -27,7 +27,7 @@ from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
 from pipeloom.write.lower.templates import float_bits
-from pipeloom.write.placing import Placing, divide
+from pipeloom.write.placing import DIVISIBLE, Placing, TileOrder, divide
 from pipeloom.write.text import Argument
 
 Stride = str | int | Fraction
@@ -199,6 +199,9 @@ class Memory:
             frame.scalar("reach")
         if placing.ragged:
             frame.scalar("pad")
+        if placing.order is not None:
+            frame.work(0)
+            frame.work(1)
 
     @property
     def ids(self) -> int:
@@ -278,6 +281,86 @@ class Memory:
             code("s_endpgm")
             code.label(f"{inside}_{number}")
             code("s_sub_u32", frame[f"left {dim}"], size, origin)
+        if self.placing.order is not None:
+            self._reorder(code, self.placing.order, ids, f"{inside}_placed")
+
+    def _reorder(self, code: Code, order: TileOrder, ids: Sequence[Register], done: str) -> None:
+        """The block that ``order`` has for this workgroup; ``TileOrder.place`` in instructions.
+
+        What descriptors will fill is still free.
+        """
+        frame, (down, across) = self.frame, self.meaning.grid
+        spare = [frame[f"buffer {name}"] for name in list(self.arrays)[:2]]
+        rows, columns, total, number = (buffer.part(n) for buffer in spare for n in (2, 3))
+        begin, high, scratch = *(frame["wide scratch"].part(n) for n in (0, 1)), frame["scratch"]
+        row, column = frame[f"origin {down}"], frame[f"origin {across}"]
+        one, two = frame[f"left {down}"], frame[f"left {across}"]
+        chunk = order.xcds * order.per_xcd
+        code.comment("which block that is, so that neighbours run on one XCD")
+        for count, dim in ((rows, down), (columns, across)):
+            code("s_sub_u32", scratch, frame[f"size {dim}"], 1)
+            self.quotient(code, count, scratch, self.tiles[dim])
+            code("s_add_u32", count, count, 1)
+        code("s_mul_hi_u32", scratch, rows, columns)
+        code("s_mul_i32", total, rows, columns)
+        code("s_cmp_lg_u32", scratch, 0)
+        code("s_cbranch_scc1", done)
+        code("s_cmp_ge_u32", total, DIVISIBLE)
+        code("s_cbranch_scc1", done)
+        code("s_mul_i32", number, ids[0], columns)
+        code("s_add_u32", number, number, ids[1])
+        self.quotient(code, begin, number, chunk)
+        code("s_mul_i32", begin, begin, chunk)
+        code("s_sub_u32", number, number, begin)
+        self.quotient(code, column, number, order.xcds)
+        code("s_mul_i32", one, column, order.xcds)
+        code("s_sub_u32", number, number, one)
+        code("s_sub_u32", row, total, begin)
+        code("s_min_u32", row, row, chunk)
+        self.quotient(code, one, row, order.xcds)
+        code("s_mul_i32", two, one, order.xcds)
+        code("s_sub_u32", two, row, two)
+        code("s_mul_i32", one, one, number)
+        code("s_min_u32", two, two, number)
+        for part in (column, one, two):
+            code("s_add_u32", begin, begin, part)
+        code("s_mov_b32", high, order.heights[0][1])
+        for least, height in order.heights[1:]:
+            code("s_cmp_ge_u32", total, least)
+            code("s_cselect_b32", high, height, high)
+        code("s_min_u32", high, high, rows)
+        code("s_mul_i32", row, high, columns)
+        self.divide(code, column, begin, row)
+        code("s_mul_i32", one, column, row)
+        code("s_sub_u32", begin, begin, one)
+        code("s_mul_i32", row, column, high)
+        code("s_sub_u32", one, rows, row)
+        code("s_min_u32", one, one, high)
+        self.divide(code, column, begin, one)
+        code("s_mul_i32", one, one, column)
+        code("s_sub_u32", begin, begin, one)
+        code("s_add_u32", row, row, begin)
+        for origin, dim in ((row, down), (column, across)):
+            code("s_mul_i32", origin, origin, self.tiles[dim])
+            code("s_sub_u32", frame[f"left {dim}"], frame[f"size {dim}"], origin)
+        code.label(done)
+
+    def divide(self, code: Code, result: Register, value: Register, divisor: Register) -> None:
+        """``result = value // divisor``, of numbers below 2^21.
+
+        As f32: trunc((n + 0.5) * rcp(d)) is exact, because the product errs by less than 2^-22 of
+        itself and n + 0.5 over d is at least 0.5 / d from any integer.
+        """
+        quotient, rate = (self.frame[self.frame.work(n)] for n in (0, 1))
+        code("v_mov_b32", rate, divisor)
+        code("v_cvt_f32_u32", rate, rate)
+        code("v_rcp_f32", rate, rate)
+        code("v_mov_b32", quotient, value)
+        code("v_cvt_f32_u32", quotient, quotient)
+        code("v_add_f32", quotient, float_bits(0.5), quotient)
+        code("v_mul_f32", quotient, quotient, rate)
+        code("v_cvt_u32_f32", quotient, quotient)
+        code("v_readfirstlane_b32", result, quotient)
 
     def choose_slice(self, code: Code, z: Register, tile: int, inside: str) -> None:
         """Which batch and which slice of the loop's dimension ``z`` is; one too many ends here."""
@@ -337,28 +420,15 @@ class Memory:
         return self.frame[f"argument {stride_name(array.name, dim)}"]
 
     def _batch_indices(self, code: Code, number: Register) -> None:
-        """Which problem of the batch this is: the last dimension goes fastest.
-
-        Divided as f32: n and d below 2^21 make trunc((n + 0.5) * rcp(d)) exact, because the product
-        errs by less than 2^-22 of itself and n + 0.5 over d is at least 0.5 / d from any integer.
-        """
+        """Which problem of the batch this is: the last dimension goes fastest."""
         frame = self.frame
         first, *others = self.meaning.batch
         code("s_mov_b32", frame[f"index {first}"], number)
         rest, scratch = frame[f"index {first}"], frame["scratch"]
-        quotient, divisor = frame[frame.work(0)], frame[frame.work(1)]
         for dim in reversed(others):
             size, index = frame[f"size {dim}"], frame[f"index {dim}"]
-            code("v_mov_b32", divisor, size)
-            code("v_cvt_f32_u32", divisor, divisor)
-            code("v_rcp_f32", divisor, divisor)
-            code("v_mov_b32", quotient, rest)
-            code("v_cvt_f32_u32", quotient, quotient)
-            code("v_add_f32", quotient, float_bits(0.5), quotient)
-            code("v_mul_f32", quotient, quotient, divisor)
-            code("v_cvt_u32_f32", quotient, quotient)
             code("s_mov_b32", index, rest)
-            code("v_readfirstlane_b32", rest, quotient)
+            self.divide(code, rest, rest, size)
             code("s_mul_i32", scratch, rest, size)
             code("s_sub_u32", index, index, scratch)
 
