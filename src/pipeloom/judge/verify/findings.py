@@ -201,7 +201,8 @@ class Coverage:
     ``period`` is the same up to a shift of the iteration, so a longer run has the proof of a run
     of ``checked`` with those trips repeated. Otherwise only the trip counts in ``checked`` were
     examined, which happens only for programs that are wrong. With several loops, ``checked`` are
-    the trips of each, in all combinations; ``loops`` names them.
+    the trips of each, in all combinations; ``loops`` names them. Where ``plain`` is set, the trips
+    of that loop are those of the next without masks (``masks``): counts are of both together.
 
     Cycles are no part of that. Margins, and with them which hazards are TIMING and which RACE, come
     from the nominal runs of the trip counts in ``checked`` alone.
@@ -211,11 +212,14 @@ class Coverage:
     repeats_from: int | None
     period: int | None
     loops: tuple[str, ...] = ()
+    plain: str = ""
 
     def describe(self) -> str:
         """The argument in one sentence."""
         low, high = self.checked[0], self.checked[-1]
         each = f" of each of {len(self.loops)} loops" if len(self.loops) > 1 else ""
+        if self.plain:
+            each += f" (those of {self.plain} leave out masks that change nothing)"
         if not self.loops:
             return "no loop: one run is all there is"
         if self.repeats_from is None or self.period is None:

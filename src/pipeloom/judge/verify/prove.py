@@ -11,7 +11,7 @@ proof of every loop can be stretched (see ``induction``); then longer runs add n
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -33,6 +33,7 @@ from pipeloom.judge.verify.findings import (
 )
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
 from pipeloom.judge.verify.induction import loop_shape, repeats
+from pipeloom.judge.verify.masks import masked_throughout
 from pipeloom.judge.verify.run import Run, build_run
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.judge.verify.timing import NominalTiming
@@ -73,6 +74,8 @@ def proves(program: Program, *, counter_stall: bool | None = None) -> bool:
     plans = _plans(program)
     if hanging_trips(program) is not None:
         return False
+    if _as_one_loop(program, counter_stall) is not None:
+        return True
     try:
         coverage = _Search(plans, counter_stall, to_first=True).explore()
     except _FoundWrongError:
@@ -111,7 +114,10 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
         finding = _hang(run)
         return Verdict(Status.RACE, program.name, program.meaning.name, (finding,), (), coverage)
     search = _Search(plans, counter_stall)
-    coverage = search.explore()
+    proved = _as_one_loop(program, counter_stall)
+    if proved is not None:
+        search.sample()
+    coverage = search.explore() if proved is None or search.ledger.has_cases else proved
     findings = (*search.ledger.findings(), *_check_encoding(program))
     status = max((f.status for f in findings), key=lambda s: s.rank, default=Status.PROVED)
     if status is Status.PROVED:
@@ -124,6 +130,21 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
         search.ledger.dead_work(),
         coverage,
     )
+
+
+def _as_one_loop(program: Program, counter_stall: bool | None) -> Coverage | None:
+    """The proof of a program by that of one that masks in every trip; None if that is none."""
+    whole = masked_throughout(program)
+    if whole is None:
+        return None
+    try:
+        verdict = _verdict(whole, counter_stall)
+    except ScheduleError:
+        return None
+    if not verdict.proved:
+        return None
+    (plain,) = (name for name, _ in program.plain.factors)
+    return replace(verdict.coverage, plain=plain)
 
 
 def _check_decided(program: Program, coverage: Coverage) -> None:
@@ -164,6 +185,10 @@ class _Search:
             for c in program.target.counters
         ]
         self.ledger = Ledger((True,) if all(stalls) else (True, False))
+
+    def sample(self) -> None:
+        """Examine one run with a trip of every loop, for a program that is proved otherwise."""
+        self._examine(tuple(count.least + 1 for count in self._counts))
 
     def explore(self) -> Coverage:
         """Raise the number of trips of each loop until its proof can be stretched there.
