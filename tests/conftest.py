@@ -8,6 +8,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from pipeloom.drive import deriving
+
 # The same examples on every machine and in every run; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore")
@@ -30,3 +32,9 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     os.environ["PIPELOOM_STORE"] = str(shared / "store")
+
+
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that want a derived program, and not the fastest: structures are not varied."""
+    monkeypatch.setattr(deriving, "VARIED", 0)

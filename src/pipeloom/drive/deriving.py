@@ -131,6 +131,7 @@ def derived_key(
     ops = [(loop.ops[name].name, *loop.ops[name].lowering) for name in used]
     asked = {
         "version": version(),
+        "varied": VARIED,
         "meaning": to_plain(loop.meaning),
         "staged": loop.staged,
         "ops": ops,

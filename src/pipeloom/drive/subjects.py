@@ -218,7 +218,7 @@ class ScheduleSubject(Subject):
         if sync == "reference":
             return self.origin
         keep = sync == "repaired"
-        return synchronize(self.origin, self.kernel(self.origin), reorder, keep_barriers=keep)
+        return synchronize(self.origin, None, reorder, keep_barriers=keep)
 
     def kernel(self, compiled: CompiledSchedule) -> Kernel:
         """How the schedule is walked: its own model, else the shipped one of its name."""

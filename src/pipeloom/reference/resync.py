@@ -11,6 +11,7 @@ fences stay the objects they were.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import ConfigError, OrderError
@@ -45,9 +46,23 @@ def synchronize(
     fences and priorities stay where they are among the data ops.
     """
     check_instance("synchronize", "compiled", compiled, CompiledSchedule)
-    if kernel is not None:
-        check_instance("synchronize", "kernel", kernel, Kernel)
-    model = kernel_for(compiled) if kernel is None else kernel
+    if kernel is None:
+        return _synchronized(compiled, reorder, keep_barriers)
+    check_instance("synchronize", "kernel", kernel, Kernel)
+    return _with_model(compiled, kernel, reorder, keep_barriers)
+
+
+@lru_cache(maxsize=64)
+def _synchronized(
+    compiled: CompiledSchedule, reorder: bool, keep_barriers: bool
+) -> CompiledSchedule:
+    """By its shipped kernel; jobs ask for the same few forms again and again."""
+    return _with_model(compiled, kernel_for(compiled), reorder, keep_barriers)
+
+
+def _with_model(
+    compiled: CompiledSchedule, model: Kernel, reorder: bool, keep_barriers: bool
+) -> CompiledSchedule:
     program = lift(compiled, model)
     _check_groups(program, model)
     method = REPAIRED if keep_barriers else PROVEN

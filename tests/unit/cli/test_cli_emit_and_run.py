@@ -94,6 +94,7 @@ def test_run_json_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
 TINY = ["--set", "BM=64", "--set", "BN=64"]
 
 
+@pytest.mark.usefixtures("short_search")
 def test_a_loop_is_pipelined_for_the_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_loop_is_pipelined_for_the_target(
     assert "for gfx950, 64x64x128 fp8" in out
 
 
+@pytest.mark.usefixtures("short_search")
 def test_another_target_than_the_schedules_chip(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +132,7 @@ def test_another_target_than_the_schedules_chip(
 
 
 @needs_assembler
+@pytest.mark.usefixtures("short_search")
 def test_run_a_loop_on_the_other_chip(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--target", "gfx942", "--m", "60", "--n", "64", "--timings", "1"]
     spec = TINY

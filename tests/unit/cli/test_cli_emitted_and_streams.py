@@ -98,6 +98,7 @@ def test_the_default_k_is_one_that_the_kernel_can_sum(capsys: pytest.CaptureFixt
     assert (code, "cannot run 33 iterations" in err) == (1, True)
 
 
+@pytest.mark.usefixtures("short_search")
 def test_the_machine_of_a_derived_schedule(capsys: pytest.CaptureFixture[str]) -> None:
     derived = ["simulate", "gemm_tile", "--set", "arch=gfx942", "--set", "BM=64", "--set", "BN=64"]
     assert _data(capsys, *derived)["arch"] == "gfx942"

@@ -21,6 +21,7 @@ from pipeloom.reference.resync import synchronize
 from pipeloom.write import EmitError, count_conflicts, emit_program
 from tests.unit.write.kernels import Shape, built_kernel, program_of, ready, run
 
+pytestmark = pytest.mark.usefixtures("short_search")
 Floats = npt.NDArray[np.float32]
 
 TILES: list[tuple[str, str, str, Shape]] = [

@@ -24,6 +24,7 @@ from benchmarks.llvm_passes import (
 )
 from evidence.emit_cases import Case
 
+pytestmark = pytest.mark.usefixtures("short_search")
 LISTING = """\
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
 kernel:

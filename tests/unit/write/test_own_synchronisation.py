@@ -26,6 +26,7 @@ from pipeloom.judge.wait_states import Target, judge
 from pipeloom.write.assemble import assemble_text
 from tests.unit.write.kernels import run
 
+pytestmark = pytest.mark.usefixtures("short_search")
 S_NOP = 0xBF800000
 LGKM_ONE = 0x100
 GEMM = (64, 64, 32, 16, 16)

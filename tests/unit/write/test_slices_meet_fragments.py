@@ -21,6 +21,7 @@ from pipeloom.write import dealt_rows, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout
 from tests.unit.write.kernels import Shape, built_kernel, built_program, run
 
+pytestmark = pytest.mark.usefixtures("short_search")
 Accesses = list[tuple[int, int, frozenset[int]]]
 """(wave, pc, granules) of each instruction executed."""
 
