@@ -62,6 +62,14 @@ return [...document.querySelectorAll("body *")].filter((node) => {
 }).map((node) => node.outerHTML.slice(0, 120))
 """
 """Elements that reach beyond the window; the graph alone may scroll within itself."""
+BEGINS = """
+const view = pipeloom.timeline.views;
+const begins = (v) => v.run.marks[0][v.run.iterations - 1] + v.shift;
+const below = (v, i) => v.area.y > view[i].area.y && v.area.x === view[0].area.x;
+const stacked = view.slice(1).every(below);
+return stacked && view.map((v) => begins(v) - begins(view[0]));
+"""
+"""Timelines stand one below the other over one axis: how far apart their last iterations begin."""
 SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
 
 
@@ -408,6 +416,12 @@ def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> No
         table = browser.find_element(By.CSS_SELECTOR, "#variants table").text
         assert "40 36" in table
         assert "registers live" in browser.execute_script("return pipeloom.timeline.lanes")
+        assert browser.execute_script(BEGINS) == [0, 0]
+        browser.execute_script("document.getElementById('align').click()")
+        assert browser.execute_script("return pipeloom.timeline.views.map((v) => v.shift)") == [
+            0,
+            0,
+        ]
         assert browser.find_element(By.CSS_SELECTOR, ".figure b").text == "40"
         link = browser.find_element(By.LINK_TEXT, "fast.s")
         browser.execute_script("arguments[0].click()", link)

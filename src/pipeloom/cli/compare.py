@@ -7,8 +7,7 @@ import os
 
 from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json, write_file
 from pipeloom.cli.machine_options import add_machine
-from pipeloom.cli.usage import UsageError
-from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files, files_page
+from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 
 PIPE = 10_000
@@ -38,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine(parser)
     add_launch(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE.html", help="with --launch: all of them on one page"
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        help="all of them on one page, their timelines over one axis",
     )
     add_json(parser)
     parser.set_defaults(run=run, hints=HINTS)
@@ -46,16 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row per variant."""
+    if arguments.output is not None:
+        check_ending(arguments.output, ".html", "an HTML page")
     if arguments.launch:
-        if arguments.output is not None:
-            check_ending(arguments.output, ".html", "an HTML page")
         found = compare_files(arguments.variants, arguments.launch, arguments.kernel)
-        if arguments.output is not None:
-            write_file(arguments.output, files_page(found))
-    elif arguments.output is not None:
-        raise UsageError("-o needs --launch: a page of several is for kernel files")
     else:
         found = compare(_job(arguments))
+    if arguments.output is not None:
+        write_file(arguments.output, found.page())
     if arguments.json:
         print_json(found.to_dict())
         return 0

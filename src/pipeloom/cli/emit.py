@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeloom.cli.common import (
     add_json,
@@ -18,7 +19,10 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.emitting import Emission, EmitJob, emit
-from pipeloom.errors import SpecError
+from pipeloom.errors import ScheduleError, SpecError
+
+if TYPE_CHECKING:
+    from pipeloom.write import EmittedKernel
 
 CHOSEN_SYNC = (
     "the fastest proved form: as it is where it is PROVED, repaired or proven, each simulated; a "
@@ -39,13 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it",
+        help="k.s for assembly, k.hsaco for a code object; k.json beside it says how to launch it, "
+        "k.witness.json why it is right",
     )
     parser.add_argument(
         "--witness",
-        action="store_true",
-        help="also write K.witness.json, what the proof rests on: bytes of LDS by pc, why each "
-        "wait is there (runs the kernel in the emulator)",
+        action=argparse.BooleanOptionalAction,
+        help="beside a code object K.witness.json, what the proof rests on: bytes of LDS by pc, "
+        "why each wait is there (runs the kernel in the emulator); written unless --no-witness",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -113,14 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, content)
     if beside is not None:
         write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
-    if arguments.witness:
-        from pipeloom.drive.witnessing import emitted_witness
-
-        proof = emitted_witness(emitted)
-        write_file(
-            Path(arguments.output).with_suffix(".witness.json"),
-            json.dumps(proof, indent=1, sort_keys=True) + "\n",
-        )
+    witness = _witness(arguments, emitted) if beside is not None else None
     if arguments.json:
         print_json(
             {
@@ -128,15 +126,36 @@ def run(arguments: argparse.Namespace) -> int:
                 "lines": emitted.text.count("\n"),
                 "output": arguments.output,
                 "launch": None if beside is None else str(beside),
+                "witness": None if witness is None else str(witness),
             }
         )
     elif arguments.output:
         print("\n".join((found.summary(), *cost_line(found), str(emitted.resources))))
-        print(f"wrote {arguments.output}" + (f", and {beside}: how to launch it" if beside else ""))
+        launch = f", and {beside}: how to launch it" if beside else ""
+        proof = f", and {witness}: what its proof rests on" if witness else ""
+        print(f"wrote {arguments.output}{launch}{proof}")
     else:
         say(cost_line(found))
         sys.stdout.write(emitted.text)
     return 0
+
+
+def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> Path | None:
+    """Write ``k.witness.json``; what cannot be run says why, and only fails where it was asked."""
+    if arguments.witness is False:
+        return None
+    from pipeloom.drive.witnessing import emitted_witness
+
+    try:
+        proof = emitted_witness(emitted)
+    except ScheduleError as error:
+        if arguments.witness:
+            raise
+        say((f"no witness was written: {error.message}",))
+        return None
+    path = Path(arguments.output).with_suffix(".witness.json")
+    write_file(path, json.dumps(proof, indent=1, sort_keys=True) + "\n")
+    return path
 
 
 def _sidecar(output: str) -> Path:

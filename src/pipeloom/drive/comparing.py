@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast, get_args
@@ -12,12 +12,14 @@ from pipeloom.checks import nearest
 from pipeloom.drive.declared import names_declaration
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
+from pipeloom.drive.reporting import simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.errors import SpecError
-from pipeloom.lift.timing import KernelTiming
+from pipeloom.judge.simulate import Trace
+from pipeloom.judge.verify import Verdict
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison
@@ -55,8 +57,17 @@ class Compared:
 
     rows: tuple[Comparison, ...]
     emitted: tuple[Choice | None, ...]
-    timings: tuple[KernelTiming, ...] = ()
-    """Of kernel files."""
+    pages: Callable[[Sequence[str]], list[dict[str, Any]]]
+    """What a page shows of each under its name."""
+
+    def page(self) -> str:
+        """All of them on one page, their timelines over one axis."""
+        from pipeloom.show.page import fill_page
+
+        names = [os.path.basename(row.name) for row in self.rows]
+        if len(set(names)) < len(names):
+            names = [row.name for row in self.rows]
+        return fill_page(*self.pages(names))
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Plain data."""
@@ -78,6 +89,7 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
             f"{name}:sync=proven",
         )
     rows: list[Comparison] = []
+    runs: list[tuple[Simulation, Trace, Verdict]] = []
     forms: dict[tuple[Source, bool], Choice | None] = {}
     emitted: list[Choice | None] = []
     for text, variant in zip(job.variants, jobs, strict=True):
@@ -92,11 +104,16 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
             )
         verdict = simulation.verdict()
         rows.append(row_of(text, simulation.program, trace, verdict, tile=simulation.tile))
+        runs.append((simulation, trace, verdict))
         key = variant.source, variant.emitted
         if key not in forms:
             forms[key] = None if variant.emitted else emitted_form(variant.source)
         emitted.append(forms[key])
-    return Compared(tuple(rows), tuple(emitted))
+
+    def pages(names: Sequence[str]) -> list[dict[str, Any]]:
+        return [simulation_page(*one, variant=name) for name, one in zip(names, runs, strict=True)]
+
+    return Compared(tuple(rows), tuple(emitted), pages)
 
 
 def compare_files(
@@ -120,22 +137,15 @@ def compare_files(
         for path, launch in zip(paths, each, strict=True)
     ]
     rows = [kernel_row(path, timing) for path, timing in zip(paths, timings, strict=True)]
-    return Compared(tuple(rows), (None,) * len(rows), tuple(timings))
 
+    def pages(names: Sequence[str]) -> list[dict[str, Any]]:
+        from pipeloom.show.kernel_page import kernel_page
 
-def files_page(compared: Compared) -> str:
-    """The compared kernel files on one page."""
-    from pipeloom.show.kernel_page import kernel_page
-    from pipeloom.show.page import fill_page
+        return [
+            kernel_page(timing, variant=name) for name, timing in zip(names, timings, strict=True)
+        ]
 
-    names = [os.path.basename(row.name) for row in compared.rows]
-    if len(set(names)) < len(names):
-        names = [row.name for row in compared.rows]
-    first, *others = (
-        kernel_page(timing, variant=name)
-        for name, timing in zip(names, compared.timings, strict=True)
-    )
-    return fill_page(first, *others)
+    return Compared(tuple(rows), (None,) * len(rows), pages)
 
 
 def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.drive.checking import check
 from pipeloom.drive.emitting import emitted_form
@@ -11,11 +12,14 @@ from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
 from pipeloom.drive.timing_files import launched, time_checked
-from pipeloom.errors import ConfigError
+from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.lift.timing import KernelTiming
+
+if TYPE_CHECKING:
+    from pipeloom.write.allocate import Resources
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2
@@ -43,25 +47,42 @@ class Report:
 
 def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
     """Compile, verify and simulate what is named, and write it all on one page."""
-    from pipeloom.show.page import render_page
+    from pipeloom.show.page import fill_page
 
     if not isinstance(job, ReportJob | SimulateJob):
         job = SimulateJob(job if isinstance(job, Source) else Source(job, default_tile="bf16"))
     if not isinstance(job, ReportJob):
         job = ReportJob(job)
     simulation = prepare(job.simulate, needs_tile=False)
+    trace = simulation.run() if simulation.subject.tile() is not None else None
     verdict = simulation.verdict()
-    trace = shown = None
-    if simulation.subject.tile() is not None:
-        trace = shown = simulation.run()
-        if trace.iterations > job.timeline_iterations:
-            shown = simulation.run(simulation.iterations_of(job.timeline_iterations))
+    page = simulation_page(simulation, trace, verdict, iterations=job.timeline_iterations)
+    emitted = None if simulation.emission is not None else emitted_form(job.simulate.source)
+    return Report(fill_page(page), simulation, verdict, trace, emitted)
+
+
+def simulation_page(
+    simulation: Simulation,
+    trace: Trace | None,
+    verdict: Verdict,
+    *,
+    iterations: int = TIMELINE_ITERATIONS,
+    variant: str = "",
+) -> dict[str, Any]:
+    """What the page shows of a simulation; ``variant`` is its name on a page of several."""
+    from pipeloom.show.page_data import page_data, resource_cards
+
+    shown = trace
+    if trace is not None and trace.iterations > iterations:
+        shown = simulation.run(simulation.iterations_of(iterations))
     emission = simulation.emission
-    page = render_page(
+    held = None if trace is None else _occupied(simulation)
+    return page_data(
         simulation.program,
         verdict,
         trace,
         shown=shown,
+        timeline_iterations=iterations,
         unsimulated=f"Not simulated: {simulation.program.name} has no tile shape, so its ops have "
         "no instruction counts.",
         estimate=None if trace is None else simulation.estimate(trace),
@@ -69,9 +90,22 @@ def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
         sync=simulation.sync,
         stream="" if emission is None else emission.kernel.name,
         knobs=simulation.subject.knobs(),
+        cards=()
+        if held is None
+        else resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd),
+        variant=variant,
     )
-    emitted = None if emission is not None else emitted_form(job.simulate.source)
-    return Report(page, simulation, verdict, trace, emitted)
+
+
+def _occupied(simulation: Simulation) -> Resources | None:
+    """Registers and LDS of the kernel that ``emit`` writes; None where it writes none."""
+    if simulation.emission is not None:
+        return simulation.emission.kernel.resources
+    try:
+        emission = prepare(replace(simulation.job, emitted=True)).emission
+    except ScheduleError:
+        return None
+    return None if emission is None else emission.kernel.resources
 
 
 def report_file(

@@ -14,7 +14,7 @@ from pipeloom.judge.check.verdict import CheckFinding, CheckVerdict, Site, Story
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.lift.timing import KernelTiming, LoopTiming
-from pipeloom.show.page_data import speed_cards, stall_row
+from pipeloom.show.page_data import resource_cards, speed_cards, stall_row
 from pipeloom.show.page_timeline import lane_data
 from pipeloom.show.segments import segments, stalls_by_step
 
@@ -180,15 +180,6 @@ def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[list[s
     if verdict is not None:
         rows.append([verdict.status.title, "verdict", verdict.summary()])
     return rows + resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd)
-
-
-def resource_cards(vgprs: int, agprs: int, lds_bytes: int, waves: int) -> list[list[str]]:
-    """What a wave and a workgroup occupy."""
-    return [
-        [f"{vgprs} + {agprs}", "VGPRs + AGPRs", "registers of a wave, per lane, of 512"],
-        [f"{lds_bytes / 1024:g} KiB", "LDS", "of a workgroup"],
-        [str(waves), "waves per SIMD", "that fit by registers and LDS; one workgroup is simulated"],
-    ]
 
 
 def _notes(timing: KernelTiming) -> list[str]:

@@ -53,7 +53,7 @@ class PageOptions(TypedDict, total=False):
     other instructions than the program's own, as of an emitted kernel, needs ``shown``, and
     ``stream``, the name of what was run. ``tile`` and ``sync`` are for headers, where the program
     itself does not know; ``knobs`` are the settings that made it. ``cards`` are further figures at
-    the top: value, name and explanation.
+    the top: value, name and explanation. ``variant`` is its name on a page of several.
     """
 
     shown: Trace | None
@@ -66,7 +66,8 @@ class PageOptions(TypedDict, total=False):
     sync: str
     stream: str
     knobs: Knobs
-    cards: Sequence[tuple[str, str, str]]
+    cards: Sequence[Sequence[str]]
+    variant: str
 
 
 class _Page(NamedTuple):
@@ -151,6 +152,7 @@ def _meta(page: _Page, options: PageOptions) -> dict[str, Any]:
         "sync": options.get("sync") or sync_text(program),
         "strategy": "" if ordered is None else ordered.strategy,
         "stream": options.get("stream", ""),
+        "variant": options.get("variant", ""),
         "over": tiles_text(program, 1).removeprefix("1 "),
         "waves": 0 if trace is None else len(trace.programs),
         "per_iteration": tiles_text(program, advance(program)),
@@ -227,6 +229,15 @@ def speed_cards(trace: Trace) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def resource_cards(vgprs: int, agprs: int, lds_bytes: int, waves: int) -> list[list[str]]:
+    """What a wave and a workgroup of the kernel occupy."""
+    return [
+        [f"{vgprs} + {agprs}", "VGPRs + AGPRs", "registers of a wave, per lane, of 512"],
+        [f"{lds_bytes / 1024:g} KiB", "LDS", "of a workgroup"],
+        [str(waves), "waves per SIMD", "that fit by registers and LDS; one workgroup is simulated"],
+    ]
 
 
 def _entries(page: _Page, op_of: Sequence[int]) -> list[list[Any]]:

@@ -32,6 +32,7 @@ def test_the_record_beside_a_code_object(
         "lines": printed["lines"],
         "output": str(binary),
         "launch": str(record),
+        "witness": str(tmp_path / "k.witness.json"),
     }
     assert data["format"] == "pipeloom-launch-2"
     assert data["pipeloom"] == __version__
@@ -50,7 +51,11 @@ def test_the_record_beside_a_code_object(
     # Written anew over its own, and no temporary file stays behind.
     assert main(["emit", "single_buffer", "--target", "gfx942", "-o", str(binary)]) == 0
     assert f"wrote {binary}, and {record}: how to launch it" in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.hsaco", "k.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "k.hsaco",
+        "k.json",
+        "k.witness.json",
+    ]
 
 
 def test_a_record_replaces_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

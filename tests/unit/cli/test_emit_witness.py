@@ -1,4 +1,4 @@
-"""``pipeloom emit --witness``: our proof, for other checkers."""
+"""The witness beside a code object of ours: our proof, for other checkers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeloom.cli.main import main
+from pipeloom.drive import witnessing
+from pipeloom.judge.emulate import EmulateError
 
 
 def test_every_executed_wait_of_our_own_kernel_has_a_reason(tmp_path: Path) -> None:
@@ -16,12 +18,32 @@ def test_every_executed_wait_of_our_own_kernel_has_a_reason(tmp_path: Path) -> N
         if importlib.util.find_spec(wheel) is None:
             pytest.skip(f"the {wheel} wheel is not installed")
     path = tmp_path / "k.hsaco"
-    assert main(["emit", "single_buffer", "--tile", "bf16", "-o", str(path), "--witness"]) == 0
+    assert main(["emit", "single_buffer", "--tile", "bf16", "-o", str(path)]) == 0
     plain = json.loads((tmp_path / "k.witness.json").read_text())
     assert plain["verdict"] == "proved"
     assert plain["summary"].startswith("PROVED for every trip count")
     assert plain["lds"]
     assert all(wait["orders"] for wait in plain["waits"][:-1])
+
+
+def test_without_a_run_there_is_no_witness_but_a_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ziglang")
+
+    def refuse(_: object) -> object:
+        raise EmulateError("no emulator here")
+
+    monkeypatch.setattr(witnessing, "emitted_witness", refuse)
+    path = tmp_path / "k.hsaco"
+    command = ["emit", "single_buffer", "--tile", "bf16", "-o", str(path)]
+    assert main(command) == 0
+    assert "no emulator here" in capsys.readouterr().err
+    assert main([*command, "--witness"]) != 0
+    assert main([*command, "--no-witness", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["witness"] is None
+    assert path.is_file()
+    assert not path.with_suffix(".witness.json").exists()
 
 
 def test_a_witness_is_of_a_code_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,10 +135,17 @@ def test_compare_ranks_two_files(
     assert [row["cycles_per_iteration"] for row in found] == [CYCLES, CYCLES - 4]
 
 
-def test_a_page_of_several_is_for_kernel_files(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["compare", "ping_pong", "four_wave", "-o", "x.html"])
-    assert "-o needs --launch" in capsys.readouterr().err
+def test_schedules_are_on_one_page_with_what_they_occupy(tmp_path: Path) -> None:
+    page = tmp_path / "two.html"
+    variants = ["single_buffer", "single_buffer:sync=proven"]
+    assert main(["compare", *variants, "--k-tiles", "8", "-o", str(page)]) == 0
+    data = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
+    assert [one["meta"]["variant"] for one in data["variants"]] == variants
+    for one in data["variants"]:
+        cards = {card[1]: card[0] for card in one["headline"]}
+        assert {"VGPRs + AGPRs", "waves per SIMD"} <= cards.keys()
+        assert cards["LDS"].endswith("KiB")
+        assert float(cards["TFLOPS, modelled"]) > 0
 
 
 @pytest.mark.parametrize(

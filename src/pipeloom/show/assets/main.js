@@ -51,7 +51,18 @@ if (timeline) {
     if (!on) timeline.measure(null);
   });
   byId("ranges").append(ruler);
-  const used = new Set(/** @type {Timeline} */ (page.timeline).segments.map((s) => s[S.colour]));
+  if (timeline.views.length > 1) {
+    const why = "Move the others so that their iterations begin together; else all begin at cycle 0";
+    const align = el("button", { type: "button", id: "align", title: why }, "Align loops");
+    align.setAttribute("aria-pressed", "true");
+    align.addEventListener("click", () => {
+      const on = align.getAttribute("aria-pressed") !== "true";
+      align.setAttribute("aria-pressed", String(on));
+      timeline.align(on);
+    });
+    byId("ranges").append(align);
+  }
+  const used = new Set(timeline.views.flatMap((v) => v.run.segments.map((s) => s[S.colour])));
   KIND_NAMES.forEach((name, i) => {
     if (!used.has(i)) return;
     const key = el("i");

@@ -1,5 +1,6 @@
 // @ts-check
-// The timeline: one lane per wave and unit, then the LDS buffers, over one axis of cycles.
+// The timeline: one lane per wave and unit, then the LDS buffers, over one axis of cycles. Of several
+// variants the one that the page is about comes first, the others below it, all over the same axis.
 
 /**
  * What is drawn as a curve: its name, unit and values in equal steps.
@@ -52,39 +53,60 @@ function lanesOf(run) {
  */
 function makeTimeline(host, onSelect) {
   const run = /** @type {Timeline} */ (page.timeline);
-  const lanes = lanesOf(run);
-  const height = lanes.names.length * LANE;
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas"));
   const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  ctx.font = FONT.replace("10px", "11px");
-  const names = Math.max(...lanes.names.map((name) => ctx.measureText(name).width));
-  /** @type {Box} */
-  const area = { x: Math.ceil(names) + 16, y: TOP, width: 1, height };
   /** @type {Choice} */
   let selected = { entry: -1, op: -1, segment: -1 };
   /** @type {any} */
   let example = null;
+  const last = run.iterations;
+  const first = Math.max(0, last - 1);
   const marks = run.marks[0];
-  /** @type {View} */
-  const view = {
-    run,
-    lanes,
-    frames: run.frames,
-    c: palette(),
-    overlay: [],
-    ctx,
-    area,
-    range: [0, run.total],
-    hits: [],
-    pins: [],
-    measured: null,
-  };
-  const draw = makeRenderer(view);
-  const range = makeRange(host, canvas, area, run.total, redraw, measure);
+  const title = variants.length > 1 ? 18 : 0;
+  let bottom = 0;
+  const views = [page, ...variants.filter((other) => other !== page && other.timeline)].map((of) => {
+    const drawn = /** @type {Timeline} */ (of.timeline);
+    const lanes = lanesOf(drawn);
+    /** @type {Box} */
+    const area = { x: 1, y: bottom + title + TOP, width: 1, height: lanes.names.length * LANE };
+    bottom = area.y + area.height;
+    return /** @type {View} */ ({
+      of,
+      shift: 0,
+      axis: false,
+      run: drawn,
+      lanes,
+      frames: drawn.frames,
+      c: palette(),
+      overlay: [],
+      ctx,
+      area,
+      range: [0, drawn.total],
+      hits: [],
+      pins: [],
+      measured: null,
+    });
+  });
+  const view = views[0];
+  const { area, lanes } = view;
+  views[views.length - 1].axis = true;
+  ctx.font = FONT.replace("10px", "11px");
+  const names = Math.max(...views.flatMap((v) => v.lanes.names.map((name) => ctx.measureText(name).width)));
+  for (const v of views) v.area.x = Math.ceil(names) + 16;
+  const painters = views.map(makeRenderer);
+  const total = Math.max(...views.map((v) => v.run.total));
+  const range = makeRange(host, canvas, area, total, redraw, measure);
+
+  /** Move the others so that their last iterations begin where this one's does. @param {boolean} on */
+  function align(on) {
+    for (const v of views.slice(1))
+      v.shift = on ? marks[first] - v.run.marks[0][Math.max(0, v.run.iterations - 1)] : 0;
+    redraw();
+  }
 
   /** Mark a range and say how long it is. @param {[number, number]|null} span */
   function measure(span) {
-    view.measured = span;
+    for (const v of views) v.measured = span;
     redraw();
   }
 
@@ -164,11 +186,11 @@ function makeTimeline(host, onSelect) {
   }
 
   /** @param {Hit} hit */
-  function describe({ kind, i }) {
-    if (kind === "issue") return tipText(titleOf(i), factsOf(i));
+  function describe({ kind, i, view: { of, run } }) {
+    if (kind === "issue") return tipText(titleOf(i, of), factsOf(i, of));
     if (kind === "matrix") {
       const row = run.matrix[i];
-      return tipText(titleOf(row[M.segment]), [
+      return tipText(titleOf(row[M.segment], of), [
         [
           "matrix unit",
           `busy ${num(row[M.from])} to ${num(row[M.to])}, ${num(row[M.to] - row[M.from])} cycles without a gap`,
@@ -186,7 +208,7 @@ function makeTimeline(host, onSelect) {
     if (kind === "buffers") {
       const row = run.buffers[i];
       return tipText(`LDS ${run.regions[row[U.region]]}`, [
-        [row[U.use] ? "read" : "written", `${page.meta.over} ${row[U.tile]}`],
+        [row[U.use] ? "read" : "written", `${of.meta.over} ${row[U.tile]}`],
         ["cycles", `${num(row[U.from])} to ${num(row[U.to])}`],
         ["by", row[U.use] ? "reads, first to last" : "loads and writes, issue to landing"],
       ]);
@@ -198,18 +220,19 @@ function makeTimeline(host, onSelect) {
     ]);
   }
 
-  /** @param {number} i */
-  function titleOf(i) {
-    const s = run.segments[i];
-    return s[S.label] + (s[S.tile] >= 0 ? `, ${page.meta.over} ${s[S.tile]}` : "");
+  /** @param {number} i @param {Page} [of] */
+  function titleOf(i, of = page) {
+    const s = /** @type {Timeline} */ (of.timeline).segments[i];
+    return s[S.label] + (s[S.tile] >= 0 ? `, ${of.meta.over} ${s[S.tile]}` : "");
   }
 
-  /** @param {number} i @returns {Array<[string, string]>} */
-  function factsOf(i) {
+  /** @param {number} i @param {Page} [of] @returns {Array<[string, string]>} */
+  function factsOf(i, of = page) {
+    const run = /** @type {Timeline} */ (of.timeline);
     const s = run.segments[i];
     const [before, after] = [s[S.iteration] < 0, s[S.iteration] >= run.iterations];
     const part = before ? "prologue" : after ? "epilogue" : `iteration ${s[S.iteration]}`;
-    const named = s[S.entry] >= 0 ? entryName(s[S.entry]) : "";
+    const named = s[S.entry] >= 0 ? entryName(s[S.entry], of) : "";
     const where = named && (before || after) ? named : [part, named].filter(Boolean).join(", ");
     const count = s[S.pulses].length / 2;
     /** @type {Array<[string, string]>} */
@@ -224,7 +247,7 @@ function makeTimeline(host, onSelect) {
       const on = source && s[S.source] !== i ? ` (${source[S.label]}, wave ${source[S.wave]})` : "";
       facts.push(["stood", `${num(s[S.stall])} cycles: ${run.causes[s[S.cause]]}${on}`]);
     } else facts.push(["stood", "not at all"]);
-    if (s[S.retires].length) facts.push(["waits for", s[S.retires].map((n) => titleOf(n)).join("; ")]);
+    if (s[S.retires].length) facts.push(["waits for", s[S.retires].map((n) => titleOf(n, of)).join("; ")]);
     return facts;
   }
 
@@ -237,13 +260,15 @@ function makeTimeline(host, onSelect) {
 
   function paint() {
     waiting = false;
-    const [width, tall, density] = [host.clientWidth, TOP + height + 24, devicePixelRatio];
+    const [width, tall, density] = [host.clientWidth, bottom + 24, devicePixelRatio];
     Object.assign(canvas, { width: width * density, height: tall * density });
     Object.assign(canvas.style, { width: `${width}px`, height: `${tall}px` });
     ctx.scale(density, density);
-    area.width = Math.max(width - area.x - 10, 1);
-    view.range = range.visible();
-    draw();
+    for (const v of views) {
+      v.area.width = Math.max(width - area.x - 10, 1);
+      v.range = range.visible();
+    }
+    for (const draw of painters) draw();
   }
 
   function refresh() {
@@ -254,11 +279,14 @@ function makeTimeline(host, onSelect) {
   /** What is under the mouse: what was drawn last is on top. @param {MouseEvent} event */
   function hitAt(event) {
     const [x, y] = [event.offsetX, event.offsetY];
-    return view.hits.findLast((b) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height);
+    return views
+      .flatMap((v) => v.hits)
+      .findLast((b) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height);
   }
 
-  /** The segment that a hit stands for, or -1. @param {Hit|undefined} hit */
+  /** The segment of this page that a hit stands for, or -1. @param {Hit|undefined} hit */
   function segmentOf(hit) {
+    if (hit && hit.view !== view) return -1;
     if (hit && hit.kind === "issue") return hit.i;
     if (hit && hit.kind === "matrix") return run.matrix[hit.i][M.segment];
     if (hit && hit.kind === "buffers") return run.buffers[hit.i][U.segment];
@@ -270,15 +298,15 @@ function makeTimeline(host, onSelect) {
     const hit = event.buttons ? undefined : hitAt(event);
     canvas.style.cursor = segmentOf(hit) >= 0 ? "pointer" : event.buttons ? "grabbing" : "grab";
     const { top } = canvas.getBoundingClientRect();
-    const waves = { top: top + area.y, bottom: top + area.y + lanes.barrier * LANE };
+    const { area: over, lanes: there } = hit ? hit.view : view;
+    const waves = { top: top + over.y, bottom: top + over.y + there.barrier * LANE };
     const near = { top: event.clientY - 2.5 * LANE, bottom: event.clientY + 2.5 * LANE };
-    showTip(event, hit && describe(hit), event.offsetY < area.y + lanes.barrier * LANE ? [waves, near] : []);
+    showTip(event, hit && describe(hit), event.offsetY < over.y + there.barrier * LANE ? [waves, near] : []);
   }
 
   host.append(canvas, range.track);
   range.track.style.margin = `0 10px 0 ${area.x}px`;
-  const last = run.iterations;
-  const first = Math.max(0, last - 1);
+  align(true);
   if (last > 0) range.show(marks[first], marks[last]);
   else range.show(0, run.total);
   canvas.addEventListener("pointermove", hover);
@@ -307,6 +335,8 @@ function makeTimeline(host, onSelect) {
       return [area.x + ((cycle - a) / (b - a)) * area.width, area.y + (lane + 0.5) * LANE];
     },
     pins: () => view.pins,
+    views,
+    align,
     measure,
     measured: () => view.measured,
     rule: range.rule,
@@ -333,14 +363,14 @@ function makeTimeline(host, onSelect) {
       range.show(from - margin, to + margin);
     },
     ranges: /** @type {Array<[string, number, number]>} */ ([
-      ["All", 0, run.total],
+      ["All", 0, total],
       ["Prologue", 0, marks[0]],
       ...(last > 0 ? [["1 iteration", marks[first], marks[last]]] : []),
       ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],
     ]),
     recolour() {
-      view.c = palette();
+      for (const v of views) v.c = palette();
       redraw();
     },
   };

@@ -7,10 +7,13 @@ const FONT = `10px ${FONT_FAMILY}`;
 
 /**
  * @typedef {{x: number, y: number, width: number, height: number}} Box
- * @typedef {Box & {kind: string, i: number}} Hit  something that can be pointed at, as it was drawn
+ * @typedef {Box & {kind: string, i: number, view: View}} Hit  something that can be pointed at, as it was drawn
  * @typedef {{kind: string, i: number, text?: string, to?: number}} Mark  on top of segment i
  *
  * @typedef {object} View  what the renderer looks at; the timeline changes it
+ * @property {Page} of  the variant, one of those in the file
+ * @property {number} shift  cycles by which it is moved on the axis, which is that of the first view
+ * @property {boolean} axis  whether the axis is below it
  * @property {Timeline} run
  * @property {any} lanes
  * @property {Array<[number, number, string]>} frames  from, to, name of each part of the run
@@ -30,7 +33,9 @@ function makeRenderer(view) {
   const { run, lanes, frames, ctx, area } = view;
 
   /** @param {number} cycle */
-  const x = (cycle) => area.x + ((cycle - view.range[0]) / (view.range[1] - view.range[0])) * area.width;
+  const x = (cycle) => onAxis(cycle + view.shift);
+  /** @param {number} at  on the axis */
+  const onAxis = (at) => area.x + ((at - view.range[0]) / (view.range[1] - view.range[0])) * area.width;
   /** @param {number} lane  its middle */
   const y = (lane) => area.y + (lane + 0.5) * LANE;
   const end = () => area.x + area.width;
@@ -105,6 +110,13 @@ function makeRenderer(view) {
     write(text, middle, centre, colour, "center", font);
   }
 
+  /** What this is called, where there are several, and how far it was moved. */
+  function drawTitle() {
+    if (variants.length < 2) return;
+    const moved = view.shift ? `, moved by ${view.shift > 0 ? "+" : "−"}${num(Math.abs(view.shift))} cycles` : "";
+    write(view.of.meta.variant + moved, 0, area.y - TOP - 4, view.c.ink, "left", `bold ${FONT.replace("10px", "11px")}`);
+  }
+
   /** Lanes with their names, and the axis of cycles. */
   function drawGrid() {
     const { c, range } = view;
@@ -119,9 +131,10 @@ function makeRenderer(view) {
     const power = 10 ** Math.floor(Math.log10(wanted));
     const step = power * ([1, 2, 5].find((m) => m * power >= wanted) || 10);
     for (let at = Math.ceil(range[0] / step) * step; at <= range[1]; at += step) {
-      line(fade(c.line, 0.6), [x(at), area.y, x(at), bottom]);
-      line(c.line, [x(at), bottom, x(at), bottom + 5]);
-      write(num(at), x(at), bottom + 14, c.quiet, "center", FONT.replace("10px", "11px"));
+      line(fade(c.line, 0.6), [onAxis(at), area.y, onAxis(at), bottom]);
+      if (!view.axis) continue;
+      line(c.line, [onAxis(at), bottom, onAxis(at), bottom + 5]);
+      write(num(at), onAxis(at), bottom + 14, c.quiet, "center", FONT.replace("10px", "11px"));
     }
   }
 
@@ -170,7 +183,7 @@ function makeRenderer(view) {
     const texts = [s[S.label], shortened(s[S.label])];
     if (place)
       caption(place, texts, view.c[onFill ? "on-fill" : "ink"], { halo: striped ? view.c.card : "" });
-    view.hits.push({ ...b, kind: "issue", i });
+    view.hits.push({ ...b, kind: "issue", i, view });
   }
 
   /** @param {Row} row @param {number} i */
@@ -181,7 +194,7 @@ function makeRenderer(view) {
     const group = run.waves[wave][1];
     fill(b, fade(view.c.mma, group ? 0.55 : 0.9));
     caption(b, [`wave ${wave}`, String(wave)], view.c[group ? "ink" : "on-fill"]);
-    view.hits.push({ ...b, kind: "matrix", i });
+    view.hits.push({ ...b, kind: "matrix", i, view });
   }
 
   /** @param {Row} row @param {number} i */
@@ -191,7 +204,7 @@ function makeRenderer(view) {
     fill(b, fade(view.c.kinds[4], 0.3));
     const release = x(row[R.to]);
     if (release <= end()) fill({ x: release - 2, y: b.y - 4, width: 2, height: LANE - 6 }, view.c.kinds[4]);
-    view.hits.push({ ...b, y: b.y - 5, height: LANE - 4, kind: "barriers", i });
+    view.hits.push({ ...b, y: b.y - 5, height: LANE - 4, kind: "barriers", i, view });
   }
 
   /** @param {number[]} values @param {number} lane @param {string} colour @param {number} i */
@@ -216,7 +229,7 @@ function makeRenderer(view) {
     ctx.strokeStyle = colour;
     ctx.lineWidth = 0.7;
     ctx.stroke();
-    view.hits.push({ ...area, y: y(lane) - LANE / 2, height: LANE, kind: "depth", i });
+    view.hits.push({ ...area, y: y(lane) - LANE / 2, height: LANE, kind: "depth", i, view });
   }
 
   /** What the height of a curve's lane stands for. @param {number} lane @param {number} i */
@@ -235,11 +248,11 @@ function makeRenderer(view) {
   function drawMeasured() {
     if (!view.measured) return;
     const [from, to] = view.measured;
-    const [left, right] = [inside(x(from)), inside(x(to))];
+    const [left, right] = [inside(onAxis(from)), inside(onAxis(to))];
     fill({ ...area, x: left, width: Math.max(right - left, 1) }, fade(view.c.accent, 0.14));
     for (const at of [from, to])
-      if (x(at) >= area.x && x(at) <= end())
-        line(view.c.accent, [x(at), area.y, x(at), area.y + area.height]);
+      if (onAxis(at) >= area.x && onAxis(at) <= end())
+        line(view.c.accent, [onAxis(at), area.y, onAxis(at), area.y + area.height]);
     const text = `${num(to - from)} cycles`;
     ctx.font = `bold ${FONT.replace("10px", "11px")}`;
     const width = ctx.measureText(text).width + 8;
@@ -256,7 +269,7 @@ function makeRenderer(view) {
     fill(half, fade(row[U.use] ? view.c.lds : view.c.global, 0.8));
     const texts = [`${row[U.use] ? "read" : "write"} K${row[U.tile]}`, `K${row[U.tile]}`];
     caption(half, texts, view.c["on-fill"], { font: FONT.replace("10px", "9px") });
-    view.hits.push({ ...half, kind: "buffers", i });
+    view.hits.push({ ...half, kind: "buffers", i, view });
   }
 
   /** A numbered pin at a segment, or beside an earlier one of the same wave. @param {Box} b @param {Mark} mark */
@@ -310,6 +323,7 @@ function makeRenderer(view) {
     view.pins = [];
     ctx.textBaseline = "middle";
     ctx.lineJoin = "round";
+    drawTitle();
     drawGrid();
     drawFrames();
     drawDepth(run.depth.lds, lanes.lds, view.c.lds, 0);

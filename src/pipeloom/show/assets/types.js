@@ -88,13 +88,16 @@ const shownVariant = Math.min(
   variants.length - 1,
 );
 const page = variants[shownVariant];
-if (page.timeline)
-  for (const s of page.timeline.segments) s[S.label] = page.timeline.labels[s[S.label]];
+for (const { timeline: run } of variants)
+  if (run) for (const s of run.segments) s[S.label] = run.labels[s[S.label]];
 
-/** ``loop[12]``, or ``loop[12] of waves 0-3`` where others do other work. @param {number} entry */
-function entryName(entry) {
-  const e = page.entries[entry];
-  const section = page.sections[e[E.section]];
+/**
+ * ``loop[12]``, or ``loop[12] of waves 0-3`` where others do other work.
+ * @param {number} entry @param {Page} [of]
+ */
+function entryName(entry, of = page) {
+  const e = of.entries[entry];
+  const section = of.sections[e[E.section]];
   return `${section[N.name]}[${e[E.slot]}]${section[N.waves] ? ` of ${section[N.waves]}` : ""}`;
 }
 
