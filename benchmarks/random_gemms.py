@@ -21,7 +21,7 @@ import numpy as np
 
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
-from pipeloom.drive.gemm_trial import GemmOutcome, GemmProblem, ReadyGemm, run_gemm
+from pipeloom.drive.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 
 BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128, 128, 2, 2))
 """BM, BN and waves along each: small ones, of which an emulator runs many."""
@@ -60,13 +60,13 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
     )
 
 
-def draw_problem(rng: np.random.Generator, ready: ReadyGemm, seed: int) -> GemmProblem:
+def draw_problem(rng: np.random.Generator, ready: ReadyGemm, seed: int) -> GemmCall:
     """A call of it: ragged sizes down to nothing, rows and batches apart, a grid too large."""
     spec, launch = ready.made.spec, ready.made.kernel.launch
     m, n = (_size(rng, 2 * block) for block in (spec.BM, spec.BN))
     step = launch.multiples.get("k", 1)
     k = step * _size(rng, 6 * spec.depth // step)
-    problem = GemmProblem(m=m, n=n, k=k, seed=seed)
+    problem = GemmCall(m=m, n=n, k=k, seed=seed)
     rows = (k if spec.layout[0] == "N" else m, k if spec.layout[1] == "T" else n)
     spare, gap = [], []
     for row in rows:

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
@@ -14,11 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.store import Store
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.gpu import GPUS, gpu_for
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
+from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, Finish, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
 
@@ -84,6 +86,22 @@ def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
         help="how A and B are stored: A as M x K (N) or K x M (T), B as K x N (N) or N x K (T); "
         "default NT",
     )
+    parser.add_argument(
+        "--batches", type=at_least(1), default=1, metavar="N", help="products of each shape at once"
+    )
+    for name, what in (
+        ("alpha", "times a number"),
+        ("beta", "plus a number times what C was"),
+        ("scales", "with a factor for every row and every column"),
+        ("bias", "plus a number for every column"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=f"the product {what}")
+    parser.add_argument(
+        "--activation",
+        choices=tuple(ACTIVATIONS),
+        default="none",
+        help="what is done with each element of C last",
+    )
     parser.set_defaults(tokens=TOKENS)
     if shapes:
         parser.add_argument(
@@ -147,7 +165,15 @@ def tuned(arguments: argparse.Namespace, shapes: list[str]) -> list[Tuned]:
     """The best plans of the shapes, as the arguments say, with a bar on stderr."""
     if arguments.address is not None and arguments.on != "ray":
         raise UsageError("--address needs --on ray")
-    asked = problems(shapes, arguments.dtype, arguments.tokens, arguments.layout)
+    options = vars(arguments)
+    asked = problems(
+        shapes,
+        arguments.dtype,
+        arguments.tokens,
+        arguments.layout,
+        arguments.batches,
+        Finish(**{field.name: options[field.name] for field in fields(Finish)}),
+    )
     gpu = gpu_for(arguments.target)
     store = Store.usual()
     with _bar(len(asked)) as tell:
@@ -217,7 +243,9 @@ def table(found: list[Tuned]) -> str:
         ).rstrip()
         for row in (heads, *rows)
     ]
-    title = f"{found[0].chip}, {found[0].problem.dtype}: predicted, not measured"
+    finish = str(found[0].problem.finish)
+    kind = f"{found[0].problem.dtype}, {finish}" if finish else found[0].problem.dtype
+    title = f"{found[0].chip}, {kind}: predicted, not measured"
     return "\n".join((title, *lines))
 
 

@@ -84,6 +84,7 @@ def derive(
     waves: int | Mapping[str, int],
     *,
     k_tiles: int | None = None,
+    like: Loop | None = None,
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
 ) -> Derived | None:
@@ -92,6 +93,8 @@ def derive(
     Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``
     is the usual one unless given. What is found for any number of iterations serves ``k_tiles`` of
     them too, unless it has more stages: the loop is the same, only its epilogue is made for them.
+    So does what is found for a loop with the same iterations and another end, if one is said to be
+    ``like`` it.
     """
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
@@ -101,8 +104,8 @@ def derive(
     found = kept.read(key)
     if found is not None:
         return from_plain(Derived, found)
-    if k_tiles is not None:
-        derived = derive(loop, target, waves, progress=progress, store=kept)
+    if k_tiles is not None or like is not None:
+        derived = derive(like or loop, target, waves, progress=progress, store=kept)
         made = derived and _made_for(lowered, derived, k_tiles)
         if made is not None:
             if made.complete:
@@ -228,8 +231,8 @@ class _Search:
         return _proved(self.lowered, program, pattern, self.best, len(self.tried), complete)
 
 
-def _made_for(lowered: Lowered, found: Derived, k_tiles: int) -> Derived | None:
-    """``found`` for so many iterations; None where it has more stages."""
+def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived | None:
+    """``found`` for a loop like it, or so many iterations; None where it does not fit."""
     try:
         program = woven(lowered, found.pattern, k_tiles)
     except OrderError:

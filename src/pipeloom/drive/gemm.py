@@ -322,7 +322,11 @@ def gemm_program(spec: GemmSpec) -> Program:
     """Ordered and proved."""
     loop, waves = spec.loop(), {"m": spec.waves_m, "n": spec.waves_n}
     if spec.search:
-        derived = derive(loop, spec.target, waves)
+        # What follows the sum changes no iteration: one search serves all of them.
+        plain = replace(
+            spec, splits=1, alpha=False, beta=False, scales=False, bias=False, activation="none"
+        )
+        derived = derive(loop, spec.target, waves, like=plain.loop() if plain != spec else None)
         if derived is not None:
             return derived.program
     return first_program(loop, spec.target, waves)

@@ -1,7 +1,7 @@
 """Try a whole matrix product in the emulator, against NumPy, with everything a caller may do to it.
 
     ready = ReadyGemm.of(gemm_kernel(spec))
-    run_gemm(ready, GemmProblem(m=77, n=130, k=200, spare=(8, 0, 3), excess=(1, 2, 0))).summary()
+    run_gemm(ready, GemmCall(m=77, n=130, k=200, spare=(8, 0, 3), excess=(1, 2, 0))).summary()
 
 Arrays are exactly as long as they must be, so that any access past them is a finding; gaps between
 rows and batches hold NaN in inputs, and bytes in C that must survive. Numbers are small integers,
@@ -30,7 +30,7 @@ GUARD = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemmProblem:
+class GemmCall:
     """One call. ``spare`` are the elements between rows of A, B and C, ``gap`` between batches;
     ``excess`` are workgroups too many along x, y and z."""
 
@@ -72,7 +72,7 @@ class ReadyGemm:
 class GemmOutcome:
     """What a run found: elements of C that are wrong, bytes outside of it that were written."""
 
-    problem: GemmProblem
+    problem: GemmCall
     findings: tuple[Finding, ...]
     wrong: int
     spoilt: int
@@ -122,7 +122,7 @@ class _Matrix:
         return np.asarray(batch * self.stride + row * self.pitch + column)
 
 
-def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RANDOM) -> GemmOutcome:
+def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM) -> GemmOutcome:
     """Run once and compare; raises ``EmitError`` for a problem that the kernel does not allow."""
     made, spec = ready.made, ready.made.spec
     p, rng = problem, np.random.default_rng(problem.seed)
@@ -196,7 +196,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmProblem, timing: Timing = Timing.RAN
     )
 
 
-def _vectors(made: Gemm, p: GemmProblem, rng: np.random.Generator) -> dict[str, Array]:
+def _vectors(made: Gemm, p: GemmCall, rng: np.random.Generator) -> dict[str, Array]:
     """Scales, which are powers of two, and bias: by batch, as they are declared."""
     spec, lengths = made.spec, {"scale_A": p.m, "scale_B": p.n, "bias": p.n}
     asked = {"scale_A": spec.scales, "scale_B": spec.scales, "bias": spec.bias}
@@ -212,7 +212,7 @@ def _vectors(made: Gemm, p: GemmProblem, rng: np.random.Generator) -> dict[str, 
 
 
 def _finished(
-    spec: GemmSpec, p: GemmProblem, product: Array, before: Array, vectors: dict[str, Array]
+    spec: GemmSpec, p: GemmCall, product: Array, before: Array, vectors: dict[str, Array]
 ) -> Array:
     """What follows the sum, in double precision."""
     value = product
@@ -242,7 +242,7 @@ def _same(spec: GemmSpec, got: Array, want: Array) -> Array:
 class _Run:
     """The launches of one problem, one after the other."""
 
-    def __init__(self, ready: ReadyGemm, problem: GemmProblem, timing: Timing) -> None:
+    def __init__(self, ready: ReadyGemm, problem: GemmCall, timing: Timing) -> None:
         self._ready, self._problem, self._timing = ready, problem, timing
         self.findings: list[Finding] = []
         self.executed = 0
@@ -293,7 +293,7 @@ def _input(
     return matrix, values
 
 
-def _blocks(p: GemmProblem, rng: np.random.Generator) -> dict[str, tuple[_Matrix, Array]]:
+def _blocks(p: GemmCall, rng: np.random.Generator) -> dict[str, tuple[_Matrix, Array]]:
     """Block scales of A and B, which are powers of two, and the scale of every element.
 
     Rows are as far apart as they happen to be: nothing about them is aligned.

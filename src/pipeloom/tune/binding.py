@@ -3,10 +3,12 @@
     import pipeloom_gemm
     library = pipeloom_gemm.Library("lib")
     library.gemm(a, b, out)                  # PyTorch tensors on the GPU, or others
+    library.gemm(a, b, out, alpha=0.5, bias=v)       # where its kernels have alpha and a bias
 
 ``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
 else. The library's layout says how matrices are stored: NT means ``a`` as M x K and ``b`` as N x K,
-TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. The type is DLPack's;
+TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. With three dimensions
+the first is the batch, in a library that was written for batches. The type is DLPack's;
 of arrays that have no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. A
 product whose K is cut takes two kernels and memory for its parts, which a library allocates once
 for every stream. What a kernel does not allow is refused before anything is launched. UNTESTED ON
@@ -40,20 +42,25 @@ class LibraryError(Exception):
 
 
 class Matrix:
-    """Two dimensions of something with DLPack: address, rows, columns, elements between rows."""
+    """Two or three dimensions of something with DLPack: address, rows, columns, batches, and the
+    elements between rows and batches."""
 
     def __init__(self, array: Any, name: str, dtype: str | None) -> None:
         self.device = int(array.__dlpack_device__()[0])
         self._owner = array.__dlpack__()  # keeps the memory alive
         tensor = _tensor(self._owner)
-        if tensor.ndim != 2:
-            raise LibraryError(f"{name} has {tensor.ndim} dimensions, not 2")
+        if tensor.ndim not in (2, 3):
+            raise LibraryError(f"{name} has {tensor.ndim} dimensions, not 2 or 3")
         if tensor.lanes != 1:
             raise LibraryError(f"{name} has elements of {tensor.lanes} lanes")
-        self.rows, self.columns = (int(tensor.shape[axis]) for axis in (0, 1))
+        first = tensor.ndim - 2
+        self.batches = int(tensor.shape[0]) if first else 1
+        self.rows, self.columns = (int(tensor.shape[first + axis]) for axis in (0, 1))
         self.pitch, step = self.columns, 1
+        self.stride = self.rows * self.columns if first else 0
         if tensor.strides:
-            self.pitch, step = (int(tensor.strides[axis]) for axis in (0, 1))
+            self.pitch, step = (int(tensor.strides[first + axis]) for axis in (0, 1))
+            self.stride = int(tensor.strides[0]) if first else 0
         if self.rows <= 1:
             self.pitch = max(self.pitch, self.columns)
         if (step != 1 and self.columns > 1) or self.pitch < self.columns:
@@ -71,6 +78,28 @@ class Matrix:
             )
         self.bytes = tensor.bits // 8
         self.address = int(tensor.data or 0) + int(tensor.byte_offset)
+
+
+class Vector(Matrix):
+    """Numbers of f32, the same for every batch."""
+
+    def __init__(self, array: Any, name: str, length: int) -> None:
+        super().__init__(_Row(array), name, None)
+        if (self.rows, self.columns, self.dtype) != (1, length, "f32"):
+            raise LibraryError(f"{name} must be {length} numbers of f32")
+
+
+class _Row:
+    """An array of one dimension as a matrix of one row."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array[None]
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self) -> Any:
+        return self._array.__dlpack__()
 
 
 class _Tensor(ctypes.Structure):
@@ -131,12 +160,29 @@ class Library:
         self._hip_found: Any = None
 
     def gemm(
-        self, a: Any, b: Any, out: Any, *, dtype: str | None = None, stream: int = 0
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        c: Any = None,
+        bias: Any = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        dtype: str | None = None,
+        stream: int = 0,
     ) -> dict[str, Any]:
-        """The product, begun on ``stream``; the entry of the table that was used."""
+        """The product, begun on ``stream``; the entry of the table that was used.
+
+        ``c`` is what beta multiplies, ``out`` unless given; ``bias`` has a number for every column,
+        ``scale_a`` one for every row, ``scale_b`` for every column.
+        """
         out_dtype = self.table["out_dtype"]
         left, right = Matrix(a, "a", dtype), Matrix(b, "b", dtype)
         result = Matrix(out, "out", None if dtype is None else out_dtype)
+        before = result if c is None else Matrix(c, "c", None if dtype is None else out_dtype)
         m, k = (left.rows, left.columns)[:: 1 if self.table["layout"][0] == "N" else -1]
         n, inner = (right.rows, right.columns)[:: 1 if self.table["layout"][1] == "T" else -1]
         if (inner, result.rows, result.columns) != (k, m, n):
@@ -144,33 +190,73 @@ class Library:
                 f"a is {left.rows} x {left.columns} and b {right.rows} x {right.columns}, so out "
                 f"cannot be {result.rows} x {result.columns} (layout {self.table['layout']})"
             )
+        if (before.rows, before.columns) != (m, n):
+            raise LibraryError(f"c is {before.rows} x {before.columns}, and out {m} x {n}")
+        vectors = self._vectors(
+            alpha, beta, c, {"bias": (bias, n), "scale_A": (scale_a, m), "scale_B": (scale_b, n)}
+        )
+        matrices = {"A": left, "B": right, "C": before, "out": result}
         for name, matrix, wanted in (
             ("a", left, self.table["dtype"]),
             ("b", right, self.table["dtype"]),
+            ("c", before, out_dtype),
             ("out", result, out_dtype),
+            *((name, vector, "f32") for name, vector in vectors.items()),
         ):
             if matrix.dtype != wanted:
                 raise LibraryError(f"{name} is {matrix.dtype}, and this library is of {wanted}")
             if matrix.device != ROCM and not (matrix.device == CPU and self._given is not None):
                 raise LibraryError(f"{name} is not in the memory of a ROCm GPU")
         entry = chosen(self.table["entries"], m, n, k)
-        if m == 0 or n == 0:
-            return entry
         record = self.table["kernels"][entry["kernel"]]
-        check(record, m, n, k, {"A": left, "B": right, "out": result})
-        slices, then = record["slices"], record.get("then")
-        values = {"A": left.address, "B": right.address, "out": result.address, "batches": 1}
-        values |= {"m": m, "n": n, "k": k, "bs_A": 0, "bs_B": 0, "bs_out": 0}
-        values |= {"ld_A": left.pitch, "ld_B": right.pitch, "ld_out": result.pitch}
-        if then is None:
-            self._launch(record, m, n, 1, values, stream)
+        batches = {matrix.batches for matrix in matrices.values()}
+        if len(batches) > 1 or (batches != {1} and not record["batched"]):
+            raise LibraryError(
+                f"{record['kernel']} computes one product at a time, or batches differ: "
+                + ", ".join(f"{name} {matrix.batches}" for name, matrix in matrices.items())
+            )
+        count = batches.pop()
+        if m == 0 or n == 0 or count == 0:
             return entry
-        parts = self._workspace(stream, 4 * slices * m * n)
+        slices, then = record["slices"], record.get("then")
+        check(record, m, n, k, {name: matrices[name] for name in "AB"})
+        check(then or record, m, n, None, {name: matrices[name] for name in ("C", "out")})
+        values: dict[str, float] = {"m": m, "n": n, "k": k, "batches": count}
+        values |= {"alpha": float(alpha), "beta": float(beta)}
+        for name, matrix in {**matrices, **vectors}.items():
+            values |= {name: matrix.address, f"ld_{name}": matrix.pitch}
+            values[f"bs_{name}"] = matrix.stride
+        if then is None:
+            self._launch(record, m, n, count, values, stream)
+            return entry
+        parts = self._workspace(stream, 4 * slices * m * n * count)
         first = {**values, "out": parts, "ld_out": n, "bs_out": m * n}
-        self._launch(record, m, n, slices, first, stream)
+        self._launch(record, m, n, slices * count, first, stream)
         values |= {"P": parts, "ld_P": n, "bs_P": m * n * slices, "s": slices}
-        self._launch(then, m, n, 1, values, stream)
+        self._launch(then, m, n, count, values, stream)
         return entry
+
+    def _vectors(
+        self, alpha: float, beta: float, c: Any, given: Mapping[str, tuple[Any, int]]
+    ) -> dict[str, Vector]:
+        """Those that kernels take; raises for what is missing, or asked for in vain."""
+        finish = self.table["finish"]
+        takes = {"bias": "bias", "scale_A": "scales", "scale_B": "scales"}
+        for name, asked in (("alpha", alpha != 1), ("beta", beta != 0 or c is not None)):
+            if asked and not finish[name]:
+                raise LibraryError(f"the kernels of this library have no {name}")
+        for name, (array, _) in given.items():
+            if (array is not None) != finish[takes[name]]:
+                lacks = "lacks" if array is None else "has"
+                raise LibraryError(
+                    f"the call {lacks} {name}, and the kernels of this library are "
+                    + ("with it" if finish[takes[name]] else "without")
+                )
+        return {
+            name: Vector(array, name, length)
+            for name, (array, length) in given.items()
+            if array is not None
+        }
 
     def close(self) -> None:
         """Free the memory for parts; kernels that use it must be done."""
@@ -192,7 +278,13 @@ class Library:
         return address
 
     def _launch(
-        self, record: Mapping[str, Any], m: int, n: int, z: int, values: Mapping[str, int], on: int
+        self,
+        record: Mapping[str, Any],
+        m: int,
+        n: int,
+        z: int,
+        values: Mapping[str, float],
+        on: int,
     ) -> None:
         data, tile = packed(record, values), record["tile"]
         buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
@@ -231,9 +323,13 @@ class Library:
         return self._hip_found
 
 
-def check(record: Mapping[str, Any], m: int, n: int, k: int, arrays: Mapping[str, Matrix]) -> None:
-    """Refuse what the kernel's contract does not allow."""
+def check(
+    record: Mapping[str, Any], m: int, n: int, k: int | None, arrays: Mapping[str, Matrix]
+) -> None:
+    """Refuse what the kernel's contract does not allow; ``k`` is None where it sums up slices."""
     for name, size in (("m", m), ("n", n), ("k", k)):
+        if size is None:
+            continue
         multiple = record["multiples"].get(name, 1)
         if size >= LARGEST or size % multiple:
             raise LibraryError(
@@ -246,8 +342,14 @@ def check(record: Mapping[str, Any], m: int, n: int, k: int, arrays: Mapping[str
                 f"the rows of {name} must begin at multiples of {aligned} bytes for "
                 f"{record['kernel']}"
             )
-        transposed = {"A": record["layout"][0] == "T", "B": record["layout"][1] == "N"}
+        layout = record.get("layout", "NT")
+        transposed = {"A": layout[0] == "T", "B": layout[1] == "N"}
         tile = record["tile"]["n" if name == "B" else "m"]
+        if matrix.batches > 1 and matrix.stride * matrix.bytes % aligned:
+            raise LibraryError(
+                f"batches of {name} must begin at multiples of {aligned} bytes for "
+                f"{record['kernel']}"
+            )
         rows = matrix.rows if transposed.get(name) else min(matrix.rows, tile)
         reach = (rows * matrix.pitch + matrix.columns) * matrix.bytes
         if matrix.pitch >= LARGEST or reach >= LARGEST:
@@ -260,11 +362,13 @@ def argument_bytes(record: Mapping[str, Any]) -> int:
     return -(-end // 8) * 8
 
 
-def packed(record: Mapping[str, Any], values: Mapping[str, int]) -> bytes:
+def packed(record: Mapping[str, Any], values: Mapping[str, float]) -> bytes:
     """The argument buffer, as the kernel reads it."""
     arguments = record["arguments"]
     data = bytearray(argument_bytes(record))
     for argument in arguments:
+        value = values[argument["name"]]
         layout = "<Q" if argument["kind"] == "pointer" else {4: "<i", 8: "<q"}[argument["size"]]
-        struct.pack_into(layout, data, argument["offset"], values[argument["name"]])
+        layout = "<f" if isinstance(value, float) else layout
+        struct.pack_into(layout, data, argument["offset"], value)
     return bytes(data)

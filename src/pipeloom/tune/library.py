@@ -30,9 +30,11 @@ from pipeloom.tune.search import Tuned
 from pipeloom.write import assemble
 
 TABLE = "pipeloom_gemm_table.h"
+_ARRAYS = ("A", "B", "C", "out", "P", "scale_A", "scale_B", "bias")
 _VALUES = (
-    *("A", "B", "out", "P", "bs_A", "bs_B", "bs_out", "bs_P"),
-    *("m", "n", "k", "s", "ld_A", "ld_B", "ld_out", "ld_P", "batches"),
+    *_ARRAYS,
+    *(f"bs_{name}" for name in _ARRAYS),
+    *("m", "n", "k", "s", "ld_A", "ld_B", "ld_C", "ld_out", "ld_P", "batches", "alpha", "beta"),
 )
 """Arguments that the launchers fill in, in the order of the C launcher's."""
 
@@ -75,9 +77,10 @@ def kernel_of(tuned: Tuned, store: Store | None = None) -> Kernel:
 
 def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
     """Write all files of the library; their paths."""
-    if len({(one.chip, one.problem.dtype, one.problem.layout) for one in tuned}) != 1:
+    kinds = {(one.chip, p.dtype, p.layout, p.finish) for one in tuned for p in [one.problem]}
+    if len(kinds) != 1:
         raise SpecError(
-            "a library is for one chip, one type and one layout",
+            "a library is for one chip, one type, one layout, and one thing to follow the sum",
             hint="write one for each",
             field="shapes",
         )
@@ -116,6 +119,7 @@ def dispatch(tuned: Sequence[Tuned], kernels: Mapping[GemmSpec, Kernel]) -> dict
         "dtype": some["dtype"],
         "out_dtype": some.get("then", some)["out_dtype"],
         "layout": some["layout"],
+        "finish": to_plain(tuned[0].problem.finish),
         "kernels": {
             kernel.name: with_files(
                 kernel.record, {name: Path(_file(name)) for name in kernel.codes}
@@ -157,11 +161,13 @@ def c_table(table: Mapping[str, Any]) -> str:
         size = argument_bytes(record)
         offsets = ", ".join(str(arguments.get(v, {"offset": -1})["offset"]) for v in _VALUES)
         multiples = ", ".join(str(record["multiples"].get(dim, 1)) for dim in "mnk")
-        aligned = ", ".join(str(record["pitch_bytes"].get(a, 1)) for a in ("A", "B", "out"))
+        arrays = ("A", "B", "C", "out")
+        aligned = ", ".join(str(record["pitch_bytes"].get(name, 1)) for name in arrays)
         tile = f"{record['tile']['m']}, {record['tile']['n']}"
         after = -1 if then is None else names.index(then["kernel"])
         rows.append(
             f'    {{"{name}", "{record["file"]}", {record["threads"]}, {record["slices"]}, '
+            f"{int(record['batched'])}, "
             f"{after}, {tile}, {multiples}, {aligned}, {{{offsets}}}, {size}}},"
         )
     entries = [
@@ -175,6 +181,10 @@ def c_table(table: Mapping[str, Any]) -> str:
             f'#define PLG_OUT_DTYPE "{table["out_dtype"]}"',
             f"#define PLG_A_TRANSPOSED {int(table['layout'][0] == 'T')}",
             f"#define PLG_B_TRANSPOSED {int(table['layout'][1] == 'T')}",
+            *(
+                f"#define PLG_{name.upper()} {int(table['finish'][name])}"
+                for name in ("alpha", "beta", "scales", "bias")
+            ),
             f"#define PLG_BYTES {dtype_for(table['dtype']).bits // 8}",
             f"#define PLG_OUT_BYTES {dtype_for(table['out_dtype']).bits // 8}",
             "static const plg_kernel_record plg_kernels[] = {",

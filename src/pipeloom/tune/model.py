@@ -108,21 +108,23 @@ def traffic(gpu: Gpu, problem: Problem, plan: Plan) -> Traffic:
     block, target = plan.block, gpu.target
     rows, columns = ceil(problem.m / block.m), ceil(problem.n / block.n)
     cus, xcds = target.cus.value, target.xcds.value
-    workgroups = rows * columns * plan.split
+    copies = plan.split * problem.batches
+    workgroups = rows * columns * copies
     depth = problem.k / plan.split * problem.in_bytes
     per_xcd, together = min(cus // xcds, ceil(workgroups / xcds)), min(cus, workgroups)
     if plan.blocked:
         fill = _rectangle(per_xcd, rows, columns, block) * depth * workgroups / per_xcd
     else:
-        fill = _in_order(target, rows, columns, block, chip=False) * depth * plan.split
-    operands = (problem.m + problem.n) * problem.k * problem.in_bytes
-    result = problem.m * problem.n * problem.out_bytes
+        fill = _in_order(target, rows, columns, block, chip=False) * depth * copies
+    operands = (problem.m + problem.n) * problem.k * problem.in_bytes * problem.batches
+    result = problem.m * problem.n * problem.out_bytes * problem.batches
+    result += result if problem.finish.beta else 0
     if operands <= target.mall_mib.value * 2**20:
         return Traffic(fill, operands + result, 0.0)
     if plan.blocked:
         again = _rectangle(together, rows, columns, block) * depth * workgroups / together
     else:
-        again = _in_order(target, rows, columns, block, chip=True) * depth * plan.split
+        again = _in_order(target, rows, columns, block, chip=True) * depth * copies
     again = max(operands, again)
     return Traffic(fill, again + result, min(1.0, again / fill))
 
@@ -168,7 +170,7 @@ class _Run:
         block, target = plan.block, gpu.target
         self.moved = traffic(gpu, problem, plan)
         tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
-        self.workgroups = tiles * plan.split
+        self.workgroups = tiles * plan.split * problem.batches
         self.rounds = ceil(self.workgroups / target.cus.value)
         self.iterations = ceil(ceil(problem.k / plan.split) / block.k)
         written = problem.out_bytes if plan.split == 1 else PARTIAL_BYTES
@@ -184,7 +186,8 @@ class _Run:
         self.mall_seconds = self.moved.fill / memory.mall_gb_per_s.value * 1e-9
         self.reduce_seconds = 0.0
         if plan.split > 1:
-            summed = problem.m * problem.n * (2 * PARTIAL_BYTES * plan.split + problem.out_bytes)
+            sums = problem.m * problem.n * problem.batches
+            summed = sums * (2 * PARTIAL_BYTES * plan.split + problem.out_bytes)
             self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
         energy = gpu.energy
         self.joules = 1e-12 * (
@@ -232,7 +235,8 @@ class _Run:
         to_us = 1e-3 / clock
         covered = self.problem.k / self.plan.split / self.plan.block.k
         useful = self.problem.m * self.problem.n / (self.plan.block.m * self.plan.block.n)
-        matrix = useful * self.plan.split / cus * covered * cost.matrix * to_us
+        useful *= self.plan.split * self.problem.batches
+        matrix = useful / cus * covered * cost.matrix * to_us
         iteration = self.iteration(clock)
         order = self.rounds * self.iterations * (cost.cycles - cost.matrix) * to_us
         loads = self.rounds * self.iterations * (iteration - cost.cycles) * to_us

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
+from pipeloom.declare.fused import activation_for
 from pipeloom.declare.products import LAYOUTS
 from pipeloom.errors import SpecError
 
@@ -23,11 +24,33 @@ _SHAPE = re.compile(r"\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class Finish:
+    """What follows the sum: scales by row and column, alpha, beta times C, bias, activation."""
+
+    alpha: bool = False
+    beta: bool = False
+    scales: bool = False
+    bias: bool = False
+    activation: str = "none"
+
+    def __post_init__(self) -> None:
+        activation_for(self.activation)
+
+    def __str__(self) -> str:
+        names = [name for name in ("scales", "alpha", "beta", "bias") if getattr(self, name)]
+        return ", ".join(names + ([] if self.activation == "none" else [self.activation]))
+
+
+PLAIN = Finish()
+"""Nothing."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """C[M, N] = op(A) @ op(B) with elements of ``dtype``, C with ``out_bytes`` each.
 
     ``layout`` has a letter for A, stored as M x K (N) or K x M (T), and one for B, stored as K x N
-    (N) or N x K (T).
+    (N) or N x K (T). There are ``batches`` of it, and ``finish`` is what is done with each.
     """
 
     m: int
@@ -36,9 +59,11 @@ class Problem:
     dtype: str = "bf16"
     out_bytes: int = 2
     layout: str = "NT"
+    batches: int = 1
+    finish: Finish = PLAIN
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
+        for name in ("m", "n", "k", "batches"):
             size = getattr(self, name)
             if type(size) is not int or not 0 < size < MOST:
                 raise SpecError(
@@ -70,7 +95,7 @@ class Problem:
     @property
     def flops(self) -> int:
         """Multiplications and additions."""
-        return 2 * self.m * self.n * self.k
+        return 2 * self.m * self.n * self.k * self.batches
 
     @property
     def in_bytes(self) -> int:
@@ -78,7 +103,8 @@ class Problem:
         return DTYPES[self.dtype]
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+        batches = f" x {self.batches}" if self.batches > 1 else ""
+        return f"{self.m}x{self.n}x{self.k}{batches}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +143,12 @@ MODELS: Mapping[str, Transformer] = MappingProxyType(
 
 
 def problems(
-    asked: Sequence[str], dtype: str, tokens: Sequence[int] = TOKENS, layout: str = "NT"
+    asked: Sequence[str],
+    dtype: str,
+    tokens: Sequence[int] = TOKENS,
+    layout: str = "NT",
+    batches: int = 1,
+    finish: Finish = PLAIN,
 ) -> tuple[Problem, ...]:
     """Every problem that the words name, each once, in their order.
 
@@ -126,7 +157,8 @@ def problems(
     found: dict[Problem, None] = {}
     for word in asked:
         for m, n, k in _sizes(word, tokens):
-            found.setdefault(Problem(m, n, k, dtype, layout=layout))
+            problem = Problem(m, n, k, dtype, layout=layout, batches=batches, finish=finish)
+            found.setdefault(problem)
     if not found:
         raise SpecError("no shape is given", hint="for example 4096x4096x8192", field="shapes")
     return tuple(found)

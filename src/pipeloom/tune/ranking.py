@@ -46,7 +46,7 @@ class Ranked:
 def plans(gpu: Gpu, problem: Problem, job: BlockJob, ways: Ways) -> Iterator[Plan]:
     """Ways to use a block: K in parts only where compute units would be idle."""
     block, cus = job.block, gpu.target.cus.value
-    tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
+    tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n) * problem.batches
     for split in ways.splits:
         if split > 1 and (
             tiles * (split - 1) >= 2 * cus or problem.k < split * LEAST_ITERATIONS * block.k

@@ -13,7 +13,7 @@ earlier run that was stopped: what was timed is in the store, and is not timed a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -71,8 +71,10 @@ class Tuned:
 
     @property
     def spec(self) -> GemmSpec:
-        """Of its kernel."""
-        return self.job.spec(self.plan.split)
+        """Of its kernel, with what follows the sum."""
+        finish = to_plain(self.problem.finish)
+        batched = self.problem.batches > 1
+        return replace(self.job.spec(self.plan.split), batched=batched, **finish)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for scripts."""
@@ -83,6 +85,8 @@ class Tuned:
             "k": problem.k,
             "dtype": problem.dtype,
             "layout": problem.layout,
+            "batches": problem.batches,
+            "finish": str(problem.finish),
             "chip": self.chip,
             "block": to_plain(plan.block),
             "split_k": plan.split,

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.random_gemms import run_one
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
-from pipeloom.drive.gemm_trial import GemmProblem, ReadyGemm, run_gemm
+from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import bound_of, woven
@@ -25,17 +25,17 @@ def ready(**options: object) -> ReadyGemm:
 @pytest.mark.parametrize("k", [0, 8, 200, 520])
 def test_any_k_is_summed_and_no_more(k: int) -> None:
     """From nothing to more than a trip; what lies between the rows is NaN."""
-    problem = GemmProblem(m=70, n=33, k=k, spare=(8, 16, 3), seed=k)
+    problem = GemmCall(m=70, n=33, k=k, spare=(8, 16, 3), seed=k)
     assert run_gemm(ready(), problem).summary().startswith("correct")
 
 
 def test_a_workgroup_too_many_does_nothing() -> None:
-    problem = GemmProblem(m=1, n=1, k=8, batches=2, gap=(8, 16, 5), excess=(2, 1, 2))
+    problem = GemmCall(m=1, n=1, k=8, batches=2, gap=(8, 16, 5), excess=(2, 1, 2))
     assert run_gemm(ready(batched=True), problem).summary().startswith("correct")
 
 
 def test_nothing_is_computed_of_nothing() -> None:
-    assert run_gemm(ready(), GemmProblem(m=0, n=5, k=8, excess=(1, 1, 0))).ok
+    assert run_gemm(ready(), GemmCall(m=0, n=5, k=8, excess=(1, 1, 0))).ok
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_nothing_is_computed_of_nothing() -> None:
 def test_operands_stored_transposed(layout: str, arch: str, dtype: str) -> None:
     """By transposed reads of LDS, or element by element; rows are padded, M and N are odd."""
     whole = 16 if dtype == "fp8" else 8
-    problem = GemmProblem(m=67, n=35, k=4 * whole, spare=(0, 0, 1))
+    problem = GemmCall(m=67, n=35, k=4 * whole, spare=(0, 0, 1))
     pads = [-columns % whole for columns in _columns(layout, problem)]
     problem = replace(problem, spare=(pads[0], pads[1], 1))
     got = run_gemm(ready(layout=layout, arch=arch, dtype=dtype), problem)
     assert got.summary().startswith("correct")
 
 
-def _columns(layout: str, problem: GemmProblem) -> tuple[int, int]:
+def _columns(layout: str, problem: GemmCall) -> tuple[int, int]:
     a = problem.k if layout[0] == "N" else problem.m
     return a, problem.k if layout[1] == "T" else problem.n
 
@@ -66,7 +66,7 @@ def _columns(layout: str, problem: GemmProblem) -> tuple[int, int]:
 @pytest.mark.parametrize(("alpha", "beta"), [(0.5, -2.0), (1.0, 0.0), (0.0, 3.0)])
 def test_alpha_and_beta(alpha: float, beta: float) -> None:
     """Where beta is 0, C is NaN before and never read; in place, and any row length."""
-    problem = GemmProblem(m=33, n=71, k=72, spare=(0, 8, 2), alpha=alpha, beta=beta)
+    problem = GemmCall(m=33, n=71, k=72, spare=(0, 8, 2), alpha=alpha, beta=beta)
     got = run_gemm(ready(alpha=True, beta=True), problem)
     assert got.summary().startswith("correct")
 
@@ -75,7 +75,7 @@ def test_alpha_and_beta(alpha: float, beta: float) -> None:
 def test_slices_of_k_are_added_up_in_order(k: int) -> None:
     """Slices that have nothing to sum store zeros; a second kernel does what follows the sum."""
     made = ready(splits=3, beta=True, batched=True)
-    problem = GemmProblem(m=33, n=70, k=k, batches=2, gap=(8, 8, 3), beta=2.0, excess=(1, 1, 1))
+    problem = GemmCall(m=33, n=70, k=k, batches=2, gap=(8, 8, 3), beta=2.0, excess=(1, 1, 1))
     assert run_gemm(made, problem).summary().startswith("correct")
     contract = made.made.contract()
     assert contract["workspace"] == "4 * 3 * batches * m * n"
@@ -90,7 +90,7 @@ def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
     """Loads of 4 bytes; or copies to aligned rows, zeros before their K, for every K there is."""
     made = ready(align=align, dtype=dtype, layout=layout, splits=2 if align == 2 else 1)
     k = 70 if align == 4 else 71
-    problem = GemmProblem(m=35, n=67, k=k, spare=(0, 0, 1), gap=(0, 0, 1))
+    problem = GemmCall(m=35, n=67, k=k, spare=(0, 0, 1), gap=(0, 0, 1))
     got = run_gemm(made, problem)
     assert got.summary().startswith("correct")
     space = made.made.workspace(35, 67, k)
@@ -101,7 +101,7 @@ def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize(("arch", "a", "b"), [("gfx950", "bf8", "fp8"), ("gfx942", "fp8", "bf8")])
 def test_both_kinds_of_8_bit_floats(arch: str, a: str, b: str) -> None:
-    problem = GemmProblem(m=20, n=70, k=160)
+    problem = GemmCall(m=20, n=70, k=160)
     assert run_gemm(ready(arch=arch, dtype=a, dtype_b=b), problem).ok
 
 
@@ -118,7 +118,7 @@ def test_blocks_along_k_with_scales_of_their_own(options: dict[str, object], k: 
     made = ready(**options)
     batches = 2 if made.made.spec.batched else 1
     spare = (13, 3, 1) if made.made.spec.layout == "TN" else (0, 32, 1)
-    problem = GemmProblem(m=67, n=45, k=k, batches=batches, spare=spare, gap=(32, 64, 3), seed=7)
+    problem = GemmCall(m=67, n=45, k=k, batches=batches, spare=spare, gap=(32, 64, 3), seed=7)
     assert run_gemm(made, problem).summary().startswith("correct")
     assert made.made.kernel.launch.multiples["k"] == 32
 
@@ -164,7 +164,7 @@ def test_what_follows_the_sum(options: dict[str, object]) -> None:
     """Scales by row and column, bias, activation, outputs of 8 bits; after slices too."""
     made = ready(**options)
     batches = 2 if made.made.spec.batched else 1
-    problem = GemmProblem(m=37, n=70, k=192, batches=batches, spare=(0, 0, 2), alpha=0.5, beta=2.0)
+    problem = GemmCall(m=37, n=70, k=192, batches=batches, spare=(0, 0, 2), alpha=0.5, beta=2.0)
     assert run_gemm(made, problem).summary().startswith("correct")
 
 
@@ -181,7 +181,7 @@ def test_random_products(number: int) -> None:
 
 def test_what_a_kernel_does_not_allow_is_refused() -> None:
     with pytest.raises(EmitError, match="'k' is 9"):
-        run_gemm(ready(), GemmProblem(m=1, n=1, k=9))
+        run_gemm(ready(), GemmCall(m=1, n=1, k=9))
     for wrong in ({"layout": "XY"}, {"align": 3}, {"align": 1}, {"dtype_b": "fp8"}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             GemmSpec(**wrong)

@@ -31,7 +31,7 @@ from pipeloom.tune.blocks import BlockJob, time_block
 from pipeloom.tune.gpu import gpu_for
 from pipeloom.tune.library import write_library
 from pipeloom.tune.model import Block, Plan, predict
-from pipeloom.tune.problem import Problem
+from pipeloom.tune.problem import Finish, Problem
 from pipeloom.tune.search import Trial, Tuned
 
 Array = npt.NDArray[Any]
@@ -242,6 +242,108 @@ def test_matrices_stored_the_other_way_round(
     launcher.plg_close(handle)
 
 
+class Call(ctypes.Structure):
+    """``plg_call``."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("m", "n", "k", "batches")),
+        *((name, ctypes.c_void_p) for name in ("a", "b", "c", "out")),
+        *((name, ctypes.c_int64) for name in ("lda", "ldb", "ldc", "ldout")),
+        *((f"stride_{name}", ctypes.c_int64) for name in ("a", "b", "c", "out")),
+        *((name, ctypes.c_void_p) for name in ("bias", "scale_a", "scale_b")),
+        ("alpha", ctypes.c_float),
+        ("beta", ctypes.c_float),
+        ("workspace", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+FINISH = Finish(alpha=True, beta=True, scales=True, bias=True, activation="relu")
+
+
+def test_batches_and_what_follows_the_sum(
+    tmp_path: Path,
+    device: Device,
+    binding: ModuleType,
+    compile_c: Callable[[Path, Path], None],
+) -> None:
+    """Both launchers, against NumPy; C is read where it lies, and what is missing is refused."""
+    problem = Problem(40, 40, 136, batches=2, finish=FINISH)
+    write_library([_tuned(problem, Plan(BLOCK, 2))], tmp_path)
+    rng = np.random.default_rng(5)
+    m, n, k, alpha, beta = 40, 33, 72, 0.5, -2.0
+
+    def drawn(*shape: int) -> tuple[Array, Array]:
+        values = rng.integers(-3, 4, shape).astype(np.float32)
+        return values, BF16.encode(values).astype(np.uint16)
+
+    (a, a_codes), (b, b_codes), (c, c_codes) = drawn(2, m, k), drawn(2, n, k), drawn(2, m, n)
+    bias = rng.integers(-3, 4, n).astype(np.float32)
+    rows, columns = (rng.choice([0.5, 1, 2], size).astype(np.float32) for size in (m, n))
+    product = np.einsum("bmk,bnk->bmn", a, b) * rows[:, None] * columns
+    expected = BF16.encode(np.maximum(alpha * product + beta * c + bias, 0))
+    out = c_codes.copy()
+    work = np.full(4 * 2 * m * n, np.nan, np.float32)
+    device.holds(a_codes, b_codes, out, bias, rows, columns, work)
+    library = binding.Library(tmp_path, device.library)
+    given = {"bias": bias, "scale_a": rows, "scale_b": columns}
+    library.gemm(a_codes, b_codes, out, alpha=alpha, beta=beta, dtype="bf16", **given)
+    assert not device.faults
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(binding.LibraryError, match="the call lacks bias"):
+        library.gemm(a_codes, b_codes, out, dtype="bf16", scale_a=rows, scale_b=columns)
+    with pytest.raises(binding.LibraryError, match=f"bias must be {n} numbers of f32"):
+        library.gemm(a_codes, b_codes, out, dtype="bf16", **{**given, "bias": rows})
+    library.close()
+
+    out[:] = c_codes
+    launcher, handle = _launcher(tmp_path, compile_c), ctypes.c_void_p()
+    launcher.plg_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(Call)]
+    hip = device.library._name.encode()
+    assert launcher.plg_open(str(tmp_path).encode(), hip, ctypes.byref(handle)) == 0
+    call = Call(m=m, n=n, k=k, batches=2, lda=k, ldb=k, ldout=n, alpha=alpha, beta=beta)
+    call.a, call.b, call.out = (array.ctypes.data for array in (a_codes, b_codes, out))
+    call.stride_a, call.stride_b, call.stride_out = m * k, n * k, m * n
+    call.bias, call.scale_a, call.scale_b = (v.ctypes.data for v in (bias, rows, columns))
+    call.workspace = work.ctypes.data
+    assert launcher.plg_run(handle, ctypes.byref(call)) == 0, launcher.plg_message()
+    assert not device.faults
+    np.testing.assert_array_equal(out, expected)
+    call.bias = None
+    assert launcher.plg_run(handle, ctypes.byref(call)) == 1
+    assert b"with a bias" in launcher.plg_message()
+    launcher.plg_close(handle)
+
+
+def test_what_a_plain_library_does_not_do(
+    folder: Path, device: Device, launcher: ctypes.CDLL, binding: ModuleType
+) -> None:
+    a, b, out, _ = _inputs(33, 70, 72)
+    library = binding.Library(folder, device.library)
+    for options, part in (
+        ({"alpha": 2.0}, "have no alpha"),
+        ({"beta": 1.0}, "have no beta"),
+        ({"c": out[:1], "beta": 1.0}, "c is 1 x 70"),
+        ({"bias": np.zeros(70, np.float32)}, "the call has bias"),
+    ):
+        with pytest.raises(binding.LibraryError, match=part):
+            library.gemm(a, b, out, dtype="bf16", **options)
+    call = Call(m=33, n=70, k=72, batches=1, lda=72, ldb=72, ldout=70, alpha=1)
+    call.a, call.b, call.out = (array.ctypes.data for array in (a, b, out))
+    launcher.plg_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(Call)]
+    for changes, said in (
+        ({"alpha": 2.0}, b"without alpha"),
+        ({"beta": 1.0}, b"without beta"),
+        ({"scale_a": 64}, b"without scales"),
+        ({"batches": 2}, b"batches is 2, and must be 1"),
+    ):
+        wrong = Call.from_buffer_copy(call)
+        for name, value in changes.items():
+            setattr(wrong, name, value)
+        assert launcher.plg_run(None, ctypes.byref(wrong)) == 1
+        assert said in launcher.plg_message()
+
+
 def test_both_launchers_choose_alike(
     folder: Path, launcher: ctypes.CDLL, binding: ModuleType
 ) -> None:
@@ -268,9 +370,10 @@ def test_both_launchers_choose_alike(
         (lambda a, b, c: (a, b[:, :64], c), "cannot be"),
         (lambda a, b, c: (a.T, b, c), "not contiguous"),
         (lambda a, b, c: (a.astype(np.float16), b, c), "is not bf16"),
-        (lambda a, b, c: (a[None], b, c), "3 dimensions"),
+        (lambda a, b, c: (a[None, None], b, c), "4 dimensions"),
+        (lambda a, b, c: (np.stack([a, a]), b, c), "one product at a time, or batches differ"),
     ],
-    ids=["k", "alignment", "sizes", "transposed", "type", "dimensions"],
+    ids=["k", "alignment", "sizes", "transposed", "type", "dimensions", "batches"],
 )
 def test_what_the_python_launcher_refuses(
     folder: Path,
@@ -329,7 +432,7 @@ def test_what_the_c_launcher_refuses(folder: Path, device: Device, launcher: cty
 def test_a_library_is_of_one_type(tmp_path: Path) -> None:
     one = _tuned(Problem(96, 64, 128), Plan(BLOCK))
     other = replace(one, chip="MI350X")
-    with pytest.raises(ScheduleError, match="one chip, one type and one layout"):
+    with pytest.raises(ScheduleError, match="one chip, one type, one layout"):
         write_library([one, other], tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ScheduleError, match="cannot write"):
@@ -355,6 +458,11 @@ def test_commands(
     assert main(["gemm", "32", "32", "8192", "--jobs", "1", "-o", "s.hsaco"]) == 0
     record = json.loads((tmp_path / "s.json").read_text())["then"]
     assert load_code_object(str(tmp_path / record["file"])).kernel(record["kernel"])
+    asked = ["--batches", "2", "--bias", "--activation", "relu", "-o", "b.hsaco"]
+    assert main(["gemm", "64", "48", "128", "--jobs", "1", *asked]) == 0
+    record = json.loads((tmp_path / "b.json").read_text())
+    assert {"bias", "bs_bias", "batches"} <= {a["name"] for a in record["arguments"]}
+    assert (record["predicted"]["batches"], record["predicted"]["finish"]) == (2, "bias, relu")
     capsys.readouterr()
     assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 7
@@ -377,6 +485,8 @@ def test_commands(
         (["gemm", "64", "48", "128", "-o", "k.txt"], 1),
         (["tune"], 2),
         (["tune", "64x48x128", "--jobs", "0"], 2),
+        (["tune", "64x48x128", "--activation", "gleu"], 2),
+        (["tune", "64x48x128", "--batches", "0"], 2),
         (["tune", "64x48x128", "--address", "auto"], 2),
         (["tune", "llama-3-8b", "--tokens", "x"], 2),
         (["gemm", "64", "48", "-1"], 2),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeloom.tune.gpu import GPUS, gpu_for
 from pipeloom.tune.model import Block, BlockCost, Plan, fastest, predict, traffic
-from pipeloom.tune.problem import Problem
+from pipeloom.tune.problem import Finish, Problem
 
 MI355X = gpu_for("MI355X")
 BIG = Block(256, 256, 64, 2, 4)
@@ -61,6 +61,20 @@ def test_one_workgroup_too_many_costs_a_round() -> None:
     more = predict(MI355X, Problem(4096, 4097, 4096), Plan(BIG), FULL)
     assert (whole.rounds, more.rounds) == (1, 2)
     assert more.seconds > 1.5 * whole.seconds
+
+
+def test_batches_are_more_workgroups_and_as_much_more_of_everything() -> None:
+    one, many = Problem(2048, 2048, 2048), Problem(2048, 2048, 2048, batches=4)
+    assert many.flops == 4 * one.flops
+    alone, four = (predict(MI355X, p, Plan(BIG, 1, False), FULL) for p in (one, many))
+    assert (alone.workgroups, alone.rounds) == (64, 1)
+    assert (four.workgroups, four.rounds) == (256, 1)  # on compute units that were idle
+    assert four.tflops > 3 * alone.tflops
+    moved = [traffic(MI355X, p, Plan(BIG, 1, False)) for p in (one, many)]
+    assert moved[1].fill == 4 * moved[0].fill
+    assert moved[1].hbm == 4 * moved[0].hbm
+    added = Problem(2048, 2048, 2048, finish=Finish(beta=True))
+    assert traffic(MI355X, added, Plan(BIG)).hbm == moved[0].hbm + 2 * 2048**2
 
 
 def test_few_tiles_want_k_in_parts() -> None:

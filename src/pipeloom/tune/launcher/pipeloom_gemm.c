@@ -7,16 +7,20 @@
 #include <string.h>
 
 enum {
-    PLG_A, PLG_B, PLG_OUT, PLG_P, PLG_BS_A, PLG_BS_B, PLG_BS_OUT, PLG_BS_P, /* 8 bytes each */
-    PLG_M, PLG_N, PLG_K, PLG_S, PLG_LD_A, PLG_LD_B, PLG_LD_OUT, PLG_LD_P, PLG_BATCHES, /* 4 */
+    PLG_ARG_A, PLG_ARG_B, PLG_ARG_C, PLG_ARG_OUT, PLG_ARG_P, PLG_ARG_SCALE_A, PLG_ARG_SCALE_B,
+    PLG_ARG_BIAS, PLG_BS_A, PLG_BS_B, PLG_BS_C, PLG_BS_OUT, PLG_BS_P, PLG_BS_SCALE_A,
+    PLG_BS_SCALE_B, PLG_BS_BIAS, /* 8 bytes each, the others 4 */
+    PLG_M, PLG_N, PLG_K, PLG_S, PLG_LD_A, PLG_LD_B, PLG_LD_C, PLG_LD_OUT, PLG_LD_P, PLG_BATCHES,
+    PLG_ARG_ALPHA, PLG_ARG_BETA,
     PLG_VALUES
 };
 
 typedef struct {
     const char *name, *file;
     unsigned threads, slices;
+    int batched; /* whether z goes over batches */
     int then; /* the kernel that adds up the slices, -1 if there are none */
-    int64_t tile_m, tile_n, multiple_m, multiple_n, multiple_k, align_a, align_b, align_out;
+    int64_t tile_m, tile_n, multiple_m, multiple_n, multiple_k, align_a, align_b, align_c, align_out;
     int offset[PLG_VALUES]; /* of each argument, -1 if the kernel has none */
     size_t size;
 } plg_kernel_record;
@@ -155,9 +159,11 @@ static int checked(const plg_kernel_record *kernel, const char *what, int64_t si
 }
 
 static int array(const plg_kernel_record *kernel, const char *what, const void *at, int64_t rows,
-                 int64_t columns, int64_t pitch, int64_t bytes, int64_t align, int64_t tile) {
+                 int64_t columns, int64_t pitch, int64_t stride, int64_t bytes, int64_t align,
+                 int64_t tile) {
     if (pitch < columns || pitch >= PLG_LARGEST) return refused(kernel->name, what, pitch, columns);
-    if ((rows > 1 && pitch * bytes % align) || (uintptr_t)at % (uintptr_t)align) {
+    if ((rows > 1 && pitch * bytes % align) || (uintptr_t)at % (uintptr_t)align ||
+        stride * bytes % align) {
         snprintf(message, sizeof message, "%s: the rows of %s must begin at multiples of %lld bytes",
                  kernel->name, what, (long long)align);
         return PLG_NOT_ALLOWED;
@@ -193,46 +199,102 @@ static int launched(plg_library *library, int number, unsigned z, const int64_t 
     return code ? failed(library, "hipModuleLaunchKernel", code) : PLG_OK;
 }
 
-int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream) {
+static int lacking(const char *what) {
+    snprintf(message, sizeof message, "the kernels of this library are made %s", what);
+    return PLG_NOT_ALLOWED;
+}
+
+static int finished(const plg_call *call) {
+    if (!PLG_ALPHA && call->alpha != 1) return lacking("without alpha");
+    if (!PLG_BETA && (call->beta != 0 || call->c)) return lacking("without beta");
+    if (!call->bias != !PLG_BIAS) return lacking(PLG_BIAS ? "with a bias" : "without a bias");
+    if (!call->scale_a != !PLG_SCALES || !call->scale_b != !PLG_SCALES)
+        return lacking(PLG_SCALES ? "with scales" : "without scales");
+    return PLG_OK;
+}
+
+static int64_t word(float number) {
+    int32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+int plg_run(plg_library *library, const plg_call *call) {
+    const int64_t m = call->m, n = call->n, k = call->k, batches = call->batches;
     int number = plg_choose(m, n, k), code;
     const plg_kernel_record *kernel = &plg_kernels[number];
+    const plg_kernel_record *last = kernel->then < 0 ? kernel : &plg_kernels[kernel->then];
+    const void *before = call->c ? call->c : call->out;
+    int64_t ld_before = call->c ? call->ldc : call->ldout;
+    int64_t bs_before = call->c ? call->stride_c : call->stride_out;
     message[0] = 0;
+    if ((code = finished(call))) return code;
     if ((code = checked(kernel, "m, of which a multiple", m, kernel->multiple_m))) return code;
     if ((code = checked(kernel, "n, of which a multiple", n, kernel->multiple_n))) return code;
     if ((code = checked(kernel, "k, of which a multiple", k, kernel->multiple_k))) return code;
-    if (m == 0 || n == 0) return PLG_OK;
+    if (batches < 0 || batches * kernel->slices > 65535 || (batches > 1 && !kernel->batched))
+        return refused(kernel->name, "batches", batches, kernel->batched ? 65535 / kernel->slices : 1);
+    if (m == 0 || n == 0 || batches == 0) return PLG_OK;
     int64_t rows_a = PLG_A_TRANSPOSED ? k : m, rows_b = PLG_B_TRANSPOSED ? n : k;
-    if ((code = array(kernel, "A", a, rows_a, PLG_A_TRANSPOSED ? m : k, lda, PLG_BYTES,
-                      kernel->align_a, PLG_A_TRANSPOSED ? rows_a : kernel->tile_m)))
+    if ((code = array(kernel, "A", call->a, rows_a, PLG_A_TRANSPOSED ? m : k, call->lda,
+                      call->stride_a, PLG_BYTES, kernel->align_a,
+                      PLG_A_TRANSPOSED ? rows_a : kernel->tile_m)))
         return code;
-    if ((code = array(kernel, "B", b, rows_b, PLG_B_TRANSPOSED ? k : n, ldb, PLG_BYTES,
-                      kernel->align_b, PLG_B_TRANSPOSED ? kernel->tile_n : rows_b)))
+    if ((code = array(kernel, "B", call->b, rows_b, PLG_B_TRANSPOSED ? k : n, call->ldb,
+                      call->stride_b, PLG_BYTES, kernel->align_b,
+                      PLG_B_TRANSPOSED ? kernel->tile_n : rows_b)))
         return code;
-    if ((code = array(kernel, "C", c, m, n, ldc, PLG_OUT_BYTES, kernel->align_out, kernel->tile_m)))
+    if ((code = array(last, "C", before, m, n, ld_before, bs_before, PLG_OUT_BYTES, last->align_c,
+                      last->tile_m)))
         return code;
-    if (kernel->then >= 0 && !workspace) {
+    if ((code = array(last, "out", call->out, m, n, call->ldout, call->stride_out, PLG_OUT_BYTES,
+                      last->align_out, last->tile_m)))
+        return code;
+    if (kernel->then >= 0 && !call->workspace) {
         snprintf(message, sizeof message, "%s needs a workspace of %lld bytes", kernel->name,
-                 (long long)plg_workspace(m, n, k));
+                 (long long)(plg_workspace(m, n, k) * batches));
         return PLG_NOT_ALLOWED;
     }
-    int64_t values[PLG_VALUES] = {(int64_t)(intptr_t)a, (int64_t)(intptr_t)b, (int64_t)(intptr_t)c};
-    values[PLG_M] = m;
-    values[PLG_N] = n;
-    values[PLG_K] = k;
-    values[PLG_LD_A] = lda;
-    values[PLG_LD_B] = ldb;
-    values[PLG_LD_OUT] = ldc;
-    values[PLG_BATCHES] = 1;
-    if (kernel->then < 0) return launched(library, number, 1, values, stream);
-    values[PLG_OUT] = values[PLG_P] = (int64_t)(intptr_t)workspace;
+    int64_t values[PLG_VALUES] = {
+        [PLG_ARG_A] = (int64_t)(intptr_t)call->a,
+        [PLG_ARG_B] = (int64_t)(intptr_t)call->b,
+        [PLG_ARG_C] = (int64_t)(intptr_t)before,
+        [PLG_ARG_OUT] = (int64_t)(intptr_t)call->out,
+        [PLG_ARG_SCALE_A] = (int64_t)(intptr_t)call->scale_a,
+        [PLG_ARG_SCALE_B] = (int64_t)(intptr_t)call->scale_b,
+        [PLG_ARG_BIAS] = (int64_t)(intptr_t)call->bias,
+        [PLG_BS_A] = call->stride_a,
+        [PLG_BS_B] = call->stride_b,
+        [PLG_BS_C] = bs_before,
+        [PLG_BS_OUT] = call->stride_out,
+        [PLG_M] = m,
+        [PLG_N] = n,
+        [PLG_K] = k,
+        [PLG_LD_A] = call->lda,
+        [PLG_LD_B] = call->ldb,
+        [PLG_LD_C] = ld_before,
+        [PLG_LD_OUT] = call->ldout,
+        [PLG_BATCHES] = batches,
+        [PLG_ARG_ALPHA] = word(call->alpha),
+        [PLG_ARG_BETA] = word(call->beta),
+    };
+    if (kernel->then < 0) return launched(library, number, (unsigned)batches, values, call->stream);
+    values[PLG_ARG_OUT] = values[PLG_ARG_P] = (int64_t)(intptr_t)call->workspace;
     values[PLG_LD_OUT] = values[PLG_LD_P] = n;
     values[PLG_BS_OUT] = m * n;
     values[PLG_S] = kernel->slices;
     values[PLG_BS_P] = m * n * (int64_t)kernel->slices;
-    if ((code = launched(library, number, kernel->slices, values, stream))) return code;
-    values[PLG_OUT] = (int64_t)(intptr_t)c;
-    values[PLG_LD_OUT] = ldc;
-    values[PLG_BS_OUT] = 0;
-    return launched(library, kernel->then, 1, values, stream);
+    unsigned z = kernel->slices * (unsigned)batches;
+    if ((code = launched(library, number, z, values, call->stream))) return code;
+    values[PLG_ARG_OUT] = (int64_t)(intptr_t)call->out;
+    values[PLG_LD_OUT] = call->ldout;
+    values[PLG_BS_OUT] = call->stride_out;
+    return launched(library, kernel->then, (unsigned)batches, values, call->stream);
+}
+
+int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream) {
+    plg_call call = {.m = m, .n = n, .k = k, .batches = 1, .a = a, .b = b, .out = c, .lda = lda,
+                     .ldb = ldb, .ldout = ldc, .alpha = 1, .workspace = workspace, .stream = stream};
+    return plg_run(library, &call);
 }

@@ -5,8 +5,10 @@
  *   plg_gemm(library, m, n, k, A, lda, B, ldb, C, ldc, workspace, stream);
  *
  * computes C = op(A) op(B), with A stored as m x k (k x m if PLG_A_TRANSPOSED) and B as k x n (n x k
- * if PLG_B_TRANSPOSED). The workspace is device memory of plg_workspace(m, n, k)
- * bytes, NULL where that is 0; calls on different streams must not share one.
+ * if PLG_B_TRANSPOSED). plg_run does all that the kernels of the table can: batches, and alpha,
+ * beta, bias and scales where PLG_ALPHA, PLG_BETA, PLG_BIAS and PLG_SCALES are 1. The workspace is
+ * device memory of plg_workspace(m, n, k) bytes for each batch, NULL where that is 0; calls on
+ * different streams must not share one.
  *
  * Matrices are row-major in device memory, leading dimensions in elements; types are those of the
  * table (PLG_DTYPE, PLG_OUT_DTYPE). A shape that the table does not have is given the kernel of the
@@ -28,6 +30,18 @@ enum plg_status { PLG_OK = 0, PLG_NOT_ALLOWED = 1, PLG_HIP_FAILED = 2, PLG_NO_HI
 int plg_open(const char *folder, const char *hip, plg_library **library);
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
              const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream);
+/* Leading dimensions and strides (between batches) are in elements. */
+typedef struct {
+    int64_t m, n, k, batches;
+    const void *a, *b, *c; /* c: what beta multiplies, NULL for out itself */
+    void *out;
+    int64_t lda, ldb, ldc, ldout, stride_a, stride_b, stride_c, stride_out;
+    const float *bias, *scale_a, *scale_b; /* n, m and n numbers, the same for every batch */
+    float alpha, beta;
+    void *workspace, *stream;
+} plg_call;
+
+int plg_run(plg_library *library, const plg_call *call);
 /* Bytes for the parts of a product whose K is cut; 0 for one that is not. */
 int64_t plg_workspace(int64_t m, int64_t n, int64_t k);
 void plg_close(plg_library *library);
