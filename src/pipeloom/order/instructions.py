@@ -91,10 +91,12 @@ def _kind(lowered: Lowered, task: Task) -> Unit | None:
 
 @dataclass(frozen=True, slots=True)
 class _Grain:
-    """A fragment of a tile: its ``size`` by dimension, of which one instruction brings ``once``."""
+    """A fragment of a tile: its ``size`` by dimension, of which one instruction brings ``once``,
+    and one product takes ``taken``."""
 
     size: tuple[int, ...]
     once: tuple[int, ...]
+    taken: tuple[int, ...]
 
 
 class _Cutter:
@@ -353,7 +355,7 @@ class _Cutter:
         """How far a product goes along the dimensions of an operand."""
         grain = self._grains.get(place.name)
         if grain is not None:
-            return grain.size
+            return grain.taken
         assert place.layout is not None
         numbers = dict(place.layout.numbers)
         side = numbers["side"]
@@ -378,15 +380,15 @@ def _grain(place: Place, second: bool) -> _Grain:
     numbers = dict(place.layout.numbers)
     side, depth = numbers["side"], numbers["depth"]
     if place.layout.kind == "scales":
-        return _Grain((side, depth), (side, depth))
+        return _Grain((side, depth), (side, depth), (side, depth))
     axis = numbers.get("axis", 1)
     once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
     once = min(once, place.type.shape[axis])
-    twice = second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
+    short = "short" in numbers
+    twice = not short and second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
     rows, deep = 2 * side if twice else side, max(depth, once)
-    if axis == 0:
-        return _Grain((deep, rows), (once, side))
-    return _Grain((rows, deep), (side, once))
+    sizes = [(rows, deep), (side, once), (rows, depth if short else deep)]
+    return _Grain(*(size[::-1] if axis == 0 else size for size in sizes))
 
 
 def _fills_scales(lowered: Lowered, task: Task) -> bool:

@@ -6,15 +6,19 @@ lie as their users want. What nobody decides is dealt to lanes row-major.
 
 A product of a matrix result (attention's P) takes it as it lies, if lanes go by the dimension that
 is not summed; then K comes in the order of that result, and the other operand is loaded to match.
+
+Where 16 bytes of a lane feed two matrix instructions, and LDS can be filled in any order, runs of K
+are *short*: each instruction then has a box of K of its own, and is a step by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pipeloom.errors import ConfigError
-from pipeloom.order.matrix import Product
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
+from pipeloom.order.matrix import Product, lane_bytes
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project, scales
 from pipeloom.program.meaning import Meaning, Node, NodeKind
@@ -39,9 +43,33 @@ def is_loaded(node: Node) -> bool:
     return node.kind in (NodeKind.STREAM, NodeKind.RESIDENT)
 
 
-def choose_layouts(meaning: Meaning, shares: Shares, products: Mapping[str, Product]) -> Layouts:
-    """The layout of every register tile; raises where two users cannot agree."""
-    chooser = _Chooser(meaning, shares, products)
+def short_runs(
+    meaning: Meaning, products: Mapping[str, Product], staged: Collection[str], target: Target
+) -> set[str]:
+    """Products whose operands, both from LDS, lie in runs of what one instruction takes."""
+    found = set()
+    for product in products.values():
+        uses = [meaning[name] for name in meaning[product.node].uses]
+        depth = meaning.domain(meaning[product.node]).sizes[product.depth]
+        halves = {2 * lane_bytes(product.op, use.type.dtype) for use in uses} == {LOAD_BYTES}
+        narrow = target.dma_max_bytes_per_lane.value == REGISTER_BYTES
+        from_lds = all(use.name in staged for use in uses)
+        if halves and narrow and from_lds and depth % (2 * product.op.k) == 0:
+            found.add(product.node)
+    return found
+
+
+def choose_layouts(
+    meaning: Meaning,
+    shares: Shares,
+    products: Mapping[str, Product],
+    short: Collection[str] = (),
+) -> Layouts:
+    """The layout of every register tile; raises where two users cannot agree.
+
+    ``short`` names the products whose operands lie in short runs.
+    """
+    chooser = _Chooser(meaning, shares, products, short)
     chooser.settle()
     return Layouts(chooser.known, chooser.operands())
 
@@ -51,6 +79,7 @@ class _Chooser:
     meaning: Meaning
     shares: Shares
     products: Mapping[str, Product]
+    short: Collection[str]
     known: dict[str, Layout] = field(default_factory=dict)
 
     def settle(self) -> None:
@@ -98,7 +127,11 @@ class _Chooser:
                 dims = self.meaning[name].type.dims
                 if name not in computed:
                     found[node.name, name] = operand(
-                        product.op, dims, product.depth, permuted=bool(computed)
+                        product.op,
+                        dims,
+                        product.depth,
+                        permuted=bool(computed),
+                        short=node.name in self.short,
                     )
                     continue
                 layout = self.known[name]

@@ -18,7 +18,7 @@ from pipeloom.errors import ConfigError, InternalError
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
-from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number
+from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
 from pipeloom.order.matrix import (
     Product,
     granules,
@@ -66,7 +66,7 @@ def lower(
         groups=wave_groups(shares.waves, groups),
         shares=shares,
         products=found,
-        layouts=choose_layouts(meaning, shares, found),
+        layouts=choose_layouts(meaning, shares, found, short_runs(meaning, found, staged, target)),
         homes=find_homes(meaning, ops),
     )
     lowering.keep_parts()

@@ -22,7 +22,7 @@ from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.waits import with_waits
-from pipeloom.order.weave import Pattern, weave
+from pipeloom.order.weave import WHOLE, Pattern, weave
 from pipeloom.program.meaning import Region
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
@@ -46,12 +46,15 @@ def structures(lowered: Lowered) -> Iterator[Pattern]:
         yield from _between(lowered)
         return
     products = sum(t.issues[0].unit is Unit.MATRIX for t in refine(lowered).of(Region.LOOP))
+    hurried = (Pattern(barriers=b, span=s) for b in (2, 3) for s in (60, 80))
     if machine.alone:
         yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 2, 4))
+        yield from hurried
         return
     turns = [m for m in (4, 8, 16, 32) if products % m == 0 and products // m > 1]
     orders = (Pattern().order, ("rows", "depth", "columns"))
     yield from (Pattern(barriers=b) for b in (1, 2, 4))
+    yield from hurried
     if len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0:
         yield from (Pattern(groups=2, barriers=b) for b in (2, 4))
         yield from (Pattern(groups=2, cluster=m, order=o) for o in orders for m in turns)
@@ -90,6 +93,9 @@ def variations(pattern: Pattern) -> Iterator[Pattern]:
         yield replace(pattern, lead=lead)
     for order in permutations(("depth", "rows", "columns")):
         yield replace(pattern, order=order)
+    if pattern.span < WHOLE:
+        for span in (-10, -5, 5, 10):
+            yield replace(pattern, span=pattern.span + span)
     if not pattern.cluster:
         for barriers in (1, 2, 3, 4, 8):
             yield replace(pattern, barriers=barriers)

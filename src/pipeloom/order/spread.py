@@ -28,16 +28,21 @@ def accumulator(side: int, *, flip: bool = False) -> Layout:
     return Layout("accumulator", (("side", side), ("flip", 1)) if flip else (("side", side),))
 
 
-def operand(op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = False) -> Layout:
+def operand(
+    op: MatrixOp, dims: Sequence[str], depth: str, *, permuted: bool = False, short: bool = False
+) -> Layout:
     """An input of a matrix instruction whose K is ``depth``.
 
     ``permuted``: K in the order in which a matrix result has it, because the other input is one.
+    ``short``: a lane's run of K is what one instruction takes.
     """
     numbers = [("side", op.m), ("depth", op.k)]
     if dims[-1] != depth:
         numbers.append(("axis", dims.index(depth)))
     if permuted:
         numbers.append(("permuted", 1))
+    elif short:
+        numbers.append(("short", 1))
     return Layout("operand", tuple(numbers))
 
 

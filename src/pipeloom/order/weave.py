@@ -3,8 +3,10 @@
     order       products in nested loops over depth, rows and columns; an operand fragment lives
                 from its read to its last product
     reads       evenly spaced over the iteration, none later than its fragment's first product less
-                the LDS latency, in the order of those deadlines
-    barriers    the first before the first read, the others evenly spaced
+                the LDS latency, in the order of those deadlines; or in a part of the iteration, one
+                tile after the other, so that LDS is free sooner for loads that take long
+    barriers    the first before the first read, the others evenly spaced; or, with such reads, the
+                second behind the last of them and others behind tiles before it
     loads       between the barrier behind their buffer's last read and, a latency earlier, the one
                 before its next: at the pace of memory, deadlines first
     scales      evenly spaced loads to registers, a latency before their first product
@@ -16,20 +18,24 @@ it is a ``Timetable`` of the modulo problem of copies, which decides stages and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
 from pipeloom.order.problem import LoopProblem
+from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Place
 from pipeloom.order.unit_times import Machine
 from pipeloom.program.meaning import Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
+
+WHOLE = 100
+"""Percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Pattern:
     is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
     in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
     many cycles of other instructions there is between two products, where vectors are computed.
+    ``span`` is the part of an iteration that reads take, in percent.
     """
 
     groups: int = 1
@@ -52,6 +59,7 @@ class Pattern:
     deep: int = 0
     room: int = 0
     quiet: tuple[int, ...] = ()
+    span: int = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,46 +78,6 @@ def weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Wove
     Raises ``OrderError`` where fragments would need more copies, or LDS more room.
     """
     return Weaver(lowered, pattern, registers).weave()
-
-
-class Slots:
-    """Free issue slots of one group over one iteration, each with its distance to the next."""
-
-    def __init__(self, times: list[float], ii: float, issue: float) -> None:
-        self._free = sorted(times)
-        self._ii = ii
-        self._issue = issue
-
-    def drop(self, first: float, last: float) -> None:
-        """Keep a stretch of the iteration free of everything."""
-        length = last - first
-        self._free = [t for t in self._free if not 0 <= (t - first) % self._ii < length]
-
-    def take(self, low: float, wanted: float, high: float) -> float:
-        """The slot nearest to ``wanted`` within the limits; ``wanted`` itself if none is free."""
-        best: tuple[float, float, int] | None = None
-        for n, slot in enumerate(self._free):
-            turns = round((wanted - slot) / self._ii)
-            for turn in (turns - 1, turns, turns + 1):
-                at = slot + turn * self._ii
-                if low <= at <= high:
-                    found = (abs(at - wanted), at, n)
-                    best = found if best is None else min(best, found)
-        if best is None:
-            return min(max(wanted, low), high)
-        del self._free[best[2]]
-        return best[1]
-
-    def pairs(self, low: float, high: float) -> Iterator[float]:
-        """Slots with another one right behind, from ``low`` to ``high``, one lap at most."""
-        ahead = sorted((t - low) % self._ii for t in self._free)
-        for here, there in pairwise(ahead):
-            if there - here < self._issue + 0.5 and low + here <= high:
-                yield low + here
-
-    def take_pair(self, at: float) -> None:
-        """Take a slot and the next."""
-        self.drop(at - 0.25, at + self._issue + 0.25)
 
 
 class Weaver:
@@ -178,7 +146,7 @@ class Weaver:
             self.at[task] = begin
             fresh = {t.place for t in self.tasks[task].reads} - known
             known |= fresh
-            if fresh and found and not cluster:
+            if fresh and found and not cluster and not self.hurried:
                 found.pop()
             if cluster and (number + 1) % cluster:
                 continue
@@ -203,25 +171,28 @@ class Weaver:
                 found[touch.place] = (first, self.at[task])
         return found
 
-    def _reads(self, group: int, barriers: Sequence[float] = ()) -> float:
-        """Place the reads; the time of the first. Before the barriers stand, only that."""
+    def _reads(self, group: int, barriers: Sequence[float] = ()) -> list[float]:
+        """Place the reads; the times of the first and of the end of each LDS tile's.
+
+        Before the barriers stand, only those times, as they are wanted.
+        """
         pattern, machine = self.pattern, self.machine
         uses = self._uses(group)
-        mine = self.of(Unit.LDS_READ, group)
-        mine.sort(key=lambda i: (uses[self.tasks[i].writes[0].place][0], i))
+        mine = self._read_order(self.of(Unit.LDS_READ, group), uses)
         latest = [uses[self.tasks[i].writes[0].place][0] - self.latency for i in mine]
         room = self.ii
-        if pattern.barriers == 1:
+        if pattern.barriers == 1 or self.hurried:
             room -= machine.barrier + self.latency + 2 * machine.issue
-        spacing = room / len(mine)
+        spacing = room / len(mine) * pattern.span / WHOLE
         first = min(t - n * spacing for n, t in enumerate(latest)) - pattern.lead
         if not barriers:
-            return first
+            ends = {self.tasks[i].reads[0].place: first + n * spacing for n, i in enumerate(mine)}
+            return [first, *ends.values()]
         for n, i in enumerate(mine):
             place = self.tasks[i].writes[0].place
             copies = self.registers.get(place, 1)
             earliest = uses[place][1] + 1 - copies * self.ii
-            if len(barriers) == 1:
+            if len(barriers) == 1 or self.hurried:
                 earliest = max(earliest, barriers[0] + machine.barrier)
             wanted = first + n * spacing
             if pattern.cluster:
@@ -232,7 +203,23 @@ class Weaver:
                     hint="another order of products, or a smaller tile",
                 )
             self.at[i] = self.slots[group].take(earliest, wanted, latest[n])
-        return min(self.at[i] for i in mine)
+        return [min(self.at[i] for i in mine)]
+
+    @property
+    def hurried(self) -> bool:
+        """Whether reads take a part of the iteration only."""
+        return self.pattern.span < WHOLE
+
+    def _read_order(self, reads: list[int], uses: Mapping[str, tuple[float, float]]) -> list[int]:
+        """By the first product of their fragment; hurried ones tile by tile."""
+
+        def use(i: int) -> float:
+            return uses[self.tasks[i].writes[0].place][0]
+
+        tiles: dict[str, float] = {}
+        for i in sorted(reads, key=use):
+            tiles.setdefault(self.tasks[i].reads[0].place if self.hurried else "", len(tiles))
+        return sorted(reads, key=lambda i: (tiles.get(self.tasks[i].reads[0].place, 0), use(i), i))
 
     def _scales(self, group: int) -> None:
         """Place the loads of block scales."""
@@ -265,12 +252,18 @@ class Weaver:
 
     # --- barriers and loads -----------------------------------------------------------------------
 
-    def _barriers(self, first: float) -> list[float]:
+    def _barriers(self, times: Sequence[float]) -> list[float]:
+        """From when the reads begin, and those of each LDS tile end."""
+        first, *ends = times
         pattern, groups = self.pattern, len(self.products)
         if pattern.cluster:
             count = groups * len(self.products[0]) // pattern.cluster
             return [n * self.ii / count - 0.5 for n in range(count)]
         begin = first - self.machine.barrier
+        if self.hurried:
+            behind = sorted(ends, reverse=True)[: pattern.barriers - 1]
+            room = self.latency + 4 * self.machine.issue
+            return [begin, *(end + room for end in reversed(behind))]
         return [begin + n * self.ii / pattern.barriers for n in range(pattern.barriers)]
 
     def _clear(self, group: int, barriers: Sequence[float]) -> None:
@@ -300,41 +293,54 @@ class Weaver:
         for i in self.of(Unit.LDS_READ):
             reads.setdefault(self.tasks[i].reads[0].place, []).append(self.at[i])
         deep = sorted(reads)[max(0, len(reads) - self.pattern.deep) :]
-        for i in self.of(Unit.LOAD_LDS):
+        loads = self.of(Unit.LOAD_LDS)
+        pace = max(
+            max(self.machine.texture(self.tasks[i]), self.machine.memory(self.tasks[i]))
+            for i in loads
+        )
+        pace = min(pace * self.pattern.pace / 100, self.ii / len(loads))
+        alike = Counter(self.tasks[i].writes[0].place for i in loads)
+        for i in loads:
             task = self.tasks[i]
             times = reads[task.writes[0].place]
             opened = self._barrier(barriers, min(times), before=True)
             closed = self._barrier(barriers, max(times) + self.latency, before=False)
             need = self.machine.load_latency(task)
-            copies = max(1, ceil((closed - opened + need) / self.ii))
+            takes = need + (pace * (alike[task.writes[0].place] - 1) if self.hurried else 0)
+            copies = max(1, ceil((closed - opened + takes) / self.ii))
             copies += task.writes[0].place in deep
             windows.append((opened - need, closed - copies * self.ii + 1, i))
         windows.sort(key=lambda w: (w[0] - w[1], w))
-        pace = max(
-            max(self.machine.texture(self.tasks[i]), self.machine.memory(self.tasks[i]))
-            for _, _, i in windows
-        )
-        pace = min(pace * self.pattern.pace / 100, self.ii / len(windows))
         names = [g.name for g in self.lowered.groups]
         late = 0.0
         taken: list[float] = []
         for high, low, i in windows:
             slots = self.slots[names.index(self.tasks[i].group)]
-            self.at[i] = self._paced(slots, low, taken, pace)
+            self.at[i] = self._paced(slots, low, high, taken, pace)
             taken.append(self.at[i])
             late = max(late, self.at[i] - high)
         return ceil(late)
 
-    def _paced(self, slots: Slots, low: float, taken: Sequence[float], pace: float) -> float:
-        """The first pair of slots from ``low`` on that keeps its distance from other loads."""
-        found = list(slots.pairs(low, low + self.ii))
-        for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
-            for at in found:
-                apart = [abs((at - t + self.ii / 2) % self.ii - self.ii / 2) for t in taken]
-                if min(apart, default=pace) >= share * pace:
-                    slots.take_pair(at)
-                    return at
+    def _paced(
+        self, slots: Slots, low: float, high: float, taken: Sequence[float], pace: float
+    ) -> float:
+        """The first pair of slots from ``low`` on that keeps its distance from other loads, as far
+        as it can before ``high``."""
+        found = [
+            (at, min((abs(self._around(at - t)) for t in taken), default=pace))
+            for at in slots.pairs(low, low + self.ii)
+        ]
+        for most in (high, low + self.ii):
+            for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
+                for at, apart in found:
+                    if at <= most and apart >= share * pace:
+                        slots.take_pair(at)
+                        return at
         return low
+
+    def _around(self, time: float) -> float:
+        """A distance in time, the short way round the loop."""
+        return (time + self.ii / 2) % self.ii - self.ii / 2
 
     def _barrier(self, times: Sequence[float], at: float, *, before: bool) -> float:
         """The barrier next to a time."""
@@ -346,7 +352,8 @@ class Weaver:
 
     def weave(self) -> Woven:
         groups = range(len(self.products))
-        barriers = self._barriers(min(self._reads(group) for group in groups))
+        firsts, *ends = zip(*(self._reads(group) for group in groups), strict=True)
+        barriers = self._barriers([min(firsts), *map(max, ends)])
         for group in groups:
             self._clear(group, barriers)
             self._reads(group, barriers)

@@ -22,6 +22,10 @@ dealt in turn, as many rows at a time as fill all banks. Two fragments of 64 row
     LDS row    0 1  2  3   4 5  6  7   8 ...      a load instruction writes 8 of them,
     holds row  0 1 64 65   2 3 66 67   4 ...      4 of either fragment
 
+Where two matrix instructions share a read and each has a box of K of its own (``short`` runs of an
+operand), a chunk holds 8 bytes for either: with four lanes to a row, bytes 0-7 and 32-39, 8-15 and
+40-47, ... That takes loads that are narrower than a chunk.
+
 A wait that is too loose, or a barrier that is missing, then endangers rows that are being read. Had
 each slice rows of one fragment only, it could go unnoticed until the layout or the tile changes.
 """
@@ -122,6 +126,28 @@ class TileLayout:
     row_bytes: int
     swizzle: Swizzle
     order: RowOrder = IN_ORDER
+    blocks: int = 0
+    """Lanes of a row whose chunks hold two pieces each; 0 where chunks are whole."""
+
+    def lies(self, byte: Rows) -> Rows:
+        """Where a byte of a row lies in it, before the swizzle."""
+        if not self.blocks:
+            return byte
+        unit, piece = LOAD_BYTES * self.blocks, LOAD_BYTES // 2
+        half, rest = divmod(byte % unit, unit // 2)
+        lane, at = divmod(rest, piece)
+        found: Rows = byte - byte % unit + lane * LOAD_BYTES + half * piece + at
+        return found
+
+    def byte_at(self, place: Rows) -> Rows:
+        """The byte that ``lies`` at a place."""
+        if not self.blocks:
+            return place
+        unit, piece = LOAD_BYTES * self.blocks, LOAD_BYTES // 2
+        lane, rest = divmod(place % unit, LOAD_BYTES)
+        half, at = divmod(rest, piece)
+        found: Rows = place - place % unit + half * (unit // 2) + lane * piece + at
+        return found
 
     @property
     def chunks(self) -> int:

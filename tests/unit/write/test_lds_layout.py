@@ -47,3 +47,16 @@ def test_each_position_holds_the_chunk_that_is_read_there(target: str, row_bytes
     for position in range(64 * layout.chunks):
         row, chunk = layout.source(position)
         assert layout.address(row, chunk) == 16 * position
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_a_chunk_of_short_runs_holds_what_two_instructions_take(blocks: int) -> None:
+    """Lane ``g`` of a row reads chunk ``g``: the ``g``-th 8 bytes of the first K, and the next."""
+    layout = TileLayout(128, Swizzle(0, 0), blocks=blocks)
+    assert [layout.byte_at(layout.lies(byte)) for byte in range(128)] == list(range(128))
+    for chunk in range(8):
+        unit, lane = divmod(chunk, blocks)
+        held = [layout.byte_at(16 * chunk + at) for at in range(16)]
+        first = 16 * blocks * unit + 8 * lane
+        second = first + 8 * blocks
+        assert held == [*range(first, first + 8), *range(second, second + 8)]

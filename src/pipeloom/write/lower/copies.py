@@ -380,11 +380,13 @@ def _plan_lds(context: Context, work: Work) -> Write:
         return _plan_transposed(context, work, tile, lds, ours, theirs)
     verb = "ds_read" if into else "ds_write"
     moves = []
+    places: list[tuple[list[int], Table]] = []
     for run in tile.runs(tile.slots_in(box, work.label)):
-        words = _words(tile, run, work)
         table = np.repeat(tile.coordinates[run[0]][None], len(members), axis=0)
-        addresses = lds.address(_shifted(table, ours, theirs), far.copy)
-        _check_run(lds, table, run, addresses, tile, work)
+        _join(places, run, lds.address(_shifted(table, ours, theirs), far.copy), tile)
+    for run, addresses in places:
+        words = _words(tile, run, work)
+        _check_run(lds, run, addresses, tile, work)
         name, offset = _address(frame, addresses, members, far)
         moves.append((run[0] // tile.pack, words, name, offset))
 
@@ -468,8 +470,22 @@ def _plan_transposed(
     return emit
 
 
+def _join(
+    places: list[tuple[list[int], Table]], run: list[int], at: Table, tile: RegisterTile
+) -> None:
+    """Add a run and its addresses, to the run before where they follow it there and here."""
+    if places:
+        before, start = places[-1]
+        size = len(before) * tile.bits // 8
+        follows = run[0] == before[-1] + 1 and len(run) == len(before) and 2 * size <= LOAD_BYTES
+        if follows and np.array_equal(at, start + size) and not (start % (2 * size)).any():
+            places[-1] = ([*before, *run], start)
+            return
+    places.append((run, at))
+
+
 def _check_run(
-    lds: LdsTile, table: Table, run: Sequence[int], addresses: Table, tile: RegisterTile, work: Work
+    lds: LdsTile, run: Sequence[int], addresses: Table, tile: RegisterTile, work: Work
 ) -> None:
     size = len(run) * tile.bits // 8
     if (addresses % min(size, LOAD_BYTES)).any():

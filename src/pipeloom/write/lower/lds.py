@@ -82,7 +82,7 @@ class LdsTile:
         start = self.base + copy * self.copy_bytes
         if self.layout is None:
             return np.asarray(start + row * self.row_bytes + byte)
-        chunk, rest = byte // LOAD_BYTES, byte % LOAD_BYTES
+        chunk, rest = divmod(self.layout.lies(byte), LOAD_BYTES)
         place = self.layout.order.place(row) * self.row_bytes
         swizzled = chunk ^ self.layout.swizzle.of_row(row)
         return np.asarray(start + place + LOAD_BYTES * swizzled + rest)
@@ -96,7 +96,7 @@ class LdsTile:
             place, within = position // self.row_bytes, position % self.row_bytes
             row = layout.order.row_at(place)
             chunk = (within // LOAD_BYTES) ^ layout.swizzle.of_row(row)
-            byte = chunk * LOAD_BYTES + within % LOAD_BYTES
+            byte = layout.byte_at(chunk * LOAD_BYTES + within % LOAD_BYTES)
         shape = self.resource.type.shape
         leading = np.unravel_index(row, shape[:-1]) if len(shape) > 1 else ()
         return np.stack([*leading, byte * 8 // self.bits], axis=-1)
@@ -124,14 +124,18 @@ def lds_tiles(
             for _, work in _readers(program, resource.name)
             if work.writes and _kind(tiles, work.writes[0]) == "operand"
         }
-        across = any(
-            "axis" in dict(into.numbers)
+        numbers = {
+            name
             for _, work in _readers(program, resource.name)
             if (into := _layout(tiles, work)) is not None
-        )
+            for name, _ in into.numbers
+        }
+        across, short = "axis" in numbers, "short" in numbers
         if sides and not (across and not takes_rows(tile.row_bytes, min(sides))):
             layout = layout_for(target, tile.row_bytes, min(sides))
-            tile = replace(tile, layout=replace(layout, order=_order(program, target, tile)))
+            blocks = WAVE_LANES // min(sides) if short and not across else 0
+            order = _order(program, target, tile)
+            tile = replace(tile, layout=replace(layout, order=order, blocks=blocks))
         found[resource.name] = tile
         base += resource.copies * tile.copy_bytes
     if base > target.lds_bytes:

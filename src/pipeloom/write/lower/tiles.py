@@ -297,7 +297,8 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
 
     The order of K inside a tile is free as long as both operands agree: 16 bytes feed one MFMA of
     16-bit 16x16x32, two of 16x16x16 and half of an fp8 16x16x128. ``permuted`` says that the other
-    operand is a matrix result, which has K in runs of four.
+    operand is a matrix result, which has K in runs of four; ``short``, that each instruction has a
+    box of K of its own.
     """
     side, depth = _side(resource), _number(resource, "depth")
     shape, bits = resource.type.shape, resource.type.dtype.bits
@@ -305,7 +306,7 @@ def _operand(resource: Resource) -> tuple[Coordinates, int]:
     rows, length = shape[across], shape[deep]
     blocks = WAVE_LANES // side
     run = QUAD * bits // 8 if _number(resource, "permuted", 0) else LOAD_BYTES
-    if length * bits % (8 * blocks * run):
+    if _number(resource, "short", 0) or length * bits % (8 * blocks * run):
         run = depth * bits // 8 // blocks
     uneven = not run or length % depth or length * bits % (8 * blocks * run)
     if prod(shape) != rows * length or uneven:
