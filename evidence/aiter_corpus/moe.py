@@ -1,23 +1,28 @@
 """Fused mixture of experts: one block of tokens, one expert, one tile of the inner dimension.
 
-The kernels multiply tokens by two weight matrices (gate and up), apply an activation, multiply by a
-third (down) and add up in the output. They are run, not compared: how the weights are shuffled and
-the inner values requantised differs from kernel to kernel.
+The kernels multiply tokens by two weight matrices (gate and up), apply an activation, quantise the
+inner values row by row, multiply by a third matrix (down) and add up in the output. 8-bit kernels
+with a scale per token are compared with NumPy; the others lay out scales or inner values in a way
+for which there is no reference here: they are only run.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import erf
 from pathlib import Path
 
 import numpy as np
 
-from evidence.aiter_corpus.case import Array, Case, Value
-from pipeloom.judge.emulate.formats import encode_float8, f32_to_bf16
+from evidence.aiter_corpus.case import Array, Case, Value, worst
+from evidence.aiter_corpus.gemm import shuffle_rows
+from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
 
 DIM = 512
 """Model dimension: a few steps of every kernel's K loop."""
+ALLOWED = 0.01
+"""Of the largest result: inner values near a step of their quantisation may fall either way."""
 _TILE = re.compile(r"_(\d+)x(\d+)|_subGU_(\d+)")
 
 
@@ -27,17 +32,26 @@ def _tile(path: Path) -> tuple[int, int]:
     return (32, int(found[2])) if found[2] else (int(found[0]), int(found[1]))
 
 
-def _elements(kind: str, seed: int, rows: int, width: int) -> Array:
-    """Small random numbers of the kernel's element type, a row of bytes per row."""
+def _elements(kind: str, seed: int, rows: int, width: int) -> tuple[Array, Array | None]:
+    """Small random numbers of the kernel's element type, a row of bytes per row; and their values.
+
+    The values of packed 4-bit numbers are not needed.
+    """
     random = np.random.default_rng(seed)
     values = random.uniform(-1, 1, (rows, width)).astype(np.float32)
     if kind == "fp4":
-        return random.integers(0, 256, (rows, width // 2)).astype(np.uint8)
+        return random.integers(0, 256, (rows, width // 2)).astype(np.uint8), None
     if kind == "i8":
-        return random.integers(-8, 9, (rows, width)).astype(np.int8)
+        whole = random.integers(-8, 9, (rows, width)).astype(np.int8)
+        return whole, whole.astype(np.float32)
     if kind == "fp8":
-        return encode_float8(values, "e4m3")
-    return values.astype(np.float16) if kind == "fp16" else f32_to_bf16(values)
+        codes = encode_float8(values, "e4m3")
+        return codes, float_table("e4m3")[codes]
+    if kind == "fp16":
+        half = values.astype(np.float16)
+        return half, half.astype(np.float32)
+    brain = f32_to_bf16(values)
+    return brain, bf16_to_f32(brain)
 
 
 def _kinds(name: str) -> tuple[str, str]:
@@ -53,37 +67,75 @@ def _kinds(name: str) -> tuple[str, str]:
     return ("i8", "i8") if "int8" in lower else ("fp8", "fp8")
 
 
+def _per_token(name: str) -> bool:
+    """Whether a kernel is compared: plain 8-bit products with a scale per token and per row."""
+    plain = "pertokenFp8" in name or "pertokenInt8" in name
+    return plain and "_smf" not in name and "_atm_opt" not in name
+
+
+def _activated(name: str, values: Array) -> Array:
+    if "silu" in name:
+        return np.asarray(values / (1 + np.exp(-values)))
+    return np.asarray(values * (1 + np.vectorize(erf)(values / np.sqrt(2))) / 2)
+
+
+def _requantised(kind: str, values: Array) -> Array:
+    """Rows scaled to the largest number of the type, and cut (i8) or rounded (fp8) to it."""
+    largest = {"i8": 127.0, "fp8": 448.0}[kind]
+    step = np.abs(values).max(1, keepdims=True) / largest
+    if kind == "i8":
+        return np.asarray(np.trunc(values / step) * step)
+    codes = encode_float8((values / step).astype(np.float32), "e4m3")
+    return np.asarray(float_table("e4m3")[codes] * step)
+
+
 def moe_case(path: Path) -> Case:
     """The case of any file of the family."""
     tokens, inner = _tile(path)
     name = path.stem
     kind_x, kind_w = _kinds(name)
     halves = 2 if "g1u1" in name else 1
+    compared = _per_token(name)
+    x, x_values = _elements(kind_x, 1, tokens, DIM)
+    gate, gate_values = _elements(kind_w, 2, halves * inner, DIM)
+    down, down_values = _elements(kind_w, 3, DIM, inner)
+    random = np.random.default_rng(4)
+    unit = {"i8": 1 / 24, "fp8": 1 / 3}.get(kind_x, 1.0)
+    scale_x, scale_gate, scale_down = (
+        (unit * random.uniform(0.5, 1, count)).astype(np.float32)
+        for count in (tokens, halves * inner, DIM)
+    )
+    weights = random.uniform(0.5, 1, tokens).astype(np.float32)
 
-    def values() -> Mapping[str, Value]:
-        x = _elements(kind_x, 1, tokens, DIM)
-        gate = _elements(kind_w, 2, halves * inner, DIM)
-        down = _elements(kind_w, 3, DIM, inner)
-        row_x, row_g, row_d = (part.itemsize * part.shape[1] for part in (x, gate, down))
+    def scales() -> Mapping[str, Value]:
+        if compared:
+            return {
+                "G": shuffle_rows(gate),
+                "D": shuffle_rows(down),
+                "XQ": scale_x / 2,
+                "GQ": scale_gate,
+                "DQ": scale_down,
+                "SW": weights,
+            }
+        # E8M0 codes of 1/4 for 4-bit operands, f32 scales for the others.
         narrow = kind_w == "fp4"
-        # E8M0 codes of 1/8 to 1 for 4-bit operands, f32 scales for the others.
         scale: Array = np.full(1 << 16, 125, np.uint8) if narrow else np.full(1 << 14, 2.0**-4)
         scale = scale if narrow else scale.astype(np.float32)
-        per_gate = halves * inner * (DIM // 32 if narrow else 4)
-        per_down = DIM * (inner // 32 if narrow else 4)
+        same = {"XQ": scale.copy(), "GQ": scale.copy(), "DQ": scale.copy()}
+        return {"G": gate, "D": down, "SW": np.ones(tokens, np.float32), **same}
+
+    def values() -> Mapping[str, Value]:
+        row_x, row_g, row_d = (part.itemsize * part.shape[1] for part in (x, gate, down))
+        per_row = DIM // 32 if kind_w == "fp4" else 4
+        per_down = inner // 32 if kind_w == "fp4" else 4
         return {
             # A row more than tokens: some kernels count workgroups behind the last one.
             "O": np.zeros((tokens + 1, DIM), np.uint16),
             "X": x,
-            "G": gate,
             "U": np.array([tokens, tokens], np.int32),
-            "D": down,
-            "XQ": scale.copy(),
-            "GQ": scale.copy(),
-            "DQ": scale.copy(),
+            **scales(),
             "SMQ": np.ones(1 << 14, np.float32),
             "STP": np.arange(tokens, dtype=np.int32),
-            "SW": np.ones(tokens, np.float32),
             "SEP": np.zeros(4, np.int32),
             "dim": DIM,
             "hdim": inner,
@@ -95,8 +147,8 @@ def moe_case(path: Path) -> Case:
             "Os": 2 * DIM,
             "eGUs": row_g * halves * inner,
             "eDs": row_d * DIM,
-            "eGUQs": per_gate,
-            "eDQs": per_down,
+            "eGUQs": halves * inner * per_row,
+            "eDQs": DIM * per_down,
             "eSMQs": 4 * inner,
             "topk": 1,
             "total_tgs": 1,
@@ -107,4 +159,20 @@ def moe_case(path: Path) -> Case:
             "a2q": np.zeros(1 << 16, np.uint8),
         }
 
-    return Case(path, (1, 1, 1), values)
+    def error(after: Mapping[str, Value]) -> float:
+        assert x_values is not None
+        assert gate_values is not None
+        assert down_values is not None
+        first = (x_values @ gate_values.T) * (scale_x / 2)[:, None] * scale_gate
+        late = weights[:, None]
+        if "tkw1" in name:  # weights go in before the activation
+            first, late = first * late, np.ones_like(late)
+        middle = _activated(name, first[:, :inner])
+        if halves == 2:
+            middle = middle * first[:, inner:]
+        want = (_requantised(kind_x, middle) @ down_values.T) * scale_down * late
+        out = after["O"][:tokens]
+        got = bf16_to_f32(out) if "_bf16_" in name else out.view(np.float16)
+        return worst(got, want, ALLOWED)
+
+    return Case(path, (1, 1, 1), values, error if compared else None)

@@ -7,7 +7,8 @@ ROCm/aiter at the commit of ``case.COMMIT``; its binaries are run, never copied.
 launched at a small size under random timings of memory, in a process of its own that may take
 ``--limit`` seconds. ``agrees`` is "yes" where the result is NumPy's; "prompt" where it is only with
 memory that answers at once (then the findings say why); "-" where the family is not compared.
-``--check`` adds what ``pipeloom check`` says of each, ``--ledger`` puts the rows into that page.
+``--check`` adds what ``pipeloom check`` says of each, ``--ledger`` puts the rows into that page,
+where verdicts stay as they are if none are asked for.
 """
 
 from __future__ import annotations
@@ -234,8 +235,6 @@ def main() -> int:
     root = corpus_root()
     if root is None:
         parser.error(f"set {VARIABLE} to a checkout of ROCm/aiter at {COMMIT}")
-    if options.ledger and not options.check:
-        parser.error("--ledger holds verdicts: give --check, too")
     page = Page.read(options.ledger.read_text("utf-8")) if options.ledger else Page("", {})
     fresh = Page("", {})
     print("\n".join(table_head(options.check)))
@@ -245,6 +244,8 @@ def main() -> int:
             if options.missing and case.name in page.rows.get(family, {}):
                 continue
             cells = in_child(family, case, options.check, options.limit).cells()
+            if options.ledger and not options.check:
+                cells += page.rows.get(family, {}).get(case.name, ())[len(cells) :]
             fresh = fresh.with_row(family, cells)
             print(row(cells), flush=True)
             if options.ledger:
