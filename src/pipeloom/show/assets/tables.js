@@ -226,8 +226,13 @@ function fillStalls(onSelect) {
       );
     });
   const columns = ["where", ">mean", ">worst", "on what"];
-  host.append(el("div", "", el("h3", "", "Loop, per iteration"), table(columns, rows(inside(true)))));
-  host.append(el("div", "", el("h3", "", "Before and after it"), table(columns, rows(inside(false)))));
+  for (const [title, loop] of /** @type {Array<[string, boolean]>} */ ([
+    ["Loop, per iteration", true],
+    ["Before and after it", false],
+  ])) {
+    const found = rows(inside(loop));
+    host.append(el("div", "", el("h3", "", title), found.length ? table(columns, found) : el("p", "quiet", "nowhere")));
+  }
   const shares = page.utilisation.map(([unit, share]) => {
     const fill = el("i");
     fill.style.width = `${Math.min(100, share * 100)}%`;
