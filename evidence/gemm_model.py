@@ -5,8 +5,10 @@ throughput of shapes, types and libraries. ``published`` rows are sustained; ``t
 from tables of short runs. Their kernels run workgroups in blocks and split K, so the model's may
 too (``LIBRARIES``), whether ours can or not. A shape's best figure is compared with the best plan
 of the search. ``python -m evidence.gemm_model`` prints the table of docs/tuning.md, ``--shapes``
-every shape, ``--bounds`` takes bounds for derived blocks, which is quick, and ``--fit SECONDS``
+every shape, ``--bounds`` takes bounds for derived blocks, which is quick, and ``--fit STEPS``
 searches for the constants anew, on all published and every sixth of the tuned shapes.
+``--held-out`` fits again and again, from round numbers, without the figures of one source (or
+without a fifth of the shapes), and compares with those alone.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import argparse
 import json
 import math
 import random
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,11 +28,13 @@ from pipeloom.tune.blocks import BlockJob, bounds
 from pipeloom.tune.engines import Processes
 from pipeloom.tune.gpu import GPUS, Gpu, gpu_for
 from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
-from pipeloom.tune.problem import DTYPES, Problem
+from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import LIBRARIES, rank
 from pipeloom.tune.search import tune
 
 LEAST = 1024
+FITTED, OTHERS = ("bf16", "fp16", "fp8"), ("mxfp4",)
+"""Types that constants are fitted to, and those that they are not."""
 USUAL_ENDS, USUAL_LOSS = 1900.0, 1.002
 """Of derived blocks: cycles of their ends, and what they take more than their bound."""
 
@@ -44,6 +47,7 @@ class Case:
     chip: str
     problem: Problem
     tflops: float
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +64,36 @@ class Compared:
         return self.prediction.tflops / self.case.tflops - 1
 
 
-def cases() -> list[Case]:
-    """Of our kind: bf16, fp16, fp8, and no side short."""
-    best: dict[tuple[str, str, Problem], float] = {}
+def cases(
+    types: Sequence[str] = FITTED, *, only: str | None = None, without: str | None = None
+) -> list[Case]:
+    """Of some types, and no side short; of one source only, or without it."""
+    best: dict[tuple[str, str, Problem], tuple[float, str]] = {}
     for line in shared_file("gemm_tflops.jsonl").read_text("utf-8").splitlines():
         row: dict[str, Any] = json.loads(line)
-        if row["dtype"] in DTYPES and min(row["m"], row["n"], row["k"]) >= LEAST:
+        source = publisher(row["source"])
+        if (only is not None and source != only) or source == without:
+            continue
+        if row["dtype"] in types and min(row["m"], row["n"], row["k"]) >= LEAST:
             key = row["kind"], row["chip"], Problem(row["m"], row["n"], row["k"], row["dtype"])
-            best[key] = max(best.get(key, 0.0), row["tflops"])
-    return [Case(*key, tflops) for key, tflops in sorted(best.items())]
+            best[key] = max(best.get(key, (0.0, "")), (row["tflops"], source))
+    return [Case(*key, *figure) for key, figure in sorted(best.items())]
 
 
-def by_bounds(found: Iterable[Case]) -> list[Compared]:
-    """Every case, with what blocks usually take beyond their bounds."""
+def publisher(source: str) -> str:
+    """The repository of a figure."""
+    if source.startswith("https://"):
+        return "/".join(source.split("/")[3:5])
+    return source.partition(":")[0]
+
+
+def by_bounds(found: Iterable[Case], values: Mapping[str, float] | None = None) -> list[Compared]:
+    """Every case, with what blocks usually take beyond their bounds; ``values`` for constants."""
     costs = {}
     compared = []
     for case in found:
         gpu, dtype = gpu_for(case.chip), case.problem.dtype
+        gpu = gpu if values is None else with_constants(gpu, values)
         if (gpu.arch, dtype) not in costs:
             costs[gpu.arch, dtype] = usual_costs(gpu.arch, dtype)
         best = rank(gpu, case.problem, costs[gpu.arch, dtype], LIBRARIES)[0]
@@ -161,6 +178,27 @@ CONSTANTS = {
     "droop": 0.029,
 }
 """What ``--fit`` varies, from where it starts; ``tune/gpu.py`` has what came out."""
+ROUND = {
+    "l2_cycles": 500.0,
+    "mall_ns": 500.0,
+    "hbm_ns": 200.0,
+    "mall_gb_per_s": 8000.0,
+    "alias_ns": 50.0,
+    "ramp_cycles": 3000.0,
+    "launch_us": 5.0,
+    "pj_942": 1.0,
+    "pj_950": 1.0,
+    "pj_950_8": 0.5,
+    "pj_per_mall_byte": 20.0,
+    "pj_per_hbm_byte": 50.0,
+    "exponent": 2.0,
+    "floor": 0.5,
+    "droop": 0.02,
+}
+"""Where a fit begins that must not know what others came to."""
+LOOKS = 4
+"""How often a fit asks which plans are near the best."""
+FOLDS = 5
 RANGES = {"exponent": (1.0, 3.0), "floor": (0.3, 0.75), "droop": (0.0, 0.05), "launch_us": (3, 15)}
 
 
@@ -174,6 +212,7 @@ def with_constants(gpu: Gpu, values: Mapping[str, float]) -> Gpu:
     new = gpu.arch == "gfx950"
     half = energy.pj_per_flop[2], "pj_950" if new else "pj_942"
     byte = replace(energy.pj_per_flop[1], value=values["pj_950_8"] if new else values["pj_942"] / 2)
+    four = replace(energy.pj_per_flop[0.5], value=byte.value / 2)
     return replace(
         gpu,
         memory=replace(
@@ -186,7 +225,7 @@ def with_constants(gpu: Gpu, values: Mapping[str, float]) -> Gpu:
         ),
         energy=replace(
             energy,
-            pj_per_flop={2: fact(*half), 1: byte},
+            pj_per_flop={2: fact(*half), 1: byte, 0.5: four},
             pj_per_mall_byte=fact(energy.pj_per_mall_byte, "pj_per_mall_byte"),
             pj_per_hbm_byte=fact(energy.pj_per_hbm_byte, "pj_per_hbm_byte"),
             exponent=fact(energy.exponent, "exponent"),
@@ -249,13 +288,14 @@ class Fit:
                 total += 0.0 if math.isnan(tau) else order * max(0.0, 0.85 - tau)
         return total
 
-    def run(self, seconds: float, seed: int = 0) -> dict[str, float]:
-        """The best constants found."""
-        draw, end = random.Random(seed), time.monotonic() + seconds
-        best = dict(CONSTANTS)
-        self.look(best)
-        loss, looked = self.loss(best), time.monotonic()
-        while time.monotonic() < end:
+    def run(self, steps: int, start: Mapping[str, float], seed: int = 0) -> dict[str, float]:
+        """The best constants found; the same on every machine."""
+        draw = random.Random(seed)
+        best, loss = dict(start), math.inf
+        for step_number in range(steps):
+            if step_number % -(-steps // LOOKS) == 0:
+                self.look(best)
+                loss = self.loss(best)
             other = dict(best)
             for name in draw.sample(sorted(other), draw.choice((1, 2, 3))):
                 step = math.exp(draw.gauss(0, draw.choice((0.05, 0.2))))
@@ -264,10 +304,42 @@ class Fit:
             found = self.loss(other)
             if found < loss:
                 best, loss = other, found
-            if time.monotonic() - looked > 60:
-                self.look(best)
-                loss, looked = self.loss(best), time.monotonic()
         return best
+
+
+def held_out(how: str, steps: int) -> list[Compared]:
+    """Published figures, each predicted with constants that were fitted without it.
+
+    By ``source``, nothing that the same repository published was seen; by ``shape``, no figure of
+    the same sizes, whatever the chip and the type.
+    """
+    published = [case for case in cases() if case.kind == "published"]
+    tuned = [case for case in cases() if case.kind == "tuned"][::12]
+    found: list[Compared] = []
+    if how == "source":
+        for source in sorted({case.source for case in published}):
+            apart = [case for case in cases(only=source) if case.kind == "published"]
+            seen = [case for case in cases(without=source) if case.kind == "published"]
+            found += _apart(apart, seen + tuned, steps, source)
+        return found
+    shapes = sorted({_sizes(case) for case in published})
+    for fold in range(FOLDS):
+        mine = set(shapes[fold::FOLDS])
+        apart = [case for case in published if _sizes(case) in mine]
+        seen = [case for case in published + tuned if _sizes(case) not in mine]
+        found += _apart(apart, seen, steps, f"fold {fold}")
+    return found
+
+
+def _sizes(case: Case) -> tuple[int, int, int]:
+    return case.problem.m, case.problem.n, case.problem.k
+
+
+def _apart(apart: list[Case], seen: list[Case], steps: int, name: str) -> list[Compared]:
+    values = Fit(seen).run(steps, ROUND)
+    compared = by_bounds(apart, values)
+    print(f"{name}: {_errors(compared)}", flush=True)
+    return compared
 
 
 def main() -> None:
@@ -275,16 +347,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=["published"], choices=("published", "tuned"))
     parser.add_argument("--chips", nargs="+", default=[gpu.chip for gpu in GPUS])
+    parser.add_argument("--types", nargs="+", default=list(FITTED), choices=FITTED + OTHERS)
     parser.add_argument("--bounds", action="store_true")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--fit", type=float, metavar="SECONDS")
+    parser.add_argument("--fit", type=int, metavar="STEPS")
+    parser.add_argument("--held-out", choices=("source", "shape"))
+    parser.add_argument("--steps", type=int, default=600, help="of each fit with --held-out")
     arguments = parser.parse_args()
-    found = cases()
+    found = cases(arguments.types)
+    if arguments.held_out is not None:
+        print(table(held_out(arguments.held_out, arguments.steps)))
+        return
     if arguments.fit is not None:
         some = [case for case in found if case.kind == "published"]
         fit = Fit(some + [case for case in found if case.kind == "tuned"][::6])
-        values = fit.run(arguments.fit)
+        values = fit.run(arguments.fit, CONSTANTS)
         print(json.dumps({name: round(value, 4) for name, value in values.items()}, indent=1))
         print(table(fit.compared(values)))
         return

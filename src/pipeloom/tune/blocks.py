@@ -80,7 +80,7 @@ class BlockJob:
 
 def out_type(dtype: str) -> str:
     """The type of C."""
-    return "bf16" if DTYPES[dtype] == 1 else dtype
+    return "bf16" if DTYPES[dtype] <= 1 else dtype
 
 
 def blocks(dtype: str) -> Iterator[Block]:
@@ -91,7 +91,7 @@ def blocks(dtype: str) -> Iterator[Block]:
                 for row in ROW_BYTES:
                     for high, wide in GRIDS:
                         if high == wide or (high > wide) == (m > n):
-                            yield Block(m, n, row // DTYPES[dtype], high, wide)
+                            yield Block(m, n, int(row / DTYPES[dtype]), high, wide)
 
 
 def bounds(
@@ -115,7 +115,7 @@ def _bound(job: BlockJob) -> BlockCost | None:
     """What no order of it can beat; None where it cannot be lowered or is not worth it."""
     loop, target = job.spec().loop(), target_for(job.arch)
     block = job.block
-    row = block.k * DTYPES[job.dtype]
+    row = int(block.k * DTYPES[job.dtype])
     staged = 2 * (block.m + block.n) * row
     if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
         return None

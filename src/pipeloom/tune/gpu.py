@@ -44,7 +44,7 @@ class Memory:
 class Energy:
     """What work costs at the peak clock, and how the power of it falls with the clock."""
 
-    pj_per_flop: dict[int, Fact[float]]
+    pj_per_flop: dict[float, Fact[float]]
     """By bytes of an element."""
     pj_per_mall_byte: Fact[float]
     pj_per_hbm_byte: Fact[float]
@@ -113,9 +113,14 @@ _LAUNCH = _fit(9.9, "us")
 _REDUCE = Fact(4.0, "us", FactKind.ASSUMED, "a dependent launch with warm code, about")
 
 
+def _halved(eight: float) -> Fact[float]:
+    source = "half of an 8-bit one, as the time of an instruction's work is; none is fitted to it"
+    return Fact(eight / 2, "pJ", FactKind.ASSUMED, source)
+
+
 def _energy(sixteen: float, eight: float) -> Energy:
     return Energy(
-        pj_per_flop={2: _fit(sixteen, "pJ"), 1: _fit(eight, "pJ")},
+        pj_per_flop={2: _fit(sixteen, "pJ"), 1: _fit(eight, "pJ"), 0.5: _halved(eight)},
         pj_per_mall_byte=_fit(19.0, "pJ"),
         pj_per_hbm_byte=_fit(69.0, "pJ"),
         exponent=_fit(1.7, "power"),

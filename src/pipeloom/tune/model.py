@@ -179,7 +179,7 @@ class _Run:
         self.loaded = (block.m + block.n) * block.k * problem.in_bytes
         memory = gpu.memory
         self.behind_ns = memory.mall_ns.value + memory.hbm_ns.value * self.moved.cold
-        if any(row * problem.in_bytes % memory.alias_bytes.value == 0 for row in problem.rows):
+        if any(row * problem.element_bytes % memory.alias_bytes.value == 0 for row in problem.rows):
             self.behind_ns += memory.alias_ns.value
         hbm = gpu.hbm_gb_per_s.value * memory.hbm_share.value
         self.hbm_seconds = self.moved.hbm / hbm * 1e-9
@@ -191,7 +191,7 @@ class _Run:
             self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
         energy = gpu.energy
         self.joules = 1e-12 * (
-            problem.flops * energy.pj_per_flop[problem.in_bytes].value
+            problem.flops * energy.pj_per_flop[problem.element_bytes].value
             + self.moved.fill * energy.pj_per_mall_byte.value
             + self.moved.hbm * energy.pj_per_hbm_byte.value
         )

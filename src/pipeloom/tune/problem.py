@@ -12,9 +12,12 @@ from pipeloom.checks import nearest
 from pipeloom.declare.fused import activation_for
 from pipeloom.declare.products import LAYOUTS
 from pipeloom.errors import SpecError
+from pipeloom.machine.dtypes import dtype_for
 
-DTYPES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
-"""Element types of A and B, and their bytes."""
+DTYPES: Mapping[str, float] = MappingProxyType(
+    {"bf16": 2, "fp16": 2, "fp8": 1, "mxfp8": 1, "mxfp4": 0.5}
+)
+"""Element types of A and B, and their bytes, without block scales."""
 MOST = 1 << 31
 TOKENS = (1024, 4096, 16384)
 """Rows of A where a model is named and nothing else is said."""
@@ -98,9 +101,15 @@ class Problem:
         return 2 * self.m * self.n * self.k * self.batches
 
     @property
-    def in_bytes(self) -> int:
+    def element_bytes(self) -> float:
         """Of an element of A or B."""
         return DTYPES[self.dtype]
+
+    @property
+    def in_bytes(self) -> float:
+        """The same, with its share of a block scale."""
+        scale = dtype_for(self.dtype).scale
+        return self.element_bytes + (0 if scale is None else 1 / scale.size)
 
     def __str__(self) -> str:
         batches = f" x {self.batches}" if self.batches > 1 else ""

@@ -463,7 +463,14 @@ def test_commands(
     record = json.loads((tmp_path / "b.json").read_text())
     assert {"bias", "bs_bias", "batches"} <= {a["name"] for a in record["arguments"]}
     assert (record["predicted"]["batches"], record["predicted"]["finish"]) == (2, "bias, relu")
-    capsys.readouterr()
+    assert (
+        main(["gemm", "64", "48", "128", "--jobs", "1", "--dtype", "mxfp8", "-o", "x.hsaco"]) == 0
+    )
+    record = json.loads((tmp_path / "x.json").read_text())
+    assert {"blocks_A", "ld_blocks_B"} <= {a["name"] for a in record["arguments"]}
+    mx = ["library", "64x48x128", "--jobs", "1", "--dtype", "mxfp8", "-o", "lib"]
+    assert main(mx) == 1
+    assert "which no launcher gives" in capsys.readouterr().err
     assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 7
     assert main(["tune", "64x48x128", "--json"]) == 0

@@ -77,6 +77,14 @@ def test_batches_are_more_workgroups_and_as_much_more_of_everything() -> None:
     assert traffic(MI355X, added, Plan(BIG)).hbm == moved[0].hbm + 2 * 2048**2
 
 
+def test_block_scales_are_read_too() -> None:
+    plain, scaled = (Problem(2048, 2048, 2048, dtype) for dtype in ("fp8", "mxfp8"))
+    assert scaled.in_bytes == plain.in_bytes * 33 / 32
+    assert Problem(2048, 2048, 2048, "mxfp4").in_bytes == 17 / 32
+    moved = [traffic(MI355X, problem, Plan(BIG)).fill for problem in (plain, scaled)]
+    assert moved[1] == moved[0] * 33 / 32
+
+
 def test_few_tiles_want_k_in_parts() -> None:
     few = Problem(512, 512, 65536)
     assert (
