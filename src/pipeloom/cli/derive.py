@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = derive(loop, target, arguments.waves, k_tiles=arguments.k_tiles, progress=_tell)
     if found is None:
         raise SpecError(
-            f"{loop.name} is more than loads to LDS and matrix products, or fits no pattern",
+            f"{loop.name} is more than loads to LDS, reads, matrix products and vector ops",
             hint="emit, run and report take it as the modulo solver orders it",
             field="source",
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pipeloom.declare.loop import Loop
@@ -90,6 +91,7 @@ def derive(
 ) -> Derived | None:
     """The fastest proved program of ``loop``; None where it is not made of loads and products.
 
+    Raises ``OrderError`` where no order fits registers, LDS and ``k_tiles``, with what to change.
     Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``
     is the usual one unless given. What is found for any number of iterations serves ``k_tiles`` of
     them too, unless it has more stages: the loop is the same, only its epilogue is made for them.
@@ -105,8 +107,10 @@ def derive(
     if found is not None:
         return from_plain(Derived, found)
     if k_tiles is not None or like is not None:
-        derived = derive(like or loop, target, waves, progress=progress, store=kept)
-        made = derived and _made_for(lowered, derived, k_tiles)
+        made = None
+        with suppress(OrderError):
+            derived = derive(like or loop, target, waves, progress=progress, store=kept)
+            made = derived and _made_for(lowered, derived, k_tiles)
         if made is not None:
             if made.complete:
                 kept.write(key, to_plain(made))
@@ -120,7 +124,7 @@ def derive(
             raise
         complete = False
     derived = search.proved(complete)
-    if derived is not None and complete:
+    if complete:
         kept.write(key, to_plain(derived))
         kept.drop(f"{key}-search")
     return derived
@@ -222,10 +226,11 @@ class _Search:
         tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
         self.store.write(self.key, {"tried": tried})
 
-    def proved(self, complete: bool) -> Derived | None:
-        """The fastest, with its proof."""
+    def proved(self, complete: bool) -> Derived:
+        """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
-            return None
+            woven(self.lowered, next(iter(self.tried)), self.k_tiles)
+            raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
         pattern = self.found[0]
         program = woven(self.lowered, pattern, self.k_tiles)
         return _proved(self.lowered, program, pattern, self.best, len(self.tried), complete)

@@ -11,11 +11,12 @@ ordered (a strategy, limits, groups with jobs of their own) gets that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.deriving import derive
-from pipeloom.errors import InternalError
+from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
@@ -53,7 +54,9 @@ def pipeline(
     if waves is not None and all(option is None for option in told):
         if k_tiles is not None:
             check_int("pipeline", "k_tiles", k_tiles, 1)
-        derived = derive(loop, target, waves, k_tiles=k_tiles)
+        derived = None
+        with suppress(OrderError):  # the solver may have an order that fits
+            derived = derive(loop, target, waves, k_tiles=k_tiles)
         if derived is not None:
             program = peel(derived.program)
             if program is not derived.program:

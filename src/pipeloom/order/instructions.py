@@ -119,12 +119,14 @@ class _Cutter:
             if grain is None:
                 yield place
                 continue
+            dtype = place.type.dtype
+            each = place.registers // registers(place.layout, place.type.shape, dtype)
             for corner in _corners(place.type.shape, grain.size):
                 yield replace(
                     place,
                     name=_fragment(place.name, corner, grain),
-                    type=TileType(place.type.dims, grain.size, place.type.dtype),
-                    registers=registers(place.layout, grain.size, place.type.dtype),
+                    type=TileType(place.type.dims, grain.size, dtype),
+                    registers=each * registers(place.layout, grain.size, dtype),
                 )
 
     def _touched(self, touch: Touch, at: Mapping[str, int], size: Mapping[str, int]) -> Touch:

@@ -219,12 +219,15 @@ class _Lowering:
         if op is not None and dict(layout.numbers).keys() & {"axis", "permuted"} == {"axis"}:
             across = self._across(dtype)
             count, width = count * width // across, across
+        singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES and node.name in self.staged
         for piece in self.shares.pieces(dims):
             name = f"{node.name}{piece_name(piece)}"
             boxes = self.shares.boxes(dims, piece)
             place = self._register(
                 name, node.name, TileType(dims, shape, dtype), (node.name,), layout, rotates=loop
             )
+            if singly:  # each element has a register of its own
+                self.places[place.name] = replace(place, registers=per_lane(layout, shape))
             self.tiles[node.name, layout, piece] = place.name
             staged = node.name in self.staged
             if staged:

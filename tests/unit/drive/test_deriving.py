@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeloom.declare.kernels import gemm, row_sum
+from pipeloom.declare.products import product
 from pipeloom.drive import deriving
 from pipeloom.drive.deriving import Progress, derive, steady_cycles
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
+from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
@@ -60,12 +62,26 @@ def test_iterations_too_few_for_every_order(
     ordered = found.program.provenance.ordered
     assert ordered is not None
     assert (ordered.stages or 0) > 2
-    assert derive(SMALL, GFX950, 4, k_tiles=1, store=Store(tmp_path)) is None
+    with pytest.raises(OrderError, match="fewer than"):
+        derive(SMALL, GFX950, 4, k_tiles=1, store=Store(tmp_path))
+
+
+def test_registers_are_counted_before_anything_is_written() -> None:
+    """gfx942 has no transposed read: elements of a tile read across rows have a register each."""
+    target = target_for("gfx942")
+    loop = product(256, 256, 64, "fp16", "fp16", layout="TN")
+    with pytest.raises(OrderError, match="192 registers per lane") as raised:
+        derive(loop, target, {"m": 2, "n": 4}, store=Store(None))
+    assert "more waves" in str(raised.value)
+    loop = product(128, 128, 32, "fp16", "fp16", layout="TN")
+    lowered = lower(loop.meaning, target, loop.ops, loop.staged, 4)
+    assert emit_program(woven(lowered, Pattern())).text  # it fits
 
 
 def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
     monkeypatch.setattr(deriving, "CLOSE", 2.0)
+    monkeypatch.setattr(deriving, "VARIED", 0)
     simulated: list[Program] = []
 
     def counted(program: Program) -> float:
@@ -80,7 +96,6 @@ def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not stopped.complete
     assert stopped.cycles == 998.0
     before = len(simulated)
-    monkeypatch.setattr(deriving, "VARIED", 0)
     whole = derive(gemm(64, 64, 32), GFX950, 4, store=store)
     assert whole is not None
     assert whole.complete
