@@ -60,7 +60,7 @@ def test_checker_and_solver_arithmetic_agree_on_mutated_schedules() -> None:
     for seed in range(40):
         problem = random_problem(seed, Shape(ops=6, lifetimes=True, tightness=0.8))
         try:
-            result = solve_modulo(problem, max_ii=20)
+            result = solve_modulo(problem, max_ii=20, work_limit=0.02)  # any schedule will do
         except OrderError:
             continue
         for op in range(len(problem.ops)):
