@@ -132,6 +132,18 @@ def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> 
     return (*_numbers(instruction, machine), needs, gives, late)
 
 
+def _lowered(parts: tuple[tuple[Instruction, ...], ...], machine: Target) -> list[Op]:
+    values: dict[str, int] = {}
+    known: dict[Instruction, Op] = {}
+    found = []
+    for instruction in (instruction for part in parts for instruction in part):
+        op = known.get(instruction)
+        if op is None:
+            op = known[instruction] = lower(instruction, machine, values)
+        found.append(op)
+    return found
+
+
 def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
     kind = instruction.kind
     code = int(kind)
@@ -223,18 +235,15 @@ class _Run:
         simds = [Simd() for _ in range(machine.simds.value)]
         alone, shared = machine.barrier_alone_cycles.value, machine.barrier_shared_cycles.value
         waves = []
+        known: dict[tuple[int, ...], list[Op]] = {}  # waves of a group have the same instructions
         for number, program in enumerate(self.programs):
             residents = sum(other.simd == program.simd for other in self.programs)
             wake = alone if residents == 1 else shared
             age = sum(other.simd == program.simd for other in self.programs[:number])
             wave = Wave(number, program.simd, simds[program.simd], wake, age)
-            values: dict[str, int] = {}
-            lowered: dict[Instruction, Op] = {}
-            for instruction in (*program.prologue, *program.loop, *program.epilogue):
-                op = lowered.get(instruction)
-                if op is None:
-                    op = lowered[instruction] = lower(instruction, machine, values)
-                wave.ops.append(op)
+            parts = (program.prologue, program.loop, program.epilogue)
+            ops = known.get(key := tuple(map(id, parts)))
+            wave.ops = known[key] = _lowered(parts, machine) if ops is None else ops
             wave.loop_start = len(program.prologue)
             wave.loop_end = wave.loop_start + len(program.loop)
             waves.append(wave)
