@@ -272,6 +272,8 @@ class _Cutter:
         one, two = ([d for d in p.type.dims if p] for p in places if p is not None)
         depth = next(d for d in one if d in two)
         rows, columns = (next(d for d in found if d != depth) for found in (one, two))
+        # A result that is an input may have blocks of fewer columns than an instruction takes.
+        steps[depth] = max(steps[depth], self._lowered.target.matrix_op(task.issues[0].shape).k)
         whole = {d: q - p for d, (p, q) in zip(dims, task.parts[0], strict=True)}
         order = (depth, rows, columns)
         count = prod(whole[d] // steps[d] for d in order)

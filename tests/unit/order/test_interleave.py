@@ -49,6 +49,14 @@ def test_vector_ops_are_cut_and_skipped_ones_are_not() -> None:
     assert [i.count for t in exponentials for i in t.issues] == [4] * 8, "registers of 8 keys"
 
 
+def test_products_are_whole_instructions() -> None:
+    """16 queries of a wave: P has blocks of 16 keys, and an instruction sums over 32."""
+    lowered = lowered_attention(64, 64, 32, 4)
+    products = [t for t in refine(lowered).of(Region.LOOP) if t.issues[0].unit is Unit.MATRIX]
+    assert {t.issues[0].count for t in products} == {1}
+    assert verify(woven(lowered, PATTERN)).proved
+
+
 def test_instructions_of_the_published_loops() -> None:
     """ATTENTION.md, section 2: per wave and tile of 64 keys at a depth of 128."""
     count: dict[tuple[str, Unit], int] = {}

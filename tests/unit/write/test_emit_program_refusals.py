@@ -12,6 +12,7 @@ import pytest
 from pipeloom.declare import Loop
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import Status, verify
+from pipeloom.machine.dtypes import F32
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
@@ -55,6 +56,24 @@ def test_a_layout_that_nobody_knows() -> None:
     refused(with_resource(row_sum(), "rows", layout=Layout("rings")), "layout 'rings'")
     refused(with_resource(row_sum(), "rows", layout=None), "have no layout")
     refused(with_resource(row_sum(), "rows", layout=Layout("operand")), "lacks its number 'side'")
+
+
+def test_numbers_that_no_layout_has() -> None:
+    refused(
+        with_resource(row_sum(), "rows", layout=Layout("lanes", (("vector", 0),))), "vector = 0"
+    )
+    parts = Layout("lanes", (("vector", 4), ("partial", 1)))
+    refused(with_resource(row_sum(), "rows", layout=parts), "holds parts of kind 1")
+
+
+def test_an_operand_laid_out_along_another_dimension_than_it_is_summed() -> None:
+    """A square tile fits either way, and would be multiplied transposed."""
+    program, name = derived("attention", "gfx950"), "K tile"
+    before = program.resource(name).layout
+    assert before is not None
+    for axis, match in ((0, "sums along 'keys'"), (2, "axis = 2")):
+        layout = replace(before, numbers=(*before.numbers, ("axis", axis)))
+        refused(with_resource(program, name, layout=layout), match)
 
 
 def test_tiles_that_lanes_do_not_share() -> None:
@@ -114,6 +133,18 @@ def test_conditional_work() -> None:
     copy = with_step(program, "load X -> 0", when="X", reads=(Access("X"), rows))
     refused(copy, "runs only where 'X' holds")
     refused(with_step(program, "add 0", when="X", reads=(rows, rows)), "reduces only where 'X'")
+
+
+def test_a_condition_that_is_no_truth_value() -> None:
+    program = derived("attention", "gfx950")
+    nodes = tuple(
+        replace(n, type=replace(n.type, dtype=F32)) if n.name == "gt" else n
+        for n in program.meaning.nodes
+    )
+    refused(
+        replace(program, meaning=replace(program.meaning, nodes=nodes)),
+        "by which steps are skipped",
+    )
 
 
 def test_computing_on_memory() -> None:

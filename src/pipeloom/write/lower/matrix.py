@@ -48,6 +48,15 @@ def plan_matmul(context: Context, work: Work) -> Write:
         (access, _tile(context, access, work, "operand", "accumulator"))
         for access in work.reads[:2]
     ]
+    for name, (_, tile) in zip(node.uses, pairs, strict=False):
+        dims = meaning[name].type.dims
+        if dims[k_axis(tile.resource)] in node.type.dims:
+            raise EmitError(
+                f"{work.label} sums along {dims[k_axis(tile.resource)]!r} of "
+                f"{tile.resource.name}, which its result has",
+                hint="let the layout's axis be that of the dimension that is summed",
+                field=work.label,
+            )
     scales = [
         _Scales(context, access, _tile(context, access, work, "scales"), work)
         for access in work.reads[2 : len(node.uses)]

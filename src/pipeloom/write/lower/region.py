@@ -25,6 +25,7 @@ class Region:
 
     context: Context
     condition: Access
+    holds: str
     masks: list[str] = field(default_factory=list)
     bits: tuple[int, ...] = ()
     """Lanes that differ in these hold parts of one condition."""
@@ -37,14 +38,7 @@ class Region:
         """The region that a step opens."""
         condition = work.reads[-1]
         tile = context.tile(condition, work)
-        truth = context.program.meaning[work.when or ""].type
-        if not truth.dtype.is_bool:
-            raise EmitError(
-                f"{work.label} runs where {work.when!r} holds, which is {truth}",
-                hint="a condition is what a comparison gives",
-                field=work.label,
-            )
-        region = cls(context, condition)
+        region = cls(context, condition, work.when or "")
         for number in range(tile.registers):
             region.masks.append(context.frame.scalar(f"mask {number}", 2, 2))
         context.frame.scalar("any mask", 2, 2)
@@ -60,6 +54,13 @@ class Region:
 
     def begin(self, code: Code) -> str:
         """Jump over the region if no condition of the wave holds; the label to jump to."""
+        truth = self.context.program.meaning[self.holds].type
+        if not truth.dtype.is_bool:
+            raise EmitError(
+                f"{self.holds!r}, by which steps are skipped, is {truth}",
+                hint="a condition is what a comparison gives",
+                field=self.holds,
+            )
         frame = self.context.frame
         registers = frame[place_name(self.condition.resource, self.condition.copy)]
         done = self.context.label("skipped")

@@ -150,6 +150,7 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
             hint=f"one of: {', '.join(_KINDS)}",
             field=resource.name,
         )
+    _check_partial(resource)
     run_bytes = 0
     if kind == "lanes":
         table = _lanes(resource)
@@ -171,6 +172,21 @@ def partial(resource: Resource) -> Reduce | None:
     return next((how for how, known in PARTIAL.items() if known == number), None)
 
 
+def _check_partial(resource: Resource) -> None:
+    """Lanes hold parts of rows only: what reads such a tile joins the lanes of a row."""
+    layout = resource.layout
+    numbers = {} if layout is None else dict(layout.numbers)
+    how = numbers.get("partial", 0)
+    rows = layout is not None and layout.kind == "accumulator" and numbers.get("only") == 0
+    if how and (how not in PARTIAL.values() or not rows):
+        raise EmitError(
+            f"{resource.name} holds parts of kind {how} in layout {layout}",
+            hint="partial is for accumulator tiles with only = 0, and one of: "
+            + ", ".join(f"{n} ({r.value})" for r, n in PARTIAL.items()),
+            field=resource.name,
+        )
+
+
 _KINDS = ("operand", "accumulator", "lanes", "uniform", "scales")
 
 
@@ -181,6 +197,14 @@ def _number(resource: Resource, name: str, default: int | None = None) -> int:
         raise EmitError(
             f"layout {resource.layout.kind!r} of {resource.name} lacks its number {name!r}",
             hint=f"give {name} in the layout's numbers",
+            field=resource.name,
+        )
+    least = 1 if name in ("depth", "vector", "spread") else 0
+    most = len(resource.type.shape) - 1 if name == "axis" else found
+    if found != default and not least <= found <= most:
+        raise EmitError(
+            f"layout {resource.layout.kind!r} of {resource.name} has {name} = {found}",
+            hint=f"give a number from {least}" + (f" to {most}" if name == "axis" else ""),
             field=resource.name,
         )
     return found
