@@ -3,8 +3,9 @@
     found = derive(gemm(256, 256, 64), target_for("gfx950"), waves=8)
     found.program, found.cycles, found.bound, found.unit
 
-Structures of loops are simulated, the best are varied, and the fastest that is proved is kept, with
-the bound that the machine's units set. Results are kept in the store; a search that was stopped
+Structures of loops are simulated, the modulo solver's order of the same instructions too where they
+leave a gap, the best are varied, and the fastest that is proved is kept, with the bound that the
+machine's units set and its certificate. Results are kept in the store; a search that was stopped
 goes on where it was. A loop that cannot be woven from single instructions is left to the modulo
 solver.
 """
@@ -26,7 +27,9 @@ from pipeloom.order.instructions import refinable
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import (
     bound_of,
+    certificate,
     matrix_cycles,
+    solved,
     structures,
     unit_times,
     variations,
@@ -41,6 +44,8 @@ TRIPS = 6
 """Of the loop, simulated for one program of the search."""
 CLOSE = 1.003
 """A program this near to its bound ends the search."""
+CLOSED = 1.0005
+"""One this near leaves the modulo solver nothing to find."""
 VARIED = 2
 """Structures that are varied."""
 
@@ -61,6 +66,7 @@ class Progress:
 class Derived:
     """A proved program; ``cycles`` are those of the simulator, per iteration in the steady loop.
 
+    ``why`` is the certificate of ``bound``: no order of the loop's instructions is faster.
     ``complete`` is False where the search was stopped.
     """
 
@@ -72,6 +78,12 @@ class Derived:
     pattern: Pattern
     tried: int
     complete: bool = True
+    why: str = ""
+
+    @property
+    def gap(self) -> float:
+        """How much of the bound it takes more, at the most that could be gained."""
+        return self.cycles / self.bound - 1
 
     @property
     def busy(self) -> float:
@@ -162,7 +174,8 @@ class _Search:
     ) -> None:
         self.lowered, self.k_tiles, self.progress = lowered, k_tiles, progress
         self.store, self.key = store, key
-        self.bound, self.unit = bound_of(lowered)
+        least = _least(lowered)
+        self.bound, self.unit = least.cycles, least.unit
         self.tried: dict[Pattern, float | None] = {}
         self.known: dict[Pattern, float | None] = {
             from_plain(Pattern, entry["pattern"]): entry["cycles"]
@@ -187,9 +200,14 @@ class _Search:
         return self.best <= CLOSE * self.bound
 
     def run(self) -> None:
-        """Structures, then variations of the best, as long as they help."""
+        """Structures, solved ones, then variations of the best, as long as they help."""
         for pattern in structures(self.lowered):
             self.try_(pattern)
+        enough = CLOSED
+        for pattern in solved(self.lowered) if VARIED else ():
+            if self.best > enough * self.bound:
+                self.try_(pattern)
+            enough = CLOSE
         while not self.done:
             before = self.best
             for pattern in self.found[:VARIED]:
@@ -252,17 +270,33 @@ def _proved(
     verdict = verify(program)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
-    bound, unit = bound_of(lowered)
+    least = _least(lowered)
     return Derived(
-        _described(lowered, program, cycles, (bound, unit), pattern),
+        _described(lowered, program, cycles, least, pattern),
         cycles,
-        bound,
-        unit,
+        least.cycles,
+        least.unit,
         matrix_cycles(lowered),
         pattern,
         tried,
         complete,
+        least.why,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """The bound, the unit that sets it, and the certificate."""
+
+    cycles: int
+    unit: str
+    why: str
+
+
+def _least(lowered: Lowered) -> _Least:
+    bound, unit = bound_of(lowered)
+    least, why = certificate(lowered)
+    return _Least(least, "recurrence", why) if least > bound else _Least(bound, unit, why)
 
 
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:
@@ -274,25 +308,26 @@ def steady_cycles(program: Program, trips: int = TRIPS) -> float:
 
 
 def _described(
-    lowered: Lowered, program: Program, cycles: float, bound: tuple[int, str], pattern: Pattern
+    lowered: Lowered, program: Program, cycles: float, least: _Least, pattern: Pattern
 ) -> Program:
     """``program`` with what is known of it in its provenance."""
-    least, unit = bound
     ordered = program.provenance.ordered
     assert ordered is not None
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
     grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
     turns = f", in turns of {pattern.cluster} products" if pattern.cluster else ""
-    gap = 100 * (cycles / least - 1)
+    gap = 100 * (cycles / least.cycles - 1)
     busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
     notes = (
-        f"{cycles:.6g} cycles per iteration simulated; {least} are the least, by the {unit}; "
-        f"no order is more than {gap:.2g} % faster",
+        f"{cycles:.6g} cycles per iteration simulated; {least.cycles} are the least, by the "
+        f"{least.unit}; no order is more than {gap:.2g} % faster",
+        f"certificate: {least.why}",
         f"cycles per iteration by unit: {busy}",
         f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
         f"{program.iterations} iterations",
         f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",
     )
-    how = replace(ordered, cycles=round(cycles), bound=least, proved=round(cycles) <= least)
+    bound = least.cycles
+    how = replace(ordered, cycles=round(cycles), bound=bound, proved=round(cycles) <= bound)
     provenance = replace(program.provenance, ordered=how, notes=notes)
     return program.with_groups(program.groups, provenance)

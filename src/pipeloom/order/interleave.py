@@ -310,7 +310,7 @@ class _Interleaver(Weaver):
         barriers = [first - 1 + n * step for n in range(self.pattern.barriers)]
         self.slots = [self._free_slots(ends, n) for n in range(len(self.members))]
         late = self._load(barriers)
-        starts = self._ranked(barriers)
+        starts = self._ranked(barriers, self._loop_start(barriers))
         return Woven(self._linked(barriers, starts), Timetable(self._ticks, starts), late)
 
     def _times(self) -> tuple[dict[int, float], list[float]]:

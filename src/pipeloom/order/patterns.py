@@ -3,6 +3,8 @@
     structures     groups of waves, their turns, barriers: what the loop looks like
     variations     of one structure: order of products, copies, distances in time
 
+    solved         loops whose times the modulo solver finds
+
 Told only a number of waves, a search tries structures first and then varies the best. Nothing here
 knows how fast a program is.
 """
@@ -14,6 +16,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from pipeloom.errors import OrderError
+from pipeloom.order.exact_weave import exact_bound, exact_weave
 from pipeloom.order.instructions import has_vectors, refine
 from pipeloom.order.interleave import interleave
 from pipeloom.order.phases import TRIPS, expand, make_phases
@@ -22,7 +25,7 @@ from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.waits import with_waits
-from pipeloom.order.weave import WHOLE, Pattern, weave
+from pipeloom.order.weave import TICKS, WHOLE, Pattern, Woven, weave
 from pipeloom.program.meaning import Region
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
@@ -83,6 +86,9 @@ def variations(pattern: Pattern) -> Iterator[Pattern]:
         yield replace(pattern, lead=128)
         yield replace(pattern, quiet=(16, 24, 24))
         return
+    if pattern.exact:
+        yield from (replace(pattern, margin=margin) for margin in (0, 32))
+        return
     for deep in (0, 1, 2, 4):
         yield replace(pattern, deep=deep)
     for pace in (75, 90, 115, 140):
@@ -113,6 +119,26 @@ def bound_of(lowered: Lowered) -> tuple[int, str]:
     return longest.cycles, longest.unit
 
 
+def certificate(lowered: Lowered) -> tuple[int, str]:
+    """Cycles that the modulo problem of single instructions forbids to go below, and why.
+
+    Of a loop with vector ops, what the busiest unit says.
+    """
+    if has_vectors(lowered):
+        cycles, unit = bound_of(lowered)
+        return cycles, f"{unit} is held {cycles} cycles per iteration"
+    return exact_bound(refine(lowered))
+
+
+def solved(lowered: Lowered) -> Iterator[Pattern]:
+    """Loops whose times the modulo solver finds: of lone waves, which meet at one barrier.
+
+    Waves that share a matrix unit take turns at it by chance, which no timetable says.
+    """
+    if Machine(lowered).alone and not has_vectors(lowered):
+        yield from (Pattern(exact=True, deep=deep) for deep in (1, 0))
+
+
 def matrix_cycles(lowered: Lowered) -> int:
     """Cycles of a SIMD's matrix unit for one iteration."""
     return next(t.cycles for t in Machine(lowered).times(0) if t.unit == "matrix unit")
@@ -124,10 +150,7 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
     Raises ``OrderError`` where the pattern does not fit the loop or the machine.
     """
     fine = refine(lowered, pattern.groups)
-    if has_vectors(lowered):
-        found = interleave(fine, pattern)
-    else:
-        found = weave(fine, pattern, register_copies(fine))
+    found = _timed(fine, pattern)
     expansion = expand(found.loop, found.timetable)
     if expansion.unroll > MOST_UNROLL or len(expansion.kernel) > MOST_STEPS:
         raise OrderError(f"a trip would take {expansion.unroll} iterations", hint="fewer copies")
@@ -153,6 +176,17 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
     )
     program = with_waits(program)
     return in_turns(program) if has_vectors(lowered) else program
+
+
+def planned_cycles(lowered: Lowered, pattern: Pattern) -> float:
+    """The II of a pattern's timetable, in cycles: what its loop takes if all goes to plan."""
+    return _timed(refine(lowered, pattern.groups), pattern).timetable.ii / TICKS
+
+
+def _timed(fine: Lowered, pattern: Pattern) -> Woven:
+    if has_vectors(fine):
+        return interleave(fine, pattern)
+    return (exact_weave if pattern.exact else weave)(fine, pattern, register_copies(fine))
 
 
 def register_copies(lowered: Lowered) -> dict[str, int]:

@@ -47,6 +47,7 @@ class Pattern:
     in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
     many cycles of other instructions there is between two products, where vectors are computed.
     ``span`` is the part of an iteration that reads take, in percent.
+    ``exact`` leaves the times to the modulo solver (``exact_weave``).
     """
 
     groups: int = 1
@@ -60,6 +61,7 @@ class Pattern:
     room: int = 0
     quiet: tuple[int, ...] = ()
     span: int = WHOLE
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +361,18 @@ class Weaver:
             self._reads(group, barriers)
             self._scales(group)
         late = self._load(barriers)
-        starts = self._ranked(barriers)
+        return self._timed(barriers, self._loop_start(barriers), late)
+
+    def placed(
+        self, ii: int, at: Mapping[int, float], barriers: Sequence[float], first: float
+    ) -> Woven:
+        """Times that somebody else found, in cycles; a trip begins at ``first``."""
+        self.ii = ii
+        self.at = dict(at)
+        return self._timed(barriers, first, 0)
+
+    def _timed(self, barriers: Sequence[float], first: float, late: int) -> Woven:
+        starts = self._ranked(barriers, first)
         return Woven(self._problem(barriers, starts), Timetable(self._ticks, starts), late)
 
     @property
@@ -376,9 +389,8 @@ class Weaver:
         names = [g.name for g in self.lowered.groups]
         return self.at[task] - names.index(self.tasks[task].group) * self._share
 
-    def _ranked(self, barriers: Sequence[float]) -> tuple[int, ...]:
+    def _ranked(self, barriers: Sequence[float], first: float) -> tuple[int, ...]:
         times = [self._own(i) for i in range(len(self.tasks))] + list(barriers)
-        first = self._loop_start(barriers)
         times.append(first - self.ii * ceil((first - min(times)) / self.ii))
         return tuple(round(t / self.ii * self._ticks) for t in times)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,7 @@ from pipeloom.program import Program
 LOOPS = """
 import pipeloom as pl
 small = pl.kernels.gemm(64, 64, 64)
+large = pl.kernels.gemm(128, 128, 64)
 rows = pl.kernels.row_sum()
 """
 
@@ -49,3 +54,25 @@ def test_what_cannot_be_derived(loops: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["derive", f"{loops}:rows"]) == 1
     assert "more than loads" in capsys.readouterr().err
     assert main(["derive", f"{loops}:pl"]) == 1
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_path: Path) -> None:
+    """A real signal in a real process, once the first figures are told."""
+    file = tmp_path / "best.json"
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipeloom", "derive", f"{loops}:large", "-o", str(file)],
+        env={**os.environ, "PIPELOOM_STORE": str(tmp_path / "store")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert "cycles, bound 728 (memory)" in first
+    assert (process.returncode, "Traceback" in err) == (130, False)
+    assert "interrupted" in err
+    assert "PROVED" in out
+    assert verify(Program.from_json(file.read_text())).proved

@@ -80,7 +80,6 @@ def test_registers_are_counted_before_anything_is_written() -> None:
 
 def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
-    monkeypatch.setattr(deriving, "CLOSE", 2.0)
     monkeypatch.setattr(deriving, "VARIED", 0)
     simulated: list[Program] = []
 
@@ -122,6 +121,7 @@ def test_what_has_no_product_is_left_to_others() -> None:
     ("shape", "waves", "pattern"),
     [
         ((64, 64, 64), 4, Pattern(barriers=2)),
+        ((64, 64, 64), 4, Pattern(exact=True)),
         ((128, 128, 64), 8, Pattern(groups=2, cluster=8, margin=0)),
     ],
 )

@@ -31,7 +31,7 @@ from pipeloom.order.modulo.result import (
     SolveStatus,
     render_table,
 )
-from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, solve_modulo
+from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, least_ii, solve_modulo
 from pipeloom.order.modulo.whole import Objective
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "check_modulo",
     "expand_modulo",
     "explain_ii",
+    "least_ii",
     "render_table",
     "solve_modulo",
 ]

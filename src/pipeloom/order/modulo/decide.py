@@ -58,8 +58,9 @@ class Decision:
 class Decider:
     """Decides IIs of one problem, sharing what does not depend on II."""
 
-    def __init__(self, problem: ModuloProblem) -> None:
+    def __init__(self, problem: ModuloProblem, hint: tuple[int, ...] = ()) -> None:
         self.problem = problem
+        self.hint = hint
         self.structure = Structure(problem)
         self.units: tuple[UnitBound, ...] = unit_bounds(problem)
         self.recurrence: Recurrence | None = critical_recurrence(problem)
@@ -142,7 +143,15 @@ class Decider:
             if verdict is not Verdict.FOUND:
                 return Decision(ii, verdict, how="CP-SAT on the core")
             return self._complete(core, placed, "CP-SAT on the core")
-        model = WholeModel(self.structure, ii, effort, stages=self.problem.budget.stages)
+        model = WholeModel(
+            self.structure,
+            ii,
+            effort,
+            stages=self.problem.budget.stages,
+            turnable=bool(self.hint),
+        )
+        if self.hint and model.possible:
+            model.hint(self.hint)
         verdict, starts, _ = model.solve(work)
         return Decision(ii, verdict, tuple(starts), "CP-SAT on the whole body")
 

@@ -53,6 +53,7 @@ def solve_modulo(
     max_ii: int | None = None,
     work_limit: float | None = None,
     progress: Callable[[Progress], None] | None = None,
+    hint: Sequence[int] = (),
 ) -> ModuloResult:
     """The schedule with the smallest II, with a certificate; every result has been checked.
 
@@ -62,14 +63,22 @@ def solve_modulo(
     the search in deterministic units of about a second. ``workers`` is CP-SAT's thread count
     (default 1). A run that ends by itself or by ``work_limit`` gives the same result for the same
     seed and worker count; one stopped by the clock can differ, as clocks do. ``objectives`` improve
-    the schedule at its II, in the given order. ``max_ii`` gives up beyond an II.
+    the schedule at its II, in the given order. ``max_ii`` gives up beyond an II. ``hint`` has a
+    start per op, near which CP-SAT looks first; it need not be a schedule.
 
     Raises ``OrderError`` when budgets or ``max_ii`` leave no schedule.
     """
     _check_arguments(time_limit, work_limit, workers, seed, max_ii)
     deadline = None if time_limit is None else time.monotonic() + time_limit
     effort = Effort(deadline, workers or 1, seed, work_limit)
-    return _Solve(problem, effort, max_ii, progress).run(objectives)
+    return _Solve(problem, effort, max_ii, progress, hint).run(objectives)
+
+
+def least_ii(problem: ModuloProblem) -> tuple[int, str]:
+    """An II below which there is no schedule, without search, and the unit or recurrence that
+    says so."""
+    decider = Decider(problem)
+    return decider.mii, bound_words(decider)
 
 
 def _check_arguments(
@@ -108,6 +117,7 @@ class _Solve:
         effort: Effort,
         max_ii: int | None,
         progress: Callable[[Progress], None] | None,
+        hint: Sequence[int],
     ) -> None:
         self.problem = problem
         self.started = time.monotonic()
@@ -116,7 +126,7 @@ class _Solve:
         self.asked_ii = max_ii
         self.max_ii = enough_ii(problem) if max_ii is None else max_ii
         self.progress = progress
-        self.decider = Decider(problem)
+        self.decider = Decider(problem, tuple(hint))
         self.best: Decision | None = None
         self.settled: dict[int, Decision] = {}
         self.lower_bound = self.decider.mii
@@ -325,7 +335,7 @@ class _Solve:
         bound = min(self.lower_bound, best.ii)
         found: list[Refutation] = []
         if decider.mii > 1:
-            found.append(Refutation(1, decider.mii - 1, "bounds", self._bound_words()))
+            found.append(Refutation(1, decider.mii - 1, "bounds", bound_words(decider)))
         for ii in range(decider.mii, bound):
             how = self._refuted_by(ii)
             words = f"II = {ii} is refuted by {how}"
@@ -353,19 +363,21 @@ class _Solve:
         )
         return f"the refutation of II = {larger}, to which it would stretch"
 
-    def _bound_words(self) -> str:
-        decider = self.decider
-        loop = decider.recurrence
-        kind = "recurrence"
-        if decider.mii > max(decider.rec_mii, decider.res_mii):
-            loop = decider.buffer_loop
-            kind = "recurrence through reused buffers"
-        if loop is not None and loop.ii == decider.mii:
-            path = " -> ".join(self.problem.ops[op].name for op in (*loop.ops, loop.ops[0]))
-            per = "iteration" if loop.distance == 1 else f"{loop.distance} iterations"
-            return f"{kind} {path} needs {loop.latency} {self.problem.time_unit}s per {per}"
-        worst = max(decider.units, key=lambda bound: bound.ii)
-        return (
-            f"{worst.unit} is held {worst.busy} {self.problem.time_unit}s per iteration by "
-            f"{len(worst.ops)} ops, capacity {worst.capacity}"
-        )
+
+def bound_words(decider: Decider) -> str:
+    """What forbids an II below ``decider.mii``."""
+    loop = decider.recurrence
+    kind = "recurrence"
+    time_unit = decider.problem.time_unit
+    if decider.mii > max(decider.rec_mii, decider.res_mii):
+        loop = decider.buffer_loop
+        kind = "recurrence through reused buffers"
+    if loop is not None and loop.ii == decider.mii:
+        path = " -> ".join(decider.problem.ops[op].name for op in (*loop.ops, loop.ops[0]))
+        per = "iteration" if loop.distance == 1 else f"{loop.distance} iterations"
+        return f"{kind} {path} needs {loop.latency} {time_unit}s per {per}"
+    worst = max(decider.units, key=lambda bound: bound.ii)
+    return (
+        f"{worst.unit} is held {worst.busy} {time_unit}s per iteration by "
+        f"{len(worst.ops)} ops, capacity {worst.capacity}"
+    )
