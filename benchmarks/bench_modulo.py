@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import ModuloProblem, ModuloResult, check_modulo, solve_modulo
-from pipeloom.order.modulo.generate import Shape, random_problem
 
 GENERATED = 60
 

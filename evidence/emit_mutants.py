@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evidence.emit_cases import Case
+from evidence.weaken import weakenings
 from pipeloom.drive.trial import Launchable, run_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.program import Program
-from pipeloom.reference.weaken import weakenings
 from pipeloom.write import assemble
 
 TRIPS = (2, 0, 1)

@@ -241,7 +241,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.check",
         "judge.wait_states",
     ),
-    "reference.weaken": WAIST,
     "reference.words": WAIST,
     "show": (
         "errors",

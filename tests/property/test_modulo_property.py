@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import (
     ModuloProblem,
     check_modulo,
@@ -13,7 +14,6 @@ from pipeloom.order.modulo import (
     solve_modulo,
 )
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.generate import Shape, random_problem
 from pipeloom.order.modulo.listing import list_schedule
 
 SHAPES = st.builds(

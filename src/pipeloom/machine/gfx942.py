@@ -1,27 +1,19 @@
 """MI300X (CDNA3): the constants of the simulator and where each comes from.
 
-"GT" is ROCm/gfx950-gluon-tutorials, which measured this chip too. What no source gives for this
-chip is taken from gfx950 and says so.
+"GT" is ROCm/gfx950-gluon-tutorials, which measured this chip too. What a source says of both chips
+stands in gfx950.py; what none says of this one is taken from there, and says so.
 """
 
 from __future__ import annotations
 
-from pipeloom.machine.target import (
-    BarrierKind,
-    Counter,
-    Fact,
-    FactKind,
-    LdsPhases,
-    MatrixOp,
-    Target,
-    Traffic,
-    lane_groups,
-)
+from dataclasses import replace
+
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.target import Fact, FactKind, LdsPhases, MatrixOp, lane_groups
 
 _VENDOR = FactKind.VENDOR
 _MEASURED = FactKind.MEASURED
 _DERIVED = FactKind.DERIVED
-_EXPLAINED = FactKind.EXPLAINED
 _ASSUMED = FactKind.ASSUMED
 
 _CALCULATOR = "AMD matrix instruction calculator"
@@ -58,24 +50,29 @@ LDS_PHASES = (
     LdsPhases(4, lane_groups(32), _DERIVED, "32 lanes of 4 bytes on 32 banks, consecutive"),
 )
 
-GFX942 = Target(
+ASSUMED = (
+    "store_bytes_per_clk",
+    "valu_dependent_cycles",
+    "nop_cycles_per_count",
+    "barrier_alone_cycles",
+    "mfma_dependent_extra",
+    "mfma_switch_cycles",
+    "packed_after_mfma_cycles",
+    "lds_return_bytes_per_clk",
+    "lds_latency",
+    "lds_queue_delay",
+    "vmem_min_cycles",
+    "global_bytes_in_flight",
+    "global_bytes_per_clk",
+)
+"""Measured there, and not here."""
+
+GFX942 = replace(
+    GFX950,
+    **{n: replace(getattr(GFX950, n), kind=_ASSUMED, source="as gfx950") for n in ASSUMED},
     arch="gfx942",
     chip="MI300X",
-    counters=(
-        Counter(
-            "vmcnt",
-            Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
-            counts=Traffic.GLOBAL,
-        ),
-        Counter(
-            "lgkmcnt",
-            Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
-            counts=Traffic.LDS,
-        ),
-    ),
-    barriers=(BarrierKind("workgroup"),),
     cus=Fact(304, "CUs", _VENDOR, "AMD product specification"),
-    xcds=Fact(8, "XCDs", _VENDOR, "AMD product specification"),
     simds=Fact(4, "SIMDs per CU", _VENDOR, "CDNA3 ISA"),
     clock_peak_ghz=Fact(2.1, "GHz", _VENDOR, "AMD product specification"),
     clock_sustained_ghz=Fact(
@@ -85,60 +82,19 @@ GFX942 = Target(
         "GT gfx942/intra_wave, the loop g942_intra_base: under the 750 W cap",
     ),
     hbm_gb_per_s=Fact(5300, "GB/s", _VENDOR, "AMD product specification"),
-    l2_mib_per_xcd=Fact(4, "MiB", _VENDOR, "AMD product specification"),
-    mall_mib=Fact(256, "MiB", _VENDOR, "AMD product specification"),
-    store_bytes_per_clk=Fact(8.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),
-    issue_cycles=Fact(4, "cycles", _MEASURED, "GT: 64 lanes on 16, one instruction per wave"),
-    valu_cycles=Fact(4, "cycles", _MEASURED, "GT mfma_coissue_scheduling"),
-    salu_cycles=Fact(
-        4,
-        "cycles",
-        _ASSUMED,
-        "GCN: a SIMD has a turn every 4 cycles and issues one scalar instruction in it",
-    ),
-    trans_cycles=Fact(8, "cycles", _MEASURED, "GT mfma_coissue_scheduling: v_exp"),
-    valu_dependent_cycles=Fact(8, "cycles", _ASSUMED, "as gfx950"),
-    wait_cycles=Fact(4, "cycles", _MEASURED, "GT: a satisfied counted s_waitcnt"),
-    nop_cycles_per_count=Fact(4, "cycles", _ASSUMED, "as gfx950"),
-    branch_cycles=Fact(
-        20, "cycles", _ASSUMED, "as on GCN (CLRX GcnTimings, Tahiti and Hawaii): a taken jump"
-    ),
-    barrier_shared_cycles=Fact(
-        1, "cycles", _MEASURED, "GT: a barrier of a two-wave ping-pong when nothing is late"
-    ),
-    barrier_alone_cycles=Fact(16, "cycles", _ASSUMED, "as gfx950"),
     mfma_operand_cycles=Fact(8, "cycles", _MEASURED, "GT mfma_coissue_scheduling"),
     mfma_scale_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950; this chip has no scaled MFMA"),
-    mfma_dependent_extra=Fact(2, "cycles", _ASSUMED, "as gfx950"),
-    mfma_switch_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950"),
-    mfma_4x4_cycles=Fact(8, "cycles", _VENDOR, "LLVM SISchedule: v_mfma 4x4x4 has two passes"),
-    packed_after_mfma_cycles=Fact(12, "cycles", _ASSUMED, "as gfx950"),
     lds_kib=Fact(64, "KiB", _VENDOR, "AMD product specification"),
     lds_banks=Fact(32, "banks of 4 bytes", _VENDOR, "AMD product specification"),
     lds_bytes_per_clk=Fact(
         128, "bytes per cycle", _MEASURED, "GT: ds_read_b128 in 32 cycles on four SIMDs"
     ),
-    lds_return_bytes_per_clk=Fact(128, "bytes per cycle per SIMD", _ASSUMED, "as gfx950"),
-    lds_latency=Fact(65, "cycles", _ASSUMED, "as gfx950"),
-    lds_queue_delay=Fact(16, "cycles", _ASSUMED, "as gfx950"),
-    lds_queue_depth=Fact(8, "entries", _EXPLAINED, "GT: per SIMD pair, reads and writes together"),
-    lds_queue_simds=Fact(2, "SIMDs per queue", _EXPLAINED, "GT"),
     lds_write_cycles_per_dword=Fact(
         4,
         "cycles",
         _MEASURED,
         "CLRX GcnTimings: 4 + 4 per dword on GCN; GT: b128 about 20 on gfx942",
     ),
-    vmem_queue_depth=Fact(
-        4, "instructions per wave", _MEASURED, "GT: the first 3 or 4 loads of a wave issue freely"
-    ),
-    vmem_bytes_per_clk=Fact(
-        64, "bytes per cycle", _MEASURED, "GT: 16 cycles per dwordx4 in the texture path"
-    ),
-    vmem_min_cycles=Fact(4, "cycles", _ASSUMED, "as gfx950"),
-    global_latency=Fact(600, "cycles", _DERIVED, "middle of a plain latency of 400 to 800"),
-    global_bytes_in_flight=Fact(47104, "bytes per CU", _ASSUMED, "as gfx950"),
-    global_bytes_per_clk=Fact(45.0, "bytes per cycle per CU", _ASSUMED, "as gfx950"),
     dma_max_bytes_per_lane=Fact(4, "bytes", _VENDOR, "CDNA3 ISA: buffer_load_dword ... lds"),
     matrix_ops=MATRIX_OPS,
     lds_phases=LDS_PHASES,
@@ -148,4 +104,5 @@ GFX942 = Target(
         _VENDOR,
         "LLVM GCNHazardRecognizer: 7, 11, 19 for 4, 8, 16 passes",
     ),
+    extra_instructions=(),
 )

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import pipeloom as pl
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.cli.main import main
 from pipeloom.drive.declared import load_declaration
 from pipeloom.drive.emitting import emit
 from pipeloom.errors import SpecError
-from pipeloom.order.modulo.generate import Shape, random_problem
 
 OWN = """
 from pipeloom import DeclarativeSchedule, compile_schedule

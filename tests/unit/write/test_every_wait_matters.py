@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
+from evidence.weaken import weakenings
 from pipeloom import compile_schedule, load_spec
 from pipeloom.judge.verify import proves
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.weaken import weakenings
 from pipeloom.write import emit_program
 from tests.unit.write.kernels import Shape, program_of, ready, run, wave_through
 

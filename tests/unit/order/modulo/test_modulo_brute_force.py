@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import (
     ModuloProblem,
@@ -20,7 +21,6 @@ from pipeloom.order.modulo import (
     solve_modulo,
 )
 from pipeloom.order.modulo.explain import relaxed
-from pipeloom.order.modulo.generate import Shape, random_problem
 
 MAX_II = 12
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import (
     Budget,
@@ -18,7 +19,6 @@ from pipeloom.order.modulo import (
     check_modulo,
     solve_modulo,
 )
-from pipeloom.order.modulo.generate import Shape, random_problem
 from pipeloom.order.modulo.measure import fits_budget, measure, unit_tables
 
 LOOP = ModuloProblem(

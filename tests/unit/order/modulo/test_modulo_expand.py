@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.order.modulo import (
     Budget,
@@ -21,7 +22,6 @@ from pipeloom.order.modulo import (
     solve_modulo,
 )
 from pipeloom.order.modulo.expand import Expansion
-from pipeloom.order.modulo.generate import Shape, random_problem
 
 
 def schedule_of_depth(seed: int, stages: int) -> tuple[ModuloProblem, int, tuple[int, ...]]:

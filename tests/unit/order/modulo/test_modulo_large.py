@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import check_modulo, solve_modulo
-from pipeloom.order.modulo.generate import Shape, random_problem
 
 WIDE = Shape(ops=500, units=6)
 DEEP = Shape(ops=500, units=4, longest_hold=6, longest_latency=30, edges_per_op=1.6)

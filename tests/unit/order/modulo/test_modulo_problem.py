@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
 from pipeloom.order.modulo.bounds import critical_recurrence, res_mii
-from pipeloom.order.modulo.generate import Shape, random_problem
 from pipeloom.order.modulo.problem import FORMAT
 from pipeloom.order.modulo.result import RESULT_FORMAT
 

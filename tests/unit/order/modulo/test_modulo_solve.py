@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import (
     ALL_OBJECTIVES,
@@ -23,9 +24,9 @@ from pipeloom.order.modulo import (
     render_table,
     solve_modulo,
 )
-from pipeloom.order.modulo.generate import Shape, random_problem
 
-PAGE = Path(__file__).parents[4] / "docs" / "modulo-solver.md"
+ROOT = Path(__file__).parents[4]
+PAGE = ROOT / "docs" / "modulo-solver.md"
 HARD = Shape(ops=40, units=2, longest_hold=5, longest_latency=9, edges_per_op=1.8, carried=0.5)
 
 
@@ -159,7 +160,7 @@ def test_workers_do_not_change_ii_or_proof() -> None:
 
 _SCRIPT = """
 from pipeloom.order.modulo import ALL_OBJECTIVES, solve_modulo
-from pipeloom.order.modulo.generate import Shape, random_problem
+from benchmarks.random_loops import Shape, random_problem
 for seed in range(6):
     problem = random_problem(seed, Shape(ops=10, carried=0.4))
     print(solve_modulo(problem, objectives=ALL_OBJECTIVES))
@@ -170,6 +171,7 @@ def test_hash_seeds_do_not_change_a_byte() -> None:
     outputs = {
         subprocess.run(
             [sys.executable, "-c", _SCRIPT],
+            cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,

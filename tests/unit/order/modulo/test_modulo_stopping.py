@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.random_loops import Shape, random_problem
 from pipeloom.drive.loops import GemmTileSpec
 from pipeloom.order.modulo import Objective, SolveStatus, check_modulo, solve_modulo
 from pipeloom.order.modulo.core import Hold
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
-from pipeloom.order.modulo.generate import Shape, random_problem
 from pipeloom.order.modulo.table import ReservationTable, first_free, last_free
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
