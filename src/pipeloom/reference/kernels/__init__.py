@@ -8,6 +8,7 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.four_wave import FourWaveKernel
+from pipeloom.reference.kernels.grid import GridKernel
 from pipeloom.reference.kernels.interface import (
     NO_EFFECT,
     Accumulator,
@@ -31,7 +32,10 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
 }
 """Schedule name -> the kernel that runs it."""
 
-SHIPPED: frozenset[type[Kernel]] = frozenset((PingPongKernel, FourWaveKernel, SingleBufferKernel))
+SHIPPED: frozenset[type[Kernel]] = frozenset(
+    (PingPongKernel, FourWaveKernel, SingleBufferKernel, GridKernel)
+)
+"""Models whose walks need no comparing."""
 
 
 def kernel_for(compiled: CompiledSchedule) -> Kernel:
