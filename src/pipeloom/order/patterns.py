@@ -33,7 +33,7 @@ from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
 STRATEGY = "weave"
-ROOMS = (8, 16, 32)
+ROOMS = (12, 20, 32)
 """Cycles between products, beyond what vector ops take on average."""
 LOADED_COPIES = 3
 """Of block scales, which are loaded from memory to registers: its latency may be an iteration's."""

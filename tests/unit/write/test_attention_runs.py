@@ -23,6 +23,9 @@ def test_hard_data_within_twice_the_error_in_order() -> None:
     for names in served.values():  # 16 registers of 32 x 32 scores
         assert names.count("v_cmp_le_i32") == names.count("v_cndmask_b32") == 16
         assert len(names) < 3 * 16
+    tests = [line for line in emitted.text.splitlines() if "v_cmp_gt_f32" in line]
+    assert tests
+    assert not any("vcc" in line for line in tests), "what a region asks for is a mask at once"
 
 
 def test_the_page() -> None:

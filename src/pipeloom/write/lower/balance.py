@@ -40,7 +40,7 @@ BEHIND_MATRIX = 2
 """Matrix instructions from one to the vector instruction that reads its result."""
 MEETING = 24
 """Cycles that a barrier takes from what stands with it: waves wait for each other."""
-HALF = 0.5
+HALF = 0.2
 """Of the vector instructions between two matrix instructions: done, the wave steps ahead."""
 LEAST = 16
 """Vector instructions in a loop for which it is worth the while."""
@@ -136,29 +136,36 @@ def _items(lines: Sequence[Line], target: Target) -> list[_Item]:
 def _depend(items: Sequence[_Item]) -> None:
     """Edges between items by the registers they touch, in the order of the trip.
 
-    What memory brings is there behind a wait only, so a reader of it stays behind the wait that
-    stands before it; memory of the trip before counts as well.
+    What memory brings is there behind a wait only. So who comes next to it stays behind the wait
+    that stands before, and all others behind that one; memory of the trip before counts as well.
     """
     written: dict[_Key, int] = {}
-    carried: dict[_Key, int] = {}
+    landed: dict[_Key, tuple[int, int]] = {}
     for trip in range(2):
         read: dict[_Key, list[int]] = {}
         waited: int | None = None
-        carried, written = written, {}
+        last, written = written, {}
         for n, item in enumerate(items):
             reads, writes = _touched(item)
             for key in (*reads, *writes):
                 source = written.get(key)
                 if trip and source is not None:
                     _edge(items, source, n, true=key in reads)
-                old = carried.get(key) if source is None else source
-                if trip and old is not None and waited is not None and _brings(items[old]):
+                old = last.get(key) if source is None else source
+                if old is None or not _brings(items[old]):
+                    continue
+                seen = landed.setdefault(key, (trip, n))
+                if trip and seen == (trip, n) and waited is not None:
                     _edge(items, waited, n, true=False)
+                elif trip and seen[0] == trip and seen[1] != n:
+                    _edge(items, seen[1], n, true=False)
             for key in writes:
                 for reader in read.pop(key, ()):
                     if trip and reader != n:
                         _edge(items, reader, n, true=False)
                 written[key] = n
+                if _brings(item):
+                    landed.pop(key, None)
             for key in reads:
                 read.setdefault(key, []).append(n)
             if item.named("s_waitcnt"):

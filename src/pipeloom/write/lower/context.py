@@ -41,6 +41,8 @@ class Context:
     """Of which number the size of a dimension must be a multiple."""
     pitches: dict[str, int] = field(default_factory=dict)
     """Of how many bytes an array's leading dimension must be a multiple."""
+    conditions: frozenset[str] = frozenset()
+    """Places that only regions ask for; their masks lie in scalar registers."""
     may_miss: bool = False
     """Whether streams of the step being written may begin before their arrays do."""
     starts: Starts = field(default_factory=Starts)

@@ -60,7 +60,7 @@ from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.partial import unfinished_sums
-from pipeloom.write.lower.region import Region
+from pipeloom.write.lower.region import Region, only_conditions
 from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
 from pipeloom.write.lower.vector import float_bits, plan_elementwise
@@ -136,6 +136,7 @@ class _Emission:
             program, ops, target, frame, memory, self.clock, tiles, lds, name, program.groups[0]
         )
         self.context.may_miss = placing.ragged
+        self.context.conditions = only_conditions(program, ops)
         self.unfinished = unfinished_sums(program)
         self.writes: dict[tuple[int, int, int], Write] = {}
         self.regions: dict[tuple[int, int, int], Region] = {}

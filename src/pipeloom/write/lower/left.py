@@ -27,12 +27,12 @@ class Left:
         self._dim = node.type.dims[0]
         self._starts = np.array([box[0][0] for box in context.boxes(access, work.parts)])
         self._patterns: dict[LaneNumber, int] = {}
-        self._waves: list[str | int] = []
+        self._lanes: list[str] = []
+        """What lanes take off, by pattern."""
         self._slots: list[tuple[int, int]] = []
         self._base = ""
         if self._moves:
             context.clock.follow_elements()
-        self._scratch = context.frame.scratch(f"coordinates {node.name}")
 
     @property
     def _moves(self) -> bool:
@@ -46,10 +46,20 @@ class Left:
         if number not in self._patterns:
             self._patterns[number] = len(self._patterns)
             context = self._context
-            self._waves.append(wave_part(context.frame, context.group.waves, number))
+            self._lanes.append(self._prepared(number))
             self._base = context.frame.scratch(f"left {self._dim}", len(self._patterns))
         self._slots.append((self._patterns[number], least))
         return len(self._slots) - 1
+
+    def _prepared(self, number: LaneNumber) -> str:
+        frame = self._context.frame
+        wave = wave_part(frame, self._context.group.waves, number)
+        work = frame.work(0)
+
+        def make(code: Code, result: Register) -> None:
+            write_number(code, frame, result, number, wave, frame[work])
+
+        return frame.prepared(("left", number), "place of a lane", make, late=True)
 
     def begin(self, code: Code, *, whole: bool = False) -> None:
         """Compute what all registers of the step have in common; as integers if ``whole``."""
@@ -60,10 +70,9 @@ class Left:
             first = context.clock.elements_left(code, self._work.iteration)
         else:
             first = context.memory.bound(self._dim)
-        for number, at in self._patterns.items():
+        for at in range(len(self._lanes)):
             base = frame[self._base].part(at)
-            write_number(code, frame, base, number, self._waves[at], frame[self._scratch])
-            code("v_sub_u32", base, first, base)
+            code("v_sub_u32", base, first, frame[self._lanes[at]])
             if not whole:
                 code("v_cvt_f32_i32", base, base)
 

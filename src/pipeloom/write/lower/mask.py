@@ -47,12 +47,11 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
     """The mask of 32-bit registers."""
     frame, left = context.frame, masked.left
     pairs = {(left.pattern(slots[1] or 0), slots[2] or 0): 0 for _, slots in jobs}
-    lowest = frame.scratch("lowest")
+    lowest = frame.prepared("lowest", "lowest", _fill, late=True)
     edges = frame.scratch("edges", len(pairs))
     kept = [frame.scalar(f"kept {n}", 2, 2) for n in range(TOGETHER)]
 
     def emit(code: Code) -> None:
-        code("v_mov_b32", frame[lowest], LOWEST)
         left.begin(code, whole=True)
         edge: dict[tuple[int, int], Register] = {}
         for at, (pattern, slot) in enumerate(pairs):
@@ -77,6 +76,10 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
                 _select(code, frame[lowest], *one)
 
     return emit
+
+
+def _fill(code: Code, register: Register) -> None:
+    code("v_mov_b32", register, LOWEST)
 
 
 def _select(code: Code, lowest: Register, place: Register, value: Register, mask: Register) -> None:

@@ -3,20 +3,51 @@
 A condition is a register tile of truth values. Where none of a wave's holds, its steps are jumped
 over; otherwise they run with the lanes off whose condition does not hold. A tile of several
 registers has a mask for each, and every element of a result goes with the mask of its condition.
+What only regions ask for is compared straight to masks; numbers are made of it inside a region, and
+only where lanes hold parts of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pipeloom.program import Access, Work
+from pipeloom.program import Access, Program, Vocabulary, Work
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
+from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.tiles import partial
 
 EVERY_LANE = -1
+
+
+def only_conditions(program: Program, ops: Vocabulary) -> frozenset[str]:
+    """Places of comparisons that regions ask for, and nobody else."""
+    asked: set[str] = set()
+    others: set[str] = set()
+    for group in program.groups:
+        for _, _, step in group.steps():
+            if not isinstance(step, Work):
+                continue
+            asked |= {a.resource for a in step.reads[-1:] if step.when is not None}
+            reads = step.reads[:-1] if step.when is not None else step.reads
+            others |= {a.resource for a in (*reads, *step.accumulates)}
+            compares = not step.is_copy and step.when is None and _compares(program, ops, step)
+            if not compares:
+                others |= {a.resource for a in step.writes}
+    return frozenset(asked - others)
+
+
+def _compares(program: Program, ops: Vocabulary, step: Work) -> bool:
+    op = ops[program.meaning[step.node].op]
+    return op.bool_result and op.reduce is None and op.lowering[0].startswith("v_cmp_")
+
+
+def mask_names(frame: Frame, condition: Access, registers: int) -> list[str]:
+    """Of a place of ``only_conditions``, lanes by register."""
+    place = place_name(condition.resource, condition.copy)
+    return [frame.scalar(f"{place} holds {n}", 2, 2) for n in range(registers)]
 
 
 @dataclass
@@ -32,6 +63,8 @@ class Region:
     _other: str = ""
     _half: str | None = None
     _chosen: int | None = None
+    _compared: bool = False
+    """Whether masks hold the condition already."""
 
     @classmethod
     def of(cls, context: Context, work: Work) -> Region:
@@ -39,8 +72,12 @@ class Region:
         condition = work.reads[-1]
         tile = context.tile(condition, work)
         region = cls(context, condition, work.when or "")
-        for number in range(tile.registers):
-            region.masks.append(context.frame.scalar(f"mask {number}", 2, 2))
+        if condition.resource in context.conditions:
+            region.masks = mask_names(context.frame, condition, tile.registers)
+            region._compared = True
+        else:
+            for number in range(tile.registers):
+                region.masks.append(context.frame.scalar(f"mask {number}", 2, 2))
         context.frame.scalar("any mask", 2, 2)
         if partial(tile.resource) is not None:
             region.bits = sharing_lanes(tile.coordinates[0])
@@ -65,7 +102,8 @@ class Region:
         registers = frame[place_name(self.condition.resource, self.condition.copy)]
         done = self.context.label("skipped")
         total = frame["any mask"]
-        self._compare(code)
+        if not self._compared:
+            self._compare(code)
         code("s_or_b64", total, frame[self.masks[0]], frame[self.masks[-1]])
         for name in self.masks[1:-1]:
             code("s_or_b64", total, total, frame[name])
@@ -74,6 +112,9 @@ class Region:
             parts = [registers.part(i) for i in range(len(self.masks))]
             others = [frame[self._other].part(i) for i in range(len(self.masks))]
             half = None if self._half is None else frame[self._half]
+            if self._compared:
+                for part, name in zip(parts, self.masks, strict=True):
+                    code("v_cndmask_b32", part, 0, 1, frame[name])
             combine_lanes(code, self.context.target, "v_or_b32", self.bits, parts, others, half)
             self._compare(code)
         self._chosen = None

@@ -32,6 +32,7 @@ from pipeloom.write.lower.frame import Frame, Write
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.mask import Masked, plan_mask
+from pipeloom.write.lower.region import mask_names
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
 from pipeloom.write.lower.tiles import WORD_BITS, Coordinates, RegisterTile, partial
 
@@ -223,14 +224,20 @@ def _plan(
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
     scratch = _Scratch(context, tile, len(sources))
+    holds: list[str] = []
+    if target.resource in context.conditions:
+        holds = mask_names(context.frame, target, tile.registers)
+        lines = tuple(replace(line, operands=("d", *line.operands[1:])) for line in lines[:1])
 
     def emit(code: Code) -> None:
         scratch.prepare(code)
         for source in sources:
             if source.left is not None:
                 source.left.begin(code)
+        for slot, chosen in jobs if holds else ():
+            _apply(code, context, scratch, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
-        for at in range(0, len(jobs), tile.pack):
+        for at in range(0, 0 if holds else len(jobs), tile.pack):
             group = jobs[at : at + tile.pack]
             place = result.part(group[0][0] // tile.pack)
             direct = tile.pack == 1 and place.bank is Bank.VECTOR
