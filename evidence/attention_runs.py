@@ -45,7 +45,7 @@ RUNS = ("variant", "code")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kernel of two waves with 32 queries each."""
+    """A kernel of ``waves`` with 32 queries each, as it is shipped."""
 
     arch: str
     dtype: str
@@ -53,15 +53,18 @@ class Variant:
     dv: int
     causal: bool
     keys: int = 64
+    waves: int = 2
 
     def __str__(self) -> str:
         kind = "causal" if self.causal else "full"
-        return f"{self.arch} {self.dtype} d={self.d} dv={self.dv} {kind}"
+        waves = "" if self.waves == 2 else f" {self.waves} waves"
+        return f"{self.arch} {self.dtype} d={self.d} dv={self.dv} {kind}{waves}"
 
     def program(self) -> Program:
         """Proved."""
-        loop = attention(64, self.keys, self.d, self.dv, self.dtype, causal=self.causal, lse=True)
-        return pipeline(loop, target_for(self.arch), {"q": 2}, strategy=in_order)
+        rows = 32 * self.waves
+        loop = attention(rows, self.keys, self.d, self.dv, self.dtype, causal=self.causal, lse=True)
+        return pipeline(loop, target_for(self.arch), {"q": self.waves}, otherwise=in_order)
 
 
 VARIANTS = (
@@ -69,6 +72,7 @@ VARIANTS = (
         Variant("gfx950", dtype, d, d, causal)
         for dtype, d, causal in product(("bf16", "fp16"), (128, 64), (False, True))
     ),
+    *(Variant("gfx950", "bf16", 128, 128, causal, waves=8) for causal in (False, True)),
     Variant("gfx950", "bf16", 64, 128, True),
     Variant("gfx950", "fp16", 128, 64, False),
     *(

@@ -267,12 +267,13 @@ def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived 
 def _proved(
     lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, complete: bool
 ) -> Derived:
-    verdict = verify(program)
+    least = _least(lowered)
+    described = _described(lowered, program, cycles, least, pattern)
+    verdict = verify(described)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
-    least = _least(lowered)
     return Derived(
-        _described(lowered, program, cycles, least, pattern),
+        described,
         cycles,
         least.cycles,
         least.unit,

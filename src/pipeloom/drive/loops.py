@@ -213,7 +213,7 @@ class AttentionSpec:
             causal=self.causal,
             lse=self.lse,
         )
-        return LoopSource(loop, target, {"q": waves}, {"strategy": in_order})
+        return LoopSource(loop, target, {"q": waves}, {"otherwise": in_order})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ ordered (a strategy, limits, groups with jobs of their own) gets that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
@@ -39,29 +39,37 @@ def pipeline(
     k_tiles: int | None = None,
     global_latency: int | None = None,
     strategy: Strategy | None = None,
+    otherwise: Strategy | None = None,
 ) -> Program:
     """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
 
     ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
     of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
-    runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order.
+    runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order;
+    ``otherwise`` does so where none was told and the loop cannot be woven, which a note then says.
 
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
     """
     told = (groups, depth, stages, quadrants, global_latency, strategy)
+    notes: tuple[str, ...] = ()
     if waves is not None and all(option is None for option in told):
         if k_tiles is not None:
             check_int("pipeline", "k_tiles", k_tiles, 1)
-        derived = None
-        with suppress(OrderError):  # the solver may have an order that fits
+        derived, why = None, "not made of loads and products"
+        try:
             derived = derive(loop, target, waves, k_tiles=k_tiles)
+        except OrderError as error:  # a strategy may have an order that fits
+            why = error.message
         if derived is not None:
             program = peel(derived.program)
             if program is not derived.program:
                 _require_proof(program)
             return program
+        if otherwise is not None:
+            strategy = otherwise
+            notes = (f"not woven from single instructions: {why}",)
     arranged = arrange(
         loop,
         target,
@@ -76,6 +84,9 @@ def pipeline(
     )
     program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps))
     _require_proof(program)
+    if notes:
+        how = replace(program.provenance, notes=(*notes, *program.provenance.notes))
+        program = program.with_groups(program.groups, how)
     return program
 
 

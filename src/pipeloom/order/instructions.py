@@ -366,7 +366,8 @@ class _Cutter:
         if _is_result(place):
             return side, side
         axis = numbers.get("axis", 1)
-        return tuple(numbers["depth"] if n == axis else side for n in range(2))
+        deep = numbers["depth"] if "short" in numbers else max(numbers["depth"], _once(place))
+        return tuple(deep if n == axis else side for n in range(2))
 
     def _whole(self, touch: Touch) -> Box:
         place = self._lowered.place(touch.place)
@@ -386,13 +387,20 @@ def _grain(place: Place, second: bool) -> _Grain:
     if place.layout.kind == "scales":
         return _Grain((side, depth), (side, depth), (side, depth))
     axis = numbers.get("axis", 1)
-    once = LOAD_BYTES * 8 * WAVE_LANES // (side * place.type.dtype.bits)
-    once = min(once, place.type.shape[axis])
+    once = _once(place)
     short = "short" in numbers
     twice = not short and second and depth < once and place.type.shape[1 - axis] % (2 * side) == 0
     rows, deep = 2 * side if twice else side, max(depth, once)
     sizes = [(rows, deep), (side, once), (rows, depth if short else deep)]
     return _Grain(*(size[::-1] if axis == 0 else size for size in sizes))
+
+
+def _once(place: Place) -> int:
+    """How deep an operand is that one read of every lane brings."""
+    assert place.layout is not None
+    numbers = dict(place.layout.numbers)
+    deep = LOAD_BYTES * 8 * WAVE_LANES // (numbers["side"] * place.type.dtype.bits)
+    return min(deep, place.type.shape[numbers.get("axis", 1)])
 
 
 def _fills_scales(lowered: Lowered, task: Task) -> bool:

@@ -13,6 +13,7 @@ from pipeloom.drive import pipeline as driver
 from pipeloom.errors import InternalError
 from pipeloom.judge.execute import execute
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.in_order import in_order
 from pipeloom.order.roles import Consumer, Producer
 from pipeloom.order.strategy import Exact
 from pipeloom.program import Barrier, Group, Program, SyncMethod, Wait
@@ -97,3 +98,12 @@ def test_a_wrong_program_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "synchronize", without_waits)
     with pytest.raises(InternalError, match="the pipeline of 'gemm' is wrong"):
         pl.pipeline(gemm(64, 64, 32), GFX950, 4, strategy=QUICK)
+
+
+def test_what_cannot_be_woven_says_so() -> None:
+    """And is ordered by the strategy that is given for that case alone."""
+    loop = attention(64, 32, 32)
+    program = pl.pipeline(loop, GFX950, {"q": 2}, otherwise=in_order)
+    assert program.provenance.ordered is not None
+    assert program.provenance.ordered.strategy == "in_order"
+    assert "not woven" in program.provenance.notes[0]
