@@ -7,9 +7,8 @@ load before the loop must stand in the entries.
 
 from __future__ import annotations
 
-from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.double_buffer import DoubleBufferKernel
-from pipeloom.reference.kernels.interface import Part, Step, WalkBuilder
+from pipeloom.reference.kernels.interface import Part
 
 
 class FourWaveKernel(DoubleBufferKernel):
@@ -23,12 +22,3 @@ class FourWaveKernel(DoubleBufferKernel):
         """Half ``quadrant``: the wave's wm-th (A) or wn-th (B) slice of it."""
         wm, wn = divmod(wave, 2)
         return quadrant, Part(wm if operand == "A" else wn, 2)
-
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
-        """Prologue, loop, epilogue."""
-        walk = WalkBuilder()
-        walk.entries(compiled.prologue, 0)
-        for trip in range(trips):
-            walk.entries(compiled.kernel, 2 * (trip + 1), trip)
-        walk.entries(compiled.epilogue, 2 * (trips + 1))
-        return walk.done()

@@ -21,34 +21,25 @@ barrier behind, as in the ping-pong; else all waves are one group and the kernel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels.double_buffer import OperandCosts
-from pipeloom.reference.kernels.interface import (
-    NO_EFFECT,
-    Accumulator,
-    Counter,
-    Effect,
-    Kernel,
-    LdsRead,
-    Part,
-    Region,
-    Register,
-    Step,
-    WalkBuilder,
+from pipeloom.reference.kernels.double_buffer import (
+    CHANNEL,
+    STAGES,
+    DoubleBufferKernel,
+    OperandCosts,
 )
-from pipeloom.reference.ops import OpDesc, OpRole, Phase
+from pipeloom.reference.kernels.interface import Accumulator, Effect, Part
+from pipeloom.reference.ops import OpDesc, OpRole
 
 OPERANDS = ("A", "B")
-STAGES = 2
 _READS_AN_OPERAND = (OpRole.GLOBAL_LOAD, OpRole.FRAGMENT_LOAD)
 
 
-class GridKernel(Kernel):
+class GridKernel(DoubleBufferKernel):
     """Two LDS stages per operand and a ``rows`` x ``columns`` grid of MMAs per wave."""
 
     name = "grid"
@@ -71,11 +62,10 @@ class GridKernel(Kernel):
         everyone = tuple(range(self.waves))
         half = self.waves // 2
         self.groups = (everyone[:half], everyone[half:]) if staggered else (everyone,)
-        self.costs = costs
+        super().__init__(costs)
         self._regions = (rows, columns)
         self._along = (along_m, along_n)
         self._channels = dict(channels)
-        self._known = lru_cache(maxsize=None)(self._effect)
 
     @classmethod
     def for_schedule(
@@ -97,56 +87,22 @@ class GridKernel(Kernel):
             staggered=staggered,
         )
 
-    @property
-    def tiles_per_iteration(self) -> int:
-        """Two: one per stage."""
-        return STAGES
-
-    def tiles(self, trips: int) -> int:
-        """2 trips + 2."""
-        return STAGES * (trips + 1)
-
     def accumulators(self) -> tuple[Accumulator, ...]:
         """The whole grid, row by row."""
         rows, columns = self._regions
         return tuple(Accumulator(i, j) for i in range(rows) for j in range(columns))
 
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
-        """Prologue, loop, epilogue; staggered, with the barriers of the ping-pong kernel."""
-        walk = WalkBuilder()
-        prologue, at = compiled.prologue, compiled.warp_stagger_index
-        two_groups = len(self.groups) > 1
-        shifted = two_groups and at <= len(prologue)
-        lags = self.group_of(wave) == 1
-        walk.entries(prologue[:at], 0)
-        if shifted and lags:
-            walk.own_barrier("stagger", Phase.PROLOGUE, 0)
-        walk.entries(prologue[at:], 0, first_slot=at)
-        if two_groups:
-            walk.own_barrier("after the prologue", Phase.PROLOGUE, 0)
-        for trip in range(trips):
-            walk.entries(compiled.kernel, STAGES * (trip + 1), trip)
-        last = STAGES * (trips + 1)
-        walk.entries(compiled.epilogue, last)
-        if shifted and not lags:
-            walk.own_barrier("closing", Phase.EPILOGUE, last)
-        return walk.done()
-
-    def effect(self, step: Step, wave: int) -> Effect:
-        """Loads fill regions, fragments read them, MMAs read fragments."""
-        if step.op.is_framework:
-            return NO_EFFECT
-        return self._known(step.op, step.tile, wave)
+    def fragment_source(self, operand: str, quadrant: int, wave: int) -> tuple[int, Part]:
+        """Region ``quadrant``: the wave's slice of it."""
+        channel = CHANNEL[operand]
+        return quadrant, Part(divmod(wave, self._along[1])[channel], self._along[channel])
 
     def _effect(self, op: OpDesc, tile: int | None, wave: int) -> Effect:
         if op.role is OpRole.COMPUTE:
             rows, columns = self._regions
             if op.stage >= rows or op.subtile >= columns:
                 raise self._no_place(op, f"the MMA grid is {rows}x{columns}", "OpDesc.stage")
-            return Effect(
-                register_reads=(Register("A", op.stage), Register("B", op.subtile)),
-                accumulator=Accumulator(op.stage, op.subtile),
-            )
+            return self._mma(op)
         if op.role not in _READS_AN_OPERAND:
             raise ConfigError(
                 f"the {self.name} kernel does not know what {describe_op(op)} of role "
@@ -160,23 +116,9 @@ class GridKernel(Kernel):
             raise self._no_place(op, f"there are {STAGES} LDS stages", "OpDesc.stage")
         if op.subtile >= regions:
             raise self._no_place(op, f"{operand} has {regions} regions", "OpDesc.subtile")
-        region = Region(operand, op.stage, op.subtile)
         if op.role is OpRole.FRAGMENT_LOAD:
-            part = Part(divmod(wave, self._along[1])[channel], self._along[channel])
-            return Effect(
-                Counter.LGKM,
-                op.lgkm_cost or self.costs.lgkm[channel],
-                lds_reads=(LdsRead(region, part),),
-                register_writes=(Register(operand, op.subtile),),
-            )
-        if tile is None:
-            raise ConfigError(
-                f"the {self.name} kernel cannot tell which K tile {describe_op(op)} brings",
-                hint="give the load a k_offset of K_PREV, K0, K1 or K_NEXT",
-                field="OpDesc.k_offset",
-            )
-        cost = op.vm_cost or self.costs.vm[channel]
-        return Effect(Counter.VM, cost, tile=tile, lds_writes=(region,))
+            return self._fragment(op, operand, wave)
+        return self._load(op, operand, tile)
 
     def _channel(self, op: OpDesc) -> int:
         """The op's own, or that of its tag: the loads of a prologue carry no channel."""
