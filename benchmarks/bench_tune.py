@@ -123,7 +123,9 @@ def specification(gpu: Gpu, m: int, n: int) -> list[BlockCost]:
             )
             store = m * n * 2 / gpu.target.store_bytes_per_clk.value if stores else 0.0
             ends = trace.total_cycles - count * cycles - store
-            found.append(BlockCost(cycles, max(0.0, ends), m * n * 64 // 2048, "its order"))
+            least = program.iterations.at(program.min_trips)
+            matrix = m * n * 64 // 2048
+            found.append(BlockCost(cycles, max(0.0, ends), matrix, "its order", least, step))
     return found
 
 

@@ -48,6 +48,8 @@ CLOSED = 1.0005
 """One this near leaves the modulo solver nothing to find."""
 VARIED = 2
 """Structures that are varied."""
+EQUAL, MOST_EQUAL = 1.0005, 4
+"""Loops that take the same time, and how many of them at most: the shortest ends decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +251,14 @@ class _Search:
         if not self.found:
             woven(self.lowered, next(iter(self.tried)), self.k_tiles)
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        pattern = self.found[0]
-        program = woven(self.lowered, pattern, self.k_tiles)
-        return _proved(self.lowered, program, pattern, self.best, len(self.tried), complete)
+        equal = [p for p in self.found if (self.tried[p] or 0.0) <= EQUAL * self.best]
+        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal[:MOST_EQUAL]}
+        pattern = equal[0]
+        if len(programs) > 1:
+            pattern = min(programs, key=lambda p: _ends(programs[p], self.tried[p] or 0.0))
+        cycles = self.tried[pattern] or self.best
+        count = len(self.tried)
+        return _proved(self.lowered, programs[pattern], pattern, cycles, count, complete)
 
 
 def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived | None:
@@ -306,6 +313,12 @@ def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     step = program.step
     trace = simulate(program, iterations=program.iterations.at(least) + step * trips)
     return trace.steady_cycles_per_iteration / step
+
+
+def _ends(program: Program, cycles: float) -> float:
+    """Cycles of a run beyond those of its iterations."""
+    count = program.iterations.at(program.min_trips) + program.step * TRIPS
+    return simulate(program, iterations=count).total_cycles - count * cycles
 
 
 def _described(

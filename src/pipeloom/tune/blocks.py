@@ -173,4 +173,6 @@ def cost_of(derived: Derived, job: BlockJob) -> BlockCost:
     written = block.m * block.n * dtype_for(job.out).bits // 8
     store = written / program.target.store_bytes_per_clk.value
     ends = trace.total_cycles - count * derived.cycles - store
-    return BlockCost(derived.cycles, max(0.0, ends), derived.matrix, derived.unit)
+    least = program.iterations.at(program.min_trips)
+    matrix, unit = derived.matrix, derived.unit
+    return BlockCost(derived.cycles, max(0.0, ends), matrix, unit, least, step)

@@ -52,13 +52,21 @@ class BlockCost:
     """Cycles on one compute unit: of an iteration, and what a tile takes beyond its iterations.
 
     Storing C is not in it. ``matrix`` of an iteration are those in which the matrix unit works;
-    ``unit`` is the busiest.
+    ``unit`` is the busiest. A kernel computes ``least`` iterations, and then ``step`` of them at a
+    time: what K lacks of that are zeros.
     """
 
     cycles: float
     ends: float
     matrix: int
     unit: str
+    least: int = 0
+    step: int = 1
+
+    def padded(self, iterations: int) -> int:
+        """How many are computed where so many are needed."""
+        beyond = max(0, iterations - self.least)
+        return self.least + self.step * ceil(beyond / self.step)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -172,7 +180,7 @@ class _Run:
         tiles = ceil(problem.m / block.m) * ceil(problem.n / block.n)
         self.workgroups = tiles * plan.split * problem.batches
         self.rounds = ceil(self.workgroups / target.cus.value)
-        self.iterations = ceil(ceil(problem.k / plan.split) / block.k)
+        self.iterations = cost.padded(ceil(ceil(problem.k / plan.split) / block.k))
         written = problem.out_bytes if plan.split == 1 else PARTIAL_BYTES
         store = block.m * block.n * written / target.store_bytes_per_clk.value
         self.outside = cost.ends + store + gpu.ramp_cycles.value

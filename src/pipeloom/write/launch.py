@@ -102,7 +102,9 @@ class Launch:
             raise EmitError(
                 f"the size along {over!r} is {size}, but this kernel computes {self.iterations} "
                 f"iterations of {self.tiles[over]}",
-                hint=f"choose {self.least}" + (f" + n * {self.step}" if self.step else ""),
+                hint=f"choose {self.least}"
+                + (f" + n * {self.step}" if self.step else "")
+                + ", or emit it for this size; `pipeloom gemm` writes products for every size",
                 field=over,
             )
 

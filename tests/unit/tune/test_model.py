@@ -56,6 +56,17 @@ def test_a_slower_loop_is_never_faster(m: int, n: int, k: int, block: Block) -> 
         ).seconds * (1 - 1e-3)
 
 
+def test_k_is_filled_up_to_whole_trips() -> None:
+    """3 iterations, and then 6 at a time: of 64, that makes 69."""
+    uneven = replace(FULL, least=3, step=6)
+    assert [uneven.padded(n) for n in (1, 3, 4, 64)] == [3, 3, 9, 69]
+    problem = Problem(4096, 4096, 64 * 64)
+    as_many = predict(MI355X, Problem(4096, 4096, 69 * 64), Plan(BIG), FULL)
+    padded = predict(MI355X, problem, Plan(BIG), uneven)
+    whole = predict(MI355X, problem, Plan(BIG), FULL)
+    assert whole.seconds < padded.seconds <= 1.01 * as_many.seconds
+
+
 def test_one_workgroup_too_many_costs_a_round() -> None:
     whole = predict(MI355X, Problem(4096, 4096, 4096), Plan(BIG), FULL)
     more = predict(MI355X, Problem(4096, 4097, 4096), Plan(BIG), FULL)
