@@ -110,7 +110,7 @@ class FlowReader:
         found = self._known.get(key)
         if found is None:
             steps = [self.statics[at] for at in trace.steps]
-            lanes = _lanes(trace)
+            lanes = lanes_of_path(trace)
             branches, addresses = _data(steps, lanes, trace)
             found = self._known[key] = Flow(
                 tuple(_needs(steps, lanes, trace)), _dead(steps, lanes, trace), branches, addresses
@@ -118,7 +118,7 @@ class FlowReader:
         return found
 
 
-def _lanes(trace: WaveTrace) -> list[int]:
+def lanes_of_path(trace: WaveTrace) -> list[int]:
     """EXEC at every time."""
     result: list[int] = []
     starts = [*(start for start, _ in trace.masks), len(trace.steps)]

@@ -11,8 +11,9 @@ loops in their midst: a last trip unlike the others counts as what comes behind 
 verdict is for trip counts that end in such a trip (``unlike``).
 
 That argument needs that waves run the loop equally often with equally many barriers, that nothing
-in it writes global memory, and that neither a branch nor an LDS address depends on data. Where it
-does not apply, the verdict is for the launch.
+in it writes global memory, that neither a branch nor an LDS address depends on data, and that
+trips which did not run are like those that did (``drift.py``). Where it does not apply, the verdict
+is for the launch.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeloom.judge.check.flow import Flow
+from pipeloom.judge.check.drift import drifts
+from pipeloom.judge.check.flow import Flow, statics
 from pipeloom.judge.check.order import NEVER, Column, Sync, Timeline
 from pipeloom.judge.check.record import LDS, Access, GroupRecord
 from pipeloom.judge.emulate import Effect
+from pipeloom.judge.emulate.step import Step
 
 MOST_PERIOD = 8
 """Longer periods (more LDS buffers in turn) are not looked for."""
@@ -62,7 +65,11 @@ class LoopRun:
 
 
 def claims(
-    group: GroupRecord, timelines: Sequence[Timeline], flows: Sequence[Flow], sync: Sync
+    program: Sequence[Step],
+    group: GroupRecord,
+    timelines: Sequence[Timeline],
+    flows: Sequence[Flow],
+    sync: Sync,
 ) -> tuple[LoopClaim, ...]:
     """One claim per loop that some wave runs more than once."""
     runs = [loop_runs(line.path) for line in timelines]
@@ -91,11 +98,29 @@ def claims(
             if len(known) < len(steady):
                 reason = "the trips that ran do not repeat often enough"
             else:
-                least = max(low for low, _, _ in known)
                 period = int(np.lcm.reduce([p for _, p, _ in known]))
+                reason = _drifts(program, group, mine, period)
+            if reason:
+                period = 0
+            else:
+                least = max(low for low, _, _ in known)
                 unlike = any(last for _, _, last in known)
         found.append(LoopClaim(head, trips, least, period, reason, unlike))
     return tuple(found)
+
+
+def _drifts(
+    program: Sequence[Step], group: GroupRecord, runs: Sequence[Sequence[LoopRun]], period: int
+) -> str:
+    each = statics(program)
+    for wave, one in enumerate(runs):
+        run = max(one, key=lambda run: run.end, default=None)
+        if run is not None:
+            trace = group.waves[wave]
+            reason = drifts(program, each, trace, run.starts, run.end, period)
+            if reason:
+                return reason
+    return ""
 
 
 def _against(group: GroupRecord, flows: Sequence[Flow]) -> str:

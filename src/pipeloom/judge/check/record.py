@@ -12,6 +12,7 @@ dword) of the launch's buffers; what falls outside every buffer is kept apart.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,18 +23,25 @@ from pipeloom.judge.emulate import Effect, Kernel, Space, Touch
 from pipeloom.judge.emulate.ds import is_sub_dword
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.program import build_program
+from pipeloom.judge.emulate.registers import EXEC, LANES, SCC, VGPR, WORD
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave
 from pipeloom.judge.emulate.workgroup import Workgroup
 
 Cells = npt.NDArray[np.int64]
 Times = npt.NDArray[np.int64]
+Digest = npt.NDArray[np.uint64]
+"""A number by register; of a vector register, one that tells its lanes' values apart."""
 
 ARGUMENTS = "the kernarg segment"
 """The buffer that holds the kernel's arguments; what a wave reads there is no data."""
 
 LDS = -1
 """The ``buffer`` of an access to LDS."""
+
+
+KEPT_HEADS = 18
+"""Of the last trips of a loop it is known what registers held: two of the longest periods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +80,8 @@ class WaveTrace:
     """Times of loads of anything but the kernel's arguments."""
     reads_lds: set[int] = field(default_factory=set)
     """Times of loads from LDS."""
+    heads: dict[int, deque[tuple[int, Digest]]] = field(default_factory=dict)
+    """Position of a loop's first instruction -> its last times, with what registers held then."""
     local: dict[int, tuple[Touch, ...]] = field(default_factory=dict)
     """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
@@ -132,7 +142,11 @@ class Recorder:
         trace = self._group.waves[wave.index]
         if not trace.masks or trace.masks[-1][1] != wave.exec_mask:
             trace.masks.append((len(trace.steps), wave.exec_mask))
-        trace.steps.append(self._positions[step.instruction.pc])
+        position = self._positions[step.instruction.pc]
+        if trace.steps and position <= trace.steps[-1]:
+            kept = trace.heads.setdefault(position, deque(maxlen=KEPT_HEADS))
+            kept.append((len(trace.steps), _digest(wave)))
+        trace.steps.append(position)
 
     def issue(self, wave: Wave, pending: Pending) -> None:
         """An operation goes in flight."""
@@ -202,6 +216,17 @@ class Recorder:
         self._group.accesses.append(
             Access(trace.index, time, touch.effect, queue, buffer, found.cells, data, found.key)
         )
+
+
+_WEIGHTS = np.random.default_rng(0).integers(1, 2**63, LANES, np.uint64) | np.uint64(1)
+
+
+def _digest(wave: Wave) -> Digest:
+    scalars = np.zeros(VGPR, np.uint64)
+    scalars[: len(wave.s)] = wave.s
+    scalars[EXEC], scalars[EXEC + 1] = wave.exec_mask & WORD, wave.exec_mask >> 32
+    scalars[SCC] = int(wave.scc)
+    return np.concatenate([scalars, (wave.v * _WEIGHTS).sum(axis=1)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,7 +69,7 @@ class Study:
         found: dict[int, LoopClaim] = {}
         for group in self.groups:
             lines = group.order.timelines
-            for claim in claims(group.record, lines, group.flows, sync or self.sync):
+            for claim in claims(self.program, group.record, lines, group.flows, sync or self.sync):
                 old = found.get(claim.head)
                 found[claim.head] = claim if old is None else _both(old, claim)
         return tuple(found[head] for head in sorted(found))

@@ -94,3 +94,41 @@ def test_a_branch_on_data_keeps_the_verdict_to_the_launch(bench: Any) -> None:
 def test_a_store_in_the_loop_keeps_the_verdict_to_the_launch(bench: Any) -> None:
     (loop,) = judge(bench, 6, "global_store_dword v1, v5, s[6:7]\n  s_barrier").loops
     assert "writes global memory" in loop.reason
+
+
+COUNTING = LOOP.replace("  s_mov_b32 s9, 0\n", "  s_mov_b32 s9, 0\n  s_mov_b32 s11, 0\n").replace(
+    "  {more}", "  s_add_u32 s11, s11, 1\n  {more}"
+)
+"""Knows how often it ran."""
+
+
+def test_a_branch_on_the_number_of_trips_keeps_the_verdict_to_the_launch(bench: Any) -> None:
+    """The barrier is left out in trip 8, where the race is."""
+    more = "s_cmp_eq_u32 s11, 8\n  s_cbranch_scc1 .Lover\n  s_barrier\n.Lover:"
+    verdict = judge(bench, 6, more, COUNTING)
+    assert verdict.status is CheckStatus.PROVED
+    assert "a branch in it" in verdict.loops[0].reason
+    assert "for this launch" in verdict.summary()
+    assert judge(bench, 12, more, COUNTING).status is not CheckStatus.PROVED
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_address_by_the_number_of_trips_does_too(bench: Any, late: bool) -> None:
+    """The buffer changes in trip 8; ``late``, by a register that holds the same until then."""
+    later = "s_lshr_b32 s12, s11, 3\n  s_lshl_b32 s12, s12, 9"
+    moved = "v_add_u32 v6, s12, v6\n  v_add_u32 v7, s12, v7\n  s_waitcnt vmcnt(0)\n  ds_write"
+    text = COUNTING.replace(
+        "s_waitcnt vmcnt(0)\n  ds_write", moved if late else f"{later}\n  {moved}"
+    )
+    text = text.replace("s_mov_b32 s9, 0", "s_mov_b32 s9, 0\n  s_mov_b32 s12, 0")
+    verdict = judge(bench, 6, f"s_barrier\n  {later}" if late else "s_barrier", text)
+    assert verdict.status is CheckStatus.PROVED
+    assert "an LDS address" in verdict.loops[0].reason
+
+
+def test_an_exit_may_count(bench: Any) -> None:
+    """How often a loop runs is what its counter is for."""
+    more = "s_cmp_ge_u32 s11, 100\n  s_cbranch_scc1 .Lout\n  s_barrier"
+    text = COUNTING.replace("  global_store", ".Lout:\n  global_store")
+    (loop,) = judge(bench, 6, more, text).loops
+    assert (loop.reason, loop.period) == ("", 1)
