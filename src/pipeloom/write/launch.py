@@ -13,8 +13,8 @@ from pipeloom.write.lower.memory import arrays_of, dimensions
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 _SIGNED = 1 << 31
-_MAX_BATCH = 65535
-"""Workgroups along z (HIP, maxGridSize)."""
+_MOST_ALONG = 65535
+"""Workgroups along y, and along z (HIP, maxGridSize)."""
 _EXACT = 1 << 24
 """Up to which f32 has every whole number: what is left along a dimension is one."""
 
@@ -40,7 +40,8 @@ class Launch:
     def grid_formula(self) -> list[str]:
         """Workgroups along x, y and z in terms of the sizes, and of the number of batches."""
         dims = [f"ceil({dim} / {self.tiles[dim]})" for dim in reversed(self.meaning.grid)]
-        dims += [" * ".join(self.meaning.batch)] if self.meaning.batch else []
+        if self.meaning.batch:
+            dims.insert(problem_axis(self.meaning), " * ".join(self.meaning.batch))
         dims += ["1"] * (3 - len(dims))
         if self.placing.uses_z:
             slices = f"{self.placing.slices} * " if self.placing.slices > 1 else ""
@@ -48,9 +49,10 @@ class Launch:
         return dims
 
     def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
-        """Workgroups along x, y and z: the last dimension of the grid is x."""
+        """Workgroups along x, y and z: the last dimension of the grid is x, but for the batch."""
         dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
-        dims += [prod(sizes[dim] for dim in self.meaning.batch)] if self.meaning.batch else []
+        if self.meaning.batch:
+            dims.insert(problem_axis(self.meaning), prod(sizes[dim] for dim in self.meaning.batch))
         x, y, z = dims + [1] * (3 - len(dims))
         return x, y, z * batches * self.placing.slices
 
@@ -80,11 +82,12 @@ class Launch:
                     field=dim,
                 )
         self._check_over(sizes)
-        problems = prod(sizes[dim] for dim in self.meaning.batch)
-        if problems > _MAX_BATCH:
+        _, y, z = self.grid(sizes)
+        if max(y, z) > _MOST_ALONG and self.meaning.batch:
+            problems = prod(sizes[dim] for dim in self.meaning.batch)
             raise EmitError(
-                f"the batch has {problems} problems",
-                hint=f"a launch takes at most {_MAX_BATCH}; launch several times",
+                f"the launch has {y} x {z} workgroups along y and z, for a batch of {problems}",
+                hint=f"a grid has at most {_MOST_ALONG} along each; launch several times",
                 field=self.meaning.batch[0],
             )
         for name, array in arrays_of(self.meaning).items():
@@ -138,6 +141,16 @@ class Launch:
                 hint="split the problem",
                 field=f"ld_{name}",
             )
+
+
+def problem_axis(meaning: Meaning) -> int:
+    """Where in the grid the problems of a batch are counted: x is 0, z behind the dimensions.
+
+    Where blocks of one problem have unequal work, problems come first: workgroups start in the
+    order of x and are dealt to XCDs in turn, so the longest blocks of all problems start first, and
+    every XCD has as many of each length.
+    """
+    return 0 if meaning.until is not None else len(meaning.grid)
 
 
 def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str] = ()) -> None:

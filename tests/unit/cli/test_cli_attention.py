@@ -15,7 +15,7 @@ SMALL = ["attention", "--d", "32", "--causal", "--set", "keys=32", "--waves", "2
 def test_emit_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["emit", *SMALL, "-o", str(tmp_path / "fa.hsaco")]) == 0
     record = json.loads((tmp_path / "fa.json").read_text())
-    assert record["grid"] == ["ceil(v / 32)", "ceil(q / 64)", "batch * heads * group"]
+    assert record["grid"] == ["batch * heads * group", "ceil(v / 32)", "ceil(q / 64)"]
     assert (record["k_min"], record["k_step"], record["verdict"]) == (0, 1, "PROVED")
     assert record["scalars"] == {"scale": 32**-0.5}
     assert "stride_K_heads" in [a["name"] for a in record["arguments"]]

@@ -47,7 +47,7 @@ from pipeloom.write.hazard_check import judged_as, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
-from pipeloom.write.launch import Launch
+from pipeloom.write.launch import Launch, problem_axis
 from pipeloom.write.lower.balance import balance
 from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.columns import dealt_dimensions
@@ -313,13 +313,16 @@ class _Emission:
         code("v_and_b32", lane, WAVE_LANES - 1, lane)
         code.comment("the arguments are needed from here on")
         code.wait(lgkm=0)
-        # The last dimension of the grid is x, whose id comes first; the batch's comes last.
-        grid = len(self.program.meaning.grid)
-        ids = [sgpr(ARGUMENT_POINTER + grid - 1 - i) for i in range(grid)]
+        # The last dimension of the grid is x, whose id comes first.
+        meaning = self.program.meaning
+        grid = len(meaning.grid)
+        free = [sgpr(ARGUMENT_POINTER + i) for i in range(grid + 1)]
+        problem = free.pop(problem_axis(meaning) if meaning.batch else grid)
+        ids = free[::-1]
         memory.locate(code, ids, self.context.label("inside"))
         z = sgpr(ARGUMENT_POINTER + MAX_GRID - 1)
         memory.choose_slice(code, z, self.clock.tile, self.context.label("one_of_them"))
-        memory.choose_problem(code, sgpr(ARGUMENT_POINTER + grid))
+        memory.choose_problem(code, problem)
         self.clock.fit(code)
         memory.describe(code)
         self.clock.start(code)
