@@ -26,9 +26,9 @@ from pipeloom import ScheduleError, compile_schedule, load_spec
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.instruction import Kind
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
+from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.tune.engines import Inline, OnRay, Processes
-from pipeloom.tune.gpu import Gpu, gpu_for
-from pipeloom.tune.model import Block, BlockCost, Plan, predict
 from pipeloom.tune.problem import MODELS, Problem, problems
 from pipeloom.tune.search import Tuned, tune
 

@@ -23,11 +23,11 @@ from typing import Any
 
 from evidence.cms_loops import shared_file
 from pipeloom.drive.store import Store
+from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
+from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
 from pipeloom.machine.target import Fact
 from pipeloom.tune.blocks import BlockJob, bounds
 from pipeloom.tune.engines import Processes
-from pipeloom.tune.gpu import GPUS, Gpu, gpu_for
-from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import LIBRARIES, rank
 from pipeloom.tune.search import tune
@@ -177,7 +177,7 @@ CONSTANTS = {
     "floor": 0.595,
     "droop": 0.029,
 }
-"""What ``--fit`` varies, from where it starts; ``tune/gpu.py`` has what came out."""
+"""What ``--fit`` varies, from where it starts; ``machine/gpus.py`` has what came out."""
 ROUND = {
     "l2_cycles": 500.0,
     "mall_ns": 500.0,

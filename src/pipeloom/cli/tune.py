@@ -17,8 +17,8 @@ from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_fi
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.store import Store
+from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
-from pipeloom.tune.gpu import GPUS, gpu_for
 from pipeloom.tune.pages import read_figures, write_pages
 from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, Finish, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune

@@ -26,6 +26,7 @@ from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.dtypes import F32, DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.lower import lower
@@ -278,7 +279,7 @@ class Gemm:
 
 def gemm_kernel(spec: GemmSpec) -> Gemm:
     """The kernel of a spec; raises ``ConfigError``, ``OrderError`` or ``EmitError`` by name."""
-    from pipeloom.write import Placing, TileOrder, emit_program
+    from pipeloom.write import Placing, emit_program
 
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1

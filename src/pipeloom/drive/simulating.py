@@ -130,7 +130,7 @@ class Simulation:
             k_outside_loop=program.iterations.constant * depth,
         )
         out = 2.0 if self.emission is None else dtype_for(self.emission.kernel.out_dtype).bits / 8
-        problem = GemmProblem(m, n, k, input_bytes=tile.element_bytes, output_bytes=out)
+        problem = GemmProblem(m, n, k, in_bytes=tile.element_bytes, out_bytes=out)
         return estimate_gemm(trace.machine, problem, timing)
 
 

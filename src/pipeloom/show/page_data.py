@@ -334,7 +334,7 @@ def _shares(trace: Trace) -> dict[str, float]:
 def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {
         "tflops": round(estimate.tflops, 1),
-        "clock": estimate.clock_ghz,
+        "clock": round(estimate.clock_ghz, 2),
         "microseconds": round(estimate.microseconds, 1),
         "bound": estimate.bound,
         "workgroups": estimate.workgroups,

@@ -146,8 +146,8 @@ def render_estimate(estimate: Estimate) -> Text:
     text = Text("\nwhole GPU, a model: ", style="bold")
     text.append(f"{estimate.tflops:.0f} TFLOPS", style="bold green")
     text.append(
-        f" at {estimate.clock_ghz:g} GHz ({estimate.tflops_at_peak_clock:.0f} at the peak clock), "
-        f"{estimate.microseconds:.0f} us, bound by the {estimate.bound}; "
+        f" at {estimate.clock_ghz:.2f} GHz ({estimate.tflops_at_peak_clock:.0f} at the peak), "
+        f"{estimate.microseconds:.0f} us, limit: {estimate.bound}; "
         f"{_count(estimate.workgroups, 'workgroup')} in {_count(estimate.rounds, 'round')}, "
         f"the last {estimate.last_round_share:.0%} full"
     )

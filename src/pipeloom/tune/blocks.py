@@ -16,13 +16,13 @@ from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.order.instructions import refinable
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tune.model import Block, BlockCost
 from pipeloom.tune.problem import DTYPES
 
 SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
@@ -37,7 +37,7 @@ SIMULATED_TRIPS = 4
 LEAST_ENDS = 1200.0
 """Cycles of a tile beyond its iterations: the first loads' latency and their way to the products.
 Derived blocks take 1400 to 2500."""
-_SOURCES = ("tune/blocks.py", "tune/model.py", "tune/problem.py")
+_SOURCES = ("tune/blocks.py", "judge/simulate/whole_gpu.py", "tune/problem.py")
 """Of this package, what decides a cost."""
 
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ConfigError, InternalError
+from pipeloom.judge.simulate.whole_gpu import BlockCost
 from pipeloom.tune.blocks import BlockJob, entries, time_block
-from pipeloom.tune.model import BlockCost
 
 Done = tuple[BlockJob, BlockCost | None]
 MOST_DEATHS = 3

@@ -9,8 +9,8 @@ from pathlib import Path
 from pipeloom.drive.gemm import GemmSpec, gemm_program, kernel_name
 from pipeloom.drive.programs import report
 from pipeloom.errors import SpecError
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.show.tuning_page import render_tuning
-from pipeloom.tune.gpu import gpu_for
 from pipeloom.tune.search import Tuned
 
 Figures = Mapping[tuple[str, str, int, int, int], float]

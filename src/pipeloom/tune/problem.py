@@ -96,6 +96,11 @@ class Problem:
         )
 
     @property
+    def reads_c(self) -> bool:
+        """Whether C is read as well as written."""
+        return self.finish.beta
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions."""
         return 2 * self.m * self.n * self.k * self.batches

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
+from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
+from pipeloom.machine.gpus import Gpu
 from pipeloom.tune.blocks import BlockJob
-from pipeloom.tune.gpu import Gpu
-from pipeloom.tune.model import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.tune.problem import Problem
 
 

@@ -21,11 +21,11 @@ from typing import Any
 from pipeloom.drive.gemm import GemmSpec
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction
+from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.tune.blocks import BlockJob, bounds, known_block, out_type
 from pipeloom.tune.engines import Engine, Inline
-from pipeloom.tune.gpu import Gpu, gpu_for
-from pipeloom.tune.model import Block, BlockCost, Plan, Prediction
 from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import WRITTEN, Ranked, Ways, best_use, rank
 

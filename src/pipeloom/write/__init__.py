@@ -23,7 +23,7 @@ from pipeloom.write.layout import (
     layout_for,
 )
 from pipeloom.write.lower.emit import emit_program
-from pipeloom.write.placing import Placing, TileOrder
+from pipeloom.write.placing import Placing
 from pipeloom.write.record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.text import Argument
 
@@ -45,7 +45,6 @@ __all__ = [
     "Resources",
     "SourceLine",
     "TileLayout",
-    "TileOrder",
     "advance_base",
     "assemble",
     "assemble_text",

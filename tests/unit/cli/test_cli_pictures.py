@@ -155,7 +155,7 @@ def test_report_json_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[
         "simulated": True,
         "verdict": "TIMING",
     }
-    assert '"assumptions":["clock' in target.read_text(encoding="utf-8")
+    assert '"assumptions":["MI355X' in target.read_text(encoding="utf-8")
 
 
 def test_report_without_a_tile_shape_says_so(
@@ -197,7 +197,7 @@ def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) 
     assert data["estimate"]["workgroups"] == 256
     shown = Output(capsys, "simulate", "ping_pong", *SHORT, *size).out
     assert "whole GPU, a model" in shown
-    assert "assumes clock" in shown
+    assert "assumes MI355X" in shown
 
 
 # ---------------------------------------------------------------- errors

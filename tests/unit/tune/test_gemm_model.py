@@ -8,8 +8,8 @@ import pytest
 
 from evidence.cms_loops import shared_file
 from evidence.gemm_model import CONSTANTS, by_bounds, cases, kendall, table, with_constants
+from pipeloom.machine.gpus import GPUS
 from pipeloom.tune import blocks
-from pipeloom.tune.gpu import GPUS
 
 
 def test_kendall() -> None:

@@ -26,11 +26,11 @@ import pytest
 from pipeloom.cli.main import main
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.emulate import load_code_object, run_kernel
+from pipeloom.judge.simulate.whole_gpu import Block, Plan, predict
 from pipeloom.machine.dtypes import BF16
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.tune.blocks import BlockJob, time_block
-from pipeloom.tune.gpu import gpu_for
 from pipeloom.tune.library import write_library
-from pipeloom.tune.model import Block, Plan, predict
 from pipeloom.tune.problem import Finish, Problem
 from pipeloom.tune.search import Trial, Tuned
 

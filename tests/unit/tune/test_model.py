@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.tune.gpu import GPUS, gpu_for
-from pipeloom.tune.model import Block, BlockCost, Plan, fastest, predict, traffic
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict, traffic
+from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.problem import Finish, Problem
 
 MI355X = gpu_for("MI355X")

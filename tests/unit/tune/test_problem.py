@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom.errors import ScheduleError
-from pipeloom.tune.gpu import GPUS, gpu_for
+from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.problem import MODELS, Problem, problems
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from pipeloom.drive.store import Store
+from pipeloom.judge.simulate.whole_gpu import Block
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.tune.blocks import BlockJob, entries, known_block, time_block
 from pipeloom.tune.engines import OnRay
-from pipeloom.tune.gpu import gpu_for
-from pipeloom.tune.model import Block
 from pipeloom.tune.problem import Problem
 from pipeloom.tune.search import tune
 

@@ -16,12 +16,12 @@ import pytest
 
 from pipeloom.drive.store import FILE, Store, digest
 from pipeloom.errors import InternalError, ScheduleError
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.plain import to_plain
 from pipeloom.tune import blocks, engines, search
 from pipeloom.tune.blocks import BlockJob, bounds
 from pipeloom.tune.engines import Done, Inline
-from pipeloom.tune.gpu import gpu_for
-from pipeloom.tune.model import Block, BlockCost
 from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import rank
 from pipeloom.tune.search import Progress, tune

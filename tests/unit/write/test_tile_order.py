@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from pipeloom.declare import Loop
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.judge.simulate.whole_gpu import Block, Plan, traffic
+from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.tune.gpu import gpu_for
-from pipeloom.tune.model import Block, Plan, traffic
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.tune.problem import Problem
-from pipeloom.write import EmitError, EmittedKernel, Placing, TileOrder
+from pipeloom.write import EmitError, EmittedKernel, Placing
 
 ORDERS = st.builds(
     lambda xcds, per, heights: TileOrder(

@@ -1,23 +1,22 @@
-"""From one tile on one compute unit to TFLOPS on the chip. A model, not a measurement.
+"""From a trace of one tile to the whole GPU. A model, not a measurement.
 
     cycles per tile = prologue + warm-up + trips * cycles per iteration + epilogue
                       + bytes of C / store rate, unless the epilogue stores
-    rounds          = ceil(workgroups / (CUs * workgroups per CU))
-    total           = max(rounds * cycles per tile, HBM bytes / HBM bytes per cycle)
-    TFLOPS          = 2 M N K / (total / clock)
 
-``Estimate.assumptions`` states what this leaves out. The clock is the weakest part: under load it
-falls as efficiency rises, so compare kernels by cycles and read TFLOPS as a scale.
+What the chip makes of such tiles (rounds, caches, memory, clock) is the model that ``tune`` ranks
+kernels by (``whole_gpu``). ``Estimate.assumptions`` states what it leaves out.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict
+from pipeloom.machine.gpus import gpu_for
 from pipeloom.machine.target import Target
 
 
@@ -28,11 +27,13 @@ class GemmProblem:
     m: int
     n: int
     k: int
-    input_bytes: float = 2.0
-    output_bytes: float = 2.0
+    in_bytes: float = 2.0
+    out_bytes: float = 2.0
+    batches: int = 1
+    reads_c: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "input_bytes", "output_bytes"):
+        for name in ("m", "n", "k", "in_bytes", "out_bytes"):
             if getattr(self, name) <= 0:
                 raise ConfigError(
                     f"GemmProblem.{name} = {getattr(self, name)}",
@@ -44,6 +45,16 @@ class GemmProblem:
     def flops(self) -> int:
         """Multiplications and additions."""
         return 2 * self.m * self.n * self.k
+
+    @property
+    def element_bytes(self) -> float:
+        """Block scales are not counted."""
+        return self.in_bytes
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Of A and B: K elements."""
+        return self.k, self.k
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class TileTiming:
     k_outside_loop: int = 0
     warm_up_cycles: float = 0.0
     includes_store: bool = False
+    matrix_cycles: float | None = None
+    """Of an iteration, those in which the matrix unit works; all of them unless given."""
 
     def __post_init__(self) -> None:
         for name in ("tile_m", "tile_n", "k_per_iteration", "cycles_per_iteration"):
@@ -96,6 +109,7 @@ class TileTiming:
             epilogue_cycles=trace.epilogue_cycles,
             k_outside_loop=k_outside_loop,
             warm_up_cycles=trace.total_cycles - outside - trace.iterations * steady,
+            matrix_cycles=trace.utilisation().get("matrix", 1.0) * steady,
             includes_store=any(
                 instruction.kind is Kind.GLOBAL_STORE
                 for program in trace.programs
@@ -116,82 +130,66 @@ class Estimate:
     rounds: int
     last_round_share: float
     tile_cycles: float
-    compute_cycles: float
-    hbm_cycles: float
     bound: str
     assumptions: tuple[str, ...]
 
 
-def estimate_gemm(
-    machine: Target,
-    problem: GemmProblem,
-    timing: TileTiming,
-    *,
-    clock_ghz: float | None = None,
-    workgroups_per_cu: int = 1,
-) -> Estimate:
-    """TFLOPS of a problem from the timing of one tile, at ``clock_ghz`` or the sustained clock."""
-    clock = machine.clock_sustained_ghz.value if clock_ghz is None else clock_ghz
-    if not 0.1 <= clock <= 10.0:
-        raise ConfigError(f"clock_ghz = {clock}", hint="use 0.1 to 10 GHz", field="clock_ghz")
-    if workgroups_per_cu < 1:
-        raise ConfigError(
-            f"workgroups_per_cu = {workgroups_per_cu}", hint="use 1", field="workgroups_per_cu"
-        )
+def estimate_gemm(machine: Target, problem: GemmProblem, timing: TileTiming) -> Estimate:
+    """TFLOPS of a problem from the timing of one tile, at the clock that the power allows."""
     if timing.k_outside_loop > problem.k:
         raise ConfigError(
             f"K = {problem.k} is less than the {timing.k_outside_loop} of prologue and epilogue",
             hint="use a K that the kernel accepts",
             field="k",
         )
-    slots = machine.cus.value * workgroups_per_cu
-    workgroups = math.ceil(problem.m / timing.tile_m) * math.ceil(problem.n / timing.tile_n)
-    rounds = math.ceil(workgroups / slots)
+    gpu = replace(gpu_for(machine.arch), target=machine)
     trips = math.ceil((problem.k - timing.k_outside_loop) / timing.k_per_iteration)
     rate = machine.store_bytes_per_clk.value
-    store = timing.tile_m * timing.tile_n * problem.output_bytes / rate
+    store = timing.tile_m * timing.tile_n * problem.out_bytes / rate
     store_text = f"C leaves at {rate:g} bytes per cycle and CU"
-    if timing.includes_store:
-        store = 0.0
-        store_text += ", as in the simulated tile"
-    else:
-        store_text += ", not overlapped with the loop"
+    store_text += (
+        ", as in the simulated tile" if timing.includes_store else ", not overlapped with the loop"
+    )
     tile_cycles = (
         timing.prologue_cycles
         + timing.warm_up_cycles
         + trips * timing.cycles_per_iteration
         + timing.epilogue_cycles
-        + store
+        + (0.0 if timing.includes_store else store)
     )
-    compute_cycles = rounds * tile_cycles
-    hbm_bytes, hbm_text = _hbm_bytes(machine, problem, timing, rounds)
-
-    def seconds_at(ghz: float) -> float:
-        return max(compute_cycles / (ghz * 1e9), hbm_bytes / (machine.hbm_gb_per_s.value * 1e9))
-
-    seconds = seconds_at(clock)
-    hbm_cycles = hbm_bytes / (machine.hbm_gb_per_s.value / clock)
+    plan = Plan(Block(timing.tile_m, timing.tile_n, timing.k_per_iteration), blocked=False)
+    iterations = math.ceil(problem.k / timing.k_per_iteration)
+    cycles = timing.cycles_per_iteration
+    cost = BlockCost(
+        cycles,
+        tile_cycles - store - iterations * cycles,
+        cycles if timing.matrix_cycles is None else timing.matrix_cycles,
+        "matrix unit",
+    )
+    found = predict(gpu, problem, plan, cost)
+    slots = machine.cus.value
     return Estimate(
-        tflops=problem.flops / seconds / 1e12,
-        tflops_at_peak_clock=problem.flops / seconds_at(machine.clock_peak_ghz.value) / 1e12,
-        microseconds=seconds * 1e6,
-        clock_ghz=clock,
-        workgroups=workgroups,
-        rounds=rounds,
-        last_round_share=(workgroups - (rounds - 1) * slots) / slots,
+        tflops=found.tflops,
+        tflops_at_peak_clock=problem.flops / fastest(gpu, problem, plan, cost) / 1e12,
+        microseconds=found.seconds * 1e6,
+        clock_ghz=found.clock_ghz,
+        workgroups=found.workgroups,
+        rounds=found.rounds,
+        last_round_share=(found.workgroups - (found.rounds - 1) * slots) / slots,
         tile_cycles=tile_cycles,
-        compute_cycles=compute_cycles,
-        hbm_cycles=hbm_cycles,
-        bound="compute unit" if compute_cycles >= hbm_cycles else "HBM",
+        bound=found.limit,
         assumptions=(
-            f"clock {clock:g} GHz throughout"
-            + (f" ({machine.clock_sustained_ghz.source})" if clock_ghz is None else " (given)"),
-            f"{workgroups_per_cu} workgroup per CU at a time; a round ends when its last tile does",
-            "every tile takes as long as the simulated one; edge tiles cost as whole ones",
+            f"{gpu.chip}: {gpu.power_w.value:g} W, by which the clock is "
+            f"{found.clock_ghz:.2f} of {gpu.clock_peak_ghz.value:g} GHz",
+            "one workgroup per CU at a time; a round ends when its last tile does",
+            "every tile takes as long as the simulated one, or as its loads take with all CUs "
+            f"loading, and {gpu.ramp_cycles.value:g} cycles to start and end; edge tiles cost as "
+            "whole ones",
             *_padding(problem, timing, trips),
             store_text,
-            hbm_text,
-            "no launch overhead, no tail effects between rounds, no cache conflicts",
+            "workgroups of an XCD have neighbouring blocks, and A and B are read into its L2 once "
+            "a round",
+            f"{gpu.launch_us.value:g} us between kernels, no cache conflicts",
         ),
     )
 
@@ -202,22 +200,3 @@ def _padding(problem: GemmProblem, timing: TileTiming, trips: int) -> tuple[str,
     if computed == problem.k:
         return ()
     return (f"K padded with zeros from {problem.k} to {computed}, in steps of the kernel",)
-
-
-def _hbm_bytes(
-    machine: Target, problem: GemmProblem, timing: TileTiming, rounds: int
-) -> tuple[float, str]:
-    """Bytes that HBM must move, and the assumption in words."""
-    operands = (problem.m + problem.n) * problem.k * problem.input_bytes
-    result = problem.m * problem.n * problem.output_bytes
-    if operands <= machine.mall_mib.value * 2**20:
-        return operands + result, "A and B fit the last-level cache: HBM moves each once, and C"
-    # The tiles in flight on one XCD form a square; its rows of A and columns of B are read once.
-    side = math.sqrt(machine.cus.value / machine.xcds.value)
-    per_xcd = side * (timing.tile_m + timing.tile_n) * problem.k * problem.input_bytes
-    reread = per_xcd * machine.xcds.value * rounds
-    return (
-        max(operands, reread) + result,
-        "A and B exceed the last-level cache: each XCD reads its square of tiles from HBM once"
-        " per round",
-    )

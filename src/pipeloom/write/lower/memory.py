@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from pipeloom.machine.dispatch import DIVISIBLE, TileOrder
 from pipeloom.program import Meaning, Node, NodeKind
 from pipeloom.write.addresses import BASE_HIGH, OUT_OF_RANGE, RAW_BUFFER, advance_base
 from pipeloom.write.code import Code
@@ -27,7 +28,7 @@ from pipeloom.write.lower.columns import dealt
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
 from pipeloom.write.lower.templates import float_bits
-from pipeloom.write.placing import DIVISIBLE, Placing, TileOrder, divide
+from pipeloom.write.placing import Placing, divide
 from pipeloom.write.text import Argument
 
 Stride = str | int | Fraction

@@ -15,12 +15,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from pipeloom.machine.dispatch import TileOrder
+from pipeloom.machine.gpus import Gpu
 from pipeloom.machine.target import Target
-from pipeloom.tune.gpu import Gpu
-from pipeloom.tune.problem import Problem
-from pipeloom.write import TileOrder
+
+
+class Product(Protocol):
+    """What is asked of the model: C[M, N] = op(A) @ op(B), so many times."""
+
+    @property
+    def m(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    @property
+    def flops(self) -> int: ...
+    @property
+    def element_bytes(self) -> float:
+        """Of A and B."""
+
+    @property
+    def in_bytes(self) -> float:
+        """The same, with the share of a block scale."""
+
+    @property
+    def out_bytes(self) -> float: ...
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Elements of a row of A, and of B, as they are stored."""
+
+    @property
+    def reads_c(self) -> bool: ...
+
 
 PARTIAL_BYTES = 4
 """Of an element of a partial sum."""
@@ -51,14 +82,15 @@ class Block:
 class BlockCost:
     """Cycles on one compute unit: of an iteration, and what a tile takes beyond its iterations.
 
-    Storing C is not in it. ``matrix`` of an iteration are those in which the matrix unit works;
-    ``unit`` is the busiest. A kernel computes ``least`` iterations, and then ``step`` of them at a
-    time: what K lacks of that are zeros.
+    Storing C is not in it, and what is beyond may be negative, where iterations outside the loop
+    are shorter. ``matrix`` of an iteration are those in which the matrix unit works; ``unit`` is
+    the busiest. A kernel computes ``least`` iterations, and then ``step`` of them at a time: what K
+    lacks of that are zeros.
     """
 
     cycles: float
     ends: float
-    matrix: int
+    matrix: float
     unit: str
     least: int = 0
     step: int = 1
@@ -108,7 +140,7 @@ class Prediction:
         return dict(self.parts)["matrix unit"] / (self.seconds * 1e6)
 
 
-def traffic(gpu: Gpu, problem: Problem, plan: Plan) -> Traffic:
+def traffic(gpu: Gpu, problem: Product, plan: Plan) -> Traffic:
     """Bytes that the plan moves, with each XCD's tiles read into its L2 once per round.
 
     Where operands do not fit MALL, those of the whole chip are read from HBM once per round.
@@ -126,7 +158,7 @@ def traffic(gpu: Gpu, problem: Problem, plan: Plan) -> Traffic:
         fill = _in_order(target, rows, columns, block, chip=False) * depth * copies
     operands = (problem.m + problem.n) * problem.k * problem.in_bytes * problem.batches
     result = problem.m * problem.n * problem.out_bytes * problem.batches
-    result += result if problem.finish.beta else 0
+    result += result if problem.reads_c else 0
     if operands <= target.mall_mib.value * 2**20:
         return Traffic(fill, operands + result, 0.0)
     if plan.blocked:
@@ -157,14 +189,14 @@ def _rectangle(tiles: int, rows: int, columns: int, block: Block) -> int:
     return best or rows * block.m + columns * block.n
 
 
-def predict(gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> Prediction:
+def predict(gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> Prediction:
     """Seconds, at the clock that the power allows."""
     run = _Run(gpu, problem, plan, cost)
     clock = run.clock()
     return run.prediction(clock)
 
 
-def fastest(gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> float:
+def fastest(gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> float:
     """Seconds at the peak clock: a bound on ``predict``, without its fixed point."""
     run = _Run(gpu, problem, plan, cost)
     return run.seconds(gpu.clock_peak_ghz.value) + run.overhead
@@ -173,7 +205,7 @@ def fastest(gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> float:
 class _Run:
     """One kernel of one problem; a clock is in GHz, so cycles over it are ns."""
 
-    def __init__(self, gpu: Gpu, problem: Problem, plan: Plan, cost: BlockCost) -> None:
+    def __init__(self, gpu: Gpu, problem: Product, plan: Plan, cost: BlockCost) -> None:
         self.gpu, self.problem, self.plan, self.cost = gpu, problem, plan, cost
         block, target = plan.block, gpu.target
         self.moved = traffic(gpu, problem, plan)
@@ -199,7 +231,7 @@ class _Run:
             self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
         energy = gpu.energy
         self.joules = 1e-12 * (
-            problem.flops * energy.pj_per_flop[problem.element_bytes].value
+            problem.flops * energy.per_flop(problem.element_bytes)
             + self.moved.fill * energy.pj_per_mall_byte.value
             + self.moved.hbm * energy.pj_per_hbm_byte.value
         )

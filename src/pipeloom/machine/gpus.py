@@ -55,6 +55,11 @@ class Energy:
     droop: Fact[float]
     """The power that may be drawn falls with this power of a kernel's length (1 at 1 ms)."""
 
+    def per_flop(self, size: float) -> float:
+        """Of elements of so many bytes; in proportion to 8-bit ones where none is known."""
+        known = self.pj_per_flop.get(size)
+        return self.pj_per_flop[1].value * size if known is None else known.value
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
