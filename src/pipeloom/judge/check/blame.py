@@ -85,6 +85,10 @@ class PairStory:
                 f"no barrier lies between them: wave {self.v} issues the first after its barrier "
                 f"{self.issue_epoch}, wave {self.w} the second after its barrier {self.need_epoch}"
             )
+        if len(self._barriers[0]) < self.need_epoch:
+            return (
+                f"{wait}, and wave {self.v} ends: barrier {self.need_epoch} waits for others only"
+            )
         return (
             f"{wait}, after wave {self.v}'s barrier {self.need_epoch}, which wave {self.w} is past"
         )
@@ -118,11 +122,11 @@ class PairStory:
 
     def _passes(self, which: int, number: int) -> StoryLine:
         wave = (self.v, self.w)[which]
-        time = int(self._barriers[which][number - 1]) // 2
-        at = int(self._group.order.timelines[wave].path[time])
-        return StoryLine(
-            wave, f"s_barrier: its barrier {number}", self._study.program[at].instruction.pc
-        )
+        barriers, path = self._barriers[which], self._group.order.timelines[wave].path
+        ends = number > len(barriers)
+        at = int(path[-1] if ends else path[int(barriers[number - 1]) // 2])
+        text = "its end" if ends else f"s_barrier: its barrier {number}"
+        return StoryLine(wave, text, self._study.program[at].instruction.pc)
 
     def _words(self, at: int) -> str:
         return instruction_text(self._study.program[at].instruction)

@@ -140,6 +140,21 @@ def test_waves_that_do_not_meet(bench: Any) -> None:
     assert CheckKind.BARRIER in {finding.kind for finding in verdict.findings}
 
 
+def test_a_wave_that_ends_before_the_barrier(bench: Any) -> None:
+    """The barrier does not wait for it, and nobody for its write."""
+    body = EXCHANGE.replace(
+        "  s_waitcnt lgkmcnt(0)\n  s_barrier",
+        "  v_readfirstlane_b32 s8, v0\n  s_cmp_lg_u32 s8, 0\n  s_cbranch_scc1 .Lover\n"
+        "  s_waitcnt lgkmcnt(0)\n  s_barrier",
+    ).replace("\n  s_endpgm", "\n.Lover:\n  s_endpgm")
+    verdict = judge(bench, body).verdict
+    (finding,) = [one for one in verdict.findings if one.kind is CheckKind.RAW]
+    assert finding.first is not None
+    assert finding.first.text.startswith("ds_write_b32")
+    assert "ends" in finding.why
+    assert any(line.text == "its end" for line in finding.story)
+
+
 def test_uninitialised_registers_and_lds(bench: Any) -> None:
     body = f"""{HEAD}
   ds_read_b32 v4, v1
