@@ -5,7 +5,8 @@
     s_setvskip 0, 0                 issue again
 
 The mode is not state of a wave here but a branch: with the bit set, the wave goes on at the next
-s_setvskip. Between the two there may be vector instructions only. Source: Vega ISA, "S_SETVSKIP".
+s_setvskip. Between the two there may be vector instructions and waits: a wait that is jumped over
+orders nothing, so nothing is taken to be in order that is not. Source: Vega ISA, "S_SETVSKIP".
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pipeloom.judge.emulate.wave import Wave
 _NAME = "s_setvskip"
 _ZERO = 128
 """The operand code of the constant 0: skipping is turned off."""
+_WAITS = ("s_nop", "s_waitcnt")
 _SCALAR = ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM")
 
 
@@ -32,7 +34,7 @@ def skip_places(instructions: Sequence[Instruction]) -> Mapping[int, int]:
             if last is not None:
                 found[last] = place
             last = instruction.pc
-        elif instruction.encoding in _SCALAR:
+        elif instruction.encoding in _SCALAR and instruction.name not in _WAITS:
             last = None
     return found
 

@@ -134,7 +134,7 @@ def test_vector_skip(bench: Any) -> None:
     lines = ["s_mov_b32 s20, 0x5"]
     for bit in range(4):
         lines += [f"v_mov_b32 v{20 + bit}, 0", f"s_setvskip s20, {bit}"]
-        lines += [f"v_mov_b32 v{20 + bit}, 7", "s_setvskip 0, 0"]
+        lines += ["s_nop 1", "s_waitcnt lgkmcnt(0)", f"v_mov_b32 v{20 + bit}, 7", "s_setvskip 0, 0"]
     rows = bench.run("\n".join(lines), (), [f"v{20 + bit}" for bit in range(4)])
     assert rows[:, 0].tolist() == [0, 7, 0, 7]
 
