@@ -73,7 +73,7 @@ def attention(
     q = loop.resident("Q", dtype, q=queries, d=depth)
     k = loop.stream("K", dtype, keys=keys, d=depth)
     v = loop.stream("V", dtype, keys=keys, v=dv or depth)
-    scale = loop.scalar("scale", usual=depth**-0.5) * (1 / LN2)
+    scale = loop.scalar("scale", usual=depth**-0.5, positive=True) * (1 / LN2)
     top = loop.carry("m", F32, start=LOWEST, q=queries)
     weight = loop.carry("l", F32, start=0, q=queries)
     out = loop.carry("O", F32, start=0, q=queries, v=dv or depth)

@@ -80,10 +80,14 @@ class Loop:
                 )
             self._nodes[name] = replace(self._nodes[name], batch=tuple(over))
 
-    def scalar(self, name: str, usual: float | None = None) -> Tensor:
-        """A number that the launch passes; ``usual`` is taken in trials that name none."""
+    def scalar(self, name: str, usual: float | None = None, *, positive: bool = False) -> Tensor:
+        """A number that the launch passes; ``usual`` is taken in trials that name none.
+
+        With ``positive`` the declaration relies on a value above 0, and launches refuse others.
+        """
         tile = TileType((), (), F32)
-        node = Node(name=name, kind=NodeKind.SCALAR, type=tile, start=usual)
+        kind = NodeKind.SCALAR
+        node = Node(name=name, kind=kind, type=tile, start=usual, positive=positive)
         return Tensor(self, self._add(node))
 
     def left(self, dim: str, size: int) -> Tensor:

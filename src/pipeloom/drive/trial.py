@@ -188,6 +188,12 @@ def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, f
                 hint=f"pass scalars={{{name!r}: ...}}",
                 field=name,
             )
+        if meaning[name].positive and not given[name] > 0:
+            raise LaunchError(
+                f"{meaning.name} relies on a positive {name!r}, and is given {given[name]}",
+                hint=f"pass a {name} above 0",
+                field=name,
+            )
     return given
 
 

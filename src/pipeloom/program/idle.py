@@ -130,7 +130,7 @@ def _value(meaning: Meaning, node: Node, values: Mapping[str, _Value], end: End)
     if node.kind is NodeKind.CARRY:
         return _Value(carry=node.name)
     if node.kind is NodeKind.SCALAR:
-        return _Value(positive=node.start is not None and node.start > 0)
+        return _Value(positive=node.positive)
     if node.kind is NodeKind.LEFT:
         along = node.type.dims[0]
         spent = end if along == meaning.over else None

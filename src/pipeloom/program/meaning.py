@@ -70,7 +70,7 @@ class Node:
 
     ``uses`` are the operands by name; an OP node may have ``init``, a value to which a reducing op
     adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``; that of a SCALAR
-    is its usual value. With ``when``, a
+    is its usual value, and one that is ``positive`` is passed above 0 only. With ``when``, a
     condition by name, the node has its op's value where the condition holds and that of
     ``otherwise`` where it does not; the kernel may then skip the work.
 
@@ -90,6 +90,7 @@ class Node:
     when: str | None = None
     otherwise: str | None = None
     batch: tuple[str, ...] = ()
+    positive: bool = False
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -201,6 +202,13 @@ class Meaning:
             raise GraphError(
                 f"carry {node.name!r} needs one update and a start value",
                 hint="write c += ..., or c.becomes(...), exactly once",
+                field=node.name,
+            )
+        usual = 1.0 if node.start is None else node.start
+        if node.positive and (node.kind is not NodeKind.SCALAR or usual <= 0):
+            raise GraphError(
+                f"{node.name!r} ({node.kind.value}, usually {node.start}) is declared positive",
+                hint="only a scalar argument is, whose usual value, if any, is above 0",
                 field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:

@@ -45,6 +45,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
             for node in launch.meaning.nodes
             if node.kind is NodeKind.SCALAR and node.start is not None
         },
+        "positive": [node.name for node in launch.meaning.nodes if node.positive],
         "arguments": [
             {
                 "name": argument.name,

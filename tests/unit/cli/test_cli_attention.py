@@ -18,6 +18,7 @@ def test_emit_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert record["grid"] == ["batch * heads * group", "ceil(v / 32)", "ceil(q / 64)"]
     assert (record["k_min"], record["k_step"], record["verdict"]) == (0, 1, "PROVED")
     assert record["scalars"] == {"scale": 32**-0.5}
+    assert record["positive"] == ["scale"]
     assert "stride_K_heads" in [a["name"] for a in record["arguments"]]
     sizes = [f"--size={size}" for size in ("q=70", "keys=45", "heads=2", "group=2")]
     assert main(["run", *SMALL, *sizes, "--timings", "1"]) == 0
@@ -28,3 +29,11 @@ def test_emit_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_sizes_are_checked(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "attention", "--set", setting]) != 0
     assert setting[:-2] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", ["0", "-0.5", "nan"])
+def test_a_scale_that_is_not_positive_is_refused(
+    scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *SMALL, "--scalar", f"scale={scale}"]) == 1
+    assert "relies on a positive 'scale'" in capsys.readouterr().err

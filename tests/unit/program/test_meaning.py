@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.errors import ConfigError, GraphError, ScheduleError
 from pipeloom.machine.dtypes import BF16, F32
@@ -135,3 +136,14 @@ def test_the_vocabulary_is_open_but_not_ambiguous() -> None:
         more.extended(OpDef("acme.relu", 1, np.negative))
     with pytest.raises(ConfigError, match="op 'matmull' is not in the vocabulary"):
         VOCABULARY["matmull"]
+
+
+@pytest.mark.parametrize("usual", [0.0, -1.0])
+def test_a_positive_scalar_is_usually_positive(usual: float) -> None:
+    loop = Loop("scaled", over="k")
+    x = loop.stream("X", F32, k=4, n=256)
+    total = loop.carry("total", F32, start=0, n=256)
+    total += x.sum("k") * loop.scalar("alpha", usual=usual, positive=True)
+    loop.store("out", total)
+    with pytest.raises(GraphError, match=r"'alpha' .* is declared positive"):
+        _ = loop.meaning
