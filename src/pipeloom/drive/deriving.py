@@ -13,13 +13,14 @@ solver.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.store import Store, digest, version
-from pipeloom.errors import InternalError, OrderError
+from pipeloom.errors import InternalError, OrderError, ScheduleError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
@@ -117,9 +118,9 @@ def derive(
         return None
     kept = Store.usual() if store is None else store
     key = derived_key(loop, target, waves, k_tiles)
-    found = kept.read(key)
+    found = _read(kept, key, loop, target)
     if found is not None:
-        return from_plain(Derived, found)
+        return found
     if k_tiles is not None or like is not None:
         made = None
         with suppress(OrderError):
@@ -144,12 +145,28 @@ def derive(
     return derived
 
 
+def _read(store: Store, key: str, loop: Loop, target: Target) -> Derived | None:
+    """What is kept under a key, if it is of this loop and machine; else it is set right."""
+    entry = store.read(key)
+    if entry is None:
+        return None
+    with suppress(ScheduleError):
+        found = from_plain(Derived, entry)
+        if found.program.meaning == loop.meaning and found.program.target == target:
+            return found
+    warnings.warn(f"{key} in {store.path} is of another loop; it is made again", stacklevel=2)
+    return None
+
+
 def derived_key(
     loop: Loop, target: Target, waves: int | Mapping[str, int], k_tiles: int | None = None
 ) -> str:
     """Of a result in the store: everything that decides it."""
     used = sorted({n.op for n in loop.meaning.nodes if n.op})
-    ops = [(loop.ops[name].name, *loop.ops[name].lowering) for name in used]
+    known = [loop.ops[name] for name in used]
+    ops = [
+        (o.name, o.arity, o.reduce and o.reduce.value, o.bool_result, *o.lowering) for o in known
+    ]
     asked = {
         "version": version(),
         "varied": VARIED,

@@ -9,7 +9,7 @@ import pytest
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
-from pipeloom.drive.deriving import Progress, derive, steady_cycles
+from pipeloom.drive.deriving import Progress, derive, derived_key, steady_cycles
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import OrderError
@@ -19,6 +19,7 @@ from pipeloom.machine.chips import target_for
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.weave import Pattern
+from pipeloom.plain import to_plain
 from pipeloom.program import Program
 from pipeloom.write import assemble
 from pipeloom.write.lower.emit import emit_program
@@ -28,7 +29,9 @@ SMALL = gemm(64, 64, 32)
 LOWERED = lower(SMALL.meaning, GFX950, SMALL.ops, SMALL.staged, 4)
 
 
-def test_a_small_tile_is_derived_to_its_bound(tmp_path: Path) -> None:
+def test_a_small_tile_is_derived_to_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[Progress] = []
     store = Store(tmp_path)
     found = derive(gemm(64, 64, 64), GFX950, 4, progress=told.append, store=store)
@@ -51,6 +54,16 @@ def test_a_small_tile_is_derived_to_its_bound(tmp_path: Path) -> None:
     assert made.pattern == found.pattern
     assert 7 in {made.program.iterations.at({"T": trips}) for trips in range(8)}
     assert not told
+    # What lies under the key of another loop is not taken for it, nor what is no result at all.
+    for wrong in (to_plain(found), {"program": 0}):
+        store.write(derived_key(SMALL, GFX950, 4), wrong)
+        monkeypatch.setattr(deriving, "_Search", stopped)
+        with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="another loop"):
+            derive(SMALL, GFX950, 4, store=store)
+
+
+def stopped(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_iterations_too_few_for_every_order(
