@@ -41,9 +41,10 @@ def _line(what: str, program: Program, verdict: Verdict) -> str:
 
 
 def _judge(table: Table, program: Program) -> Verdict:
-    """Where a table waits for more reads than the counter holds, it is held back when full."""
+    """Where a table waits for as many reads as the counter holds, which is no wait, or more, it
+    relies on being held back when that is full."""
     relies = any(
-        sync.dscnt > program.target.counting(Traffic.LDS).limit.value for sync in table.sync
+        sync.dscnt >= program.target.counting(Traffic.LDS).limit.value for sync in table.sync
     )
     return verify(program, counter_stall=relies or None)
 
