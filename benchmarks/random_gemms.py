@@ -19,9 +19,9 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
-from pipeloom.drive.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 
 BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128, 128, 2, 2))
 """BM, BN and waves along each: small ones, of which an emulator runs many."""
