@@ -49,8 +49,10 @@ CLOSED = 1.0005
 """One this near leaves the modulo solver nothing to find."""
 VARIED = 2
 """Structures that are varied."""
-EQUAL, MOST_EQUAL = 1.0005, 4
-"""Loops that take the same time, and how many of them at most: the shortest ends decide."""
+EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
+"""Loops that take the same time, more so where memory sets it, and how many of them at most: the
+shortest kernel of ``USUAL`` iterations decides."""
+USUAL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +270,12 @@ class _Search:
         if not self.found:
             woven(self.lowered, next(iter(self.tried)), self.k_tiles)
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        equal = [p for p in self.found if (self.tried[p] or 0.0) <= EQUAL * self.best]
+        close = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL
+        equal = [p for p in self.found if (self.tried[p] or 0.0) <= close * self.best]
         programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal[:MOST_EQUAL]}
         pattern = equal[0]
         if len(programs) > 1:
-            pattern = min(programs, key=lambda p: _ends(programs[p], self.tried[p] or 0.0))
+            pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0))
         cycles = self.tried[pattern] or self.best
         count = len(self.tried)
         return _proved(self.lowered, programs[pattern], pattern, cycles, count, complete)
@@ -332,10 +335,11 @@ def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     return trace.steady_cycles_per_iteration / step
 
 
-def _ends(program: Program, cycles: float) -> float:
-    """Cycles of a run beyond those of its iterations."""
+def _whole(program: Program, cycles: float) -> float:
+    """Cycles of a usual kernel: K is filled up to whole trips, half of one on average."""
     count = program.iterations.at(program.min_trips) + program.step * TRIPS
-    return simulate(program, iterations=count).total_cycles - count * cycles
+    ends = simulate(program, iterations=count).total_cycles - count * cycles
+    return ends + cycles * (USUAL + (program.step - 1) / 2)
 
 
 def _described(
