@@ -28,6 +28,8 @@ def exact_weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -
     if pattern.cluster:
         raise OrderError("groups that take turns have their times", hint="no clusters")
     weaver = Weaver(lowered, pattern, registers)
+    if any(task.issues[0].unit is Unit.LOAD for task in weaver.tasks):
+        raise OrderError("loads to registers have the weaver's times", hint="leave exact out")
     problem = stepped(
         lowered,
         weaver.products,
