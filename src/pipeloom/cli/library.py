@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: pipeloom library llama-3-8b --tokens 1024,4096 -o lib"
     add_shapes(parser)
     add_tuning(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", required=True)
+    parser.add_argument("-o", "--output", dest="folder", type=Path, metavar="FOLDER", required=True)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -31,13 +31,13 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.tune.library import write_library
 
     found = tuned(arguments, arguments.shapes)
-    written = write_library(found, arguments.output)
+    written = write_library(found, arguments.folder)
     kernels = len({one.job for one in found})
     if arguments.json:
         print_json({"files": [str(path) for path in written], "kernels": kernels})
     else:
         print(table(found))
-        print(f"wrote {arguments.output}: {kernels} kernel(s) for {len(found)} shape(s)")
+        print(f"wrote {arguments.folder}: {kernels} kernel(s) for {len(found)} shape(s)")
     if all(one.complete for one in found):
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)

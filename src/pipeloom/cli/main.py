@@ -19,7 +19,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeloom import __version__
-from pipeloom.cli.usage import OPTION_HINTS, UsageError, option_names, unknown_text, worded
+from pipeloom.cli.usage import (
+    OPTION_HINTS,
+    UsageError,
+    check_folder,
+    option_names,
+    unknown_text,
+    worded,
+)
 from pipeloom.errors import ScheduleError
 
 
@@ -108,6 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         arguments.usage_error(unknown_text(unknown, arguments.options))
     try:
+        if getattr(arguments, "output", None):
+            check_folder(arguments.output)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
-from pipeloom.errors import ScheduleError
+from pipeloom.errors import ScheduleError, SpecError
 
 
 class UsageError(Exception):
@@ -59,3 +60,11 @@ def unknown_text(unknown: Sequence[str], options: Sequence[str]) -> str:
     first = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
     near = get_close_matches(first, options, n=1)
     return f"{text} (did you mean {near[0]}?)" if near else text
+
+
+def check_folder(path: str | Path) -> None:
+    """Refuse a file in a folder that is not there: before the work, not after it."""
+    if not Path(path).parent.is_dir():
+        raise SpecError(
+            f"cannot write {path}: No such file or directory", hint="check that the folder exists"
+        )

@@ -203,6 +203,18 @@ def test_simulate_estimates_a_whole_problem(capsys: pytest.CaptureFixture[str]) 
 # ---------------------------------------------------------------- errors
 
 
+def test_a_missing_folder_is_said_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object) -> None:
+        raise AssertionError("the work began")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeloom.cli.emit.run", work)
+    assert main(["emit", "ping_pong", "-o", "nowhere/k.s"]) == 1
+    assert "cannot write nowhere/k.s" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
