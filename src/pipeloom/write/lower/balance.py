@@ -40,7 +40,7 @@ BEHIND_MATRIX = 2
 """Matrix instructions from one to the vector instruction that reads its result."""
 MEETING = 24
 """Cycles that a barrier takes from what stands with it: waves wait for each other."""
-HALF = 0.2
+HALF = 0.25
 """Of the vector instructions between two matrix instructions: done, the wave steps ahead."""
 LEAST = 16
 """Vector instructions in a loop for which it is worth the while."""
