@@ -69,9 +69,13 @@ def test_wide_loads_to_lds_are_refused_where_the_machine_has_none() -> None:
 
 @pytest.mark.parametrize("name", ["single_buffer", "gemm_tile"])
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
-def test_simulate_by_name_alone(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--set", "BM=64", "--set", "BN=64"]  # a search for the whole tile takes half a minute
-    more = small if (name, arch) == ("gemm_tile", "gfx942") else []
+def test_simulate_by_name_alone(
+    name: str, arch: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    more = []
+    if (name, arch) == ("gemm_tile", "gfx942"):  # a search for the whole tile takes half a minute
+        request.getfixturevalue("short_search")
+        more = ["--set", "BM=64", "--set", "BN=64"]
     data = _data(capsys, "simulate", name, "--arch", arch, *more)
     assert data["arch"] == arch
     assert data["steady_cycles_per_iteration"] > 0
