@@ -1,7 +1,7 @@
 """Attention in the emulator: all variants, ragged sizes, hard data, random timings; weakened waits.
 
     python -m evidence.attention_runs runs [--output evidence/attention-runs.md]
-    python -m evidence.attention_runs mutants
+    python -m evidence.attention_runs mutants [--every 6]
 
 Each run is compared with attention in double precision. What it may err by is twice what the same
 arithmetic gives in order: the declaration's own NumPy meaning, which rounds where the kernel does.
@@ -226,11 +226,11 @@ def weakened(program: Program) -> Iterator[tuple[str, Program]]:
                 yield f"{section.name}[{slot}] {type(step).__name__} {what}", changed
 
 
-def mutants(variant: Variant, seeds: int = 20) -> tuple[Tally, int]:
-    """(what became of the weakenings, how many)."""
-    tally, count = Tally(), 0
-    for what, program in weakened(variant.program()):
-        count += 1
+def mutants(variant: Variant, seeds: int = 20, every: int = 1) -> tuple[Tally, str]:
+    """(what became of every so many of the weakenings, how many of how many)."""
+    tally = Tally()
+    found = list(weakened(variant.program()))
+    for what, program in found[::every]:
         verdict = verify(program)
         if verdict.status is Status.PROVED:
             tally.harmless.append(what)
@@ -238,7 +238,12 @@ def mutants(variant: Variant, seeds: int = 20) -> tuple[Tally, int]:
         emitted = emit_program(program, judge=wave_through)
         ready = Launchable.load(emitted, assemble(emitted))
         for seed in range(seeds):
-            sizes = {"q": 64, "keys": (32, 160, 224)[seed % 3], "d": variant.d, "v": variant.dv}
+            sizes = {
+                "q": 64,
+                "keys": (416, 160, 288, 480)[seed % 4],
+                "d": variant.d,
+                "v": variant.dv,
+            }
             sizes |= {"batch": 1, "heads": 1, "group": 1}
             if not run_program(emitted, ready, sizes=sizes, seed=seed).ok:
                 tally.noticed += 1
@@ -246,7 +251,8 @@ def mutants(variant: Variant, seeds: int = 20) -> tuple[Tally, int]:
                 break
         else:
             tally.missed.append((what, verdict.findings[0].describe()))
-    return tally, count
+    tried = len(found[::every])
+    return tally, f"{tried} of {len(found)}" if every > 1 else str(tried)
 
 
 def commit() -> str:
@@ -288,6 +294,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("runs", "mutants"))
     parser.add_argument("--output", type=Path, default=PAGE)
+    parser.add_argument("--every", type=int, default=1, help="of so many weakenings, try one")
     parser.add_argument("--only", default="", help="variants whose name contains this")
     options = parser.parse_args(argv)
     runs = Table(
@@ -310,7 +317,7 @@ def main(argv: list[str] | None = None) -> int:
             runs.put(name, [(*map(str, counts), f"{found.worst:.3f}", at)])
             runs.arrange([(str(v),) for v in VARIANTS])
         else:
-            tally, count = mutants(variant)
+            tally, count = mutants(variant, every=options.every)
             missed += tally.missed
             cells = (count, len(tally.harmless), tally.unsafe, tally.noticed, tally.first_seed)
             mutated.put(name, [tuple(map(str, cells))])
