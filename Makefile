@@ -25,7 +25,7 @@ $(VENV)/dev: requirements/dev.lock $(VENV)/runtime
 demo: $(VENV)/runtime  ## set up and run the main job end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint  ## lint, types and the whole test suite; about 11 minutes on 2 cores
+test: lint  ## lint, types and the whole test suite; about 6 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \

@@ -79,7 +79,7 @@ def test_small_types_round_to_the_nearest_value_ties_to_even(name: str) -> None:
 def test_what_a_type_holds_it_keeps(dtype: DType) -> None:
     once = dtype.round(_values(3, -4, 4)[:4096])
     assert np.array_equal(dtype.round(once), once)
-    assert np.abs(once[np.isfinite(once)]).max() <= dtype.largest * 2**127
+    assert float(np.abs(once[np.isfinite(once)]).max()) <= dtype.largest * 2.0**127
 
 
 def test_overflow_goes_where_the_type_says() -> None:
