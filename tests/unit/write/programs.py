@@ -132,6 +132,34 @@ def row_sum(
     )
 
 
+def loading_ahead(unread: bool) -> Program:
+    """``row_sum`` with one register, which nobody reads after the last trip's load.
+
+    With ``unread``, what is loaded then goes to another part of it, which nobody reads at all.
+    """
+    program = with_resource(row_sum(), "rows", type=tile(F32, b=1, k=2, c=256))
+    prologue, loop, _, store = program.groups[0].sections
+    _, add, load = loop.steps[:3]
+    assert isinstance(add, Work)
+    assert isinstance(load, Work)
+    part, other = (Access("rows", (((0, 1), (row, row + 1), (0, 256)),)) for row in (0, 1))
+    first, ahead = (replace(load, iteration=i, writes=(part,)) for i in (0, 1))
+    steps: tuple[Step, ...] = (Wait("vmcnt", 0), replace(add, reads=(part,)), ahead)
+    if unread:
+        steps = (first, *steps[:2], replace(first, writes=(other,)))
+    sections = (
+        replace(prologue, steps=(first,)),
+        replace(loop, advance=1, steps=steps),
+        store,
+    )
+    return replace(
+        program,
+        groups=(Group((0,), sections),),
+        trips=(TripCount("T", 1),),
+        iterations=Affine(0, (("T", 1),)),
+    )
+
+
 def exchange(arch: str = "gfx950") -> Program:
     """Two waves: each loads half a row, hands it to the other through LDS, and sums what it got."""
     meaning = row_sum_loop(512).meaning

@@ -16,7 +16,7 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.sized import sized
 from pipeloom.write import EmitError, EmittedKernel, assemble, emit_program, launch_record
-from tests.unit.write.programs import RELU, derived, exchange, row_sum
+from tests.unit.write.programs import RELU, derived, exchange, loading_ahead, row_sum
 
 WORDS = VOCABULARY.extended(RELU)
 RAGGED = ({"m": 64, "n": 64}, {"m": 100, "n": 68}, {"m": 33, "n": 65})
@@ -261,6 +261,14 @@ def test_registers_are_shared_over_time() -> None:
     emitted = emit_program(row_sum())
     assert emitted.resources.vgprs <= 24
     assert emitted.resources.agprs == 0
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_a_load_keeps_its_registers_until_a_wait(unread: bool) -> None:
+    """Also where nobody reads what it brings: it lands all the same, on whatever is there then."""
+    kernel = ready(emit_program(loading_ahead(unread)))
+    trial = run_program(kernel.emitted, kernel, sizes={"b": 1, "k": 3, "c": 256}, seed=1)
+    assert trial.ok, trial.summary()
 
 
 def test_the_launch_record() -> None:

@@ -10,7 +10,7 @@ from pipeloom.write.lower.liveness import Flow
 from pipeloom.write.lower.starts import Starts
 
 GFX950 = target_for("gfx950")
-POINTS = Flow((0,), ((1,),), (range(2),), ((1,), ()), ((), (0,)))
+POINTS = Flow((0,), ((1,),), (None, None), ((1,), ()), ((), (0,)))
 
 
 def frame_with(others: int, *sums: int) -> Frame:

@@ -135,7 +135,7 @@ class Context:
                     self.register_box(access, work),
                     writes=True,
                     surely=access in work.writes and work.when is None,
-                    later=work.counter is not None,
+                    counter=work.counter,
                 )
 
 

@@ -23,7 +23,7 @@ from pipeloom.write.allocate import SETUP, Allocation, Value, allocate
 from pipeloom.write.code import Code
 from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register, joined
-from pipeloom.write.lower.liveness import Flow, live_parts, live_points
+from pipeloom.write.lower.liveness import Flow, in_flight, live_parts, live_points
 
 Write = Callable[[Code], None]
 
@@ -39,8 +39,8 @@ class _Wanted:
     writes: set[int] = field(default_factory=set)
     kills: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)
-    in_flight: set[int] = field(default_factory=set)
-    """Writes that happen some time after their step."""
+    in_flight: dict[int, str] = field(default_factory=dict)
+    """Writes that happen some time after their step, with the counter that tells."""
     touches: list[tuple[int, Box, bool, bool]] = field(default_factory=list)
     """Of a tile: the point, the box, whether it is written, and then whether for certain."""
 
@@ -149,14 +149,14 @@ class Frame:
         *,
         writes: bool = False,
         surely: bool = True,
-        later: bool = False,
+        counter: str | None = None,
     ) -> None:
-        """The step being planned reads part of a tile, or writes it: perhaps, or some time after
-        issue."""
+        """The step being planned reads part of a tile, or writes it: perhaps, or with a ``counter``
+        some time after issue."""
         wanted = self._wanted[name]
         wanted.touches.append((self.point, box, writes, surely))
-        if writes and later:
-            wanted.in_flight.add(self.point)
+        if writes and counter is not None:
+            wanted.in_flight[self.point] = counter
 
     # --- placing ----------------------------------------------------------------------------------
 
@@ -197,10 +197,8 @@ class Frame:
         own = {point for point in wanted.writes if point != SETUP}
         live = live_points(self.flow, own, wanted.kills, wanted.reads)
         live |= live_parts(self.flow, wanted.touches)
-        for point in wanted.in_flight:
-            if not any(after in live for after in self.flow.successors[point]):
-                # Nobody reads it, so nobody waits for it: it may land at any time.
-                live |= frozenset(next(g for g in self.flow.groups if point in g))
+        for point, counter in wanted.in_flight.items():
+            live |= in_flight(self.flow, point, self.target.counter(counter).limit.value)
         return live | (wanted.writes & {SETUP})
 
     def __getitem__(self, name: str) -> Register:

@@ -2,16 +2,18 @@
 
 Every group of waves has its own line of points: one for its preamble, then one per step. A value
 is live at a point if it may have been written by then and may still be read, along any path through
-the loops. A load writes from its issue on, so a value is live from there, not from its wait.
+the loops. A load writes from its issue on, so a value is live from there, not from its wait; and
+until a wait, whether or not anybody reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise, product
 
-from pipeloom.program import Box, Program
+from pipeloom.program import Box, Program, Step, Wait, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class Flow:
     """By group: before its first step."""
     first: tuple[tuple[int, ...], ...]
     """By group and section: the point of the section's first step."""
-    groups: tuple[range, ...]
+    steps: tuple[Step | None, ...]
+    """By point; a preamble has none."""
     successors: tuple[tuple[int, ...], ...]
     predecessors: tuple[tuple[int, ...], ...]
 
@@ -30,12 +33,14 @@ class Flow:
 def flow_of(program: Program) -> Flow:
     """Points of all groups; a loop goes back, and around where it may run no trip."""
     successors: list[list[int]] = []
-    preambles, first, groups = [], [], []
+    steps: list[Step | None] = []
+    preambles, first = [], []
     least = program.min_trips
     for group in program.groups:
         start = len(successors)
         preambles.append(start)
         successors.append([])
+        steps.append(None)
         leading = [start]
         places = []
         for section in group.sections:
@@ -43,6 +48,7 @@ def flow_of(program: Program) -> Flow:
             places.append(head)
             if not section.steps:
                 continue
+            steps += section.steps
             for at in leading:
                 successors[at].append(head)
             last = head + len(section.steps) - 1
@@ -53,7 +59,6 @@ def flow_of(program: Program) -> Flow:
                 successors[last].append(head)
                 leading = [last] + (leading if least[section.trips] == 0 else [])
         first.append(tuple(places))
-        groups.append(range(start, len(successors)))
     predecessors: list[list[int]] = [[] for _ in successors]
     for at, following in enumerate(successors):
         for other in following:
@@ -61,7 +66,7 @@ def flow_of(program: Program) -> Flow:
     return Flow(
         tuple(preambles),
         tuple(first),
-        tuple(groups),
+        tuple(steps),
         tuple(tuple(f) for f in successors),
         tuple(tuple(p) for p in predecessors),
     )
@@ -105,6 +110,33 @@ def live_parts(flow: Flow, touches: Sequence[tuple[int, Box, bool, bool]]) -> fr
     for written, surely, read in lives:
         found |= live_points(flow, written, surely, read)
     return found
+
+
+def in_flight(flow: Flow, point: int, limit: int) -> frozenset[int]:
+    """Where what the step at ``point`` writes may still be on its way.
+
+    It has landed behind a wait for no more entries than were issued since, on the path that issued
+    the fewest; ``limit`` is that of its counter. Not behind a read: a read of no consequence needs
+    no wait.
+    """
+    issued = flow.steps[point]
+    assert isinstance(issued, Work)
+    since: dict[int, int] = {}
+    todo = [(0, after) for after in flow.successors[point]]
+    while todo:
+        entries, at = heappop(todo)
+        if at in since:
+            continue
+        since[at] = entries
+        step = flow.steps[at]
+        if isinstance(step, Wait) and step.counter == issued.counter:
+            if step.count <= entries and step.count < limit:
+                continue
+        elif isinstance(step, Work) and step.counter == issued.counter and step.when is None:
+            entries += step.entries
+        for after in flow.successors[at]:
+            heappush(todo, (entries, after))
+    return frozenset(since)
 
 
 def _reach(
