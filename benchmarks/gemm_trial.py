@@ -151,7 +151,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
         a_values = a_values * blocks["blocks_A"][1]
         b_values = b_values * blocks["blocks_B"][1]
     arrays = {"A": a, "B": b, "C": c, "out": c, **{n: found for n, (found, _) in blocks.items()}}
-    arrays |= {name: run.pack(name, packing, arrays[name]) for name, packing in made.before.items()}
+    arrays |= {name: run.pack(packing, arrays[name]) for name, packing in made.before.items()}
     pitches = {name: matrix.pitch for name, matrix in arrays.items()}
     sums = np.zeros(0, np.float32)
     if made.then is not None:
@@ -160,11 +160,12 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
         arrays |= {"out": plain, "P": replace(plain, stride=p.m * p.n * spec.splits)}
         pitches |= {"out": p.n, "P": p.n}
     vectors = _vectors(made, p, rng)
-    launch.check(p.sizes, pitches)
+    told = {**p.sizes, "k": made.taken(p.k) if made.before else p.k}
+    launch.check(told, pitches)
     buffers = {name: matrix.codes for name, matrix in arrays.items()} | {"C": whole, "out": whole}
     if spec.element.bits < 8:
         buffers |= {name: _in_bytes(buffers[name]) for name in "AB"}
-    values: dict[str, Any] = {**buffers, **p.sizes, "batches": p.batches}
+    values: dict[str, Any] = {**buffers, **told, "batches": p.batches}
     values |= vectors
     values |= {f"bs_{name}": vector.shape[1] for name, vector in vectors.items()}
     values |= {"alpha": np.float32(p.alpha), "beta": np.float32(p.beta)}
@@ -268,18 +269,25 @@ class _Run:
         self.findings += result.findings
         self.executed += result.executed
 
-    def pack(self, name: str, packing: Packing, operand: _Matrix) -> _Matrix:
+    def pack(self, packing: Packing, operand: _Matrix) -> _Matrix:
         """The operand in aligned rows, with what lies before it."""
-        rows, pitch, skipped = packing.place(operand.rows, operand.columns)
+        k = self._ready.made.taken(self._problem.k)
+        rows, pitch, skipped = packing.place(operand.rows, operand.columns, k)
+        shared = 8 * packing.unit // packing.bits
         batches, kind = operand.batches, operand.codes.dtype.type
-        whole = _Matrix.blank(0xFF, kind, (batches, rows, pitch), 0, 0)
-        sizes = {"r": operand.rows, "c": operand.columns}
-        packing.kernel.launch.check(sizes, {"X": operand.pitch, "P": pitch})
-        values = {"X": operand.codes, "ld_X": operand.pitch, "bs_X": operand.stride}
-        values |= {"P": whole.codes, "ld_P": pitch, "bs_P": whole.stride, "batches": batches}
+        whole = _Matrix.blank(0xFF, kind, (batches, rows, pitch // shared), 0, 0)
+        sizes = {"r": operand.rows, "c": operand.columns // shared}
+        before, after = operand.pitch // shared, pitch // shared
+        packing.kernel.launch.check(sizes, {"X": before, "P": after})
+        codes = operand.codes if shared == 1 else _in_bytes(operand.codes)
+        values = {"X": codes, "ld_X": before, "bs_X": operand.stride // shared}
+        values |= {"P": whole.codes, "ld_P": after, "bs_P": whole.stride, "batches": batches}
         self.launch(packing.kernel, sizes, {**values, **sizes})
-        kept = whole.codes[skipped:]
-        return replace(whole, codes=kept if len(kept) else whole.codes)
+        kept = whole.codes[skipped // shared :]
+        kept = kept if len(kept) else whole.codes
+        if shared > 1:  # codes again, as an operand that was not copied has them
+            kept = np.stack([kept & 15, kept >> 4], axis=1).reshape(-1)
+        return replace(whole, codes=kept, pitch=pitch, stride=whole.stride * shared)
 
 
 def _input(

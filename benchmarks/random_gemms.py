@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.machine.dtypes import E8M0
 
 BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128, 128, 2, 2))
 """BM, BN and waves along each: small ones, of which an emulator runs many."""
@@ -50,7 +51,7 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
         waves_n=waves_n,
         alpha=bool(rng.integers(2)),
         beta=bool(rng.integers(2)),
-        align=int(rng.choice([16, 16, 4, *([] if blocks else [1 if small else 2])])),
+        align=int(rng.choice([16, 16, 4, 1 if small or blocks else 2])),
         scales=bool(rng.integers(2)),
         bias=bool(rng.integers(2)),
         activation=str(rng.choice(["none", "none", *ACTIVATIONS])),
@@ -65,6 +66,8 @@ def draw_problem(rng: np.random.Generator, ready: ReadyGemm, seed: int) -> GemmC
     spec, launch = ready.made.spec, ready.made.kernel.launch
     m, n = (_size(rng, 2 * block) for block in (spec.BM, spec.BN))
     step = launch.multiples.get("k", 1)
+    if spec.packs:
+        step = E8M0.covers if spec.blocks else 1
     k = step * _size(rng, 6 * spec.depth // step)
     problem = GemmCall(m=m, n=n, k=k, seed=seed)
     rows = (k if spec.layout[0] == "N" else m, k if spec.layout[1] == "T" else n)

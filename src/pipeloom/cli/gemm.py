@@ -39,12 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     if output is not None and output.suffix != ".hsaco":
         raise SpecError(f"{output} ends in {output.suffix!r}", hint="use .hsaco", field="output")
     (found,) = tuned(arguments, [f"{arguments.m}x{arguments.n}x{arguments.k}"])
-    kernel = kernel_of(found)
-    kernel.check(found.problem)
+    kernel = kernel_of(found.spec)
     output = Path(f"{kernel.name}.hsaco") if output is None else output
     predicted = found.to_dict()
     places = {
-        name: output.with_name(f"{output.stem}{name.removeprefix(kernel.name)}.hsaco")
+        name: output.with_name(
+            f"{output.stem}{name.removeprefix(kernel.name).removeprefix('gemm')}.hsaco"
+        )
         for name in kernel.codes
     }
     for name, code in kernel.codes.items():

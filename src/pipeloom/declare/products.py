@@ -81,14 +81,20 @@ def slices_sum(
     return loop
 
 
-def packed(dtype: DType | str = BF16, *, ends: bool, name: str = "gemm_pack") -> Loop:
+def packed(
+    dtype: DType | str = BF16,
+    rows: int = 32,
+    columns: int = 64,
+    *,
+    along: bool,
+    name: str = "gemm_pack",
+) -> Loop:
     """P = X, a matrix of any alignment in rows that are aligned.
 
-    The loop goes along the dimension before whose first element zeros are put: with ``ends`` along
-    the rows, whose ends are then aligned; else across them, and their beginnings are.
+    The loop goes along the dimension before whose first element zeros are put: with ``along`` that
+    of the rows, whose ends are then aligned; else across them, and their beginnings are.
     """
-    loop = Loop(name, over="c" if ends else "r")
-    rows, columns = (32, 64) if ends else (8, 256)
+    loop = Loop(name, over="c" if along else "r")
     loop.store("P", loop.stream("X", dtype, r=rows, c=columns))
     return loop
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
@@ -27,8 +28,8 @@ from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dispatch import TileOrder
-from pipeloom.machine.dtypes import F32, DType, dtype_for
-from pipeloom.machine.target import Target
+from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.program.program import Program
@@ -44,11 +45,13 @@ SUM_WAVES = 4
 """Of the kernel that adds up slices: 8 elements of a lane, whole rows of lanes for a bias."""
 PACK_WAVES = 4
 """Of the kernels that copy to aligned rows."""
+PACK_TYPES: Mapping[int, DType] = MappingProxyType({2: BF16, 1: FP8})
+"""Elements are moved, not looked at: some type of so many bytes serves all."""
 ALIGNMENTS = (1, 2, 4, 16)
 NARROW = 4
 """Bytes of the narrowest load to LDS."""
 LINE = 64
-"""Elements that rows of a packed operand are whole multiples of."""
+"""Elements that rows of a packed operand are whole multiples of, where K goes across them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,8 @@ class GemmSpec:
 
     ``align`` is what rows and beginnings of A and B are whole multiples of, in bytes. Of 16, loads
     go straight to LDS, 16 bytes of a lane on gfx950; of 4, 4 bytes. Less is for every array there
-    is: kernels before the product copy A and B, element by element, to rows that are aligned.
+    is: the kernel is that of 16, and others before it copy A and B, element by element, to rows
+    that are aligned.
     """
 
     arch: str = "gfx950"
@@ -107,7 +111,7 @@ class GemmSpec:
                 hint=f"one of: {', '.join(map(str, ALIGNMENTS))}",
                 field="align",
             )
-        if self.align < self.element.bits // 8:
+        if self.align < self.element.bits / 8:
             raise ConfigError(
                 f"gemm.align is {self.align}, less than an element of {self.element}",
                 hint="arrays begin at whole elements",
@@ -119,12 +123,11 @@ class GemmSpec:
                 hint="operands have one type, or are fp8 and bf8",
                 field="dtype_b",
             )
-        if self.blocks and (self.packs or self.dtype_b is not None):
-            name = "align" if self.packs else "dtype_b"
+        if self.blocks and self.dtype_b is not None:
             raise ConfigError(
-                f"gemm.{name} is {getattr(self, name)!r} with {self.dtype}",
-                hint="block-scaled rows are aligned to 4 or 16 bytes, and both operands alike",
-                field=name,
+                f"gemm.dtype_b is {self.dtype_b!r} with {self.dtype}",
+                hint="operands with block scales have one type",
+                field="dtype_b",
             )
         if self.element.bits < 8 and self.layout != "NT":
             raise ConfigError(
@@ -209,22 +212,62 @@ class GemmSpec:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """A kernel that copies an operand, X, to aligned rows, P, with zeros before its K."""
+    """A kernel that copies an operand, X, to aligned rows, P, with zeros before its K.
+
+    Both operands have the zeros, so a product over them and K is that over K: the kernel that takes
+    K in whole loads takes ``k`` of it, and the operand from where so many are left.
+    """
 
     kernel: EmittedKernel
-    ends: bool
+    along: bool
     """Whether rows are K, so that the zeros are in them; else zeros are rows."""
+    bits: int
+    """Of an element of the operand; where two share a byte, the kernel's element is that byte."""
 
-    def place(self, rows: int, columns: int) -> tuple[int, int, int]:
-        """Rows of P, their length, and where in it the product's operand begins.
+    @property
+    def unit(self) -> int:
+        """Bytes of what it copies."""
+        return max(self.bits // 8, 1)
 
-        Rows along K end with the leading dimension (``Placing.ends``).
-        """
-        reach = self.kernel.launch.reach(columns if self.ends else rows)
-        if self.ends:
-            return rows, reach, 0
+    def place(self, rows: int, columns: int, k: int) -> tuple[int, int, int]:
+        """Rows of P, their length, and where in it ``k`` zeros and elements along K begin."""
+        shared = 8 * self.unit // self.bits
+        reach = self.kernel.launch.reach(columns // shared if self.along else rows)
+        if self.along:
+            return rows, reach * shared, reach * shared - k
         pitch = -(-columns // LINE) * LINE
-        return reach, pitch, (reach - rows) * pitch
+        return reach, pitch, (reach - k) * pitch
+
+    def record(self, rows: str, columns: str, k: str) -> dict[str, Any]:
+        """How to launch it for a matrix of such sizes: ``place`` as expressions.
+
+        Sizes, leading dimensions and strides are in elements of the kernel (``unit`` bytes), so is
+        ``begin``: where in P the product's operand begins.
+        """
+        from pipeloom.write import launch_record
+
+        launch = self.kernel.launch
+        shared = f" / {8 // self.bits}" if self.bits < 8 else ""
+        least, step = launch.least, launch.step
+        size = f"k{shared}" if self.along else "k"
+        reach = f"({least} + {step} * ceil(max({size} - {least}, 0) / {step}))"
+        pitch = reach if self.along else f"ceil({columns} / {LINE}) * {LINE}"
+        high = rows if self.along else reach
+        before = f"({reach} - {k}{shared if self.along else ''})"
+        return {
+            **launch_record(self.kernel),
+            "along": self.along,
+            "line": LINE,
+            "reach": {"least": least, "step": step},
+            "call": {
+                "r": rows,
+                "c": f"{columns}{shared}",
+                "ld_P": pitch,
+                "bs_P": f"{high} * {pitch}",
+                "begin": before if self.along else f"{before} * {pitch}",
+                "bytes": f"{self.unit} * batches * {high} * {pitch}",
+            },
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +289,16 @@ class Gemm:
             return (m, k) if self.spec.layout[0] == "N" else (k, m)
         return (n, k) if self.spec.layout[1] == "T" else (k, n)
 
+    def taken(self, k: int) -> int:
+        """What a product is told of K where its operands are packed: whole loads."""
+        multiple = self.kernel.launch.multiples.get("k", 1)
+        return -(-k // multiple) * multiple
+
     def workspace(self, m: int, n: int, k: int, batches: int = 1) -> dict[str, int]:
         """Bytes by what they are for: packed A and B, and the sums of slices, P."""
         found = {}
         for name, packing in self.before.items():
-            rows, pitch, _ = packing.place(*self.shape(name, m, n, k))
+            rows, pitch, _ = packing.place(*self.shape(name, m, n, k), self.taken(k))
             found[name] = batches * rows * pitch * self.spec.element.bits // 8
         if self.then is not None:
             found["P"] = 4 * self.spec.splits * batches * m * n
@@ -265,14 +313,14 @@ class Gemm:
             record["workspace"] = f"4 * {self.spec.splits} * batches * m * n"
             record["then"] = launch_record(self.then)
         if self.before:
+            multiple = self.kernel.launch.multiples.get("k", 1)
+            told = record["k"] = f"ceil(k / {multiple}) * {multiple}"
+            shapes = {
+                "A": ("m", "k") if self.spec.layout[0] == "N" else ("k", "m"),
+                "B": ("n", "k") if self.spec.layout[1] == "T" else ("k", "n"),
+            }
             record["before"] = {
-                name: {
-                    **launch_record(packing.kernel),
-                    "reach": f"{(launch := packing.kernel.launch).least} + {launch.step} * "
-                    f"ceil(max({launch.meaning.over} - {launch.least}, 0) / {launch.step})",
-                    "zeros": "columns" if packing.ends else "rows",
-                }
-                for name, packing in self.before.items()
+                name: one.record(*shapes[name], told) for name, one in self.before.items()
             }
         return record
 
@@ -290,12 +338,11 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
         ragged=spec.any_k or not whole or spec.packs,
         batched=spec.batched,
         slices=spec.splits,
-        ends=spec.packs,
         unless=(*operands, *(alone if whole else ())),
         order=TileOrder.of(spec.target, spec.BM, spec.BN),
     )
     kernel = emit_program(program, name=name, placing=placing)
-    before = _packings(spec, name) if spec.packs else {}
+    before = packings(spec) if spec.packs else {}
     then = None
     if not whole:
         rest = pipeline(spec.rest(), spec.target, {"m": SUM_WAVES}, k_tiles=spec.splits)
@@ -304,19 +351,32 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
     return Gemm(spec, program, kernel, before, then)
 
 
-def _packings(spec: GemmSpec, name: str) -> dict[str, Packing]:
+def least_align(spec: GemmSpec) -> int:
+    """The alignment of every array of its elements there is."""
+    return max(spec.element.bits // 8, 1)
+
+
+def packings(spec: GemmSpec) -> dict[str, Packing]:
+    """What copies A, and B, to aligned rows; the same for all kernels of a type and a layout."""
     from pipeloom.write import Placing, emit_program
 
-    ends = {"A": spec.layout[0] == "N", "B": spec.layout[1] == "T"}
+    bits = spec.element.bits
+    unit = max(bits // 8, 1)
     made: dict[bool, Packing] = {}
-    for end in dict.fromkeys(ends.values()):
-        # Elements are moved, not looked at: one kernel does for both types of 8 bits.
-        loop = packed(spec.element, ends=end)
-        program = pipeline(loop, spec.target, {"r" if end else "c": PACK_WAVES})
-        symbol = f"{name}_pack_{'columns' if end else 'rows'}"
-        placing = Placing(ragged=True, batched=True)
-        made[end] = Packing(emit_program(program, name=symbol, placing=placing), end)
-    return {operand: made[end] for operand, end in ends.items()}
+    for along in dict.fromkeys(_along(spec).values()):
+        # Rows of zeros come in as many as the elements that a load takes along K.
+        tile = (32, 64) if along else (LOAD_BYTES // unit, 2048 * unit // LOAD_BYTES)
+        loop = packed(PACK_TYPES[unit], *tile, along=along)
+        program = pipeline(loop, spec.target, {"r" if along else "c": PACK_WAVES})
+        name = f"gemm_pack_{'columns' if along else 'rows'}_{8 * unit}"
+        kernel = emit_program(program, name=name, placing=Placing(ragged=True, batched=True))
+        made[along] = Packing(kernel, along, bits)
+    return {operand: made[along] for operand, along in _along(spec).items()}
+
+
+def _along(spec: GemmSpec) -> dict[str, bool]:
+    """Whether rows of an operand go along K."""
+    return {"A": spec.layout[0] == "N", "B": spec.layout[1] == "T"}
 
 
 def gemm_program(spec: GemmSpec) -> Program:
@@ -365,7 +425,7 @@ def kernel_name(spec: GemmSpec) -> str:
     parts += [name for name in FINISH[:-1] if getattr(spec, name)]
     parts += [] if spec.activation == "none" else [spec.activation]
     parts += [f"k{spec.splits}"] if spec.splits > 1 else []
-    parts += [f"align{spec.align}"] if spec.align != ALIGNMENTS[-1] else []
-    parts += ["anyk"] if spec.any_k else []
+    parts += [f"align{spec.align}"] if spec.align == NARROW else []
+    parts += ["anyk"] if spec.any_k or spec.packs else []
     parts += ["batched"] if spec.batched else []
     return "_".join(parts)

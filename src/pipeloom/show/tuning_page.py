@@ -24,6 +24,7 @@ COLOURS: Mapping[str, str] = {
     "HBM bandwidth": "var(--race)",
     "MALL bandwidth": "var(--barrier)",
     "split-K": "var(--accent)",
+    "copies to aligned rows": "var(--needs)",
     "launch": "var(--quiet)",
 }
 """Of limits and parts; those of other names are units that bind a loop."""

@@ -4,35 +4,51 @@
     library = pipeloom_gemm.Library("lib")
     library.gemm(a, b, out)                  # PyTorch tensors on the GPU, or others
     library.gemm(a, b, out, alpha=0.5, bias=v)       # where its kernels have alpha and a bias
+    library.gemm(a, b, out, blocks_a=x, blocks_b=y)  # mxfp8, mxfp4: the scales of 32 along K
 
 ``pipeloom library`` writes this file as it is: it needs Python and ROCm's libamdhip64.so, nothing
 else. The library's layout says how matrices are stored: NT means ``a`` as M x K and ``b`` as N x K,
 TN the other way round, ``a`` as K x M and ``b`` as K x N. Rows may have gaps. With three dimensions
 the first is the batch, in a library that was written for batches. The type is DLPack's;
-of arrays that have no name for it (NumPy's uint16 for bf16, uint8 for fp8) ``dtype`` says it. A
-product whose K is cut takes two kernels and memory for its parts, which a library allocates once
-for every stream. What a kernel does not allow is refused before anything is launched. UNTESTED ON
-HARDWARE: kernels ran in an emulator, and this file against a stand-in for HIP.
+of arrays that have no name for it (NumPy's uint16 for bf16, uint8 for fp8, and for pairs of fp4)
+``dtype`` says it. A product whose K is cut takes two kernels and memory for its parts; one of rows
+that are not aligned copies them first, to memory too, which a library allocates once for every
+stream. What a kernel does not allow is refused before anything is launched. UNTESTED ON HARDWARE:
+kernels ran in an emulator, and this file against a stand-in for HIP.
 """
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import json
 import struct
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 FORMAT = "pipeloom-library-1"
 CPU, ROCM = 1, 10
 """DLPack's devices: memory of the host, and of a ROCm GPU."""
-TYPES = {(2, 16): "fp16", (4, 16): "bf16", (2, 32): "f32", (10, 8): "fp8", (11, 8): "fp8_fnuz"}
+TYPES = {
+    (2, 16): "fp16",
+    (4, 16): "bf16",
+    (2, 32): "f32",
+    (10, 8): "fp8",
+    (11, 8): "fp8_fnuz",
+    (14, 8): "e8m0",
+    (17, 4): "fp4",
+}
 """DLPack's (code, bits)."""
-BITS = {"fp16": 16, "bf16": 16, "f32": 32, "fp8": 8, "fp8_fnuz": 8}
+BITS = {name: bits for (_, bits), name in TYPES.items()}
 UNSIGNED = 1
 LARGEST = 1 << 31
 """Sizes, and the bytes that a workgroup reaches of an array, stay below."""
+MOST_ALONG = 65535
+"""Workgroups along z (HIP, maxGridSize)."""
+APART = 256
+"""Bytes of which arrays in the memory of a stream begin at multiples."""
 _BUFFER, _SIZE, _END = 1, 2, 3
 """HIP_LAUNCH_PARAM_*: the arguments as one buffer."""
 
@@ -51,7 +67,8 @@ class Matrix:
         tensor = _tensor(self._owner)
         if tensor.ndim not in (2, 3):
             raise LibraryError(f"{name} has {tensor.ndim} dimensions, not 2 or 3")
-        if tensor.lanes != 1:
+        pairs = tensor.lanes if tensor.bits == 4 else 1
+        if tensor.lanes != pairs:
             raise LibraryError(f"{name} has elements of {tensor.lanes} lanes")
         first = tensor.ndim - 2
         self.batches = int(tensor.shape[0]) if first else 1
@@ -69,15 +86,28 @@ class Matrix:
             )
         self.dtype = TYPES.get((tensor.code, tensor.bits), "")
         if dtype is not None and dtype != self.dtype:
-            if tensor.code != UNSIGNED or BITS.get(dtype) != tensor.bits:
+            bits = BITS.get(dtype, 0)
+            if tensor.code != UNSIGNED or max(bits, 8) != tensor.bits:
                 raise LibraryError(f"{name} is not {dtype}")
-            self.dtype = dtype
+            self.dtype, pairs = dtype, tensor.bits // bits
         if not self.dtype:
             raise LibraryError(
                 f"{name} has elements of DLPack type {tensor.code}, {tensor.bits} bits: say dtype="
             )
-        self.bytes = tensor.bits // 8
+        self.bits = BITS[self.dtype]
+        self.columns, self.pitch = self.columns * pairs, self.pitch * pairs
+        self.stride *= pairs
         self.address = int(tensor.data or 0) + int(tensor.byte_offset)
+
+    def aligned(self, count: int) -> bool:
+        """Whether rows and batches begin at multiples of so many bytes."""
+        steps = [self.pitch] * (self.rows > 1) + [self.stride] * (self.batches > 1)
+        return self.address % count == 0 and all(s * self.bits % (8 * count) == 0 for s in steps)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches, where they follow each other."""
+        return self.batches * self.stride * self.bits // 8
 
 
 class Vector(Matrix):
@@ -171,15 +201,19 @@ class Library:
         bias: Any = None,
         scale_a: Any = None,
         scale_b: Any = None,
+        blocks_a: Any = None,
+        blocks_b: Any = None,
         dtype: str | None = None,
         stream: int = 0,
     ) -> dict[str, Any]:
         """The product, begun on ``stream``; the entry of the table that was used.
 
         ``c`` is what beta multiplies, ``out`` unless given; ``bias`` has a number for every column,
-        ``scale_a`` one for every row, ``scale_b`` for every column.
+        ``scale_a`` one for every row, ``scale_b`` for every column. ``blocks_a`` is M x K / 32
+        bytes of E8M0 (the exponent of a power of two, plus 127), ``blocks_b`` N x K / 32, whatever
+        the layout; the elements of mxfp4 lie two to a byte, the first in its low half.
         """
-        out_dtype = self.table["out_dtype"]
+        out_dtype, dtype = self.table["out_dtype"], dtype and dtype.removeprefix("mx")
         left, right = Matrix(a, "a", dtype), Matrix(b, "b", dtype)
         result = Matrix(out, "out", None if dtype is None else out_dtype)
         before = result if c is None else Matrix(c, "c", None if dtype is None else out_dtype)
@@ -196,12 +230,14 @@ class Library:
             alpha, beta, c, {"bias": (bias, n), "scale_A": (scale_a, m), "scale_B": (scale_b, n)}
         )
         matrices = {"A": left, "B": right, "C": before, "out": result}
+        matrices |= self._blocks({"blocks_A": (blocks_a, m), "blocks_B": (blocks_b, n)}, k)
         for name, matrix, wanted in (
             ("a", left, self.table["dtype"]),
             ("b", right, self.table["dtype"]),
             ("c", before, out_dtype),
             ("out", result, out_dtype),
             *((name, vector, "f32") for name, vector in vectors.items()),
+            *((name, matrices[name], "e8m0") for name in matrices if name.startswith("blocks")),
         ):
             if matrix.dtype != wanted:
                 raise LibraryError(f"{name} is {matrix.dtype}, and this library is of {wanted}")
@@ -216,24 +252,41 @@ class Library:
                 + ", ".join(f"{name} {matrix.batches}" for name, matrix in matrices.items())
             )
         count = batches.pop()
+        if count * record["slices"] > MOST_ALONG:
+            raise LibraryError(f"{count} batches of {record['slices']} workgroups are too many")
         if m == 0 or n == 0 or count == 0:
             return entry
         slices, then = record["slices"], record.get("then")
-        check(record, m, n, k, {name: matrices[name] for name in "AB"})
         check(then or record, m, n, None, {name: matrices[name] for name in ("C", "out")})
+        multiple = record["multiples"].get("k", 1)
+        odd = {name for name in "AB" if not matrices[name].aligned(record["pitch_bytes"][name])}
+        taken = -(-k // multiple) * multiple
+        given = {name: matrices[name] for name in "AB" if taken != k or name in odd}
+        places = {
+            name: packed_place(self.table["packing"][name], matrix, taken)
+            for name, matrix in given.items()
+        }
+        matrices |= {name: place for name, (place, _) in places.items()}
+        k = taken
+        check(record, m, n, k, {n: matrices[n] for n in matrices if n not in ("C", "out")})
+        sizes = [0 if then is None else 4 * slices * m * n * count]
+        sizes += [place.size for place, _ in places.values()]
+        parts, *copies = self._workspace(stream, sizes)
         values: dict[str, float] = {"m": m, "n": n, "k": k, "batches": count}
+        for (name, (place, skipped)), at in zip(places.items(), copies, strict=True):
+            self._pack(self.table["packing"][name], given[name], place, at, stream)
+            place.address = at + skipped * place.bits // 8
         values |= {"alpha": float(alpha), "beta": float(beta)}
         for name, matrix in {**matrices, **vectors}.items():
             values |= {name: matrix.address, f"ld_{name}": matrix.pitch}
             values[f"bs_{name}"] = matrix.stride
         if then is None:
-            self._launch(record, m, n, count, values, stream)
+            self._launch(record, grid(record, m, n, count), values, stream)
             return entry
-        parts = self._workspace(stream, 4 * slices * m * n * count)
         first = {**values, "out": parts, "ld_out": n, "bs_out": m * n}
-        self._launch(record, m, n, slices * count, first, stream)
+        self._launch(record, grid(record, m, n, slices * count), first, stream)
         values |= {"P": parts, "ld_P": n, "bs_P": m * n * slices, "s": slices}
-        self._launch(then, m, n, count, values, stream)
+        self._launch(then, grid(then, m, n, count), values, stream)
         return entry
 
     def _vectors(
@@ -258,14 +311,49 @@ class Library:
             if array is not None
         }
 
+    def _blocks(self, given: Mapping[str, tuple[Any, int]], k: int) -> dict[str, Matrix]:
+        """The scales of blocks along K, where kernels take them."""
+        covers = self.table["block"]
+        found = {}
+        for name, (array, rows) in given.items():
+            if (array is not None) != bool(covers):
+                raise LibraryError(
+                    f"the kernels of this library are {'with' if covers else 'without'} {name}"
+                )
+            if array is None:
+                continue
+            if k % covers:
+                raise LibraryError(f"k is {k}, and must be whole blocks of {covers}")
+            found[name] = Matrix(array, name, "e8m0")
+            if (found[name].rows, found[name].columns) != (rows, k // covers):
+                raise LibraryError(f"{name} must be {rows} x {k // covers}")
+        return found
+
+    def _pack(
+        self, record: Mapping[str, Any], matrix: Matrix, place: Matrix, at: int, stream: int
+    ) -> None:
+        """Copy a matrix to aligned rows, with zeros before its K."""
+        shared = 8 // min(matrix.bits, 8)
+        rows, columns = matrix.rows, matrix.columns // shared
+        values: dict[str, float] = {"r": rows, "c": columns, "batches": matrix.batches}
+        for name, one, address in (("X", matrix, matrix.address), ("P", place, at)):
+            values |= {name: address, f"ld_{name}": one.pitch // shared}
+            values[f"bs_{name}"] = one.stride // shared
+        tile, size = ("r", rows) if record["along"] else ("c", columns)
+        groups = -(-size // record["tile"][tile])
+        if groups:
+            self._launch(record, (groups, 1, matrix.batches), values, stream)
+
     def close(self) -> None:
         """Free the memory for parts; kernels that use it must be done."""
         for address, _ in self._parts.values():
             self._call("hipFree", ctypes.c_void_p(address))
         self._parts.clear()
 
-    def _workspace(self, stream: int, size: int) -> int:
-        """Memory for the parts of a product: one for each stream, whose kernels follow in order."""
+    def _workspace(self, stream: int, sizes: list[int]) -> list[int]:
+        """Memory for parts and copies: one for each stream, whose kernels follow in order."""
+        ends = list(accumulate((-(-size // APART) * APART for size in sizes), initial=0))
+        size = ends.pop()
         address, had = self._parts.get(stream, (0, 0))
         if had < size:
             if address:
@@ -275,24 +363,21 @@ class Library:
             self._call("hipMalloc", ctypes.byref(pointer), ctypes.c_size_t(size))
             address = int(pointer.value or 0)
             self._parts[stream] = address, size
-        return address
+        return [address + end for end in ends]
 
     def _launch(
         self,
         record: Mapping[str, Any],
-        m: int,
-        n: int,
-        z: int,
+        grid: tuple[int, int, int],
         values: Mapping[str, float],
         on: int,
     ) -> None:
-        data, tile = packed(record, values), record["tile"]
+        data = packed(record, values)
         buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
         extra = (ctypes.c_void_p * 5)(
             _BUFFER, ctypes.addressof(buffer), _SIZE, ctypes.addressof(size), _END
         )
         function = self._function(record)
-        grid = (-(-n // tile["n"]), -(-m // tile["m"]), z)
         block = (record["threads"], 1, 1)
         stream = ctypes.c_void_p(on or None)
         self._call("hipModuleLaunchKernel", function, *grid, *block, 0, stream, None, extra)
@@ -337,23 +422,51 @@ def check(
             )
     for name, matrix in arrays.items():
         aligned = record["pitch_bytes"].get(name, 1)
-        if (matrix.rows > 1 and matrix.pitch * matrix.bytes % aligned) or matrix.address % aligned:
+        if not matrix.aligned(aligned):
             raise LibraryError(
                 f"the rows of {name} must begin at multiples of {aligned} bytes for "
                 f"{record['kernel']}"
             )
         layout = record.get("layout", "NT")
         transposed = {"A": layout[0] == "T", "B": layout[1] == "N"}
-        tile = record["tile"]["n" if name == "B" else "m"]
-        if matrix.batches > 1 and matrix.stride * matrix.bytes % aligned:
-            raise LibraryError(
-                f"batches of {name} must begin at multiples of {aligned} bytes for "
-                f"{record['kernel']}"
-            )
-        rows = matrix.rows if transposed.get(name) else min(matrix.rows, tile)
-        reach = (rows * matrix.pitch + matrix.columns) * matrix.bytes
-        if matrix.pitch >= LARGEST or reach >= LARGEST:
-            raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
+        tile = record["tile"]["n" if name.endswith("B") else "m"]
+        within(matrix, name, matrix.rows if transposed.get(name) else tile)
+
+
+def within(matrix: Matrix, name: str, rows: int) -> None:
+    """Refuse a matrix of which so many rows are further apart than offsets reach."""
+    reach = (min(rows, matrix.rows) * matrix.pitch + matrix.columns) * matrix.bits // 8
+    if matrix.pitch >= LARGEST or reach >= LARGEST:
+        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
+
+
+def packed_place(record: Mapping[str, Any], matrix: Matrix, k: int) -> tuple[Matrix, int]:
+    """Where a copy lies in aligned rows, and its elements before those of ``k`` along K.
+
+    It begins with zeros, so many that the copying kernel has whole trips; ``k`` are the last ones.
+    """
+    shared = 8 // min(matrix.bits, 8)
+    if not matrix.aligned(max(matrix.bits // 8, 1)):
+        raise LibraryError(f"rows of {matrix.dtype} must begin at whole elements and bytes")
+    least, step = record["reach"]["least"], record["reach"]["step"]
+    size = matrix.columns // shared if record["along"] else matrix.rows
+    reach = least + -(-max(size - least, 0) // step) * step
+    place = copy.copy(matrix)
+    if record["along"]:
+        place.columns = place.pitch = reach * shared
+        skipped = place.columns - k
+    else:
+        place.rows, place.pitch = reach, -(-matrix.columns // record["line"]) * record["line"]
+        skipped = (reach - k) * place.pitch
+    place.stride, place.address = place.rows * place.pitch, 0
+    for one in (matrix, place):
+        within(one, "a matrix to be copied", record["tile"]["r"] if record["along"] else one.rows)
+    return place, skipped
+
+
+def grid(record: Mapping[str, Any], m: int, n: int, z: int) -> tuple[int, int, int]:
+    """Workgroups along x, y and z."""
+    return -(-n // record["tile"]["n"]), -(-m // record["tile"]["m"]), z
 
 
 def argument_bytes(record: Mapping[str, Any]) -> int:

@@ -13,28 +13,30 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pipeloom
-from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.gemm import GemmSpec, gemm_kernel, least_align
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
 from pipeloom.tune.binding import FORMAT, argument_bytes
-from pipeloom.tune.problem import Problem
 from pipeloom.tune.search import Tuned
 from pipeloom.write import assemble
 
 TABLE = "pipeloom_gemm_table.h"
-_ARRAYS = ("A", "B", "C", "out", "P", "scale_A", "scale_B", "bias")
+_MATRICES = ("A", "B", "C", "out", "P", "X", "blocks_A", "blocks_B")
+_ARRAYS = (*_MATRICES, "scale_A", "scale_B", "bias")
 _VALUES = (
     *_ARRAYS,
     *(f"bs_{name}" for name in _ARRAYS),
-    *("m", "n", "k", "s", "ld_A", "ld_B", "ld_C", "ld_out", "ld_P", "batches", "alpha", "beta"),
+    *("m", "n", "k", "s", "r", "c"),
+    *(f"ld_{name}" for name in _MATRICES),
+    *("batches", "alpha", "beta"),
 )
 """Arguments that the launchers fill in, in the order of the C launcher's."""
 
@@ -47,28 +49,17 @@ class Kernel:
     record: Mapping[str, Any]
     codes: Mapping[str, bytes]
 
-    def check(self, problem: Problem) -> None:
-        """Raise ``SpecError`` for a shape that the kernel does not compute."""
-        for name, multiple in self.record["multiples"].items():
-            size = getattr(problem, name)
-            if size % multiple:
-                raise SpecError(
-                    f"{name.upper()} is {size}, and {self.name} loads {multiple} at a time",
-                    hint=f"pad it with zeros to {-(-size // multiple) * multiple}",
-                    field=name,
-                )
 
-
-def kernel_of(tuned: Tuned, store: Store | None = None) -> Kernel:
-    """The kernel of a plan, with slices the second one too: from the store, or written now."""
+def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
+    """The kernel of a spec, with what runs before and after: from the store, or written now."""
     kept = Store.usual() if store is None else store
-    spec = tuned.spec
     key = digest(["kernel", version("tune/library.py"), to_plain(spec)])[:40]
     found = kept.read(key)
     if found is None:
         made = gemm_kernel(spec)
-        both = [made.kernel] if made.then is None else [made.kernel, made.then]
-        texts = {one.name: base64.b64encode(assemble(one).data).decode() for one in both}
+        all_ = [made.kernel, *(one.kernel for one in made.before.values())]
+        all_ += [] if made.then is None else [made.then]
+        texts = {one.name: base64.b64encode(assemble(one).data).decode() for one in all_}
         found = {"record": made.contract(), "codes": texts}
         kept.write(key, found)
     codes = {name: base64.b64decode(code) for name, code in found["codes"].items()}
@@ -84,14 +75,14 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
             hint="write one for each",
             field="shapes",
         )
-    kernels = {one.spec: kernel_of(one, store) for one in tuned}
-    for one in tuned:
-        kernels[one.spec].check(one.problem)
-    table = dispatch(tuned, kernels)
+    # Each with what copies rows to where they are aligned, which is the same for all of them.
+    specs = {one: replace(one.spec, align=least_align(one.spec)) for one in tuned}
+    kernels = {spec: kernel_of(spec, store) for spec in specs.values()}
+    table = dispatch({one: kernels[spec] for one, spec in specs.items()})
     contents: dict[str, str | bytes] = {"dispatch.json": _json(table), TABLE: c_table(table)}
     for kernel in kernels.values():
         contents |= {_file(name): code for name, code in kernel.codes.items()}
-        contents[f"kernels/{kernel.name}.json"] = _json(kernel.record)
+        contents[f"kernels/{kernel.name}.json"] = _json(_placed(kernel))
     here = files("pipeloom.tune")
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
         contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
@@ -108,30 +99,32 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     return [folder / name for name in sorted(contents)]
 
 
-def dispatch(tuned: Sequence[Tuned], kernels: Mapping[GemmSpec, Kernel]) -> dict[str, Any]:
+def dispatch(kernels: Mapping[Tuned, Kernel]) -> dict[str, Any]:
     """Shape -> kernel, as plain data."""
-    some = next(iter(kernels.values())).record
+    tuned, kernel = next(iter(kernels.items()))
+    some = _placed(kernel)
+    scale = dtype_for(tuned.problem.dtype).scale
     return {
         "format": FORMAT,
         "pipeloom": pipeloom.__version__,
-        "chip": tuned[0].chip,
+        "chip": tuned.chip,
         "target": some["target"],
         "dtype": some["dtype"],
+        "block": 0 if scale is None else scale.size,
         "out_dtype": some.get("then", some)["out_dtype"],
         "layout": some["layout"],
-        "finish": to_plain(tuned[0].problem.finish),
+        "finish": to_plain(tuned.problem.finish),
+        "packing": some["before"],
         "kernels": {
-            kernel.name: with_files(
-                kernel.record, {name: Path(_file(name)) for name in kernel.codes}
-            )
-            for kernel in kernels.values()
+            one.name: {key: value for key, value in _placed(one).items() if key != "before"}
+            for one in kernels.values()
         },
         "entries": [
             {
                 "m": one.problem.m,
                 "n": one.problem.n,
                 "k": one.problem.k,
-                "kernel": kernels[one.spec].name,
+                "kernel": kernel.name,
                 "tflops": round(one.prediction.tflops, 2),
                 "microseconds": round(one.prediction.seconds * 1e6, 3),
                 "limit": one.prediction.limit,
@@ -141,7 +134,7 @@ def dispatch(tuned: Sequence[Tuned], kernels: Mapping[GemmSpec, Kernel]) -> dict
                     if trial.us is not None
                 ],
             }
-            for one in tuned
+            for one, kernel in kernels.items()
         ],
     }
 
@@ -150,6 +143,7 @@ def c_table(table: Mapping[str, Any]) -> str:
     """The dispatch table for the C launcher."""
     records = list(table["kernels"].values())
     records += [record["then"] for record in records if "then" in record]
+    records += {one["kernel"]: one for one in table["packing"].values()}.values()
     names = [record["kernel"] for record in records]
     rows = []
     for record in records:
@@ -163,12 +157,14 @@ def c_table(table: Mapping[str, Any]) -> str:
         multiples = ", ".join(str(record["multiples"].get(dim, 1)) for dim in "mnk")
         arrays = ("A", "B", "C", "out")
         aligned = ", ".join(str(record["pitch_bytes"].get(name, 1)) for name in arrays)
-        tile = f"{record['tile']['m']}, {record['tile']['n']}"
+        down, across = ("m", "n") if "m" in record["tile"] else ("r", "c")
+        tile = f"{record['tile'][down]}, {record['tile'][across]}"
         after = -1 if then is None else names.index(then["kernel"])
+        reach = record.get("reach", {"least": 0, "step": 1})
         rows.append(
             f'    {{"{name}", "{record["file"]}", {record["threads"]}, {record["slices"]}, '
-            f"{int(record['batched'])}, "
-            f"{after}, {tile}, {multiples}, {aligned}, {{{offsets}}}, {size}}},"
+            f"{int(record['batched'])}, {after}, {int(record.get('along', False))}, {tile}, "
+            f"{multiples}, {aligned}, {reach['least']}, {reach['step']}, {{{offsets}}}, {size}}},"
         )
     entries = [
         f"    {{{e['m']}, {e['n']}, {e['k']}, {names.index(e['kernel'])}}}, /* {e['tflops']} */"
@@ -185,8 +181,14 @@ def c_table(table: Mapping[str, Any]) -> str:
                 f"#define PLG_{name.upper()} {int(table['finish'][name])}"
                 for name in ("alpha", "beta", "scales", "bias")
             ),
-            f"#define PLG_BYTES {dtype_for(table['dtype']).bits // 8}",
-            f"#define PLG_OUT_BYTES {dtype_for(table['out_dtype']).bits // 8}",
+            *(
+                f"#define PLG_PACK_{name} {names.index(record['kernel'])}"
+                for name, record in table["packing"].items()
+            ),
+            f"#define PLG_LINE {table['packing']['A']['line']}",
+            f"#define PLG_BLOCK {table['block']}",
+            f"#define PLG_BITS {dtype_for(table['dtype']).bits}",
+            f"#define PLG_OUT_BITS {dtype_for(table['out_dtype']).bits}",
             "static const plg_kernel_record plg_kernels[] = {",
             *rows,
             "};",
@@ -203,7 +205,14 @@ def with_files(record: Mapping[str, Any], places: Mapping[str, Path]) -> dict[st
     found = {**record, "file": places[record["kernel"]].as_posix()}
     if "then" in record:
         found["then"] = with_files(record["then"], places)
+    if "before" in record:
+        before = record["before"].items()
+        found["before"] = {name: with_files(one, places) for name, one in before}
     return found
+
+
+def _placed(kernel: Kernel) -> dict[str, Any]:
+    return with_files(kernel.record, {name: Path(_file(name)) for name in kernel.codes})
 
 
 def _file(name: str) -> str:

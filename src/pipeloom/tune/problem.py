@@ -80,6 +80,13 @@ class Problem:
                 hint=nearest(self.dtype, DTYPES),
                 field="dtype",
             )
+        scale = dtype_for(self.dtype).scale
+        if scale is not None and self.k % scale.size:
+            raise SpecError(
+                f"K is {self.k}, and {scale.size} elements of {self.dtype} share a scale",
+                hint=f"pad it with zeros to {-(-self.k // scale.size) * scale.size}",
+                field="k",
+            )
         if self.layout not in LAYOUTS:
             raise SpecError(
                 f"layout {self.layout!r} is not one of A and B",

@@ -18,10 +18,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pipeloom.drive.gemm import GemmSpec
+from pipeloom.drive.gemm import GemmSpec, least_align
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.tune.blocks import BlockJob, bounds, known_block, out_type
@@ -74,7 +74,9 @@ class Tuned:
         """Of its kernel, with what follows the sum."""
         finish = to_plain(self.problem.finish)
         batched = self.problem.batches > 1
-        return replace(self.job.spec(self.plan.split), batched=batched, **finish)
+        spec = replace(self.job.spec(self.plan.split), batched=batched, **finish)
+        odd = copied_bytes(gpu_for(self.chip).target, self.problem)
+        return replace(spec, align=least_align(spec)) if odd else spec
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for scripts."""

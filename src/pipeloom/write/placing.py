@@ -6,8 +6,6 @@ the kernel makes of a launch beyond that; none of it is in the program, and no s
     ragged      any size along the loop: arrays are taken to begin with zeros, so many that the rest
                 is whole trips. Only the first loads look where the array begins
     batched     workgroup z is a problem of its own, ``bs_A`` elements behind the one before
-    ends        with ``ragged``: rows along the loop end where the leading dimension does, aligned,
-                and what shares a load with their first element is 0
     unless      an array is not read where a scalar is 0: (("C", "beta"),)
     slices      z also cuts the loop's dimension, each slice summed by itself for a second kernel
     order       which block of C a workgroup takes, so that those of one XCD are neighbours
@@ -34,7 +32,6 @@ class Placing:
     batched: bool = False
     slices: int = 1
     unless: tuple[tuple[str, str], ...] = ()
-    ends: bool = False
     order: TileOrder | None = None
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from math import ceil
 
 import pytest
 
@@ -84,19 +85,38 @@ def test_slices_of_k_are_added_up_in_order(k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("align", "dtype", "layout"), [(4, "bf16", "NT"), (2, "fp16", "NN"), (1, "bf8", "TT")]
+    ("align", "dtype", "layout"),
+    [
+        (4, "bf16", "NT"),
+        (2, "fp16", "NN"),
+        (1, "bf8", "TT"),
+        (1, "mxfp4", "NT"),
+        (1, "mxfp8", "TN"),
+    ],
 )
 def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
     """Loads of 4 bytes; or copies to aligned rows, zeros before their K, for every K there is."""
     made = ready(align=align, dtype=dtype, layout=layout, splits=2 if align == 2 else 1)
-    k = 70 if align == 4 else 71
-    problem = GemmCall(m=35, n=67, k=k, spare=(0, 0, 1), gap=(0, 0, 1))
+    k = 96 if made.made.spec.blocks else 70 if align == 4 else 71
+    spare = (2, 6, 1) if dtype == "mxfp4" else (0, 0, 1)
+    problem = GemmCall(m=35, n=67, k=k, spare=spare, gap=(0, 0, 1))
     got = run_gemm(made, problem)
     assert got.summary().startswith("correct")
     space = made.made.workspace(35, 67, k)
     assert space.keys() == {4: set(), 2: {"A", "B", "P"}, 1: {"A", "B"}}[align]
     contract = made.made.contract()
     assert ("before" in contract) == (align < 4)
+    for name, packing in made.made.before.items():
+        told, call = contract["k"], contract["before"][name]["call"]
+        sizes = {"m": 35, "n": 67, "k": k, "batches": 3, "ceil": ceil, "max": max}
+        shape = made.made.shape(name, 35, 67, k)
+        rows, pitch, begin = packing.place(*shape, eval(told, sizes))
+        shared = shape[1] / eval(call["c"], sizes)
+        assert eval(call["r"], sizes) == shape[0]
+        assert shared * eval(call["ld_P"], sizes) == pitch
+        assert shared * eval(call["bs_P"], sizes) == rows * pitch
+        assert shared * eval(call["begin"], sizes) == begin
+        assert eval(call["bytes"], sizes) == made.made.workspace(35, 67, k, 3)[name]
 
 
 @pytest.mark.parametrize(("arch", "a", "b"), [("gfx950", "bf8", "fp8"), ("gfx942", "fp8", "bf8")])
@@ -135,7 +155,6 @@ def test_loads_of_scales_are_woven_between_products() -> None:
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        ({"dtype": "mxfp8", "align": 1}, "align"),
         ({"dtype": "mxfp8", "dtype_b": "fp8"}, "dtype_b"),
         ({"dtype": "mxfp4", "layout": "NN"}, "layout"),
     ],

@@ -3,7 +3,8 @@
     block        what one workgroup computes, and how long its parts take on a compute unit
     plan         a block, K split or not, workgroups in an order that suits the caches
     predict      seconds: rounds of workgroups over the compute units; loads that wait for L2, MALL
-                 and HBM; their bandwidth; the clock that the power allows; split-K's second kernel
+                 and HBM; their bandwidth; the clock that the power allows; split-K's second
+                 kernel, and those that copy rows that are not aligned
 
 The loop takes what the simulator says, or what its loads take with as many bytes in flight as a
 compute unit can have, whichever is more. The clock is the highest whose power is allowed: power is
@@ -169,6 +170,18 @@ def traffic(gpu: Gpu, problem: Product, plan: Plan) -> Traffic:
     return Traffic(fill, again + result, min(1.0, again / fill))
 
 
+def copied_bytes(target: Target, problem: Product) -> tuple[float, ...]:
+    """Of the operands that our kernels copy first, to aligned rows: where loads to LDS cannot.
+
+    K that is not whole loads is filled up with zeros, in both.
+    """
+    width, each = target.dma_max_bytes_per_lane.value, problem.element_bytes * problem.batches
+    odd = [row * problem.element_bytes % width != 0 for row in problem.rows]
+    both = any(o and row == problem.k for o, row in zip(odd, problem.rows, strict=True))
+    sizes = (problem.m * problem.k * each, problem.n * problem.k * each)
+    return tuple(size for o, size in zip(odd, sizes, strict=True) if o or both)
+
+
 @lru_cache(maxsize=4096)
 def _in_order(target: Target, rows: int, columns: int, block: Block, *, chip: bool) -> float:
     """Rows and columns of elements that the rounds of our kernels cover, of one slice of K."""
@@ -229,6 +242,11 @@ class _Run:
             sums = problem.m * problem.n * problem.batches
             summed = sums * (2 * PARTIAL_BYTES * plan.split + problem.out_bytes)
             self.reduce_seconds = summed / hbm * 1e-9 + gpu.reduce_us.value * 1e-6
+        # Libraries have kernels of their own for such rows.
+        copied = () if plan.blocked else copied_bytes(target, problem)
+        self.copy_seconds = sum(
+            2 * size / hbm * 1e-9 + gpu.reduce_us.value * 1e-6 for size in copied
+        )
         energy = gpu.energy
         self.joules = 1e-12 * (
             problem.flops * energy.per_flop(problem.element_bytes)
@@ -239,7 +257,7 @@ class _Run:
     @property
     def overhead(self) -> float:
         """Seconds in which no product is computed, whatever the clock."""
-        return self.gpu.launch_us.value * 1e-6 + self.reduce_seconds
+        return self.gpu.launch_us.value * 1e-6 + self.reduce_seconds + self.copy_seconds
 
     def iteration(self, clock: float) -> float:
         """Cycles: the simulator's, or what the loads take to come."""
@@ -293,6 +311,7 @@ class _Run:
             ("start and end of tiles", ends),
             (name, max(0.0, bandwidth)),
             ("split-K", self.reduce_seconds * 1e6),
+            ("copies to aligned rows", self.copy_seconds * 1e6),
             ("launch", gpu.launch_us.value),
         )
         seconds = kernel + self.overhead

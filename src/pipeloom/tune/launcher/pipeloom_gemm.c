@@ -7,11 +7,12 @@
 #include <string.h>
 
 enum {
-    PLG_ARG_A, PLG_ARG_B, PLG_ARG_C, PLG_ARG_OUT, PLG_ARG_P, PLG_ARG_SCALE_A, PLG_ARG_SCALE_B,
-    PLG_ARG_BIAS, PLG_BS_A, PLG_BS_B, PLG_BS_C, PLG_BS_OUT, PLG_BS_P, PLG_BS_SCALE_A,
+    PLG_ARG_A, PLG_ARG_B, PLG_ARG_C, PLG_ARG_OUT, PLG_ARG_P, PLG_ARG_X, PLG_ARG_BLOCKS_A,
+    PLG_ARG_BLOCKS_B, PLG_ARG_SCALE_A, PLG_ARG_SCALE_B, PLG_ARG_BIAS, PLG_BS_A, PLG_BS_B, PLG_BS_C,
+    PLG_BS_OUT, PLG_BS_P, PLG_BS_X, PLG_BS_BLOCKS_A, PLG_BS_BLOCKS_B, PLG_BS_SCALE_A,
     PLG_BS_SCALE_B, PLG_BS_BIAS, /* 8 bytes each, the others 4 */
-    PLG_M, PLG_N, PLG_K, PLG_S, PLG_LD_A, PLG_LD_B, PLG_LD_C, PLG_LD_OUT, PLG_LD_P, PLG_BATCHES,
-    PLG_ARG_ALPHA, PLG_ARG_BETA,
+    PLG_M, PLG_N, PLG_K, PLG_S, PLG_R, PLG_COLUMNS, PLG_LD_A, PLG_LD_B, PLG_LD_C, PLG_LD_OUT,
+    PLG_LD_P, PLG_LD_X, PLG_LD_BLOCKS_A, PLG_LD_BLOCKS_B, PLG_BATCHES, PLG_ARG_ALPHA, PLG_ARG_BETA,
     PLG_VALUES
 };
 
@@ -20,7 +21,9 @@ typedef struct {
     unsigned threads, slices;
     int batched; /* whether z goes over batches */
     int then; /* the kernel that adds up the slices, -1 if there are none */
+    int along; /* of a kernel that copies: whether K goes along rows */
     int64_t tile_m, tile_n, multiple_m, multiple_n, multiple_k, align_a, align_b, align_c, align_out;
+    int64_t least, step; /* of a kernel that copies: how far it goes along K */
     int offset[PLG_VALUES]; /* of each argument, -1 if the kernel has none */
     size_t size;
 } plg_kernel_record;
@@ -35,6 +38,9 @@ typedef struct {
 #define PLG_KERNELS ((int)(sizeof plg_kernels / sizeof plg_kernels[0]))
 #define PLG_ENTRIES ((int)(sizeof plg_entries / sizeof plg_entries[0]))
 #define PLG_LARGEST ((int64_t)1 << 31)
+#define PLG_APART 256
+#define PLG_UNIT (PLG_BITS < 8 ? 1 : PLG_BITS / 8) /* bytes of what is copied, */
+#define PLG_SHARED (8 * PLG_UNIT / PLG_BITS)       /* and the elements in it */
 
 struct plg_library {
     char *folder;
@@ -75,11 +81,6 @@ int plg_choose(int64_t m, int64_t n, int64_t k) {
         }
     }
     return best;
-}
-
-int64_t plg_workspace(int64_t m, int64_t n, int64_t k) {
-    const plg_kernel_record *kernel = &plg_kernels[plg_choose(m, n, k)];
-    return kernel->then < 0 || m < 0 || n < 0 ? 0 : 4 * (int64_t)kernel->slices * m * n;
 }
 
 static int refused(const char *kernel, const char *what, long long value, long long wanted) {
@@ -158,26 +159,130 @@ static int checked(const plg_kernel_record *kernel, const char *what, int64_t si
     return PLG_OK;
 }
 
-static int array(const plg_kernel_record *kernel, const char *what, const void *at, int64_t rows,
-                 int64_t columns, int64_t pitch, int64_t stride, int64_t bytes, int64_t align,
-                 int64_t tile) {
-    if (pitch < columns || pitch >= PLG_LARGEST) return refused(kernel->name, what, pitch, columns);
-    if ((rows > 1 && pitch * bytes % align) || (uintptr_t)at % (uintptr_t)align ||
-        stride * bytes % align) {
-        snprintf(message, sizeof message, "%s: the rows of %s must begin at multiples of %lld bytes",
-                 kernel->name, what, (long long)align);
-        return PLG_NOT_ALLOWED;
+/* A matrix as it is stored; bits of an element, and the rows that a workgroup reaches. */
+typedef struct {
+    const char *name;
+    const void *at;
+    int64_t rows, columns, ld, stride, bits, reached;
+} matrix;
+
+static int64_t bytes_of(const matrix *x, int64_t elements) { return elements * x->bits / 8; }
+
+static int aligned(const matrix *x, int64_t batches, int64_t align) {
+    return (x->rows <= 1 || x->ld * x->bits % (8 * align) == 0) &&
+           (batches <= 1 || x->stride * x->bits % (8 * align) == 0) &&
+           (uintptr_t)x->at % (uintptr_t)align == 0;
+}
+
+static int within(const char *kernel, const matrix *x) {
+    int64_t rows = x->rows < x->reached ? x->rows : x->reached;
+    if (x->ld < x->columns || x->ld >= PLG_LARGEST) return refused(kernel, x->name, x->ld, x->columns);
+    if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST) return PLG_OK;
+    snprintf(message, sizeof message, "%s: a workgroup would reach over 2 GiB of %s", kernel, x->name);
+    return PLG_NOT_ALLOWED;
+}
+
+static int allowed(const char *kernel, const matrix *x, int64_t batches, int64_t align) {
+    if (aligned(x, batches, align)) return within(kernel, x);
+    snprintf(message, sizeof message, "%s: the rows of %s must begin at multiples of %lld bytes",
+             kernel, x->name, (long long)align);
+    return PLG_NOT_ALLOWED;
+}
+
+/* A copy of a matrix in aligned rows that begin with zeros: where it lies in the workspace, and
+ * the elements in it before the last k along K. */
+typedef struct {
+    int kernel; /* -1: the matrix is used as it lies */
+    matrix from, to;
+    int64_t begins, bytes, skipped;
+} copied;
+
+static int64_t rounded(int64_t size, int64_t multiple) {
+    return (size + multiple - 1) / multiple * multiple;
+}
+
+static int place(copied *copy, int64_t k, int64_t batches, int64_t *end) {
+    const plg_kernel_record *kernel = &plg_kernels[copy->kernel];
+    matrix *to = &copy->to;
+    int code;
+    *to = copy->from;
+    int64_t size = kernel->along ? to->columns / PLG_SHARED : to->rows;
+    int64_t beyond = size > kernel->least ? size - kernel->least : 0;
+    int64_t reach = kernel->least + rounded(beyond, kernel->step);
+    if (kernel->along) {
+        to->columns = to->ld = reach * PLG_SHARED;
+        copy->skipped = to->ld - k;
+        copy->from.reached = kernel->tile_m;
+    } else {
+        to->rows = to->reached = reach;
+        to->ld = rounded(to->columns, PLG_LINE);
+        copy->skipped = (reach - k) * to->ld;
     }
-    if (((rows < tile ? rows : tile) * pitch + columns) * bytes >= PLG_LARGEST) {
-        snprintf(message, sizeof message, "%s: a workgroup would reach over 2 GiB of %s",
-                 kernel->name, what);
-        return PLG_NOT_ALLOWED;
+    to->stride = to->rows * to->ld;
+    copy->begins = *end;
+    copy->bytes = batches * bytes_of(to, to->stride);
+    *end = rounded(*end + copy->bytes, PLG_APART);
+    if ((code = allowed(kernel->name, &copy->from, batches, PLG_UNIT))) return code;
+    return within(kernel->name, to);
+}
+
+/* What a call takes: the kernel, the K that it is told, copies, and bytes of workspace. */
+typedef struct {
+    const plg_kernel_record *kernel, *last;
+    int number;
+    int64_t k, bytes;
+    copied operands[2]; /* A and B */
+} plan;
+
+static int planned(const plg_call *call, plan *plan) {
+    const int64_t m = call->m, n = call->n, k = call->k, batches = call->batches;
+    int code;
+    plan->number = plg_choose(m, n, k);
+    const plg_kernel_record *kernel = plan->kernel = &plg_kernels[plan->number];
+    plan->last = kernel->then < 0 ? kernel : &plg_kernels[kernel->then];
+    plan->k = k;
+    plan->bytes = 0;
+    if ((code = checked(kernel, "m, of which a multiple", m, kernel->multiple_m))) return code;
+    if ((code = checked(kernel, "n, of which a multiple", n, kernel->multiple_n))) return code;
+    if ((code = checked(kernel, "k, of which a multiple", k, PLG_BLOCK ? PLG_BLOCK : 1))) return code;
+    if (batches < 0 || batches * kernel->slices > 65535 || (batches > 1 && !kernel->batched))
+        return refused(kernel->name, "batches", batches, kernel->batched ? 65535 / kernel->slices : 1);
+    if (m == 0 || n == 0 || batches == 0) return PLG_OK;
+    const int across_a = PLG_A_TRANSPOSED, across_b = !PLG_B_TRANSPOSED;
+    copied *a = plan->operands, *b = a + 1;
+    a->from = (matrix){"A", call->a, across_a ? k : m, across_a ? m : k, call->lda,
+                       call->stride_a, PLG_BITS, across_a ? k : kernel->tile_m};
+    b->from = (matrix){"B", call->b, across_b ? k : n, across_b ? n : k, call->ldb,
+                       call->stride_b, PLG_BITS, across_b ? k : kernel->tile_n};
+    plan->k = rounded(k, kernel->multiple_k);
+    if (kernel->then >= 0) plan->bytes = rounded(4 * kernel->slices * m * n * batches, PLG_APART);
+    int ragged = plan->k != k;
+    a->kernel = ragged || !aligned(&a->from, batches, kernel->align_a) ? PLG_PACK_A : -1;
+    b->kernel = ragged || !aligned(&b->from, batches, kernel->align_b) ? PLG_PACK_B : -1;
+    for (copied *copy = a; copy <= b; copy++) {
+        if ((code = within(kernel->name, &copy->from))) return code;
+        if (copy->kernel >= 0 && (code = place(copy, plan->k, batches, &plan->bytes))) return code;
     }
     return PLG_OK;
 }
 
-static int launched(plg_library *library, int number, unsigned z, const int64_t *values,
-                    void *stream) {
+int64_t plg_workspace_of(const plg_call *call) {
+    plan plan;
+    message[0] = 0;
+    return planned(call, &plan) ? -1 : plan.bytes;
+}
+
+int64_t plg_workspace(int64_t m, int64_t n, int64_t k) {
+    const plg_kernel_record *kernel = &plg_kernels[plg_choose(m, n, k)];
+    return kernel->then < 0 || m < 0 || n < 0
+               ? 0
+               : rounded(4 * (int64_t)kernel->slices * m * n, PLG_APART);
+}
+
+static unsigned groups(int64_t size, int64_t tile) { return (unsigned)((size + tile - 1) / tile); }
+
+static int launched(plg_library *library, int number, unsigned x, unsigned y, unsigned z,
+                    const int64_t *values, void *stream) {
     const plg_kernel_record *kernel = &plg_kernels[number];
     unsigned char arguments[256] = {0};
     int code = loaded(library, number);
@@ -192,8 +297,6 @@ static int launched(plg_library *library, int number, unsigned z, const int64_t 
     }
     size_t size = kernel->size;
     void *extra[] = {(void *)1, arguments, (void *)2, &size, (void *)3};
-    unsigned x = (unsigned)((values[PLG_N] + kernel->tile_n - 1) / kernel->tile_n);
-    unsigned y = (unsigned)((values[PLG_M] + kernel->tile_m - 1) / kernel->tile_m);
     code = library->launch(library->functions[number], x, y, z, kernel->threads, 1, 1, 0, stream,
                            NULL, extra);
     return code ? failed(library, "hipModuleLaunchKernel", code) : PLG_OK;
@@ -210,6 +313,8 @@ static int finished(const plg_call *call) {
     if (!call->bias != !PLG_BIAS) return lacking(PLG_BIAS ? "with a bias" : "without a bias");
     if (!call->scale_a != !PLG_SCALES || !call->scale_b != !PLG_SCALES)
         return lacking(PLG_SCALES ? "with scales" : "without scales");
+    if (!call->blocks_a != !PLG_BLOCK || !call->blocks_b != !PLG_BLOCK)
+        return lacking(PLG_BLOCK ? "with block scales" : "without block scales");
     return PLG_OK;
 }
 
@@ -219,82 +324,117 @@ static int64_t word(float number) {
     return bits;
 }
 
-int plg_run(plg_library *library, const plg_call *call) {
-    const int64_t m = call->m, n = call->n, k = call->k, batches = call->batches;
-    int number = plg_choose(m, n, k), code;
+static int copy_rows(plg_library *library, const copied *copy, const plg_call *call) {
+    const plg_kernel_record *kernel = &plg_kernels[copy->kernel];
+    const matrix *from = &copy->from, *to = &copy->to;
+    const int64_t columns = from->columns / PLG_SHARED;
+    int64_t values[PLG_VALUES] = {
+        [PLG_ARG_X] = (int64_t)(intptr_t)from->at,
+        [PLG_ARG_P] = (int64_t)(intptr_t)call->workspace + copy->begins,
+        [PLG_BS_X] = from->stride / PLG_SHARED,
+        [PLG_BS_P] = to->stride / PLG_SHARED,
+        [PLG_R] = from->rows,
+        [PLG_COLUMNS] = columns,
+        [PLG_LD_X] = from->ld / PLG_SHARED,
+        [PLG_LD_P] = to->ld / PLG_SHARED,
+        [PLG_BATCHES] = call->batches,
+    };
+    unsigned x = kernel->along ? groups(from->rows, kernel->tile_m) : groups(columns, kernel->tile_n);
+    return launched(library, copy->kernel, x, 1, (unsigned)call->batches, values, call->stream);
+}
+
+static int launched_on_c(plg_library *library, int number, unsigned z, const int64_t *values,
+                         void *stream) {
     const plg_kernel_record *kernel = &plg_kernels[number];
-    const plg_kernel_record *last = kernel->then < 0 ? kernel : &plg_kernels[kernel->then];
-    const void *before = call->c ? call->c : call->out;
-    int64_t ld_before = call->c ? call->ldc : call->ldout;
-    int64_t bs_before = call->c ? call->stride_c : call->stride_out;
+    unsigned x = groups(values[PLG_N], kernel->tile_n), y = groups(values[PLG_M], kernel->tile_m);
+    return launched(library, number, x, y, z, values, stream);
+}
+
+int plg_run(plg_library *library, const plg_call *call) {
+    const int64_t m = call->m, n = call->n, batches = call->batches;
+    const int own = !call->c; /* out is what beta multiplies */
+    plan plan;
+    int code;
     message[0] = 0;
-    if ((code = finished(call))) return code;
-    if ((code = checked(kernel, "m, of which a multiple", m, kernel->multiple_m))) return code;
-    if ((code = checked(kernel, "n, of which a multiple", n, kernel->multiple_n))) return code;
-    if ((code = checked(kernel, "k, of which a multiple", k, kernel->multiple_k))) return code;
-    if (batches < 0 || batches * kernel->slices > 65535 || (batches > 1 && !kernel->batched))
-        return refused(kernel->name, "batches", batches, kernel->batched ? 65535 / kernel->slices : 1);
+    if ((code = finished(call)) || (code = planned(call, &plan))) return code;
     if (m == 0 || n == 0 || batches == 0) return PLG_OK;
-    int64_t rows_a = PLG_A_TRANSPOSED ? k : m, rows_b = PLG_B_TRANSPOSED ? n : k;
-    if ((code = array(kernel, "A", call->a, rows_a, PLG_A_TRANSPOSED ? m : k, call->lda,
-                      call->stride_a, PLG_BYTES, kernel->align_a,
-                      PLG_A_TRANSPOSED ? rows_a : kernel->tile_m)))
-        return code;
-    if ((code = array(kernel, "B", call->b, rows_b, PLG_B_TRANSPOSED ? k : n, call->ldb,
-                      call->stride_b, PLG_BYTES, kernel->align_b,
-                      PLG_B_TRANSPOSED ? kernel->tile_n : rows_b)))
-        return code;
-    if ((code = array(last, "C", before, m, n, ld_before, bs_before, PLG_OUT_BYTES, last->align_c,
-                      last->tile_m)))
-        return code;
-    if ((code = array(last, "out", call->out, m, n, call->ldout, call->stride_out, PLG_OUT_BYTES,
-                      last->align_out, last->tile_m)))
-        return code;
-    if (kernel->then >= 0 && !call->workspace) {
-        snprintf(message, sizeof message, "%s needs a workspace of %lld bytes", kernel->name,
-                 (long long)(plg_workspace(m, n, k) * batches));
+    const plg_kernel_record *kernel = plan.kernel, *last = plan.last;
+    const int64_t blocks = PLG_BLOCK ? call->k / PLG_BLOCK : 0;
+    const matrix before = {"C", own ? call->out : call->c, m, n, own ? call->ldout : call->ldc,
+                           own ? call->stride_out : call->stride_c, PLG_OUT_BITS, last->tile_m};
+    const matrix out = {"out", call->out, m, n, call->ldout, call->stride_out, PLG_OUT_BITS,
+                        last->tile_m};
+    const matrix blocks_a = {"the block scales of A", call->blocks_a, m, blocks,
+                             call->ld_blocks_a, call->stride_blocks_a, 8, kernel->tile_m};
+    const matrix blocks_b = {"the block scales of B", call->blocks_b, n, blocks,
+                             call->ld_blocks_b, call->stride_blocks_b, 8, kernel->tile_n};
+    if ((code = allowed(last->name, &before, batches, last->align_c))) return code;
+    if ((code = allowed(last->name, &out, batches, last->align_out))) return code;
+    if (PLG_BLOCK && (code = within(kernel->name, &blocks_a))) return code;
+    if (PLG_BLOCK && (code = within(kernel->name, &blocks_b))) return code;
+    if (plan.bytes && (!call->workspace || call->workspace_bytes < plan.bytes ||
+                       (uintptr_t)call->workspace % PLG_APART)) {
+        snprintf(message, sizeof message,
+                 "%s needs a workspace of %lld bytes that begins at a multiple of %d", kernel->name,
+                 (long long)plan.bytes, PLG_APART);
         return PLG_NOT_ALLOWED;
     }
+    for (copied *copy = plan.operands; copy < plan.operands + 2; copy++) {
+        if (copy->kernel < 0) continue;
+        if ((code = copy_rows(library, copy, call))) return code;
+        copy->from = copy->to;
+        copy->from.at = (char *)call->workspace + copy->begins + bytes_of(&copy->to, copy->skipped);
+    }
+    const matrix *a = &plan.operands[0].from, *b = &plan.operands[1].from;
     int64_t values[PLG_VALUES] = {
-        [PLG_ARG_A] = (int64_t)(intptr_t)call->a,
-        [PLG_ARG_B] = (int64_t)(intptr_t)call->b,
-        [PLG_ARG_C] = (int64_t)(intptr_t)before,
-        [PLG_ARG_OUT] = (int64_t)(intptr_t)call->out,
+        [PLG_ARG_A] = (int64_t)(intptr_t)a->at,
+        [PLG_ARG_B] = (int64_t)(intptr_t)b->at,
+        [PLG_ARG_C] = (int64_t)(intptr_t)before.at,
+        [PLG_ARG_OUT] = (int64_t)(intptr_t)out.at,
+        [PLG_ARG_BLOCKS_A] = (int64_t)(intptr_t)blocks_a.at,
+        [PLG_ARG_BLOCKS_B] = (int64_t)(intptr_t)blocks_b.at,
         [PLG_ARG_SCALE_A] = (int64_t)(intptr_t)call->scale_a,
         [PLG_ARG_SCALE_B] = (int64_t)(intptr_t)call->scale_b,
         [PLG_ARG_BIAS] = (int64_t)(intptr_t)call->bias,
-        [PLG_BS_A] = call->stride_a,
-        [PLG_BS_B] = call->stride_b,
-        [PLG_BS_C] = bs_before,
-        [PLG_BS_OUT] = call->stride_out,
+        [PLG_BS_A] = a->stride,
+        [PLG_BS_B] = b->stride,
+        [PLG_BS_C] = before.stride,
+        [PLG_BS_OUT] = out.stride,
+        [PLG_BS_BLOCKS_A] = blocks_a.stride,
+        [PLG_BS_BLOCKS_B] = blocks_b.stride,
         [PLG_M] = m,
         [PLG_N] = n,
-        [PLG_K] = k,
-        [PLG_LD_A] = call->lda,
-        [PLG_LD_B] = call->ldb,
-        [PLG_LD_C] = ld_before,
-        [PLG_LD_OUT] = call->ldout,
+        [PLG_K] = plan.k,
+        [PLG_LD_A] = a->ld,
+        [PLG_LD_B] = b->ld,
+        [PLG_LD_C] = before.ld,
+        [PLG_LD_OUT] = out.ld,
+        [PLG_LD_BLOCKS_A] = blocks_a.ld,
+        [PLG_LD_BLOCKS_B] = blocks_b.ld,
         [PLG_BATCHES] = batches,
         [PLG_ARG_ALPHA] = word(call->alpha),
         [PLG_ARG_BETA] = word(call->beta),
     };
-    if (kernel->then < 0) return launched(library, number, (unsigned)batches, values, call->stream);
+    unsigned count = (unsigned)batches;
+    if (kernel->then < 0) return launched_on_c(library, plan.number, count, values, call->stream);
     values[PLG_ARG_OUT] = values[PLG_ARG_P] = (int64_t)(intptr_t)call->workspace;
     values[PLG_LD_OUT] = values[PLG_LD_P] = n;
     values[PLG_BS_OUT] = m * n;
     values[PLG_S] = kernel->slices;
     values[PLG_BS_P] = m * n * (int64_t)kernel->slices;
-    unsigned z = kernel->slices * (unsigned)batches;
-    if ((code = launched(library, number, z, values, call->stream))) return code;
-    values[PLG_ARG_OUT] = (int64_t)(intptr_t)call->out;
-    values[PLG_LD_OUT] = call->ldout;
-    values[PLG_BS_OUT] = call->stride_out;
-    return launched(library, kernel->then, (unsigned)batches, values, call->stream);
+    code = launched_on_c(library, plan.number, kernel->slices * count, values, call->stream);
+    if (code) return code;
+    values[PLG_ARG_OUT] = (int64_t)(intptr_t)out.at;
+    values[PLG_LD_OUT] = out.ld;
+    values[PLG_BS_OUT] = out.stride;
+    return launched_on_c(library, kernel->then, count, values, call->stream);
 }
 
 int plg_gemm(plg_library *library, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace, void *stream) {
+             const void *b, int64_t ldb, void *c, int64_t ldc, void *workspace,
+             int64_t workspace_bytes, void *stream) {
     plg_call call = {.m = m, .n = n, .k = k, .batches = 1, .a = a, .b = b, .out = c, .lda = lda,
-                     .ldb = ldb, .ldout = ldc, .alpha = 1, .workspace = workspace, .stream = stream};
+                     .ldb = ldb, .ldout = ldc, .alpha = 1, .workspace = workspace,
+                     .workspace_bytes = workspace_bytes, .stream = stream};
     return plg_run(library, &call);
 }

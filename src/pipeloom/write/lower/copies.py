@@ -106,12 +106,10 @@ class _Missing:
     numbers: tuple[LaneNumber, ...]
     waves: tuple[str | int, ...]
     scratch: str
-    together: int
-    """Elements along it that one load takes, and that are there if the last is."""
 
 
 def _plan_missing(
-    context: Context, array: Array, tables: Sequence[Sequence[Table]], together: int = 1
+    context: Context, array: Array, tables: Sequence[Sequence[Table]]
 ) -> _Missing | None:
     """For the loads of a step, whose coordinates are ``tables``; None where nothing is missing."""
     if not context.memory.placing.ragged or array.node.kind is not NodeKind.STREAM:
@@ -120,8 +118,7 @@ def _plan_missing(
     what = f"the place of a lane along {array.over}"
     numbers = tuple(lane_number(table[axis], what) for table in tables)
     waves = tuple(wave_part(context.frame, context.group.waves, number) for number in numbers)
-    ends = context.memory.placing.ends and axis == len(array.dims) - 1
-    return _Missing(numbers, waves, context.frame.scratch("missing", 4), together if ends else 1)
+    return _Missing(numbers, waves, context.frame.scratch("missing", 4))
 
 
 class _Present:
@@ -132,8 +129,6 @@ class _Present:
         self._known: LaneNumber | None = None
         if self._missing is not None:
             self._count = context.clock.missing(code, work.iteration or 0)
-            if self._missing.together > 1:
-                code("s_and_b32", self._count, self._count, -self._missing.together)
             code("v_mov_b32", context.frame[self._missing.scratch].part(3), OUT_OF_RANGE)
 
     def offset(self, code: Code, number: int, name: str) -> Register:
@@ -181,8 +176,6 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
     context.clock.follow(array) if array.node.kind is NodeKind.STREAM else None
     context.require_pitch(array, width)
     ragged = context.memory.placing.ragged
-    if context.memory.placing.ends and array.dims[-1] == array.over:
-        ragged = False
     if ragged == (array.dims[-1] == array.over) or (ragged and _is_summed(context, array.dims[-1])):
         context.require_multiple(array.dims[-1], array.elements_of(width))
     lane = np.arange(WAVE_LANES)[None, :]
@@ -192,7 +185,7 @@ def _plan_lds_dma(context: Context, work: Work) -> Write:
         position = start + number * run + (wave * WAVE_LANES + lane) * width
         tables.append(_axes(_shifted(tile.source(position), targets, sources)))
     offsets = [context.memory.offset(array, table, members) for table in tables]
-    missing = _plan_missing(context, array, tables, array.elements_of(width))
+    missing = _plan_missing(context, array, tables)
     places = {w: i * WAVE_LANES * width for i, w in enumerate(members)}
     slice_start = frame.by_wave([places.get(w, 0) for w in range(frame.waves)])
     base = tile.base + write.copy * tile.copy_bytes + start

@@ -532,14 +532,6 @@ class Memory:
         if placing.slices > 1:
             start = self.counted(code, frame["slice start"], array.over_stride)
             advance_base(code, buffer, *start, wide)
-        if placing.ends and array.dims[-1] == array.over:
-            # Rows end with the leading dimension.
-            row = self.operand(array.stride(len(array.dims) - 2))
-            size = self.counted(code, frame[f"size {array.over}"], array.over_stride)
-            code("s_mul_i32", scratch, *size)
-            code("s_sub_u32", scratch, row, scratch)
-            code("s_add_u32", buffer.part(0), buffer.part(0), scratch)
-            code("s_addc_u32", buffer.part(1), buffer.part(1), 0)
         if placing.ragged:
             pad = self.counted(code, frame["pad"], array.over_stride)
             code("s_mul_i32", wide.part(0), *pad)
