@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.cli.common import (
     add_json,
@@ -113,12 +113,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = emit(emit_job(arguments))
     say(found.notes)
     emitted = found.kernel
+    proof = _witness(arguments, emitted) if beside is not None else None
     if arguments.output:
         content = emitted.text if suffix == ".s" else assemble(emitted).data
         write_file(arguments.output, content)
     if beside is not None:
         write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
-    witness = _witness(arguments, emitted) if beside is not None else None
+    witness = None
+    if proof is not None:
+        witness = Path(arguments.output).with_suffix(".witness.json")
+        write_file(witness, json.dumps(proof, indent=1, sort_keys=True) + "\n")
     if arguments.json:
         print_json(
             {
@@ -132,30 +136,33 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.output:
         print("\n".join((found.summary(), *cost_line(found), str(emitted.resources))))
         launch = f", and {beside}: how to launch it" if beside else ""
-        proof = f", and {witness}: what its proof rests on" if witness else ""
-        print(f"wrote {arguments.output}{launch}{proof}")
+        rests = f", and {witness}: what its proof rests on" if witness else ""
+        print(f"wrote {arguments.output}{launch}{rests}")
     else:
         say(cost_line(found))
         sys.stdout.write(emitted.text)
     return 0
 
 
-def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> Path | None:
-    """Write ``k.witness.json``; what cannot be run says why, and only fails where it was asked."""
+def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> dict[str, Any] | None:
+    """``k.witness.json``; a kernel that the witness finds wrong is not written.
+
+    What cannot be run says why, and only fails where it was asked for.
+    """
     if arguments.witness is False:
         return None
     from pipeloom.drive.witnessing import emitted_witness
+    from pipeloom.write import GateError
 
     try:
-        proof = emitted_witness(emitted)
+        return emitted_witness(emitted, allow_timing=arguments.allow_timing)
+    except GateError:
+        raise
     except ScheduleError as error:
         if arguments.witness:
             raise
         say((f"no witness was written: {error.message}",))
         return None
-    path = Path(arguments.output).with_suffix(".witness.json")
-    write_file(path, json.dumps(proof, indent=1, sort_keys=True) + "\n")
-    return path
 
 
 def _sidecar(output: str) -> Path:

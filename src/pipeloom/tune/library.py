@@ -21,6 +21,7 @@ from typing import Any
 import pipeloom
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel, least_align
 from pipeloom.drive.store import Store, digest, version
+from pipeloom.drive.witnessing import require_right
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
@@ -51,7 +52,10 @@ class Kernel:
 
 
 def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
-    """The kernel of a spec, with what runs before and after: from the store, or written now."""
+    """The kernel of a spec, with what runs before and after: from the store, or written now.
+
+    What is written is judged as machine code too.
+    """
     kept = Store.usual() if store is None else store
     key = digest(["kernel", version("tune/library.py"), to_plain(spec)])[:40]
     found = kept.read(key)
@@ -59,6 +63,8 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
         made = gemm_kernel(spec)
         all_ = [made.kernel, *(one.kernel for one in made.before.values())]
         all_ += [] if made.then is None else [made.then]
+        for one in all_:
+            require_right(one)
         texts = {one.name: base64.b64encode(assemble(one).data).decode() for one in all_}
         found = {"record": made.contract(), "codes": texts}
         kept.write(key, found)

@@ -35,10 +35,16 @@ class VerdictLike(Protocol):
         ...
 
 
-def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = False) -> Enum:
+_REMEDY = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
+
+
+def require_proved(
+    verdict: VerdictLike, what: str, *, allow_timing: bool = False, hint: str = _REMEDY
+) -> Enum:
     """The verdict's status, where it allows emission; raises ``GateError`` naming the finding.
 
-    ``what`` says what it is about. Statuses go by their names: a judge may have its own.
+    ``what`` says what it is about, ``hint`` what to do about a race. Statuses go by their names: a
+    judge may have its own.
     """
     name = verdict.status.name
     if name == "PROVED" or (name == "TIMING" and allow_timing):
@@ -46,7 +52,6 @@ def require_proved(verdict: VerdictLike, what: str, *, allow_timing: bool = Fals
     count = len(verdict.findings)
     finding = verdict.findings[0].describe() if count else "no finding given"
     more = f" (and {count - 1} more)" if count > 1 else ""
-    hint = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
     if name == "TIMING":
         hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
     raise GateError(
