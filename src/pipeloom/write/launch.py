@@ -9,7 +9,7 @@ from math import prod
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
 from pipeloom.write.faults import EmitError
-from pipeloom.write.lower.memory import arrays_of, dimensions
+from pipeloom.write.lower.memory import Array, arrays_of, dimensions
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 _SIGNED = 1 << 31
@@ -91,9 +91,10 @@ class Launch:
                 field=self.meaning.batch[0],
             )
         for name, array in arrays_of(self.meaning).items():
+            pitch = (pitches or {}).get(name, self.pitch(name, sizes))
             if array.has_pitch:
-                pitch = (pitches or {}).get(name, self.pitch(name, sizes))
                 self._check_pitch(name, pitch, sizes)
+            self._check_span(array, pitch, sizes)
 
     def _check_over(self, sizes: Mapping[str, int]) -> None:
         over = self.meaning.over
@@ -127,19 +128,25 @@ class Launch:
                 hint="pad rows",
                 field=f"ld_{name}",
             )
-        span, stride = 0, pitch * bits // 8
-        for axis in reversed(range(len(node.type.dims) - 1)):
-            dim = node.type.dims[axis]
-            reach = sizes[dim] if dim == self.meaning.over else min(sizes[dim], self.tiles[dim])
-            span += reach * stride
+
+    def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:
+        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set."""
+        dtype, over = array.node.type.dtype, self.meaning.over
+
+        def touched(dim: str) -> int:
+            return self.reach(sizes[dim]) if dim == over else min(sizes[dim], self.tiles[dim])
+
+        *outer, last = array.dims
+        span, stride = 0, pitch * dtype.bits // 8
+        for dim in reversed(outer):
+            span += touched(dim) * stride
             stride *= sizes[dim]
-        over_last = node.type.dims[-1] == self.meaning.over
-        span += row * bits // 8 if over_last else 0
+        span += -(-touched(last) // dtype.covers) * dtype.bits // 8 if last == over else 0
         if span >= _SIGNED:
             raise EmitError(
-                f"what a block touches of {name} spans {span} bytes, 2 GiB or more",
+                f"what a block touches of {array.name} spans {span} bytes, 2 GiB or more",
                 hint="split the problem",
-                field=f"ld_{name}",
+                field=f"ld_{array.name}" if array.has_pitch else last,
             )
 
 

@@ -10,16 +10,27 @@ from typing import Any
 import pytest
 
 from pipeloom.declare import Loop
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import Status, verify
 from pipeloom.machine.dtypes import F32
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
-from pipeloom.program import Access, Affine, Layout, OpDef, Program, Space, TripCount, Work
+from pipeloom.program import (
+    VOCABULARY,
+    Access,
+    Affine,
+    Layout,
+    OpDef,
+    Program,
+    Space,
+    TripCount,
+    Work,
+)
 from pipeloom.write import EmitError, GateError, assemble, emit_program
 from pipeloom.write.lower.templates import templates_of
-from tests.unit.write.programs import derived, row_sum, tile, with_resource, with_step
+from tests.unit.write.programs import RELU, derived, row_sum, tile, with_resource, with_step
 
 
 def accept(program: Program) -> Any:
@@ -225,6 +236,18 @@ def test_leading_dimensions() -> None:
         launch.check(sizes, {"B": emitted.k_min + 1})
     with pytest.raises(EmitError, match="2 GiB or more"):
         launch.check(sizes, {"A": 1 << 26})
+
+
+def test_arrays_of_one_dimension_have_an_end_too() -> None:
+    """2^30 f32 make a descriptor of 0 bytes: reads would give zeros, and stores go nowhere."""
+    loop = Loop("relu", over="k")
+    loop.store("out", loop.apply(RELU, loop.stream("X", "f32", k=256)))
+    program = pipeline(loop, GFX950, 1, strategy=in_order)
+    launch = emit_program(program, ops=VOCABULARY.extended(RELU)).launch
+    launch.check({"k": 2**29 - 256})
+    for size in (2**29, 2**30):
+        with pytest.raises(EmitError, match="2 GiB or more"):
+            launch.check({"k": size})
 
 
 def test_a_run_that_goes_wrong_says_so() -> None:
