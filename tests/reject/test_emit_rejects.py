@@ -89,7 +89,8 @@ def test_the_real_verdicts_pass_the_same_gate() -> None:
     ("sizes", "pitches", "field", "message"),
     [
         # The kernel is 128 x 128 x 64 in bf16, C in f32: what fits, then one more.
-        ({"m": 2**31 - 1}, {}, None, ""),
+        ({"m": 65535 * 128}, {}, None, ""),
+        ({"m": 2**31 - 1}, {}, "grid", "16777216 workgroups along y"),
         ({"m": 2**31}, {}, "m", "the size along 'm' is 2147483648"),
         ({"m": 0}, {}, "m", "the size along 'm' is 0"),
         ({"m": "a"}, {}, "m", "the size along 'm' is 'a'"),

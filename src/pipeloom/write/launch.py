@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
 from pipeloom.write.faults import EmitError
@@ -82,19 +83,30 @@ class Launch:
                     field=dim,
                 )
         self._check_over(sizes)
-        _, y, z = self.grid(sizes)
-        if max(y, z) > _MOST_ALONG and self.meaning.batch:
-            problems = prod(sizes[dim] for dim in self.meaning.batch)
-            raise EmitError(
-                f"the launch has {y} x {z} workgroups along y and z, for a batch of {problems}",
-                hint=f"a grid has at most {_MOST_ALONG} along each; launch several times",
-                field=self.meaning.batch[0],
-            )
+        self._check_grid(sizes)
         for name, array in arrays_of(self.meaning).items():
             pitch = (pitches or {}).get(name, self.pitch(name, sizes))
             if array.has_pitch:
                 self._check_pitch(name, pitch, sizes)
             self._check_span(array, pitch, sizes)
+
+    def _check_grid(self, sizes: Mapping[str, int]) -> None:
+        meaning = self.meaning
+        problems = prod(sizes[dim] for dim in meaning.batch)
+        for axis, count in zip("yz", self.grid(sizes)[1:], strict=True):
+            if count > _MOST_ALONG:
+                raise EmitError(
+                    f"the launch has {count} workgroups along {axis}"
+                    + (f", for a batch of {problems}" if meaning.batch else ""),
+                    hint=f"a grid has at most {_MOST_ALONG} there; launch several times",
+                    field="grid",
+                )
+        if len(meaning.batch) > 1 and problems >= DIVISIBLE:
+            raise EmitError(
+                f"the batch has {problems} problems",
+                hint=f"kernels tell fewer than {DIVISIBLE} apart; launch several times",
+                field=meaning.batch[0],
+            )
 
     def _check_over(self, sizes: Mapping[str, int]) -> None:
         over = self.meaning.over

@@ -228,13 +228,24 @@ def test_heads_in_groups_wherever_they_lie() -> None:
 def test_a_batch_fits_into_a_launch() -> None:
     kernel = built("causal", "gfx950", "fp16")
     kernel.emitted.launch.check({**ONE, "q": 64, "keys": 64, "batch": 65536})
-    with pytest.raises(EmitError, match=r"x 262144 workgroups .* batch of 2"):
+    launch = kernel.emitted.launch
+    launch.check({**ONE, "q": 64, "keys": 64, "batch": 2**11, "heads": 2**10 - 1})
+    with pytest.raises(EmitError, match="2097152 problems"):
+        launch.check({**ONE, "q": 64, "keys": 64, "batch": 2**11, "heads": 2**10})
+    with pytest.raises(EmitError, match=r"262144 workgroups along z, .* batch of 2"):
         kernel.emitted.launch.check({**ONE, "q": (1 << 24) - 1, "keys": 64, "batch": 2})
     with pytest.raises(EmitError, match="16777216"):
         kernel.emitted.launch.check({**ONE, "q": 64, "keys": 1 << 24})
     order = {"K": ("keys", "d", "heads", "batch")}
     with pytest.raises(LaunchError, match="cannot lie as"):
         run_program(kernel.emitted, kernel, sizes={**ONE, "q": 64, "keys": 64}, order=order)
+
+
+def test_a_grid_fits_into_a_launch() -> None:
+    launch = emit_program(row_sum()).launch
+    launch.check({"b": 65535, "k": 2, "c": 256})
+    with pytest.raises(EmitError, match="65536 workgroups along y"):
+        launch.check({"b": 65536, "k": 2, "c": 256})
 
 
 @pytest.mark.parametrize("make", [row_sum, lambda: derived("gemm", "gfx950")])
