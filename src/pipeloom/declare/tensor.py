@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import DType
 from pipeloom.program.tiles import TileType
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 class Tensor:
     """A value of a loop. Dimensions are matched by name, so broadcasting and transposes are free.
 
-    ``a @ b`` contracts the last dimension of ``a``, which ``b`` must have. ``c += x`` on a carried
-    value states its next value; from then on ``c`` means that.
+    ``a @ b`` sums over the one dimension that both have. ``c += x`` on a carried value states its
+    next value; from then on ``c`` means that.
     """
 
     __slots__ = ("_key", "_loop", "carry")
@@ -78,7 +79,17 @@ class Tensor:
         return self._loop.update(self, value)
 
     def __matmul__(self, other: Tensor) -> Tensor:
-        return self._loop.apply("matmul", self, other, over=self.type.dims[-1:])
+        shared = tuple(dim for dim in self.type.dims if dim in other.type.dims)
+        if len(shared) != 1:
+            raise ConfigError(
+                f"{self.name} @ {other.name} sums over the one dimension that both have, and "
+                f"{self.type} and {other.type} share {', '.join(shared) or 'none'}",
+                hint="name the dimension alike in both"
+                if not shared
+                else f'say which: loop.apply("matmul", a, b, over=("{shared[-1]}",))',
+                field="matmul",
+            )
+        return self._loop.apply("matmul", self, other, over=shared)
 
     def __iadd__(self, other: Tensor | float) -> Tensor:
         if self.carry is None:

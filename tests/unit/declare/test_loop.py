@@ -83,6 +83,22 @@ def test_reductions_are_numpys(reduce: str) -> None:
     np.testing.assert_array_equal(loop.evaluate(X=x)["Y"], getattr(x, reduce)(1))
 
 
+@pytest.mark.parametrize("first", ["mk", "km"])
+@pytest.mark.parametrize("second", ["kn", "nk"])
+def test_a_product_sums_over_what_both_have(first: str, second: str) -> None:
+    sizes = {"m": 2, "n": 3, "k": 4}
+    loop = Loop("product", over="t")
+    a = loop.resident("A", "f32", **{dim: sizes[dim] for dim in first})
+    b = loop.resident("B", "f32", **{dim: sizes[dim] for dim in second})
+    loop.store("out", a.T @ b)
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=[sizes[d] for d in dims]) for dims in (first, second))
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    got = loop.evaluate(A=x, B=y)["out"]
+    wanted = np.einsum(f"{first},{second}->mn", x, y)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
 def test_conditions_hold_per_element_or_for_all() -> None:
     loop = Loop("when", over="k")
     x = loop.stream("X", "f32", k=1, n=4).sum("k")
@@ -206,6 +222,14 @@ def _redefined(loop: Loop) -> None:
     loop.apply(OpDef("add", 1, np.negative), loop.stream("X", "f32", n=4))
 
 
+def _shares_nothing(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4, k=8) @ loop.resident("Y", "f32", m=4, j=8)
+
+
+def _shares_two(loop: Loop) -> None:
+    loop.stream("X", "f32", n=4, k=8) @ loop.stream("Y", "f32", n=4, k=8)
+
+
 def _nested_when(loop: Loop) -> None:
     condition = (loop.stream("X", "f32", n=4) > 0).any()
     with loop.when(condition), loop.when(condition):
@@ -264,6 +288,8 @@ def _called_like_what_is_left(loop: Loop) -> None:
         (_reduces_nothing, ConfigError, "sum cannot reduce over k"),
         (_unknown_op, ConfigError, "op 'ad' is not in the vocabulary"),
         (_redefined, ConfigError, "op 'add' is defined twice, differently"),
+        (_shares_nothing, ConfigError, "X @ Y sums over .* share none"),
+        (_shares_two, ConfigError, "X @ Y sums over .* share n, k"),
         (_nested_when, GraphError, "loop.when inside loop.when"),
         (_renamed_to_a_taken_name, GraphError, "has a value 'Y' already"),
     ],
