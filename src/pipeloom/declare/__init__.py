@@ -2,7 +2,18 @@
 
 from pipeloom.declare import kernels
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import Tensor, exp2, keep, log2, maximum, minimum, rsqrt, where, within
+from pipeloom.declare.tensor import (
+    Tensor,
+    exp2,
+    keep,
+    log2,
+    maximum,
+    minimum,
+    rcp,
+    rsqrt,
+    where,
+    within,
+)
 
 __all__ = [
     "Loop",
@@ -13,6 +24,7 @@ __all__ = [
     "log2",
     "maximum",
     "minimum",
+    "rcp",
     "rsqrt",
     "where",
     "within",

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from pipeloom.checks import nearest
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import Tensor, exp2, maximum
+from pipeloom.declare.tensor import Tensor, exp2, maximum, rcp
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 
@@ -26,7 +26,7 @@ def relu(x: Tensor) -> Tensor:
 
 def silu(x: Tensor) -> Tensor:
     """x / (1 + exp(-x))."""
-    return x / (exp2(x * -LOG2_E) + 1.0)
+    return x * rcp(exp2(x * -LOG2_E) + 1.0)
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def gelu(x: Tensor) -> Tensor:
     This form takes one exponential, and neither overflows nor cancels for any x.
     """
     cubed = (x * x * 0.044715 + 1.0) * x
-    return x / (exp2(cubed * (-2.0 * LOG2_E * sqrt(2.0 / pi))) + 1.0)
+    return x * rcp(exp2(cubed * (-2.0 * LOG2_E * sqrt(2.0 / pi))) + 1.0)
 
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(

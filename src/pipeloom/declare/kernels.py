@@ -10,7 +10,7 @@ from pipeloom.declare.fused import gemm_scaled as gemm_scaled
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.rows import rms_norm as rms_norm
 from pipeloom.declare.rows import softmax as softmax
-from pipeloom.declare.tensor import exp2, fma, keep, log2, maximum
+from pipeloom.declare.tensor import exp2, fma, keep, log2, maximum, rcp
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 LOWEST = -1e30
@@ -89,7 +89,7 @@ def attention(
     p = exp2(fma(scores, scale, top * -scale)).named("P")
     weight += p.sum("keys")
     out += p.to(dtype) @ v.staged()
-    loop.store("out", (out / maximum(weight, TINY)).to(dtype))
+    loop.store("out", (out * rcp(maximum(weight, TINY))).to(dtype))
     if lse:
         loop.store("lse", (top * scale + log2(weight)) * LN2)
     loop.batch("K", "V", over=("batch", "heads"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipeloom.declare.fused import LOG2_E
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.tensor import exp2, keep, rsqrt, within
+from pipeloom.declare.tensor import exp2, keep, rcp, rsqrt, within
 from pipeloom.machine.dtypes import BF16, F32, DType
 
 
@@ -25,7 +25,7 @@ def softmax(
     x = loop.stream("X", dtype, b=1, r=rows, n=columns)
     x = keep(x, loop.left("n", columns), 1).named("inside")
     weights = exp2((x - x.max("n")) * LOG2_E).named("P")
-    loop.store("out", (weights * (1.0 / weights.sum("n"))).to(out))
+    loop.store("out", (weights * rcp(weights.sum("n"))).to(out))
     return loop
 
 

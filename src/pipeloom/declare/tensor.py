@@ -159,6 +159,12 @@ def log2(x: Tensor) -> Tensor:
     return x._loop.apply("log2", x)
 
 
+def rcp(x: Tensor) -> Tensor:
+    """1 over each element, in one instruction: of what is above 2^126, and of denormals, as of
+    infinity and of zero. ``/`` divides by any number."""
+    return x._loop.apply("rcp", x)
+
+
 def rsqrt(x: Tensor) -> Tensor:
     """1 over the square root of each element."""
     return x._loop.apply("rsqrt", x)

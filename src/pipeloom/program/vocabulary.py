@@ -144,6 +144,23 @@ class Vocabulary:
         return Vocabulary(MappingProxyType(table))
 
 
+SMALLEST = 2.0**-126
+"""The smallest normal f32."""
+
+
+def _normal(value: Array) -> Array:
+    return np.where(np.abs(value) < SMALLEST, np.copysign(0, value), value)
+
+
+def _flushed(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """As v_rcp_f32, v_rsq_f32, v_exp_f32 and v_log_f32 have it: a denormal is zero.
+
+    LLVM says so of operands (AMDGPUInstCombineIntrinsic.cpp), and scales those and results where
+    they matter (AMDGPUCodeGenPrepare.cpp, emitRcpIEEE1ULP; AMDGPUISelLowering.cpp, lowerFEXP2).
+    """
+    return lambda a: _normal(function(_normal(a)))
+
+
 def _vector(name: str, function: Callable[..., Array], *lowering: str, arity: int = 2) -> OpDef:
     return OpDef(name, arity, function, lowering=lowering)
 
@@ -173,12 +190,22 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}"),
     _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}"),
     _vector("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
-    _vector("div", np.divide, "v_rcp_f32 {t}, {1}", "v_mul_f32 {d}, {0}, {t}"),
+    # The divisor is brought to [1, 2), so that its reciprocal is a normal number whatever it is.
+    _vector(
+        "div",
+        np.divide,
+        "v_frexp_exp_i32_f32 {t}, {1}",
+        "v_sub_u32 {t}, 1, {t}",
+        "v_ldexp_f32 {d}, {1}, {t}",
+        "v_rcp_f32 {d}, {d}",
+        "v_mul_f32 {d}, {0}, {d}",
+        "v_ldexp_f32 {d}, {d}, {t}",
+    ),
     _vector("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
-    _vector("exp2", np.exp2, "v_exp_f32 {d}, {0}", arity=1),
-    _vector("log2", np.log2, "v_log_f32 {d}, {0}", arity=1),
-    _vector("rcp", np.reciprocal, "v_rcp_f32 {d}, {0}", arity=1),
-    _vector("rsqrt", lambda a: 1 / np.sqrt(a), "v_rsq_f32 {d}, {0}", arity=1),
+    _vector("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}", arity=1),
+    _vector("log2", _flushed(np.log2), "v_log_f32 {d}, {0}", arity=1),
+    _vector("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}", arity=1),
+    _vector("rsqrt", _flushed(lambda a: 1 / np.sqrt(a)), "v_rsq_f32 {d}, {0}", arity=1),
     _compare("gt", np.greater, "v_cmp_gt_f32"),
     _compare("ge", np.greater_equal, "v_cmp_ge_f32"),
     _compare("lt", np.less, "v_cmp_lt_f32"),

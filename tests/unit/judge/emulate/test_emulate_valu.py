@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pipeloom.program import VOCABULARY
+
 Words = npt.NDArray[np.uint32]
 A = np.array([0, 1, 2, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678, 0xDEADBEEF], np.uint32)
 X = np.resize(A, 64)
@@ -298,6 +300,12 @@ def test_packed_math_with_op_sel(bench: Any) -> None:
     np.testing.assert_array_equal(rows[8].view(np.float32), F * 2)
 
 
+EXTREMES = np.array(
+    [0, 1e-45, -1e-39, 1.2e-38, 3e-38, 0.3, 1, -7, 100, -127.5, 9e37, 2e38, -3.4e38, np.inf],
+    np.float32,
+)
+
+
 def test_division_sequence_of_the_compiler(bench: Any) -> None:
     """The f32 division that LLVM emits: scale, reciprocal, refine, fixup; correctly rounded."""
     rng = np.random.default_rng(3)
@@ -323,6 +331,29 @@ def test_division_sequence_of_the_compiler(bench: Any) -> None:
     assert np.isnan(wanted[2])
     normal = (np.abs(wanted) > 1e-37) | (wanted == 0)
     np.testing.assert_allclose(got[normal], wanted[normal], rtol=1.3e-7)
+
+
+@pytest.mark.parametrize("name", ["rcp", "rsqrt", "exp2", "log2"])
+def test_transcendental_ops_take_and_make_no_denormals(name: str, bench: Any) -> None:
+    """The meaning of the op and the instruction agree, near the ends of f32 too."""
+    op, x = VOCABULARY[name], np.resize(EXTREMES, 64)
+    got = bench.run(op.lowering[0].format("v8", d="v20"), [x], ["v20"])[0].view(np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, op.apply(x), rtol=1.3e-7)
+    assert not ((got != 0) & (np.abs(got) < np.finfo(np.float32).smallest_normal)).any()
+
+
+def test_division_by_any_number(bench: Any) -> None:
+    """Where the reciprocal alone would be denormal, 2e38 / 2e38 were 0."""
+    op = VOCABULARY["div"]
+    top, bottom = (a.ravel() for a in np.meshgrid(EXTREMES, EXTREMES))
+    top = np.where(np.abs(top) < 1e-37, 0, top).astype(np.float32)
+    for at in range(0, len(top), 64):
+        pair = [np.resize(a[at : at + 64], 64) for a in (top, bottom)]
+        body = "\n".join(line.format("v8", "v9", d="v20", t="v21") for line in op.lowering)
+        got = bench.run(body, pair, ["v20"])[0].view(np.float32)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(got, op.apply(*pair), rtol=2.5e-7, atol=2e-45)
 
 
 def test_exec_masks_writes(bench: Any, lanes: Words) -> None:
