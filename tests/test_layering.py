@@ -1,4 +1,4 @@
-"""Who may import whom. Nothing that reads ``compiled``, the waist, may import what builds it.
+"""Who may import whom. Nothing that reads a ``Program``, the waist, may import what makes one.
 
 A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
 judge of recorded runs, which asks both.
@@ -161,7 +161,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.programs": ("*",),
     "drive.trial": ("errors", "machine", "program", "write", "judge.emulate"),
     "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
-    "drive.witnessing": ("errors", "judge.emulate", "write", "drive.checking"),
+    "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.timing_files": ("errors", "judge.check", "judge.emulate", "lift", "drive.checking"),
     "drive.correcting": (
@@ -219,6 +219,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "drive.store",
         "drive.deriving",
         "drive.programs",
+        "drive.witnessing",
         "write",
         "show",
     ),

@@ -22,7 +22,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from pipeloom.cli.main import main
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
-from pipeloom.show.page import render_page
+from pipeloom.show.page import fill_page
+from pipeloom.show.page_data import page_data
 from tests.unit.cli.test_kernel_files import written
 from tests.unit.show.programs import producer_consumer, straight
 
@@ -730,7 +731,7 @@ def test_groups_with_different_work_are_told_apart(
 ) -> None:
     program, target = producer_consumer(), tmp_path / "page.html"
     trace = simulate(program, iterations=17)
-    target.write_text(render_page(program, verify(program), trace), encoding="utf-8")
+    target.write_text(fill_page(page_data(program, verify(program), trace)), encoding="utf-8")
     page = opened(browser, target)
     assert page.find_element(By.ID, "title").text == "two jobs on MI355X (gfx950)"
     heads = page.find_elements(By.CSS_SELECTOR, "#schedule tr.phase")
@@ -760,7 +761,7 @@ def test_groups_with_different_work_are_told_apart(
 
 def test_a_page_shows_only_what_is_known(browser: webdriver.Chrome, tmp_path: Path) -> None:
     program, target = straight(), tmp_path / "page.html"
-    text = render_page(program, None, simulate(program, iterations=1))
+    text = fill_page(page_data(program, None, simulate(program, iterations=1)))
     target.write_text(text, encoding="utf-8")
     page = opened(browser, target)
     for part in ("verdict", "knobs"):

@@ -6,32 +6,40 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
-from pipeloom.declare.loop import Loop
-from pipeloom.drive.declared import load_declaration
+from pipeloom.cli.common import (
+    INTERRUPTED_CODE,
+    add_json,
+    add_source,
+    print_json,
+    source_of,
+    write_file,
+)
 from pipeloom.drive.deriving import Derived, Progress, derive
-from pipeloom.drive.loops import WAVES
+from pipeloom.drive.loops import LOOPS, LoopSource
+from pipeloom.drive.pipeline import peeled
+from pipeloom.drive.subjects import ProgramSubject, open_source
 from pipeloom.errors import SpecError
-from pipeloom.machine.chips import ANY_CHIP, TARGETS, target_for
+from pipeloom.machine.chips import ANY_CHIP, TARGETS
 from pipeloom.plain import to_plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Weave a loop of loads, reads and products from single instructions, in as many ways as a "
-        "search tries; keep the fastest in simulation, prove it, and say how far it is from what "
-        "the machine's units allow. Results are kept ($PIPELOOM_STORE, ~/.cache/pipeloom), so that "
-        "a second call costs nothing, and emit, run, report take them. Ctrl-C gives the best so "
-        "far (exit code 130); the next call goes on from there."
+        "Weave a loop of loads, reads, products and vector ops from single instructions, in as "
+        "many ways as a search tries; keep the fastest in simulation, prove it, and say how far "
+        "it is from what the machine's units allow. Results are kept ($PIPELOOM_STORE, "
+        "~/.cache/pipeloom), so that a second call costs nothing, and emit, run, report take them. "
+        "Ctrl-C gives the best so far (exit code 130); the next call goes on from there."
     )
-    parser.add_argument("source", metavar="MY.py:NAME", help="a loop, or a function that makes one")
+    add_source(parser)
     names = ", ".join(machine.arch for machine in TARGETS)
     parser.add_argument(
-        "--target", metavar="ARCH", default=ANY_CHIP, help=f"one of {names} (default {ANY_CHIP})"
-    )
-    parser.add_argument(
-        "--waves", type=int, default=WAVES, metavar="N", help=f"of a workgroup (default {WAVES})"
+        "--target",
+        "--arch",
+        dest="arch",
+        metavar="ARCH",
+        help=f"one of {names} (default {ANY_CHIP})",
     )
     parser.add_argument(
         "--k-tiles", type=int, metavar="N", help="iterations to be run, if that is known"
@@ -45,30 +53,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Search, and print what was found."""
-    loop = load_declaration(arguments.source)
-    if not isinstance(loop, Loop):
-        raise SpecError(
-            f"{arguments.source} is a {type(loop).__name__}, and only loops are derived",
-            hint="name a Loop, or a function that returns one",
-            field="source",
-        )
-    target = target_for(arguments.target)
-    found = derive(loop, target, arguments.waves, k_tiles=arguments.k_tiles, progress=_tell)
+    chosen = _loop(arguments)
+    loop = chosen.loop
+    found = derive(
+        loop, chosen.target, chosen.waves, k_tiles=_k_tiles(arguments, chosen), progress=_tell
+    )
     if found is None:
         raise SpecError(
             f"{loop.name} is more than loads to LDS, reads, matrix products and vector ops",
             hint="emit, run and report take it as the modulo solver orders it",
             field="source",
         )
+    program = peeled(found.program)
     if arguments.output is not None:
-        write_file(arguments.output, found.program.to_json())
+        write_file(arguments.output, program.to_json())
     if arguments.json:
         plain = to_plain(found)
         del plain["program"]
-        print_json({**plain, "busy": found.busy, "program": found.program.content_hash})
+        print_json({**plain, "busy": found.busy, "program": program.content_hash})
     else:
         _print(found)
     return 0 if found.complete else INTERRUPTED_CODE
+
+
+def _loop(arguments: argparse.Namespace) -> LoopSource:
+    subject = open_source(source_of(arguments))
+    if isinstance(subject, ProgramSubject) and isinstance(subject.origin, LoopSource):
+        return subject.origin
+    raise SpecError(
+        f"{arguments.source} is no loop, and only loops are derived",
+        hint="name a Loop, a function that returns one, or one of " + ", ".join(LOOPS),
+        field="source",
+    )
+
+
+def _k_tiles(arguments: argparse.Namespace, chosen: LoopSource) -> int | None:
+    """As asked for; what else a loop's spec can set is for the modulo solver."""
+    for name, value in chosen.options.items():
+        if value is not None and name not in ("k_tiles", "otherwise"):
+            raise SpecError(
+                f"{name} is for the modulo solver, and derive finds it",
+                hint=f"drop {name}, or use pipeloom solve",
+                field=name,
+            )
+    given: int | None = arguments.k_tiles
+    return chosen.options.get("k_tiles") if given is None else given
 
 
 def _tell(progress: Progress) -> None:

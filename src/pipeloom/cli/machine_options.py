@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from pipeloom.cli.common import source_of
-from pipeloom.drive.simulating import K_TILES, SimulateJob
+from pipeloom.drive.simulating import SimulateJob
+from pipeloom.judge.simulate.lower import ITERATIONS
 from pipeloom.machine.chips import TARGETS
 
 
@@ -22,7 +23,7 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         "--k-tiles",
         type=int,
         metavar="N",
-        help=f"K tiles to sum (default {K_TILES}, or the next number that the kernel can sum)",
+        help=f"K tiles to sum (default {ITERATIONS}, or the next number that the kernel can sum)",
     )
     parser.add_argument(
         "--jitter", type=float, default=0.0, help="stretch each load by up to this share (0)"

@@ -5,6 +5,7 @@ from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import (
     Tensor,
     exp2,
+    fma,
     keep,
     log2,
     maximum,
@@ -19,6 +20,7 @@ __all__ = [
     "Loop",
     "Tensor",
     "exp2",
+    "fma",
     "keep",
     "kernels",
     "log2",

@@ -106,7 +106,8 @@ def derive(
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
 ) -> Derived | None:
-    """The fastest proved program of ``loop``; None where it is not made of loads and products.
+    """The fastest proved program of ``loop``; None where it is not made of loads to
+    LDS, reads, products and vector ops.
 
     Raises ``OrderError`` where no order fits registers, LDS and ``k_tiles``, with what to change.
     Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``

@@ -57,16 +57,13 @@ def pipeline(
     if waves is not None and all(option is None for option in told):
         if k_tiles is not None:
             check_int("pipeline", "k_tiles", k_tiles, 1)
-        derived, why = None, "not made of loads and products"
+        derived, why = None, "not made of loads, products and vector ops"
         try:
             derived = derive(loop, target, waves, k_tiles=k_tiles)
         except OrderError as error:  # a strategy may have an order that fits
             why = error.message
         if derived is not None:
-            program = peel(derived.program)
-            if program is not derived.program:
-                _require_proof(program)
-            return program
+            return peeled(derived.program)
         if otherwise is not None:
             strategy = otherwise
             notes = (f"not woven from single instructions: {why}",)
@@ -88,6 +85,14 @@ def pipeline(
         how = replace(program.provenance, notes=(*notes, *program.provenance.notes))
         program = program.with_groups(program.groups, how)
     return program
+
+
+def peeled(program: Program) -> Program:
+    """``program``, which is proved, with masks in a loop of their own: proved as well."""
+    apart = peel(program)
+    if apart is not program:
+        _require_proof(apart)
+    return apart
 
 
 def _require_proof(program: Program) -> None:

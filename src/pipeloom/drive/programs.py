@@ -13,17 +13,19 @@ A loop is pipelined for four waves of the target; ``pipeline`` says more.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from pipeloom.checks import check_instance
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.sources import Source as Asked
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
-from pipeloom.judge.simulate.lower import ITERATIONS
 from pipeloom.judge.simulate.lower import simulate as simulate_program
+from pipeloom.judge.simulate.lower import usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     from pipeloom.drive.trial import Trial
     from pipeloom.write import EmittedKernel
 
-Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str]
-"""A string is a shipped name, a file, or ``my.py:name``."""
+Source = Program | CompiledSchedule | Loop | PipelineSchedule | str | PathLike[str] | Asked
+"""A string is a shipped name, a file, or ``my.py:name``; ``pl.Source`` asks for more of one."""
 WAVES = 4
 
 
@@ -59,10 +61,10 @@ def as_program(
             return lift(source, kernel, target)
         case Loop():
             return pipeline(source, target or target_for(ANY_CHIP), WAVES)
-    from pipeloom.drive.sources import Source as Asked
     from pipeloom.drive.subjects import open_source
 
-    return open_source(Asked(source, arch=None if target is None else target.arch)).program()
+    asked = source if isinstance(source, Asked) else Asked(source)
+    return open_source(asked if target is None else replace(asked, arch=target.arch)).program()
 
 
 def verify(
@@ -141,17 +143,10 @@ def simulate(
     """
     if isinstance(source, CompiledSchedule) and source.geometry is not None:
         check_agreement(source.config, source.schedule_config, source.geometry)
-    program = as_program(source, kernel, machine)
+    named = Asked(source, default_tile="bf16") if isinstance(source, str | PathLike) else source
+    program = as_program(named, kernel, machine)
     count = usual_iterations(program) if k_tiles is None else k_tiles
     return simulate_program(program, machine, iterations=count, jitter=jitter, seed=seed)
-
-
-def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
-    """The first number from ``least`` on that a program can run; its only one, if it is that."""
-    trips = program.min_trips
-    base = program.iterations.at(trips)
-    step = dict(program.iterations.factors).get(program.trips[-1].name, 0) if trips else 0
-    return base + max(0, -(-(least - base) // step)) * step if step else base
 
 
 def emit(
@@ -171,15 +166,18 @@ def emit(
     """
     from pipeloom.drive.emitting import EmitJob
     from pipeloom.drive.emitting import emit as emit_job
-    from pipeloom.drive.sources import Source as Asked
     from pipeloom.write import emit_program
 
     if isinstance(source, Program):
         _only_for_schedules(target=target, dtype=dtype, out_dtype=out_dtype)
         return emit_program(source, ops=ops or VOCABULARY, name=name, allow_timing=allow_timing)
     _check(source)
-    asked = Asked(source, sync="reference" if isinstance(source, CompiledSchedule) else None)
-    job = EmitJob(asked, target, dtype, out_dtype, allow_timing=allow_timing, name=name)
+    asked = source if isinstance(source, Asked) else Asked(source)
+    if isinstance(source, CompiledSchedule):
+        asked = replace(asked, sync="reference")
+    tile = None if asked.tile == "none" else asked.tile  # it names a type, as ``dtype`` does
+    asked = replace(asked, tile=None)
+    job = EmitJob(asked, target, dtype or tile, out_dtype, allow_timing=allow_timing, name=name)
     return emit_job(job).kernel
 
 
@@ -209,14 +207,23 @@ def run(
 
 
 def report(
-    source: Source, *, kernel: Kernel | None = None, k_tiles: int | None = None, **options: Any
+    source: Source,
+    *,
+    kernel: Kernel | None = None,
+    k_tiles: int | None = None,
+    ops: Vocabulary | None = None,
 ) -> str:
-    """The HTML page: timeline, dependences, verdict, stalls. Options as of ``PageOptions``."""
-    from pipeloom.show.page import render_page
+    """The HTML page: timeline, dependences, verdict, stalls, what the kernel occupies.
 
-    program = as_program(source, kernel)
-    trace = simulate(program, k_tiles=k_tiles)
-    return render_page(program, verify(program), trace, **options)
+    ``ops`` are those of a program that brings its own; without them nothing is emitted from it.
+    """
+    from pipeloom.drive.reporting import report as report_job
+    from pipeloom.drive.simulating import SimulateJob
+
+    _check(source)
+    what = source if kernel is None else as_program(source, kernel)
+    asked = what if isinstance(what, Asked) else Asked(what, default_tile="bf16")
+    return report_job(SimulateJob(replace(asked, ops=ops or asked.ops), k_tiles)).page
 
 
 def _ops(source: object) -> Vocabulary:
@@ -234,7 +241,7 @@ def _only_for_schedules(**given: object) -> None:
 
 
 def _check(source: object) -> None:
-    kinds = (Program, CompiledSchedule, Loop, PipelineSchedule, str, PathLike)
+    kinds = (Program, CompiledSchedule, Loop, PipelineSchedule, str, PathLike, Asked)
     if not isinstance(source, kinds):
         raise ConfigError(
             f"a {type(source).__name__} is no kernel",

@@ -10,20 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeloom.drive.emitting import Emission, EmitJob, emit, is_compiled_file
-from pipeloom.drive.programs import usual_iterations
 from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
-from pipeloom.judge.simulate.lower import simulate, trips_for
+from pipeloom.judge.simulate.lower import ITERATIONS, simulate, trips_for, usual_iterations
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.show.headers import tile_text
-
-K_TILES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +64,14 @@ class Simulation:
         """The trace over that many K tiles; by default the job's, else 32 or the next possible."""
         k_tiles = self.job.k_tiles if k_tiles is None else k_tiles
         if k_tiles is None:
-            k_tiles = usual_iterations(self.program, K_TILES)
+            k_tiles = usual_iterations(self.program)
         trips_for(self.program, k_tiles)
         try:
             return self._trace(k_tiles)
         except ConfigError as error:
             if not (error.field or "").endswith("iterations"):
                 raise
-            hint = f"use a smaller --k-tiles; the steady state needs about {K_TILES}"
+            hint = f"use a smaller --k-tiles; the steady state needs about {ITERATIONS}"
             raise ConfigError(error.message, hint=hint, field="k_tiles") from error
 
     def _trace(self, k_tiles: int) -> Trace:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
 from pipeloom.drive.loops import LOOPS
 from pipeloom.errors import SpecError
-from pipeloom.program import Program
+from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.declaration import PipelineSchedule
@@ -37,7 +37,7 @@ class Source:
 
     ``tile`` is ``none``, ``bf16``, ``fp16`` or ``fp8``; ``default_tile`` the one of a spec that
     names none. ``sync`` of None leaves the choice to the job. ``waves`` are those of a loop.
-    ``label`` is what messages call it.
+    ``label`` is what messages call it. ``ops`` are those of a program; a loop has its own.
     """
 
     what: Named
@@ -49,6 +49,7 @@ class Source:
     reorder: bool = False
     waves: int | None = None
     label: str = ""
+    ops: Vocabulary = field(default=VOCABULARY, repr=False, hash=False)
 
     @classmethod
     def of(cls, what: Source | Named) -> Source:

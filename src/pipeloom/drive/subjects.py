@@ -127,6 +127,7 @@ class ProgramSubject(Subject):
         if isinstance(self.origin, LoopSource):
             self.ops = self.origin.loop.ops
             return
+        self.ops = self.source.ops
         for option, given, has in (
             ("arch", self.source.arch, self.origin.target.arch),
             ("waves", self.source.waves, self.origin.waves),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Unit
+from pipeloom.judge.simulate.lower import ITERATIONS
 from pipeloom.lift.lowering import lower_line, read_line, values_of, with_values
 from pipeloom.lift.pressure import live_counts
 from pipeloom.lift.walk import Executed, WavePath, walk_wave
@@ -120,7 +121,7 @@ def _groups(paths: Sequence[WavePath]) -> list[int]:
     return [known.setdefault(end, len(known)) for end in ends]
 
 
-def _usual_iterations(emitted: EmittedKernel, least: int = 32) -> int:
+def _usual_iterations(emitted: EmittedKernel, least: int = ITERATIONS) -> int:
     tile = emitted.launch.tiles.get(emitted.launch.meaning.over, 1)
     base, step = emitted.k_min // tile, emitted.k_step // tile
     return base + max(0, -(-(least - base) // step)) * step if step else base

@@ -7,7 +7,7 @@ With w waves, s SIMDs, per wave n instructions:
     valu     vector op   n * (w / s) * cycles of the instruction     per SIMD
     lds      read        w * n * bytes / LDS bytes per cycle         one port per CU
              load        bytes / LDS bytes per cycle, when the data arrives
-    vmem     load, store w * n * max(8, bytes / 64)                  one texture path per CU
+    vmem     load, store w * n * max(4, bytes / 64)                  one texture path per CU
     memory   load        bytes / 45                                  the CU's share of L2 and HBM
     store    store       bytes / 8
     issue    all         a wave issues in order: memory tasks start between two computing ones or

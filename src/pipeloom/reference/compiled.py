@@ -1,8 +1,7 @@
-"""The waist of the hourglass: one compiled schedule, as immutable plain data.
+"""What the specification's system ends in: one compiled schedule, as immutable plain data.
 
-Everything upstream (declarations, graph, strategies, program, phases) exists to build a
-``CompiledSchedule``; everything downstream (verifier, simulator, emitters, reports) reads one
-and cannot tell how it was made. ``to_dict``/``from_dict`` carry it through a file unchanged.
+``reference.lift`` makes a ``Program`` of it, which judges, writers and pages take.
+``to_dict``/``from_dict`` carry it through a file unchanged.
 
     compiled = compile_schedule(DeclarativeSchedule())
     for entry in compiled.kernel:

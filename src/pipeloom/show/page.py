@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, Unpack
+from typing import Any
 
 from pipeloom.errors import InternalError
-from pipeloom.judge.simulate.trace import Trace
-from pipeloom.judge.verify.findings import Verdict
-from pipeloom.program import Program
-from pipeloom.show.page_data import PageOptions, page_data
 
 SCRIPTS = (
     "types.js",
@@ -30,16 +26,6 @@ SCRIPTS = (
     "main.js",
 )
 """In order: each may use what stands before it."""
-
-
-def render_page(
-    program: Program,
-    verdict: Verdict | None,
-    trace: Trace | None,
-    **options: Unpack[PageOptions],
-) -> str:
-    """The page of a program with what is known about it; the options are those of ``page_data``."""
-    return fill_page(page_data(program, verdict, trace, **options))
 
 
 def fill_page(data: Mapping[str, Any], *others: Mapping[str, Any]) -> str:

@@ -4,9 +4,8 @@ A ``Value`` is a run of registers that is live at some steps of the plan. Two va
 registers where they are never live at the same step. Example: in the ping-pong schedule fragment
 A0 is dead before A1 is read, so both get the same registers; B0 and B1 overlap and do not.
 
-Placement is first-fit in the order given, so the result depends on nothing but its input. Two
-lifetimes are special: SETUP (before the first entry) and STORE (after the last), which code
-outside the schedule uses; a value that is live at neither leaves its registers free there.
+Placement is first-fit in the order given, so the result depends on nothing but its input. SETUP is
+the time before the first step; a value that is not live then leaves its registers free there.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pipeloom.write.faults import RegisterLimitError
 from pipeloom.write.isa import Bank, Register
 
 SETUP = -1
-STORE = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +146,12 @@ def _over(
     steps = sorted({step for value in ours for step in value.live})
     load = {step: sum(v.count for v in ours if step in v.live) for step in steps}
     worst = max(steps, key=lambda step: load[step])
-    where = {SETUP: "the setup", STORE: "the store of C"}.get(worst, f"step {worst}")
+    where = "the setup" if worst == SETUP else f"step {worst}"
     names = ", ".join(f"{v.name} {v.count} ({places[v.name]})" for v in ours if worst in v.live)
     kinds = " and ".join(bank.name.lower() for bank in banks)
     return RegisterLimitError(
         f"{used} {kinds} registers are needed, but a wave of a workgroup of {waves} waves has "
         f"{limit} on {target.arch}; at {where} these are live ({load[worst]} in all): {names}",
-        hint="choose a smaller BM or BN, or a smaller BK: fragments grow with BK",
-        field="KernelGeometry",
+        hint="make the tile smaller, or share it among more waves",
+        field="tile",
     )

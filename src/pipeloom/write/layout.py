@@ -203,8 +203,8 @@ def layout_for(target: Target, row_bytes: int, side: int) -> TileLayout:
         raise EmitError(
             f"a row of the tile is {row_bytes} bytes of K; the LDS layout needs a power of two of "
             f"at least {blocks * LOAD_BYTES}",
-            hint="choose BK so that BK * elem_bytes is 64, 128 or 256",
-            field="KernelGeometry.BK",
+            hint="choose the tile's size along K so that its rows are 64, 128 or 256 bytes",
+            field="k",
         )
     bank_row = target.bank_row_bytes
     shift = max(bank_row // row_bytes, 1).bit_length() - 1
@@ -216,8 +216,8 @@ def layout_for(target: Target, row_bytes: int, side: int) -> TileLayout:
     raise EmitError(
         f"no known swizzle makes {side}x{side} fragment reads of {row_bytes}-byte rows free of "
         f"bank conflicts on {target.arch}",
-        hint="choose another BK",
-        field="KernelGeometry.BK",
+        hint="choose another size of the tile along K",
+        field="k",
     )
 
 

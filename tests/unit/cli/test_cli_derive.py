@@ -54,6 +54,23 @@ def test_what_cannot_be_derived(loops: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["derive", f"{loops}:rows"]) == 1
     assert "more than loads" in capsys.readouterr().err
     assert main(["derive", f"{loops}:pl"]) == 1
+    assert main(["derive", "ping_pong"]) == 1
+    assert "only loops are derived" in capsys.readouterr().err
+    assert main(["derive", "gemm_tile", "--set", "depth=2"]) == 1
+    assert "depth is for the modulo solver" in capsys.readouterr().err
+
+
+def test_shipped_loops_are_derived_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is written is what ``emit`` takes: masks in a loop of their own."""
+    file = tmp_path / "p.json"
+    small = ["--set", "rows=32", "--set", "keys=32", "--set", "d=64", "--waves", "1"]
+    assert main(["derive", "attention", *small, "-o", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    program = Program.from_json(file.read_text())
+    assert told["program"] == program.content_hash
+    assert sum(s.trips is not None for s in program.groups[0].sections) == 2
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import pipeloom as pl
-from pipeloom.drive.programs import usual_iterations
+from pipeloom.cli.main import main
+from pipeloom.judge.simulate.lower import usual_iterations
 
 TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
 
@@ -22,6 +24,16 @@ def test_proved_executed_simulated_and_shown(compiled: pl.CompiledSchedule) -> N
     assert pl.execute(compiled, trips=1).correct
     assert pl.simulate(compiled).total_cycles == pl.simulate(compiled, k_tiles=32).total_cycles
     assert "four_wave" in pl.report(compiled, k_tiles=8)
+
+
+def test_names_and_sources_are_taken_as_commands_take_them(tmp_path: Path) -> None:
+    tiled = pl.Source("four_wave", tile="fp8")
+    assert pl.simulate("four_wave").total_cycles == pl.simulate(tiled).total_cycles
+    assert pl.simulate("ping_pong", k_tiles=4).iterations
+    assert pl.emit(tiled).text == pl.emit("four_wave", dtype="fp8").text
+    page = tmp_path / "page.html"
+    assert main(["report", "single_buffer", "-o", str(page)]) == 0
+    assert pl.report("single_buffer") == page.read_text(encoding="utf-8")
 
 
 def test_emitted_and_run(compiled: pl.CompiledSchedule) -> None:

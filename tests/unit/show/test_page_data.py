@@ -17,7 +17,7 @@ from pipeloom.judge.simulate import Trace, simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
 from pipeloom.show import page as page_module
-from pipeloom.show.page import SCRIPTS, asset, embedded_json, fill_page, render_page
+from pipeloom.show.page import SCRIPTS, asset, embedded_json, fill_page
 from pipeloom.show.page_data import page_data
 from tests.unit.show.programs import producer_consumer, straight, two_loops
 
@@ -166,7 +166,8 @@ def test_no_iteration_is_refused(program: Program, trace: Trace) -> None:
 def test_the_same_program_gives_the_same_page(
     program: Program, verdict: Verdict, trace: Trace, data: dict[str, Any]
 ) -> None:
-    assert render_page(program, verdict, trace, timeline_iterations=2) == fill_page(data)
+    again = page_data(program, verdict, trace, timeline_iterations=2)
+    assert fill_page(again) == fill_page(data)
 
 
 def test_groups_with_different_work_have_entries_of_their_own() -> None:

@@ -1,6 +1,6 @@
 """A cycle simulator of a compute unit, built from public measurements.
 
-``simulate`` runs a compiled schedule, ``simulate_stream`` a loop written as text,
+``simulate`` runs a program, ``simulate_stream`` a loop written as text,
 ``simulate_programs`` typed programs per wave; all return a ``Trace``. ``estimate_gemm`` scales one
 tile to the whole chip.
 """

@@ -61,6 +61,12 @@ def simulate(
     return simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
 
 
+def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
+    """The first number from ``least`` on that a program can run; its only one, if it is that."""
+    base, step = program.iterations.at(program.min_trips), program.step
+    return base + max(0, -(-(least - base) // step)) * step if step else base
+
+
 def trips_for(program: Program, iterations: int) -> int:
     """The trip count at which ``program`` computes ``iterations``; all but the last loop run least.
 
