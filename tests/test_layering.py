@@ -216,6 +216,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "order",
         "judge.simulate",
         "drive",
+        "drive.witnessing",
         "drive.store",
         "drive.deriving",
         "drive.programs",

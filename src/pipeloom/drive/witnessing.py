@@ -13,7 +13,6 @@ import numpy as np
 
 from pipeloom.drive.checking import Checked, KernelFile, check
 from pipeloom.errors import SpecError
-from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.emulate.arguments import Argument
 from pipeloom.write import EmittedKernel, assemble
@@ -35,7 +34,7 @@ def require_right(emitted: EmittedKernel, *, allow_timing: bool = False) -> Chec
     where the kernel could not be judged.
     """
     checked = _judged(emitted)
-    if checked.verdict.status is CheckStatus.NOT_JUDGED:
+    if checked.verdict.reason:
         raise SpecError(
             f"{emitted.name} was not judged: {checked.verdict.reason}",
             hint="the emulator runs what this package emits",
