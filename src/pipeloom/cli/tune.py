@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
-from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.drive.store import Store
 from pipeloom.machine.gpus import GPUS, gpu_for
@@ -125,7 +125,7 @@ def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=positive,
         metavar="S",
         help="stop after so long, with the best so far (every shape gets a first kernel)",
     )
@@ -142,6 +142,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Tune, and print a line for each shape."""
     if arguments.published is not None and arguments.page is None:
         raise UsageError("--published needs --page")
+    if arguments.page is not None:
+        make_folder(arguments.page)
     figures = {} if arguments.published is None else read_figures(arguments.published)
     found = tuned(arguments, arguments.shapes)
     if arguments.page is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 
 from pipeloom.errors import ScheduleError, SpecError
@@ -44,6 +45,17 @@ def at_least(low: int) -> Callable[[str], int]:
     return number
 
 
+def positive(text: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
 def option_names(parser: argparse.ArgumentParser) -> tuple[str, ...]:
     """The long options that a parser takes."""
     return tuple(
@@ -60,6 +72,14 @@ def unknown_text(unknown: Sequence[str], options: Sequence[str]) -> str:
     first = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
     near = get_close_matches(first, options, n=1)
     return f"{text} (did you mean {near[0]}?)" if near else text
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for what will be written, or refuse it: before the work."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(f"cannot write {path}: {error.strerror}", hint="name a folder") from error
 
 
 def check_folder(path: str | Path) -> None:

@@ -22,6 +22,7 @@ from pipeloom.machine.dtypes import dtype_for
 from pipeloom.order.instructions import refinable
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
+from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.tune.problem import DTYPES
 
@@ -106,6 +107,8 @@ def bounds(
     if found is None:
         costs = [(job, _bound(job)) for job in jobs]
         rows = [[to_plain(job), to_plain(cost)] for job, cost in costs if cost is not None]
+        if not rows:
+            _lowered(jobs[0])  # which says why there are none
         found = {"bounds": rows}
         kept.write(key, found)
     return {from_plain(BlockJob, job): from_plain(BlockCost, cost) for job, cost in found["bounds"]}
@@ -113,20 +116,24 @@ def bounds(
 
 def _bound(job: BlockJob) -> BlockCost | None:
     """What no order of it can beat; None where it cannot be lowered or is not worth it."""
-    loop, target = job.spec().loop(), target_for(job.arch)
-    block = job.block
+    target, block = target_for(job.arch), job.block
     row = int(block.k * DTYPES[job.dtype])
     staged = 2 * (block.m + block.n) * row
     if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
         return None
     try:
-        lowered = lower(loop.meaning, target, loop.ops, loop.staged, job.waves)
+        lowered = _lowered(job)
         if not refinable(lowered):
             return None
         cycles, unit = bound_of(lowered)
     except (ConfigError, OrderError):
         return None
     return BlockCost(cycles, LEAST_ENDS, matrix_cycles(lowered), unit)
+
+
+def _lowered(job: BlockJob) -> Lowered:
+    loop = job.spec().loop()
+    return lower(loop.meaning, target_for(job.arch), loop.ops, loop.staged, job.waves)
 
 
 def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:

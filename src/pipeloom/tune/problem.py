@@ -15,14 +15,15 @@ from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import dtype_for
 
 DTYPES: Mapping[str, float] = MappingProxyType(
-    {"bf16": 2, "fp16": 2, "fp8": 1, "mxfp8": 1, "mxfp4": 0.5}
+    {"bf16": 2, "fp16": 2, "fp8": 1, "bf8": 1, "mxfp8": 1, "mxfp4": 0.5}
 )
 """Element types of A and B, and their bytes, without block scales."""
 MOST = 1 << 31
 TOKENS = (1024, 4096, 16384)
 """Rows of A where a model is named and nothing else is said."""
 
-_NUMBERS = re.compile(r"\d+")
+_SIZES = re.compile(r"[-\dxX,;.\s]+")
+"""What is meant to be a shape."""
 _SHAPE = re.compile(r"\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*")
 
 
@@ -193,13 +194,13 @@ def _sizes(word: str, tokens: Sequence[int]) -> Iterable[tuple[int, int, int]]:
     path = Path(word)
     if path.is_file():
         return _read(path)
-    if len(_NUMBERS.findall(word)) >= 2 and not path.suffix:
+    if _SIZES.fullmatch(word):
         raise SpecError(
             f"{word!r} is not a shape", hint="write M x N x K, as 4096x4096x8192", field="shapes"
         )
     raise SpecError(
         f"{word!r} is no shape, no model and no file",
-        hint=f"a shape is 4096x4096x8192; models: {', '.join(MODELS)}",
+        hint=f"a shape is 4096x4096x8192; of models, {nearest(word, MODELS)}",
         field="shapes",
     )
 

@@ -30,6 +30,8 @@ def test_shapes_files_and_models(tmp_path: Path) -> None:
         (["1x1x2147483648"], "bf16", "K is 2147483648"),
         (["12x34"], "bf16", "is not a shape"),
         (["nothing.txt"], "bf16", "no shape, no model and no file"),
+        (["llama-3-80b"], "bf16", "no shape, no model and no file"),
+        (["64x64x100"], "mxfp8", "32 elements of mxfp8 share a scale"),
         (["1x1x1"], "bf61", "did you mean 'bf16'"),
         ([], "bf16", "no shape is given"),
     ],
