@@ -19,6 +19,7 @@ import os
 import platform
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -137,7 +138,7 @@ def beside_the_specification(gpu: Gpu, jobs: int, long: float) -> None:
     for block, orders in costs.items():
         print(block.m, block.n, *(f"{cost.cycles:.0f}+{cost.ends:.0f}" for cost in orders))
     found = tune(asked, gpu, engine=lambda: Processes(Store.usual(), jobs))
-    slower = 0
+    counts: Counter[str] = Counter()
     print(f"{'shape':<20}{'derived':>9}{'specification':>15}{'gain':>8}")
     for tuned in found:
         theirs = max(
@@ -147,13 +148,14 @@ def beside_the_specification(gpu: Gpu, jobs: int, long: float) -> None:
             for split in {1, tuned.plan.split}
         )
         gain = tuned.prediction.tflops / theirs - 1
-        slower += gain < -1e-4
+        counts["faster" if gain > 1e-5 else "slower" if gain < -1e-5 else "the same"] += 1
+        bound = [name for name, us in tuned.prediction.parts if "bandwidth" in name and us > 1e-3]
         print(
             f"{tuned.problem!s:<20}{tuned.prediction.tflops:>9.0f}{theirs:>15.0f}"
-            f"{100 * gain:>7.1f}%",
+            f"{100 * gain:>7.2f}%  {', '.join(bound)}",
             flush=True,
         )
-    print(f"{len(found) - slower} of {len(found)} at least as fast as the specification's")
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
 def on_ray(gpu: Gpu, jobs: int, long: float) -> None:

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import ceil
 
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.store import Store, digest, version
@@ -53,6 +54,9 @@ EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of ``USUAL`` iterations decides."""
 USUAL = 64
+PATIENT, MOST_PATIENT = 1.15, 16
+"""How much slower a loop with short ends may be, and how many are looked at: where memory sets the
+time of an iteration, the loop does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ def derive(
     *,
     k_tiles: int | None = None,
     like: Loop | None = None,
+    short_ends: bool = False,
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
 ) -> Derived | None:
@@ -114,26 +119,35 @@ def derive(
     is the usual one unless given. What is found for any number of iterations serves ``k_tiles`` of
     them too, unless it has more stages: the loop is the same, only its epilogue is made for them.
     So does what is found for a loop with the same iterations and another end, if one is said to be
-    ``like`` it.
+    ``like`` it. With ``short_ends`` it is the program that takes least where iterations take
+    ``PATIENT`` times as long as the fastest loop's, whatever the loop: its ends decide.
     """
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
         return None
     kept = Store.usual() if store is None else store
-    key = derived_key(loop, target, waves, k_tiles)
+    key = derived_key(loop, target, waves, k_tiles, short_ends)
     found = _read(kept, key, loop, target)
     if found is not None:
         return found
     if k_tiles is not None or like is not None:
         made = None
         with suppress(OrderError):
-            derived = derive(like or loop, target, waves, progress=progress, store=kept)
+            derived = derive(
+                like or loop,
+                target,
+                waves,
+                short_ends=short_ends,
+                progress=progress,
+                store=kept,
+            )
             made = derived and _made_for(lowered, derived, k_tiles)
         if made is not None:
             if made.complete:
                 kept.write(key, to_plain(made))
             return made
-    search = _Search(lowered, k_tiles, progress, kept, f"{key}-search")
+    log = f"{derived_key(loop, target, waves, k_tiles)}-search"
+    search = _Search(lowered, k_tiles, progress, kept, log)
     complete = True
     try:
         search.run()
@@ -141,10 +155,9 @@ def derive(
         if not search.found:
             raise
         complete = False
-    derived = search.proved(complete)
+    derived = search.proved(complete, short_ends)
     if complete:
         kept.write(key, to_plain(derived))
-        kept.drop(f"{key}-search")
     return derived
 
 
@@ -162,7 +175,11 @@ def _read(store: Store, key: str, loop: Loop, target: Target) -> Derived | None:
 
 
 def derived_key(
-    loop: Loop, target: Target, waves: int | Mapping[str, int], k_tiles: int | None = None
+    loop: Loop,
+    target: Target,
+    waves: int | Mapping[str, int],
+    k_tiles: int | None = None,
+    short_ends: bool = False,
 ) -> str:
     """Of a result in the store: everything that decides it."""
     used = sorted({n.op for n in loop.meaning.nodes if n.op})
@@ -179,6 +196,7 @@ def derived_key(
         "target": to_plain(target),
         "waves": waves if isinstance(waves, int) else sorted(waves.items()),
         "k_tiles": k_tiles,
+        "short_ends": short_ends,
     }
     return digest(asked)[:40]
 
@@ -266,17 +284,20 @@ class _Search:
         tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
         self.store.write(self.key, {"tried": tried})
 
-    def proved(self, complete: bool) -> Derived:
+    def proved(self, complete: bool, short_ends: bool) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
             woven(self.lowered, next(iter(self.tried)), self.k_tiles)
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        close = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL
+        close, most = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL, MOST_EQUAL
+        if short_ends:
+            close, most = PATIENT, MOST_PATIENT
         equal = [p for p in self.found if (self.tried[p] or 0.0) <= close * self.best]
-        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal[:MOST_EQUAL]}
+        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal[:most]}
         pattern = equal[0]
         if len(programs) > 1:
-            pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0))
+            floor = PATIENT * self.best if short_ends else None
+            pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0, floor))
         cycles = self.tried[pattern] or self.best
         count = len(self.tried)
         return _proved(self.lowered, programs[pattern], pattern, cycles, count, complete)
@@ -336,11 +357,17 @@ def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     return trace.steady_cycles_per_iteration / step
 
 
-def _whole(program: Program, cycles: float) -> float:
-    """Cycles of a usual kernel: K is filled up to whole trips, half of one on average."""
-    count = program.iterations.at(program.min_trips) + program.step * TRIPS
+def _whole(program: Program, cycles: float, floor: float | None) -> float:
+    """Cycles of a usual kernel: K is filled up to whole trips, half of one on average.
+
+    With ``floor``, which is what an iteration takes then, of the usual number of them.
+    """
+    least, step = program.iterations.at(program.min_trips), program.step
+    count = least + step * TRIPS
     ends = simulate(program, iterations=count).total_cycles - count * cycles
-    return ends + cycles * (USUAL + (program.step - 1) / 2)
+    if floor is None:
+        return ends + cycles * (USUAL + (step - 1) / 2)
+    return ends + floor * (least + step * ceil(max(0, USUAL - least) / step))
 
 
 def _described(

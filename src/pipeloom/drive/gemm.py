@@ -64,7 +64,8 @@ class GemmSpec:
     workspace; a second kernel adds them up in order. ``BK`` is what two tiles leave room for in
     LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on gfx942; see ``multiples``),
     else only whole trips. With ``search`` the order is the fastest that ``derive`` finds, else the
-    first that fits, which is proved all the same.
+    first that fits, which is proved all the same; ``short_ends`` asks ``derive`` for an order whose
+    loop may be a little slower, for where loads set its time.
 
     ``dtype_b`` is B's type where it is not that of A: fp8 with bf8.
 
@@ -99,6 +100,7 @@ class GemmSpec:
     any_k: bool = True
     batched: bool = False
     search: bool = True
+    short_ends: bool = False
 
     def __post_init__(self) -> None:
         for name in ("BM", "BN", "waves_m", "waves_n", "splits"):
@@ -387,7 +389,8 @@ def gemm_program(spec: GemmSpec) -> Program:
         plain = replace(
             spec, splits=1, alpha=False, beta=False, scales=False, bias=False, activation="none"
         )
-        derived = derive(loop, spec.target, waves, like=plain.loop() if plain != spec else None)
+        like = plain.loop() if plain != spec else None
+        derived = derive(loop, spec.target, waves, like=like, short_ends=spec.short_ends)
         if derived is not None:
             return derived.program
     return first_program(loop, spec.target, waves)
@@ -422,6 +425,7 @@ def kernel_name(spec: GemmSpec) -> str:
         f"{spec.BM}x{spec.BN}x{spec.depth}",
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
+    parts += ["short"] if spec.short_ends else []
     parts += [name for name in FINISH[:-1] if getattr(spec, name)]
     parts += [] if spec.activation == "none" else [spec.activation]
     parts += [f"k{spec.splits}"] if spec.splits > 1 else []

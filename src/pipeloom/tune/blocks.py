@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeloom.drive.deriving import Derived, derive, derived_key
@@ -37,7 +37,7 @@ MOST_ASPECT = 4
 SIMULATED_TRIPS = 4
 LEAST_ENDS = 1200.0
 """Cycles of a tile beyond its iterations: the first loads' latency and their way to the products.
-Derived blocks take 1400 to 2500."""
+Derived blocks take 1250 to 2800."""
 _SOURCES = ("tune/blocks.py", "judge/simulate/whole_gpu.py", "tune/problem.py")
 """Of this package, what decides a cost."""
 
@@ -66,7 +66,13 @@ class BlockJob:
             waves_m=block.waves_m,
             waves_n=block.waves_n,
             splits=splits,
+            short_ends=block.short_ends,
         )
+
+    @property
+    def with_short_ends(self) -> BlockJob:
+        """The same, where the loop may wait for loads."""
+        return replace(self, block=replace(self.block, short_ends=True))
 
     @property
     def waves(self) -> dict[str, int]:
@@ -143,7 +149,13 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
     if known:
         return cost
     try:
-        derived = derive(job.spec().loop(), target_for(job.arch), job.waves, store=kept)
+        derived = derive(
+            job.spec().loop(),
+            target_for(job.arch),
+            job.waves,
+            short_ends=job.block.short_ends,
+            store=kept,
+        )
     except (ConfigError, OrderError):
         derived = None
     except InternalError as error:  # a fault of ours in one block must not end a long run
@@ -166,7 +178,9 @@ def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockC
 
 def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
     """What the store holds of a block that was timed: its cost and its program."""
-    derived = derived_key(job.spec().loop(), target_for(job.arch), job.waves)
+    derived = derived_key(
+        job.spec().loop(), target_for(job.arch), job.waves, short_ends=job.block.short_ends
+    )
     found = {key: store.read(key) for key in (derived, job.key)}
     return {key: entry for key, entry in found.items() if entry is not None}
 

@@ -42,6 +42,11 @@ class Ranked:
         """Fastest first; of equals more waves, which reach their bound sooner."""
         return self.prediction.seconds, -self.plan.block.waves, self.plan
 
+    @property
+    def waits(self) -> bool:
+        """Whether loads set the time of an iteration."""
+        return dict(self.prediction.parts)["latency of loads"] > 0
+
 
 def plans(gpu: Gpu, problem: Problem, job: BlockJob, ways: Ways) -> Iterator[Plan]:
     """Ways to use a block: K in parts only where compute units would be idle."""

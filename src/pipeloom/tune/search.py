@@ -142,11 +142,18 @@ class Search:
         for ranked in self.ranked:
             if ranked.prediction.seconds * self.close >= best or len(missing) >= most:
                 break
-            if ranked.job not in known:
-                missing.append(ranked.job)
-            elif (used := self.used(ranked.job, known)) is not None:
-                best = min(best, used.prediction.seconds)
-        return missing
+            for job in self._tries(ranked.job, known):
+                if job not in known:
+                    missing.append(job)
+                elif (used := self.used(job, known)) is not None:
+                    best = min(best, used.prediction.seconds)
+        return missing[:most]
+
+    def _tries(self, job: BlockJob, known: Known) -> Iterator[BlockJob]:
+        """A block with its fastest loop; where that waits for loads, with the shortest ends too."""
+        yield job
+        if job in known and (used := self.used(job, known)) is not None and used.waits:
+            yield job.with_short_ends
 
     def used(self, job: BlockJob, known: Known) -> Ranked | None:
         """The best plan with a block that was timed."""
@@ -166,20 +173,21 @@ class Search:
             if best is not None and bound * self.close >= best.prediction.seconds:
                 open_us = open_us or bound * 1e6
                 break
-            if ranked.job not in known:
-                open_us, complete = open_us or bound * 1e6, False
-                continue
-            cost, used = known[ranked.job], self.used(ranked.job, known)
-            trials.append(
-                Trial(
-                    ranked.job.block,
-                    bound * 1e6,
-                    None if used is None else used.prediction.seconds * 1e6,
-                    None if cost is None else cost.cycles,
+            for job in self._tries(ranked.job, known):
+                if job not in known:
+                    open_us, complete = open_us or bound * 1e6, False
+                    continue
+                cost, used = known[job], self.used(job, known)
+                trials.append(
+                    Trial(
+                        job.block,
+                        bound * 1e6,
+                        None if used is None else used.prediction.seconds * 1e6,
+                        None if cost is None else cost.cycles,
+                    )
                 )
-            )
-            if used is not None and (best is None or used.order < best.order):
-                best = used
+                if used is not None and (best is None or used.order < best.order):
+                    best = used
         if best is None:
             return None
         cost = known[best.job]

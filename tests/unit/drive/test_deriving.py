@@ -9,10 +9,11 @@ import pytest
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
-from pipeloom.drive.deriving import Progress, derive, derived_key, steady_cycles
+from pipeloom.drive.deriving import Derived, Progress, derive, derived_key, steady_cycles
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import OrderError
+from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
@@ -27,6 +28,28 @@ from pipeloom.write.lower.emit import emit_program
 GFX950 = target_for("gfx950")
 SMALL = gemm(64, 64, 32)
 LOWERED = lower(SMALL.meaning, GFX950, SMALL.ops, SMALL.staged, 4)
+
+
+def _waiting(found: Derived, cycles: float) -> float:
+    """Cycles of a kernel of 64 iterations, each of which takes so many, whatever its loop."""
+    program = found.program
+    counts = [program.iterations.at({"T": trips}) for trips in range(64)]
+    count = min(n for n in counts if n >= 64)
+    ends = simulate(program, iterations=count).total_cycles - count * found.cycles
+    return ends + count * cycles
+
+
+def test_where_iterations_wait_the_ends_decide(tmp_path: Path) -> None:
+    loop, store = gemm(64, 64, 64), Store(tmp_path)
+    found = derive(loop, GFX950, 8, store=store)
+    short = derive(loop, GFX950, 8, short_ends=True, store=store)
+    assert found is not None
+    assert short is not None
+    assert verify(short.program).proved
+    assert short.tried == found.tried
+    cycles = deriving.PATIENT * found.cycles
+    assert found.cycles < short.cycles <= cycles
+    assert _waiting(short, cycles) < _waiting(found, cycles)
 
 
 def test_a_small_tile_is_derived_to_its_bound(
@@ -47,7 +70,8 @@ def test_a_small_tile_is_derived_to_its_bound(
     # The second time it is read, and equal.
     told.clear()
     assert derive(gemm(64, 64, 64), GFX950, 4, progress=told.append, store=store) == found
-    assert len(store.keys()) == 1
+    assert not told
+    assert len(store.keys()) == 2  # with the log of the search
     # Its loop serves any number of iterations that fills the stages.
     made = derive(gemm(64, 64, 64), GFX950, 4, k_tiles=7, progress=told.append, store=store)
     assert made is not None

@@ -62,13 +62,17 @@ _STEPS = 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class Block:
-    """The tile of a workgroup, ``k`` that of one iteration; and its waves along M and N."""
+    """The tile of a workgroup, ``k`` that of one iteration; and its waves along M and N.
+
+    ``short_ends``: with the loop whose kernel is shortest where loads set an iteration's time.
+    """
 
     m: int
     n: int
     k: int
     waves_m: int = 2
     waves_n: int = 2
+    short_ends: bool = False
 
     @property
     def waves(self) -> int:
@@ -76,7 +80,8 @@ class Block:
         return self.waves_m * self.waves_n
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}, {self.waves} waves"
+        short = ", short ends" if self.short_ends else ""
+        return f"{self.m}x{self.n}x{self.k}, {self.waves} waves{short}"
 
 
 @dataclass(frozen=True, slots=True)
