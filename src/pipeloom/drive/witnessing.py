@@ -34,7 +34,7 @@ def require_right(emitted: EmittedKernel, *, allow_timing: bool = False) -> Chec
     where the kernel could not be judged.
     """
     checked = _judged(emitted)
-    if checked.verdict.reason:
+    if checked.verdict.status.name == "NOT_JUDGED":
         raise SpecError(
             f"{emitted.name} was not judged: {checked.verdict.reason}",
             hint="the emulator runs what this package emits",
