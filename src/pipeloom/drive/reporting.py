@@ -19,7 +19,7 @@ from pipeloom.judge.verify import Verdict
 from pipeloom.lift.timing import KernelTiming
 
 if TYPE_CHECKING:
-    from pipeloom.write.allocate import Resources
+    from pipeloom.machine.resources import Resources
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2

@@ -21,44 +21,13 @@ from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Trace, simulate_programs
 from pipeloom.lift.recorded import RecordedKernel, RecordedLoop
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import Target
 
 MOST_ITERATIONS = 32
 LEAST_ITERATIONS = 8
 EVENTS = 150_000
 """Instructions of all waves after which a loop has been simulated for long enough."""
-_REGISTER_FILE = 512
-"""VGPRs and AGPRs of a SIMD, per lane; a wave takes its share in granules of 8 (CDNA3 ISA)."""
-_MOST_WAVES = 8
-"""Waves that a SIMD holds at most (CDNA3 ISA)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What a wave and a workgroup occupy, and how many waves a SIMD holds with that."""
-
-    vgprs: int
-    agprs: int
-    sgprs: int
-    lds_bytes: int
-    waves: int
-    """Of a workgroup."""
-    waves_per_simd: int
-    """That fit, by registers, LDS and what a SIMD can hold."""
-
-    @classmethod
-    def of(cls, kernel: Kernel, waves: int, lds_bytes: int, machine: Target) -> Resources:
-        """By the kernel's descriptor; ``waves`` and ``lds_bytes`` are the launch's."""
-        limits = Limits.of(kernel)
-        simds = machine.simds.value
-        per_simd = -(-waves // simds)
-        groups = min(_REGISTER_FILE // limits.registers, _MOST_WAVES) // per_simd
-        if lds_bytes:
-            groups = min(groups, machine.lds_kib.value * 1024 // lds_bytes)
-        said = kernel.metadata.agprs
-        agprs = limits.agprs if said is None else said
-        vgprs = limits.vgprs if agprs else limits.registers
-        return cls(vgprs, agprs, limits.sgprs, lds_bytes, waves, max(groups, 1) * per_simd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +133,18 @@ def time_kernel(
     return KernelTiming(
         kernel.name,
         chosen,
-        Resources.of(kernel, len(record.waves), record.lds_bytes, chosen),
+        _resources(kernel, len(record.waves), record.lds_bytes, chosen),
         tuple(_timed(loop, program, chosen) for loop in loops[:most_loops]),
         recorded,
     )
+
+
+def _resources(kernel: Kernel, waves: int, lds_bytes: int, machine: Target) -> Resources:
+    """By the kernel's descriptor; ``waves`` and ``lds_bytes`` are the launch's."""
+    limits, said = Limits.of(kernel), kernel.metadata.agprs
+    agprs = limits.agprs if said is None else said
+    vgprs = limits.vgprs if agprs else limits.registers
+    return Resources(vgprs, agprs, limits.sgprs, lds_bytes, waves, machine, limits.registers)
 
 
 def _timed(loop: RecordedLoop, program: Sequence[Step], machine: Target) -> LoopTiming:

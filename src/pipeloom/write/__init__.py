@@ -1,7 +1,8 @@
 """Target code from programs. See docs/emitting.md."""
 
+from pipeloom.machine.resources import Resources
 from pipeloom.write.addresses import advance_base
-from pipeloom.write.allocate import Allocation, Resources
+from pipeloom.write.allocate import Allocation
 from pipeloom.write.assemble import CodeObject, assemble, assemble_text
 from pipeloom.write.code import Code
 from pipeloom.write.faults import (

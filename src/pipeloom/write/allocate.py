@@ -32,45 +32,6 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """What one wave and one workgroup occupy."""
-
-    vgprs: int
-    agprs: int
-    sgprs: int
-    lds_bytes: int
-    waves: int
-    target: Target
-
-    @property
-    def accum_offset(self) -> int:
-        """Where AGPRs begin in the wave's unified register block."""
-        return max(-(-self.vgprs // 4) * 4, 4)
-
-    @property
-    def registers(self) -> int:
-        """VGPRs and AGPRs as the hardware allocates them."""
-        total = self.accum_offset + self.agprs if self.agprs else self.vgprs
-        granule = self.target.vgpr_granule.value
-        return -(-total // granule) * granule
-
-    @property
-    def waves_per_simd(self) -> int:
-        """How many waves a SIMD can hold: the least of registers, LDS and the hardware's limit."""
-        target = self.target
-        most = min(target.vgprs_per_simd_lane.value // self.registers, target.waves_per_simd.value)
-        per_group = -(-self.waves // target.simds.value)
-        by_lds = target.lds_bytes // self.lds_bytes * per_group if self.lds_bytes else most
-        return min(most, by_lds)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.vgprs} VGPRs, {self.agprs} AGPRs, {self.sgprs} SGPRs, {self.lds_bytes} bytes "
-            f"of LDS, {self.waves_per_simd} wave(s) per SIMD on {self.target.arch}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Allocation:
     """Where each value lies, and what is used in total."""
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
+from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import WAVE_LANES
-from pipeloom.write.allocate import Allocation, Resources
+from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line
 from pipeloom.write.launch import Launch
 from pipeloom.write.text import Argument

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import WAVE_LANES
-from pipeloom.write.allocate import Resources
 from pipeloom.write.isa import CACHE_LINE, S_NOP, Instruction, Line
 
 CODE_OBJECT_VERSION = 5

@@ -67,7 +67,13 @@ def test_report(built: Callable[..., Launchable]) -> None:
 
 @pytest.mark.parametrize(
     ("vgprs", "agprs", "lds", "waves", "expected"),
-    [(80, 128, 131072, 8, 2), (152, 256, 131072, 4, 1), (60, 0, 16384, 4, 8), (60, 8, 0, 4, 7)],
+    [
+        (80, 128, 131072, 8, 2),
+        (152, 256, 131072, 4, 1),
+        (60, 0, 16384, 4, 8),
+        (60, 8, 0, 4, 7),
+        (160, 0, 0, 8, 2),  # of registers for three waves: two are a workgroup's
+    ],
 )
 def test_waves_per_simd(vgprs: int, agprs: int, lds: int, waves: int, expected: int) -> None:
     made = Resources(vgprs, agprs, 40, lds, waves, GFX950)

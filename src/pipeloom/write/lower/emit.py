@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import dtype_for
+from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import WAVE_LANES, Target, Traffic
 from pipeloom.program import (
     VOCABULARY,
@@ -39,7 +40,6 @@ from pipeloom.program import (
 )
 from pipeloom.program.meaning import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
-from pipeloom.write.allocate import Resources
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.gate import VerdictLike, require_proved

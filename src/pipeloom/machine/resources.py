@@ -1,0 +1,51 @@
+"""What a kernel occupies of a compute unit, and how many of its waves fit there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeloom.machine.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one wave and one workgroup occupy."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int
+    lds_bytes: int
+    waves: int
+    """Of a workgroup."""
+    target: Target
+    asked: int = 0
+    """Registers that the kernel's descriptor asks for, where those are more."""
+
+    @property
+    def accum_offset(self) -> int:
+        """Where AGPRs begin in the wave's unified register block."""
+        return max(-(-self.vgprs // 4) * 4, 4)
+
+    @property
+    def registers(self) -> int:
+        """VGPRs and AGPRs as the hardware allocates them."""
+        total = self.accum_offset + self.agprs if self.agprs else self.vgprs
+        granule = self.target.vgpr_granule.value
+        return max(-(-total // granule) * granule, self.asked, granule)
+
+    @property
+    def waves_per_simd(self) -> int:
+        """How many waves a SIMD holds, of whole workgroups, by registers, LDS and its own limit."""
+        target = self.target
+        per_group = -(-self.waves // target.simds.value)
+        most = min(target.vgprs_per_simd_lane.value // self.registers, target.waves_per_simd.value)
+        groups = most // per_group
+        if self.lds_bytes:
+            groups = min(groups, target.lds_bytes // self.lds_bytes)
+        return max(groups, 1) * per_group
+
+    def __str__(self) -> str:
+        return (
+            f"{self.vgprs} VGPRs, {self.agprs} AGPRs, {self.sgprs} SGPRs, {self.lds_bytes} bytes "
+            f"of LDS, {self.waves_per_simd} wave(s) per SIMD on {self.target.arch}"
+        )
