@@ -104,6 +104,14 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:  # while modules are imported, too
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
     if argv is None:  # a process of our own: short, and with little garbage among much that is not
         gc.set_threshold(50_000, 20, 50)
     words = sys.argv[1:] if argv is None else list(argv)
@@ -126,9 +134,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ScheduleError as error:
         print(f"error: {worded(error, arguments.hints)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         _silence_stdout()
         return 0

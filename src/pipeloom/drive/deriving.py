@@ -317,7 +317,7 @@ def _proved(
     lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, complete: bool
 ) -> Derived:
     least = _least(lowered)
-    described = _described(lowered, program, cycles, least, pattern)
+    described = _described(lowered, program, cycles, least, pattern, complete)
     verdict = verify(described)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
@@ -371,7 +371,12 @@ def _whole(program: Program, cycles: float, floor: float | None) -> float:
 
 
 def _described(
-    lowered: Lowered, program: Program, cycles: float, least: _Least, pattern: Pattern
+    lowered: Lowered,
+    program: Program,
+    cycles: float,
+    least: _Least,
+    pattern: Pattern,
+    complete: bool,
 ) -> Program:
     """``program`` with what is known of it in its provenance."""
     ordered = program.provenance.ordered
@@ -391,6 +396,12 @@ def _described(
         f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",
     )
     bound = least.cycles
-    how = replace(ordered, cycles=round(cycles), bound=bound, proved=round(cycles) <= bound)
+    how = replace(
+        ordered,
+        cycles=round(cycles),
+        bound=bound,
+        proved=round(cycles) <= bound,
+        interrupted=not complete,
+    )
     provenance = replace(program.provenance, ordered=how, notes=notes)
     return program.with_groups(program.groups, provenance)

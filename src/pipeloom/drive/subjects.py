@@ -28,7 +28,6 @@ from pipeloom.drive.tiling import gets_default_tile, takes_tile, with_tile
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
-from pipeloom.order.strategy import INTERRUPTED_SEARCH
 from pipeloom.plain import from_plain
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
@@ -389,7 +388,8 @@ def shipped_loop(source: Source, found: Mapping[str, Any]) -> LoopSource:
 
 
 def _is_interrupted(program: Program) -> bool:
-    return any(INTERRUPTED_SEARCH in note for note in program.provenance.notes)
+    ordered = program.provenance.ordered
+    return ordered is not None and ordered.interrupted
 
 
 def lacks_tile(compiled: CompiledSchedule) -> bool:

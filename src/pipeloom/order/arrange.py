@@ -93,6 +93,7 @@ def arrange(
                 None if timetable.lower_bound is None else timetable.lower_bound * problem.quantum,
                 timetable.proved,
                 phases.stages,
+                timetable.interrupted,
             ),
         ),
     )

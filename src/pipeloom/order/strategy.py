@@ -18,21 +18,21 @@ from pipeloom.order.modulo import ModuloProblem, Objective, solve_modulo
 WORK_LIMIT = 10.0
 """Units of about a second, the same on every machine; a search that has not ended by then keeps
 the best so far and does not claim that it is the best."""
-INTERRUPTED_SEARCH = "interrupted: the best so far"
-"""Why a timetable is no better, where Ctrl-C ended the search for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
     """Task ``i`` of iteration ``n`` starts at ``starts[i] + n * ii``, in steps of the problem.
 
-    ``lower_bound`` is a claim about every other timetable, ``why`` says what it rests on.
+    ``lower_bound`` is a claim about every other timetable, ``why`` says what it rests on;
+    ``interrupted``, that Ctrl-C ended the search for a better one.
     """
 
     ii: int
     starts: tuple[int, ...]
     lower_bound: int | None = None
     why: str = ""
+    interrupted: bool = False
 
     @property
     def proved(self) -> bool:
@@ -54,8 +54,8 @@ class Exact:
     def __call__(self, problem: ModuloProblem) -> Timetable:
         result = solve_modulo(problem, work_limit=self.work_limit, objectives=self.objectives)
         stopped = result.stopped == "interrupted"
-        why = INTERRUPTED_SEARCH if stopped else result.certificate.why
-        return Timetable(result.ii, result.starts, result.lower_bound, why)
+        why = "interrupted: the best so far" if stopped else result.certificate.why
+        return Timetable(result.ii, result.starts, result.lower_bound, why, stopped)
 
 
 def ask(strategy: Strategy, problem: ModuloProblem) -> Timetable:

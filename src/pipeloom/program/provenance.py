@@ -17,13 +17,17 @@ class SyncMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OrderedBy:
-    """The strategy, and what it claims: cycles, a lower bound on them, whether none is better."""
+    """The strategy, and what it claims: cycles, a lower bound on them, whether none is better.
+
+    ``interrupted`` says that Ctrl-C ended the search: this is the best so far.
+    """
 
     strategy: str
     cycles: int | None = None
     bound: int | None = None
     proved: bool = False
     stages: int | None = None
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom.cli.main import main
+from pipeloom.drive import deriving
 from pipeloom.judge.verify import verify
 from pipeloom.program import Program
 
@@ -93,3 +94,29 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_
     assert "interrupted" in err
     assert "PROVED" in out
     assert verify(Program.from_json(file.read_text())).proved
+
+
+@pytest.mark.parametrize("command", ["emit -o k.s", "verify", "show"])
+def test_ctrl_c_in_the_search_is_no_success(
+    loops: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """``emit`` writes the fastest or nothing; what shows the best so far says that it is that."""
+    once = iter([None])
+
+    def interrupted(program: Program, trips: int = 1) -> float:
+        if next(once, 1) is None:
+            return steady(program, trips)
+        raise KeyboardInterrupt
+
+    steady = deriving.steady_cycles
+    monkeypatch.setenv("PIPELOOM_STORE", "off")
+    monkeypatch.setattr(deriving, "steady_cycles", interrupted)
+    monkeypatch.chdir(tmp_path)
+    name, *options = command.split()
+    assert main([name, f"{loops}:small", *options]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert not Path("k.s").exists()
