@@ -40,6 +40,7 @@ from pipeloom.program import (
 )
 from pipeloom.program.meaning import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.write.clauses import break_clauses
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.gate import VerdictLike, require_proved
@@ -261,7 +262,7 @@ class _Emission:
         code = Code()
         self._setup(code)
         self._groups(code)
-        lines = tuple(insert_wait_states(code.lines, self.target))
+        lines = tuple(insert_wait_states(list(break_clauses(code.lines)), self.target))
         inputs, outputs = program.meaning.inputs, program.meaning.outputs
         title = f"{program.name} on {self.target.arch}, {status.name}; {program.content_hash[:12]}"
         text, numbers = kernel_text(
