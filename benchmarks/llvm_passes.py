@@ -25,12 +25,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
-from evidence.emit_cases import Case, cases, output_cases
+from benchmarks.llvm_kernels import Subject, subjects
 from pipeloom.errors import ScheduleError
 
 HEADER = """--- |
@@ -147,7 +146,7 @@ class Llvm:
         """Try names and numbers of results until LLVM's verifier is content."""
         said = ""
         for name in candidates(line.opcode):
-            for results in (1, 0):
+            for results in (1, 0, 2):
                 try:
                     return self._completed(Signature(name, results, ()), line, target)
                 except LlvmError as error:
@@ -323,7 +322,6 @@ def added(before: str, after: str) -> Added:
 class Row:
     """One kernel: what it has, what LLVM adds, and what it adds without ours."""
 
-    case: Case
     instructions: int
     waits: int
     states: int
@@ -334,21 +332,20 @@ class Row:
 WAITS, HAZARDS = "si-insert-waitcnts", "post-RA-hazard-rec"
 
 
-def judged(case: Case, llvm: Llvm) -> Row:
+def judged(text: str, target: str, llvm: Llvm) -> Row:
     """Run both passes over one kernel, and over it without its waits, or its nops."""
-    blocks = llvm.blocks(case.emit().text, case.target)
-    mir = llvm.mir(blocks, case.target)
+    blocks = llvm.blocks(text, target)
+    mir = llvm.mir(blocks, target)
     lines = mir.splitlines(keepends=True)
     no_waits = "".join(line for line in lines if "S_WAITCNT" not in line)
     no_nops = "".join(line for line in lines if "S_NOP" not in line)
     gaps = [gap for _, gap in gaps_of(mir)]
     found = {
-        (name, run_pass): added(text, llvm.after(run_pass, text, case.target))
+        (name, run_pass): added(code, llvm.after(run_pass, code, target))
         for run_pass, control in ((WAITS, no_waits), (HAZARDS, no_nops))
-        for name, text in (("ours", mir), ("control", control))
+        for name, code in (("ours", mir), ("control", control))
     }
     return Row(
-        case,
         sum(len(block.lines) for block in blocks),
         sum(gap.waits_more(Gap()) for gap in gaps),
         sum(gap.states for gap in gaps),
@@ -357,24 +354,22 @@ def judged(case: Case, llvm: Llvm) -> Row:
     )
 
 
-def summary(rows: Sequence[Row]) -> Iterator[str]:
-    """One line per schedule, chip and type."""
+def summary(rows: Sequence[tuple[Subject, Row]]) -> Iterator[str]:
+    """One line per family, chip and type."""
     yield (
-        "| schedule | chip | type | kernels | instructions | waits | added | wait states | added "
+        "| family | chip | type | kernels | instructions | waits | added | wait states | added "
         "| added to the kernel without its waits | without its s_nops |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        key = (row.case.schedule, row.case.target, row.case.dtype)
-        groups.setdefault(key, []).append(row)
+    for subject, row in rows:
+        groups.setdefault((subject.family, subject.target, subject.dtype), []).append(row)
     for key, group in groups.items():
         yield _line(key, group)
-    yield _line(("all", "", ""), rows)
+    yield _line(("all", "", ""), [row for _, row in rows])
 
 
-def _line(key: tuple[str, ...], rows: Iterable[Row]) -> str:
-    group = list(rows)
+def _line(key: tuple[str, ...], group: Sequence[Row]) -> str:
     cells = [
         len(group),
         sum(row.instructions for row in group),
@@ -392,28 +387,29 @@ def main() -> int:
     """Print the table; 1 if LLVM adds anything to any kernel."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--llvm", type=Path, required=True, help="folder of llvm-mc and llc")
-    parser.add_argument("--schedule", help="this schedule only")
+    parser.add_argument("--family", nargs="+", help="these only")
     arguments = parser.parse_args()
-    rows, refused = [], 0
+    rows, refused = list[tuple[Subject, Row]](), 0
     with tempfile.TemporaryDirectory() as scratch:
         llvm = Llvm(arguments.llvm, Path(scratch))
         print(f"LLVM {llvm.version()}", file=sys.stderr)
-        for case in dict.fromkeys(chain(cases(), output_cases())):
-            if arguments.schedule not in (None, case.schedule):
+        for subject in subjects():
+            if arguments.family is not None and subject.family not in arguments.family:
                 continue
             try:
-                row = judged(case, llvm)
+                kernels = subject.emit()
             except ScheduleError as error:
                 refused += 1
-                print(f"refused: {case}: {error.message}", file=sys.stderr)
+                print(f"refused: {subject}: {error.message}", file=sys.stderr, flush=True)
                 continue
-            rows.append(row)
-            if row.added != Added(0, 0):
-                print(f"{case}: LLVM adds {row.added}", file=sys.stderr)
+            for kernel in kernels:
+                row = judged(kernel.text, subject.target, llvm)
+                rows.append((subject, row))
+                print(f"{subject.target} {kernel.name}: {row.added}", file=sys.stderr, flush=True)
     print("\n".join(summary(rows)))
     if refused:
-        print(f"\n{refused} kernels are refused by the emitter")
-    return int(any(row.added != Added(0, 0) for row in rows))
+        print(f"\n{refused} are refused by the emitter")
+    return int(any(row.added != Added(0, 0) for _, row in rows))
 
 
 if __name__ == "__main__":

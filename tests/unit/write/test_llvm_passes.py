@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.llvm_kernels import Subject, tile, whole
 from benchmarks.llvm_passes import (
     Added,
     Gap,
@@ -23,6 +24,7 @@ from benchmarks.llvm_passes import (
     successors,
 )
 from evidence.emit_cases import Case
+from pipeloom.drive.gemm import GemmSpec
 
 pytestmark = pytest.mark.usefixtures("short_search")
 LISTING = """\
@@ -80,17 +82,20 @@ needs_llvm = pytest.mark.skipif(
 )
 
 
+SUBJECTS = [
+    tile(Case("single_buffer", "gfx950", "bf16", (64, 64, 64, 16, 32))),
+    tile(Case("gemm_tile", "gfx942", "fp8", (64, 64, 64, 16, 32))),
+    whole(GemmSpec(BM=128, BN=64, waves_m=2, waves_n=1, out="f32", beta=True, search=False)),
+]
+"""The last stores part of C, and loads the next."""
+
+
 @needs_llvm
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case("single_buffer", "gfx950", "bf16", (64, 64, 64, 16, 32)),
-        Case("gemm_tile", "gfx942", "fp8", (64, 64, 64, 16, 32)),
-    ],
-    ids=str,
-)
-def test_llvm_adds_nothing(case: Case, tmp_path: Path) -> None:
-    row = judged(case, Llvm(Path(os.environ["PIPELOOM_LLVM"]), tmp_path))
-    assert row.added == Added(0, 0)
-    assert row.control.waits > 0
-    assert row.control.states > 0
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.family)
+def test_llvm_adds_nothing(subject: Subject, tmp_path: Path) -> None:
+    llvm = Llvm(Path(os.environ["PIPELOOM_LLVM"]), tmp_path)
+    for kernel in subject.emit():
+        row = judged(kernel.text, subject.target, llvm)
+        assert row.added == Added(0, 0)
+        assert row.control.waits > 0
+        assert row.control.states > 0
