@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +27,9 @@ from pipeloom.judge.simulate import simulate_stream
 from pipeloom.judge.verify import Status, verify
 from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
-from pipeloom.order.peel import peel
+from pipeloom.order.peel import MASKED, peel
 from pipeloom.program.program import Group, Program
-from pipeloom.program.steps import Unit, Work
+from pipeloom.program.steps import Step, Unit, Work
 from pipeloom.write.lower.emit import emit_program
 
 QUERIES, KEYS, DEPTH, WAVES, TRIPS = 256, 64, 128, 8, 6
@@ -62,7 +63,7 @@ def main() -> None:
     step = program.step
     least = program.iterations.at(program.min_trips)
     tiles = least + TRIPS * step
-    loops = [emit_program(one, judge=_passed) for one in (_unmasked(program), program)]
+    loops = [emit_program(one, judge=_passed) for one in alone(program)]
     cycles, masked_cycles = (
         2 * simulate_emitted(one, target, tiles).steady_cycles_per_iteration / step for one in loops
     )
@@ -91,20 +92,27 @@ def main() -> None:
     )
 
 
-def _unmasked(program: Program) -> Program:
-    """The plain loop alone, as ``peel`` makes it: the simulator takes one loop."""
-    masks = program.meaning.masks
-    groups = tuple(
-        Group(
-            group.waves,
-            tuple(
-                replace(s, steps=tuple(x for x in s.steps if getattr(x, "node", "") not in masks))
-                for s in group.sections
-            ),
-        )
-        for group in program.groups
+def alone(program: Program) -> tuple[Program, Program]:
+    """The plain loop and the masked one, each as if alone: the simulator takes one loop."""
+    peeled = peel(program)
+    plain, masked = (
+        {g.waves: next(s.steps for s in g.sections if s.trips == name) for g in peeled.groups}
+        for name in (program.trips[0].name, MASKED)
     )
-    return program.with_groups(groups, program.provenance)
+
+    def only(steps: Mapping[tuple[int, ...], tuple[Step, ...]]) -> Program:
+        groups = tuple(
+            Group(
+                group.waves,
+                tuple(
+                    replace(s, steps=steps[group.waves]) if s.trips else s for s in group.sections
+                ),
+            )
+            for group in program.groups
+        )
+        return program.with_groups(groups, program.provenance)
+
+    return only(plain), only(masked)
 
 
 class _Passed:

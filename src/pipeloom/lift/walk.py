@@ -159,6 +159,8 @@ _PLAIN: Mapping[str, _Binary] = MappingProxyType(
         "s_mul_hi_u32": lambda a, b: a * b >> 32,
         "s_min_u32": min,
         "s_max_u32": max,
+        "s_min_i32": lambda a, b: min(a, b, key=_signed),
+        "s_max_i32": lambda a, b: max(a, b, key=_signed),
         "v_and_b32": operator.and_,
         "v_lshrrev_b32": lambda a, b: b >> (a & 31),
         "v_lshlrev_b32": lambda a, b: b << (a & 31),

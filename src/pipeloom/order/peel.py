@@ -6,7 +6,8 @@ everything (``Meaning.masks``). ``peel`` puts a copy of the loop without those s
     prologue    loop T, no masks    masked M    epilogue
 
 The launch decides how many iterations are plain (``Program.plain``) and runs as few masked trips as
-will do. Masks change a value in place and wait for nothing, so waits and barriers stay as they are.
+will do. Masks change a value in place and wait for nothing, so waits and barriers stay as they are;
+priorities follow what keeps waves even where there is more to compute (``turns.in_step``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
+from pipeloom.order.turns import in_step
 from pipeloom.program.program import Affine, Group, Program, Section, TripCount
 from pipeloom.program.steps import Step, Work
 
@@ -62,7 +64,8 @@ def _peeled(program: Program, group: Group, name: str, factor: int) -> list[Sect
             plain = tuple(step for step in section.steps if not _masks(step, program))
             sections.append(replace(section, steps=plain))
             first = Affine(section.first.constant, ((name, factor),))
-            sections.append(replace(section, name=MASKED, trips=MASKED, first=first))
+            steps = in_step(section.steps)
+            sections.append(replace(section, name=MASKED, steps=steps, trips=MASKED, first=first))
             behind = True
             continue
         serves = any(isinstance(s, Work) and s.iteration is not None for s in section.steps)

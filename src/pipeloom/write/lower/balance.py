@@ -36,7 +36,7 @@ from pipeloom.write.isa import (
 
 PASSES = 40
 """Over all instructions, in which each may move to where there is less to do."""
-BEHIND_MATRIX = 2
+BEHIND_MATRIX = 3
 """Matrix instructions from one to the vector instruction that reads its result."""
 MEETING = 24
 """Cycles that a barrier takes from what stands with it: waves wait for each other."""
@@ -255,6 +255,7 @@ def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> 
     its operands are there; what else there is comes last, but for a raised priority half-way."""
     fixed = [n for n in members if not items[n].moves]
     moving = [n for n in members if items[n].moves]
+    turns = [n for n in fixed if items[n].named("s_setprio")]
     half = sum(items[n].issue for n in moving) * HALF
     ready = dict.fromkeys(members, 0)
     done: set[int] = set()
@@ -268,7 +269,7 @@ def _ordered(items: Sequence[_Item], members: Sequence[int], target: Target) -> 
         """Whether a fixed item goes ahead of vector instructions."""
         item = items[n]
         if item.named("s_setprio"):
-            return item.first.operands[0] == 0 or (item.first.operands[0] == 1 and spent >= half)
+            return n == turns[0] or (n == turns[1] and len(turns) > 2 and spent >= half)
         return item.is_a(Unit.MFMA) or item.is_a(Unit.LDS)
 
     while fixed or moving:

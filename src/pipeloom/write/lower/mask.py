@@ -24,7 +24,7 @@ from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, float_bits
 
-TOGETHER = 4
+TOGETHER = 8
 """Comparisons before the first selection."""
 LOWEST = float_bits(float("-inf"))
 

@@ -1,0 +1,31 @@
+"""Priorities that keep waves even from barrier to barrier."""
+
+from __future__ import annotations
+
+from pipeloom.order.turns import AHEAD, PARTS, in_step
+from pipeloom.program.steps import Barrier, Issue, Priority, Step, Unit, Work
+
+PRODUCT = Work(node="S", label="S", iteration=0, issues=(Issue(unit=Unit.MATRIX),))
+BEGIN = 5
+"""Products of the loop in front of its barrier."""
+
+
+def levels(steps: tuple[Step, ...]) -> list[int]:
+    return [step.level for step in steps if isinstance(step, Priority)]
+
+
+def test_a_wave_early_on_its_way_to_the_barrier_goes_first() -> None:
+    pair = (PRODUCT, Priority(1))
+    found = in_step((*pair * BEGIN, Barrier(), *pair * (PARTS - BEGIN)))
+    way = [1 + any(a <= n < b for a, b in AHEAD) for n in range(PARTS)]
+    assert levels(found) == way[-BEGIN:] + way[:-BEGIN], "the way goes on over the loop's end"
+    assert [s for s in found if not isinstance(s, Priority)] == [
+        *[PRODUCT] * BEGIN,
+        Barrier(),
+        *[PRODUCT] * (PARTS - BEGIN),
+    ]
+
+
+def test_without_barriers_there_is_nothing_to_come_late_to() -> None:
+    steps = (PRODUCT, Priority(0), PRODUCT, Priority(2))
+    assert in_step(steps) == steps
