@@ -35,7 +35,7 @@ class Executor:
     """One program, ready to run at any trip count."""
 
     def __init__(
-        self, program: Program, *, ops: Vocabulary = VOCABULARY, counter_stall: bool = False
+        self, program: Program, *, ops: Vocabulary = VOCABULARY, counter_stall: bool | None = None
     ) -> None:
         check_instance("execute", "program", program, Program)
         self.program = program
@@ -141,7 +141,7 @@ def execute(
     seed: int = 0,
     ops: Vocabulary = VOCABULARY,
     arrays: Mapping[str, Any] | None = None,
-    counter_stall: bool = False,
+    counter_stall: bool | None = None,
     explain: bool = True,
     trace: bool = False,
 ) -> Outcome:
@@ -150,10 +150,10 @@ def execute(
     ``trips`` are the trip counts by name, or one number for all. ``policy`` is one of ``TIMINGS``:
     when memory is touched; ``order`` is one of ``ORDERS`` or a permutation of the waves; ``seed``
     drives the inputs and what is random in either. ``arrays`` gives inputs of your own: for each
-    input its tiles in the order of iterations, for a scalar its number. ``counter_stall`` assumes
-    that a full counter stalls issue. ``explain`` lists every read of a wrong thing; without it a
-    run is twice as fast. A program that races or hangs is an outcome, not an exception; one whose
-    steps do not fit together raises ``StructureError``.
+    input its tiles in the order of iterations, for a scalar its number. ``counter_stall`` says
+    whether a full counter stalls issue, None that the target does. ``explain`` lists every read of
+    a wrong thing; without it a run is twice as fast. A program that races or hangs is an outcome,
+    not an exception; one whose steps do not fit together raises ``StructureError``.
     """
     return Executor(program, ops=ops, counter_stall=counter_stall).run(
         trips=trips,

@@ -69,7 +69,7 @@ def trip_counts(program: Program, trips: Trips | int) -> dict[str, int]:
 
 
 def walk(
-    program: Program, storage: Storage, trips: Trips, *, counter_stall: bool = False
+    program: Program, storage: Storage, trips: Trips, *, counter_stall: bool | None = None
 ) -> tuple[WaveWalk, ...]:
     """What every wave does, in the order of the waves."""
     walks: dict[int, WaveWalk] = {}
@@ -107,12 +107,14 @@ def _wave(
     number: int,
     group: Group,
     local: int,
-    counter_stall: bool,
+    counter_stall: bool | None,
 ) -> WaveWalk:
     wave = group.waves[local]
     lines: list[Line] = []
     counters = {
-        c.name: Outstanding[Line](c.limit.value, stalls=counter_stall)
+        c.name: Outstanding[Line](
+            c.limit.value, stalls=c.stalls_when_full if counter_stall is None else counter_stall
+        )
         for c in program.target.counters
     }
     for section in group.sections:

@@ -7,6 +7,7 @@ vmcnt), ``read.a`` reads it to a register (4 entries of lgkmcnt), ``mma`` multip
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from pipeloom.judge.execute import (
     execute,
     provoke,
 )
+from pipeloom.judge.verify import verify
 from pipeloom.program import Program
 
 Litmus = Callable[..., Program]
@@ -130,6 +132,16 @@ def test_a_full_counter_stalls_only_where_one_assumes_it(litmus: Litmus) -> None
         program = litmus(text, read_entries=entries)
         executor = Executor(program, counter_stall=stalls)
         assert classify(executor).correct is right, (entries, stalls)
+
+
+def test_the_target_says_whether_a_full_counter_stalls(litmus: Litmus) -> None:
+    """To the executor as to the verifier."""
+    program = litmus(f"{LOADED} read.a read.b read.a1 read.b1 mma", read_entries=8)
+    counters = tuple(replace(c, stalls_when_full=True) for c in program.target.counters)
+    stalling = replace(program, target=replace(program.target, counters=counters))
+    for one, right in ((program, False), (stalling, True)):
+        assert classify(Executor(one)).correct is right
+        assert verify(one).proved is right
 
 
 def test_a_wave_without_its_barrier_hangs(litmus: Litmus) -> None:
