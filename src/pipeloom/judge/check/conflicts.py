@@ -18,12 +18,13 @@ Column = npt.NDArray[np.int64]
 
 def memory_pairs(
     group: GroupRecord, dead: Sequence[Container[int]], *, local: bool = True
-) -> Pairs:
+) -> tuple[Pairs, bool]:
     """Adjacent conflicting accesses, in LDS and in every buffer that some wave writes.
 
     ``dead`` has, per wave, the times of loads whose result reaches nothing: what they read does
     not matter. ``local=False`` leaves LDS out. Waves that write equal values to the same bytes by
-    the same instruction do not conflict (compilers let waves store replicated results).
+    the same instruction do not conflict (compilers let waves store replicated results); whether
+    that was so anywhere in LDS is the second result.
     """
     by_buffer: defaultdict[int, list[Access]] = defaultdict(list)
     for access in group.accesses:
@@ -32,17 +33,18 @@ def memory_pairs(
         if access.buffer == LDS and not local:
             continue
         by_buffer[access.buffer].append(access)
-    return Pairs.join(
-        _of_buffer(number, accesses, group)
+    found = {
+        number: _of_buffer(number, accesses, group)
         for number, accesses in sorted(by_buffer.items())
         if any(one.effect is not Effect.READ for one in accesses)
-    )
+    }
+    return Pairs.join(pairs for pairs, _ in found.values()), LDS in found and found[LDS][1]
 
 
-def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord) -> Pairs:
+def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord) -> tuple[Pairs, bool]:
     shared = _shared_cells(accesses)
     if not shared.size:
-        return Pairs.of([])
+        return Pairs.of([]), False
     positions = np.array([-1, *(group.waves[a.wave].steps[a.time] for a in accesses)], np.int64)
     shadow = _Shadow(len(group.waves), shared, accesses, positions)
     for number, access in enumerate(accesses, start=1):
@@ -51,7 +53,7 @@ def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord) -> Pairs
     for (first, second), (kind, cell) in shadow.found.items():
         x, y = accesses[first - 1], accesses[second - 1]
         rows.append((x.wave, x.time, y.wave, y.time, kind, buffer, int(shared[cell])))
-    return Pairs.of(rows)
+    return Pairs.of(rows), shadow.replicated
 
 
 def _shared_cells(accesses: list[Access]) -> Column:
@@ -91,6 +93,8 @@ class _Shadow:
         self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
         self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
         self.found: dict[tuple[int, int], tuple[int, int]] = {}
+        self.replicated = False
+        """Whether two waves wrote the same, so that their order does not matter."""
 
     def enter(self, number: int, access: Access) -> None:
         """Enter the next access, in the order of issue."""
@@ -110,6 +114,7 @@ class _Shadow:
             self._pair(number, self._wrote[:, places], places, Conflict.RAW)
             self._pair(number, self._read[:, places], places, Conflict.WAR)
             self._updated[access.wave, places] = number
+            self._known[places] = False
         else:
             self._write(number, access, places, kept)
 
@@ -122,6 +127,7 @@ class _Shadow:
             equal = self._known[places] & (self._value[places] == values)
             equal &= self._positions[self._writer[places]] == self._positions[number]
             changed = places[~equal]
+            self.replicated |= bool(equal.any())
         self._pair(number, self._read[:, places], places, Conflict.WAR)
         self._read[:, places] = 0
         if changed.size:

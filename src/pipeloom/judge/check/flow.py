@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.record import WaveTrace
+from pipeloom.judge.emulate.addressing import OFF
 from pipeloom.judge.emulate.pending import Counter
 from pipeloom.judge.emulate.registers import (
     ALL_LANES,
@@ -46,6 +47,10 @@ class Static:
     """May switch lanes on again that were off."""
     address: int
     """Registers that decide which bytes of LDS it touches."""
+    pointer: int
+    """The same for global memory."""
+    stores: bool
+    """Whether it writes global memory."""
 
 
 def statics(program: Sequence[Step]) -> tuple[Static, ...]:
@@ -77,7 +82,23 @@ def _static(step: Step) -> Static:
         one.name.startswith(("s_cbranch", "s_setpc", "s_swappc")),
         bool(step.writes & _EXEC_BITS) and one.name in ("s_or_b64", "s_mov_b64"),
         address,
+        *_global(step),
     )
+
+
+def _global(step: Step) -> tuple[int, bool]:
+    """Registers that decide which bytes of global memory an instruction touches; if it writes."""
+    one = step.instruction
+    fields = one.fields
+    pointer = step.reads & _SCALARS
+    if one.encoding == "MUBUF":
+        pointer |= register_bits(VGPR + fields["vaddr"], fields["offen"] + fields["idxen"])
+    elif one.encoding in ("GLOBAL", "FLAT"):
+        whole = one.encoding == "FLAT" or fields["saddr"] == OFF
+        pointer |= register_bits(VGPR + fields["addr"], 1 + whole)
+    else:
+        return (pointer, False) if one.encoding == "SMEM" else (0, False)
+    return pointer, "_store_" in one.name or "_atomic_" in one.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ loops in their midst: a last trip unlike the others counts as what comes behind 
 verdict is for trip counts that end in such a trip (``unlike``).
 
 That argument needs that waves run the loop equally often with equally many barriers, that nothing
-in it writes global memory, that neither a branch nor an LDS address depends on data, and that
-trips which did not run are like those that did (``drift.py``). Where it does not apply, the verdict
+in it writes global memory, or reads what the kernel writes anywhere, that neither a branch nor an
+LDS address depends on data, and that trips which did not run, and what comes behind them, are like
+those that did (``drift.py``). Where it does not apply, the verdict
 is for the launch.
 """
 
@@ -70,8 +71,10 @@ def claims(
     timelines: Sequence[Timeline],
     flows: Sequence[Flow],
     sync: Sync,
+    written: frozenset[int],
 ) -> tuple[LoopClaim, ...]:
-    """One claim per loop that some wave runs more than once."""
+    """One claim per loop that some wave runs more than once; ``written`` are the kernel's buffers
+    that some workgroup writes."""
     runs = [loop_runs(line.path) for line in timelines]
     heads = sorted({run.head for one in runs for run in one})
     if not heads:
@@ -86,7 +89,9 @@ def claims(
     for head in heads:
         mine = [[run for run in one if run.head == head] for one in runs]
         trips = tuple(sorted({len(run.starts) for one in mine for run in one}))
-        reason = why or _writes(group, mine) or ("" if in_step else _uneven(mine, barriers))
+        reason = (
+            why or _writes(group, mine, written) or ("" if in_step else _uneven(mine, barriers))
+        )
         least, period, unlike = 0, 0, False
         if not reason:
             steady = [
@@ -99,7 +104,7 @@ def claims(
                 reason = "the trips that ran do not repeat often enough"
             else:
                 period = int(np.lcm.reduce([p for _, p, _ in known]))
-                reason = _drifts(program, group, mine, period)
+                reason = _drifts(program, group, mine, period, written)
             if reason:
                 period = 0
             else:
@@ -110,14 +115,20 @@ def claims(
 
 
 def _drifts(
-    program: Sequence[Step], group: GroupRecord, runs: Sequence[Sequence[LoopRun]], period: int
+    program: Sequence[Step],
+    group: GroupRecord,
+    runs: Sequence[Sequence[LoopRun]],
+    period: int,
+    written: frozenset[int],
 ) -> str:
     each = statics(program)
+    shared = {(one.wave, one.time) for one in group.accesses if one.buffer in written}
     for wave, one in enumerate(runs):
         run = max(one, key=lambda run: run.end, default=None)
         if run is not None:
             trace = group.waves[wave]
-            reason = drifts(program, each, trace, run.starts, run.end, period)
+            exposed = {t for w, t in shared if w == wave}
+            reason = drifts(program, each, trace, run.starts, run.end, period, exposed)
             if reason:
                 return reason
     return ""
@@ -160,12 +171,16 @@ def _touched(group: GroupRecord) -> list[dict[int, list[Access]]]:
     return [dict(one) for one in table]
 
 
-def _writes(group: GroupRecord, runs: Sequence[Sequence[LoopRun]]) -> str:
+def _writes(group: GroupRecord, runs: Sequence[Sequence[LoopRun]], written: frozenset[int]) -> str:
     spans = [[(run.starts[0], run.end) for run in one] for one in runs]
     for access in group.accesses:
-        stores = access.buffer != LDS and access.effect is not Effect.READ
-        if stores and any(start <= access.time < end for start, end in spans[access.wave]):
-            return "the loop writes global memory"
+        if access.buffer in written and any(
+            start <= access.time < end for start, end in spans[access.wave]
+        ):
+            reads = access.effect is Effect.READ
+            return (
+                f"the loop {'reads what the kernel writes in' if reads else 'writes'} global memory"
+            )
     return ""
 
 

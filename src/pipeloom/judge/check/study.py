@@ -17,6 +17,7 @@ from pipeloom.judge.check.loops import LoopClaim, claims
 from pipeloom.judge.check.order import Order, Sync, Timeline
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import LDS, GroupRecord, Recorder
+from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.step import Step
 
 Mask = npt.NDArray[np.bool_]
@@ -67,9 +68,16 @@ class Study:
     def claims(self, sync: Sync | None = None) -> tuple[LoopClaim, ...]:
         """Per loop, for which trip counts the verdict holds in every workgroup."""
         found: dict[int, LoopClaim] = {}
+        written = frozenset(
+            one.buffer
+            for record in self.every
+            for one in record.accesses
+            if one.buffer != LDS and one.effect is not Effect.READ
+        )
         for group in self.groups:
-            lines = group.order.timelines
-            for claim in claims(self.program, group.record, lines, group.flows, sync or self.sync):
+            lines, flows = group.order.timelines, group.flows
+            under = sync or self.sync
+            for claim in claims(self.program, group.record, lines, flows, under, written):
                 old = found.get(claim.head)
                 found[claim.head] = claim if old is None else _both(old, claim)
         return tuple(found[head] for head in sorted(found))
@@ -91,14 +99,16 @@ def study(recorder: Recorder) -> Study:
     """Make a run's record ready."""
     reader = FlowReader(recorder.program)
     groups: list[GroupStudy] = []
-    known: set[object] = set()
+    known: dict[object, bool] = {}
     executed: set[int] = set()
     for record in recorder.groups:
         flows = tuple(reader.read(wave) for wave in record.waves)
         name = _signature(record)
         alike = name in known
-        known.add(name)
-        pairs = memory_pairs(record, [flow.dead for flow in flows], local=not alike)
+        # Where waves may write one place because they write the same, every workgroup counts.
+        local = known.get(name, True)
+        pairs, replicated = memory_pairs(record, [flow.dead for flow in flows], local=local)
+        known.setdefault(name, replicated)
         if alike and not len(pairs):
             continue
         if not alike:
@@ -139,4 +149,5 @@ def _signature(record: GroupRecord) -> object:
         for one in record.accesses
         if one.buffer == LDS
     )
-    return tuple(wave.path().tobytes() for wave in record.waves), tuple(local)
+    waves = tuple((wave.path().tobytes(), tuple(wave.masks)) for wave in record.waves)
+    return waves, tuple(local)
