@@ -3,7 +3,8 @@
 ``Memory`` runs events as they come: a write is there when it happens, and until then the old
 content is. ``WorstMemory`` looks at every moment of a flight at once:
 
-- From the issue of a write to its retirement, an element that it would change is undefined.
+- From the issue of a write to its retirement, an element of LDS that it would change is undefined,
+  and every register that it writes.
 - A ``shared`` write of LDS is in flight from the issue of the first wave of the group (or groups,
   where several make the same one) until the last has retired: any element may be any wave's.
 - Two writes in flight together leave an element undefined unless they agree on it.
@@ -285,7 +286,7 @@ class WorstMemory(Memory):
         self.content[index] = value
 
     def _begin(self, line: Line, value: Array) -> None:
-        """A write that has issued and not retired: what it would change is undefined."""
+        """A write in flight: registers are undefined, and of LDS what it would change."""
         assert line.action is not None
         where = line.action.write
         index = where.index
@@ -299,10 +300,11 @@ class WorstMemory(Memory):
             left = self._together.setdefault(line.event, line.members)
             assert left > 0
         self._pending[index] += members
-        differs = index[_differ(self.content[index], value)]
-        self.content[differs] = np.nan
+        differs = index
         if where.side is Side.LDS:
+            differs = index[_differ(self.content[index], value)]
             self._changed[differs] = self._now
+        self.content[differs] = np.nan
 
     def _end(self, line: Line, value: Array) -> None:
         assert line.action is not None

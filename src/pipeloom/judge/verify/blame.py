@@ -245,11 +245,13 @@ class Blame:
             )
             return
         last = past[-1]
-        if last in bad:
+        landed = happens_before(last.moment, read, True)
+        brings = self._prover.meant.may(last, (wave,), cell)
+        if last in bad and (landed or not any(map(demand.want.admits, brings))):
             seen = self._identity(last, wave, cell, demand)
             yield self._hazard(wrong, FindingKind.ACCOUNTING, last.moment, read, seen, waves)
-        elif not happens_before(last.moment, read, True):
-            site = next(item.site for item, _ in wrong.seen)
+        elif not landed:
+            site = next((item.site for item, _ in wrong.seen if item.site is not last), last)
             seen = self._identity(site, wave, cell, demand)
             yield self._hazard(wrong, FindingKind.REGISTER, last.moment, read, seen, waves)
         else:

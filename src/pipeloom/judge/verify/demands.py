@@ -27,7 +27,7 @@ from pipeloom.judge.verify.meant import Meant
 from pipeloom.judge.verify.run import Run, Site
 from pipeloom.judge.verify.sight import Seen, Sight
 from pipeloom.judge.verify.supply import Asked, Over, Plan, Spot, is_straight
-from pipeloom.judge.verify.walk import Moment
+from pipeloom.judge.verify.walk import Moment, happens_before
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Box, Node, Region, Space, Work
 from pipeloom.program.tiles import subtract
@@ -281,6 +281,8 @@ class Prover:
         if site is None:
             return () if want.admits(self._run.start(spot.key)) else spot.waves[:1]
         waves = item.waves
+        if spot.space is not Space.LDS and not happens_before(site.moment, demand.moment, True):
+            return waves  # whatever it brings: registers are undefined while a load is in flight
         if spot.space is Space.LDS:
             waves = self._run.deciding(site, waves)
             hows = hows[:1] * len(waves)
@@ -392,10 +394,12 @@ class Prover:
     def _computed(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         node = plan.node
         at = self._run.iteration(node, moment)
-        if self._wants.changes_nothing(node, at) and plan.fits:
+        if self._wants.changes_nothing(node, at) and plan.fits:  # given the bounds that it compares
             for name, asked in plan.operands:
                 if name == node.uses[0]:
                     self._ask(asked, want, moment, assumed)
+                if name in node.uses[1:]:
+                    self._ask(asked, self._wants.operand(node, name, at), moment, assumed)
             return True
         before = self._wants.before(want, node, at, plan.reduced)
         if before is None or not plan.fits:

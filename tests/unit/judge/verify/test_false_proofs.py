@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, maximum
+from pipeloom.declare.tensor import keep
 from pipeloom.errors import ConfigError, GraphError, ScheduleError, SpecError, StructureError
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import verify
@@ -324,6 +325,47 @@ def test_what_a_type_holds() -> None:
     assert I32.holds(I8)
     assert BF16.holds(BOOL)
     assert not MXFP8.holds(FP8)
+
+
+# --- masks ----------------------------------------------------------------------------------------
+
+
+def test_a_mask_that_changes_nothing_compares_the_right_numbers() -> None:
+    """Where the launch promises that a mask keeps everything, its step still computes it."""
+    loop = Loop("masked", over="k")
+    x = loop.stream("X", "f32", c=2, k=4)
+    s = loop.carry("S", start=-100.0, c=2)
+    s = s.becomes(maximum(s, keep(x, loop.left("k", 4), 1).named("kept").max("k")))
+    loop.store("out", s + 0.0)
+
+    def compares(place: str) -> Program:
+        def edit(steps: list[Step]) -> None:
+            at = step_of(steps, "kept")
+            step = steps[at]
+            assert isinstance(step, Work)
+            steps[at] = replace(step, reads=(step.reads[0], Access(place), step.reads[2]))
+
+        other = register("other", TileType(("k",), (4,), F32), -5.0)
+        return edited(lowered(loop.meaning, [other]), 0, "loop", edit)
+
+    plain = Affine(0, (("T", 1),))
+    assert verify(replace(compares("k left"), plain=plain)).proved
+    refuted(replace(compares("other"), plain=plain))
+
+
+# --- registers ------------------------------------------------------------------------------------
+
+
+def test_a_register_that_is_loaded_once_more() -> None:
+    """Nobody may read it meanwhile, though the load brings what is there (emulator: in flight)."""
+    base = row_sum_program()
+
+    def again(steps: list[Step]) -> None:
+        at = next(i for i, s in enumerate(steps) if isinstance(s, Work) and s.label == "load R0")
+        steps.insert(1, replace(steps[at], iteration=0))  # type: ignore[arg-type]
+
+    assert verify(base).proved
+    refuted(edited(base, 0, "loop", again))
 
 
 # --- slices ---------------------------------------------------------------------------------------
