@@ -260,7 +260,6 @@ class Packing:
             **launch_record(self.kernel),
             "along": self.along,
             "line": LINE,
-            "reach": {"least": least, "step": step},
             "call": {
                 "r": rows,
                 "c": f"{columns}{shared}",

@@ -260,6 +260,10 @@ class Library:
             return entry
         slices, then = record["slices"], record.get("then")
         check(then or record, m, n, None, {name: matrices[name] for name in ("C", "out")})
+        if then is not None:
+            sums = copy.copy(result)
+            sums.pitch, sums.bits = n, 32
+            within(sums, "the workspace", record["tile"]["m"])
         multiple = record["multiples"].get("k", 1)
         odd = {name for name in "AB" if not matrices[name].aligned(record["pitch_bytes"][name])}
         taken = -(-k // multiple) * multiple
@@ -432,14 +436,26 @@ def check(
         layout = record.get("layout", "NT")
         transposed = {"A": layout[0] == "T", "B": layout[1] == "N"}
         tile = record["tile"]["n" if name.endswith("B") else "m"]
-        within(matrix, name, matrix.rows if transposed.get(name) else tile)
+        whole = transposed.get(name, False)
+        within(matrix, name, reached(record, matrix.rows) if whole else tile, whole)
 
 
-def within(matrix: Matrix, name: str, rows: int) -> None:
-    """Refuse a matrix of which so many rows are further apart than offsets reach."""
-    reach = (min(rows, matrix.rows) * matrix.pitch + matrix.columns) * matrix.bits // 8
-    if matrix.pitch >= LARGEST or reach >= LARGEST:
-        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}")
+def within(matrix: Matrix, name: str, rows: int, whole: bool = False) -> None:
+    """Refuse a matrix of which so many rows are further apart than offsets reach.
+
+    Those that exist, or all of them (``whole``), lie below 2 GiB; the offset of none comes round.
+    """
+    exist = rows if whole else min(rows, matrix.rows)
+    span = (exist * matrix.pitch + matrix.columns) * matrix.bits // 8
+    most = ((rows - 1) * matrix.pitch + matrix.columns) * matrix.bits // 8
+    if matrix.pitch >= LARGEST or span >= LARGEST or most >= 2 * LARGEST:
+        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}, or 4 past its end")
+
+
+def reached(record: Mapping[str, Any], size: int) -> int:
+    """How far a kernel goes along K."""
+    least, step = record["reach"]["least"], max(record["reach"]["step"], 1)
+    return int(least + -(-max(size - least, 0) // step) * step)
 
 
 def packed_place(record: Mapping[str, Any], matrix: Matrix, k: int) -> tuple[Matrix, int]:
@@ -450,9 +466,7 @@ def packed_place(record: Mapping[str, Any], matrix: Matrix, k: int) -> tuple[Mat
     shared = 8 // min(matrix.bits, 8)
     if not matrix.aligned(max(matrix.bits // 8, 1)):
         raise LibraryError(f"rows of {matrix.dtype} must begin at whole elements and bytes")
-    least, step = record["reach"]["least"], record["reach"]["step"]
-    size = matrix.columns // shared if record["along"] else matrix.rows
-    reach = least + -(-max(size - least, 0) // step) * step
+    reach = reached(record, matrix.columns // shared if record["along"] else matrix.rows)
     place = copy.copy(matrix)
     if record["along"]:
         place.columns = place.pitch = reach * shared

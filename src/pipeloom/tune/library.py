@@ -166,11 +166,11 @@ def c_table(table: Mapping[str, Any]) -> str:
         down, across = ("m", "n") if "m" in record["tile"] else ("r", "c")
         tile = f"{record['tile'][down]}, {record['tile'][across]}"
         after = -1 if then is None else names.index(then["kernel"])
-        reach = record.get("reach", {"least": 0, "step": 1})
+        reach = f"{record['reach']['least']}, {max(record['reach']['step'], 1)}"
         rows.append(
             f'    {{"{name}", "{record["file"]}", {record["threads"]}, {record["slices"]}, '
             f"{int(record['batched'])}, {after}, {int(record.get('along', False))}, {tile}, "
-            f"{multiples}, {aligned}, {reach['least']}, {reach['step']}, {{{offsets}}}, {size}}},"
+            f"{multiples}, {aligned}, {reach}, {{{offsets}}}, {size}}},"
         )
     entries = [
         f"    {{{e['m']}, {e['n']}, {e['k']}, {names.index(e['kernel'])}}}, /* {e['tflops']} */"

@@ -142,22 +142,28 @@ class Launch:
             )
 
     def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:
-        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set."""
+        """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set.
+
+        Nor does the offset of a row past the end come round to one that exists.
+        """
         dtype, over = array.node.type.dtype, self.meaning.over
 
         def touched(dim: str) -> int:
             return self.reach(sizes[dim]) if dim == over else min(sizes[dim], self.tiles[dim])
 
         *outer, last = array.dims
-        span, stride = 0, pitch * dtype.bits // 8
+        span, most, stride = 0, 0, pitch * dtype.bits // 8
         for dim in reversed(outer):
             span += touched(dim) * stride
+            most += (max(touched(dim), self.tiles[dim]) - 1) * stride
             stride *= sizes[dim]
         span += -(-touched(last) // dtype.covers) * dtype.bits // 8 if last == over else 0
-        if span >= _SIGNED:
+        most += -(-max(touched(last), self.tiles[last]) // dtype.covers) * dtype.bits // 8
+        if span >= _SIGNED or most >= 2 * _SIGNED:
             raise EmitError(
-                f"what a block touches of {array.name} spans {span} bytes, 2 GiB or more",
-                hint="split the problem",
+                f"what a block touches of {array.name} spans {span} bytes, or with what its tile "
+                f"has past the end {most}: 2 or 4 GiB, or more",
+                hint="split the problem, or bring rows nearer to each other",
                 field=f"ld_{array.name}" if array.has_pitch else last,
             )
 

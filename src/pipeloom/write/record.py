@@ -4,6 +4,7 @@
     record["kernel"], record["threads"]      # ping_pong_bf16_bf16, 512
     record["grid"]                           # ["ceil(n / 256)", "ceil(m / 256)", "1"]
     record["over"], record["k_min"], record["k_step"]    # k, 256, 128: which sizes it computes
+    record["reach"]                          # how far the loop goes: least + i * step elements
     record["arguments"][3]                   # {"name": "m", "offset": 24, "size": 4, "kind": ...}
 
 Everything a launcher would otherwise type by hand; ``examples/launch_hip.py`` reads nothing else.
@@ -36,6 +37,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "over": launch.meaning.over,
         "k_min": 0 if ragged else launch.least,
         "k_step": launch.multiples.get(launch.meaning.over, 1) if ragged else launch.step,
+        "reach": {"least": launch.least, "step": launch.step},
         "batched": launch.placing.uses_z,
         "slices": launch.placing.slices,
         "multiples": dict(launch.multiples),

@@ -23,7 +23,7 @@ typedef struct {
     int then; /* the kernel that adds up the slices, -1 if there are none */
     int along; /* of a kernel that copies: whether K goes along rows */
     int64_t tile_m, tile_n, multiple_m, multiple_n, multiple_k, align_a, align_b, align_c, align_out;
-    int64_t least, step; /* of a kernel that copies: how far it goes along K */
+    int64_t least, step; /* it goes along least + i * step of K */
     int offset[PLG_VALUES]; /* of each argument, -1 if the kernel has none */
     size_t size;
 } plg_kernel_record;
@@ -159,11 +159,13 @@ static int checked(const plg_kernel_record *kernel, const char *what, int64_t si
     return PLG_OK;
 }
 
-/* A matrix as it is stored; bits of an element, and the rows that a workgroup reaches. */
+/* A matrix as it is stored; bits of an element, the rows that a workgroup reaches, and whether it
+ * takes those for zeros that do not exist. */
 typedef struct {
     const char *name;
     const void *at;
     int64_t rows, columns, ld, stride, bits, reached;
+    int whole;
 } matrix;
 
 static int64_t bytes_of(const matrix *x, int64_t elements) { return elements * x->bits / 8; }
@@ -175,10 +177,14 @@ static int aligned(const matrix *x, int64_t batches, int64_t align) {
 }
 
 static int within(const char *kernel, const matrix *x) {
-    int64_t rows = x->rows < x->reached ? x->rows : x->reached;
+    int64_t rows = x->rows < x->reached && !x->whole ? x->rows : x->reached;
     if (x->ld < x->columns || x->ld >= PLG_LARGEST) return refused(kernel, x->name, x->ld, x->columns);
-    if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST) return PLG_OK;
-    snprintf(message, sizeof message, "%s: a workgroup would reach over 2 GiB of %s", kernel, x->name);
+    /* Offsets have 32 bits: none of a row past the end comes round to one that exists. */
+    if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST &&
+        bytes_of(x, (x->reached - 1) * x->ld + x->columns) < 2 * PLG_LARGEST)
+        return PLG_OK;
+    snprintf(message, sizeof message, "%s: a workgroup would reach over 2 GiB of %s, or 4 past its end",
+             kernel, x->name);
     return PLG_NOT_ALLOWED;
 }
 
@@ -201,14 +207,16 @@ static int64_t rounded(int64_t size, int64_t multiple) {
     return (size + multiple - 1) / multiple * multiple;
 }
 
+static int64_t reached(const plg_kernel_record *kernel, int64_t size) {
+    return kernel->least + rounded(size > kernel->least ? size - kernel->least : 0, kernel->step);
+}
+
 static int place(copied *copy, int64_t k, int64_t batches, int64_t *end) {
     const plg_kernel_record *kernel = &plg_kernels[copy->kernel];
     matrix *to = &copy->to;
     int code;
     *to = copy->from;
-    int64_t size = kernel->along ? to->columns / PLG_SHARED : to->rows;
-    int64_t beyond = size > kernel->least ? size - kernel->least : 0;
-    int64_t reach = kernel->least + rounded(beyond, kernel->step);
+    int64_t reach = reached(kernel, kernel->along ? to->columns / PLG_SHARED : to->rows);
     if (kernel->along) {
         to->columns = to->ld = reach * PLG_SHARED;
         copy->skipped = to->ld - k;
@@ -251,9 +259,11 @@ static int planned(const plg_call *call, plan *plan) {
     const int across_a = PLG_A_TRANSPOSED, across_b = !PLG_B_TRANSPOSED;
     copied *a = plan->operands, *b = a + 1;
     a->from = (matrix){"A", call->a, across_a ? k : m, across_a ? m : k, call->lda,
-                       call->stride_a, PLG_BITS, across_a ? k : kernel->tile_m};
+                       call->stride_a, PLG_BITS, across_a ? reached(kernel, k) : kernel->tile_m,
+                       across_a};
     b->from = (matrix){"B", call->b, across_b ? k : n, across_b ? n : k, call->ldb,
-                       call->stride_b, PLG_BITS, across_b ? k : kernel->tile_n};
+                       call->stride_b, PLG_BITS, across_b ? reached(kernel, k) : kernel->tile_n,
+                       across_b};
     plan->k = rounded(k, kernel->multiple_k);
     if (kernel->then >= 0) plan->bytes = rounded(4 * kernel->slices * m * n * batches, PLG_APART);
     int ragged = plan->k != k;
@@ -361,15 +371,17 @@ int plg_run(plg_library *library, const plg_call *call) {
     const plg_kernel_record *kernel = plan.kernel, *last = plan.last;
     const int64_t blocks = PLG_BLOCK ? call->k / PLG_BLOCK : 0;
     const matrix before = {"C", own ? call->out : call->c, m, n, own ? call->ldout : call->ldc,
-                           own ? call->stride_out : call->stride_c, PLG_OUT_BITS, last->tile_m};
+                           own ? call->stride_out : call->stride_c, PLG_OUT_BITS, last->tile_m, 0};
     const matrix out = {"out", call->out, m, n, call->ldout, call->stride_out, PLG_OUT_BITS,
-                        last->tile_m};
+                        last->tile_m, 0};
     const matrix blocks_a = {"the block scales of A", call->blocks_a, m, blocks,
-                             call->ld_blocks_a, call->stride_blocks_a, 8, kernel->tile_m};
+                             call->ld_blocks_a, call->stride_blocks_a, 8, kernel->tile_m, 0};
     const matrix blocks_b = {"the block scales of B", call->blocks_b, n, blocks,
-                             call->ld_blocks_b, call->stride_blocks_b, 8, kernel->tile_n};
+                             call->ld_blocks_b, call->stride_blocks_b, 8, kernel->tile_n, 0};
+    const matrix sums = {"the workspace", NULL, m, n, n, 0, 32, kernel->tile_m, 0};
     if ((code = allowed(last->name, &before, batches, last->align_c))) return code;
     if ((code = allowed(last->name, &out, batches, last->align_out))) return code;
+    if (kernel->then >= 0 && (code = within(kernel->name, &sums))) return code;
     if (PLG_BLOCK && (code = within(kernel->name, &blocks_a))) return code;
     if (PLG_BLOCK && (code = within(kernel->name, &blocks_b))) return code;
     if (plan.bytes && (!call->workspace || call->workspace_bytes < plan.bytes ||

@@ -463,10 +463,13 @@ class Memory:
                 advance_base(code, buffer, frame[f"origin {dim}"], step, frame["wide scratch"])
         self._move_to_slice(code, array, buffer)
         for dim in array.node.batch:
-            step = self._batch_stride(array, dim)
+            # Strides of elements may fill their 32 bits, so bytes are made of the index.
+            index = frame[f"index {dim}"]
             if array.element > 1:
-                code("s_lshl_b32", step, step, array.element.bit_length() - 1)
-            advance_base(code, buffer, frame[f"index {dim}"], step, frame["wide scratch"])
+                code("s_lshl_b32", scratch, index, array.element.bit_length() - 1)
+                index = scratch
+            step = self._batch_stride(array, dim)
+            advance_base(code, buffer, index, step, frame["wide scratch"])
         dim = array.dims[0]
         if dim == array.over:
             code("s_mov_b32", scratch, frame[self.reach])
