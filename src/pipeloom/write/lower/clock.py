@@ -39,16 +39,27 @@ class Clock:
                 hint="one trip count can be computed from the size, a second one of plain trips",
                 field="trips",
             )
-        if len(set(factors.values())) > 1:
+        if len({*factors.values(), *(f for _, f in program.plain.factors)}) > 1 or any(
+            f < 0 for f in factors.values()
+        ):
             raise EmitError(
-                f"program {program.name!r} computes {program.iterations} iterations",
-                hint="trips of all its loops must take the same number",
+                f"program {program.name!r} computes {program.iterations} iterations, "
+                f"{program.plain} of them plain",
+                hint="trips of all its loops must take the same number, and the plain ones count "
+                "as many",
+                field="trips",
+            )
+        if plain and any(count.least for count in program.trips):
+            raise EmitError(
+                f"program {program.name!r} has plain trips, and a loop that runs at least once",
+                hint="of a small size no trip is plain: let every loop run from 0 trips on",
                 field="trips",
             )
         self.factor = next(iter(factors.values()), 0)
         self.plain = plain[0] if plain else None
         self._ahead_of_plain = program.plain.constant
         self.constant = program.iterations.constant
+        self.least = program.iterations.at(program.min_trips)
         self._positions: dict[str, Stride] = {}
         self._ahead: tuple[Stride, int] | None = None
         self._base = Affine()
@@ -88,7 +99,9 @@ class Clock:
         if self.factor and self.over in self._memory.tiles:
             size = frame[self._memory.reach]
             code("s_sub_u32", frame["extent"], size, self.constant * self.tile)
-
+            if self._memory.meaning.ragged and self.least > self.constant:
+                least = (self.least - self.constant) * self.tile
+                code("s_max_i32", frame["extent"], frame["extent"], least)
         if self.plain is not None:
             self._find_plain(code)
 
@@ -119,7 +132,7 @@ class Clock:
         placing = memory.placing
         if not placing.ragged:
             return
-        least = self.constant * self.tile
+        least = self.least * self.tile
         size = frame["reach" if placing.slices > 1 else f"size {self.over}"]
         pad, reach = frame["pad"], frame["reach"]
         code.comment("whole trips, the first of them with zeros before the arrays begin")

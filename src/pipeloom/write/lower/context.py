@@ -118,6 +118,47 @@ class Context:
             )
         return found
 
+    def check_places(self, work: Work) -> None:
+        """Raise unless every value lies in its place axis by axis, as lowerings take it to lie.
+
+        By the program's rules it may lie there by the names of dimensions, or leave out some.
+        """
+        node = self.program.meaning[work.node]
+        if work.is_copy:
+            values = [(self.type_of(work.reads[0]).dims, work.writes[0])]
+        else:
+            names = [*node.uses, *([] if node.init is None or work.accumulates else [node.init])]
+            values = [
+                (self.program.meaning[name].type.dims, access)
+                for name, access in zip(names, work.reads, strict=False)
+            ]
+            values += [(node.type.dims, access) for access in (*work.writes, *work.accumulates)]
+        if work.when is not None:
+            values.append((self.program.meaning[work.when].type.dims, work.reads[-1]))
+        for dims, access in values:
+            number = self.memory_node(work.reads[0] if work.is_copy else access)
+            if number is not None and number.kind.is_number:
+                continue
+            place = self.type_of(access).dims
+            shared = set(dims) & set(place)
+            if len(dims) != len(place) or any(dims.index(d) != place.index(d) for d in shared):
+                raise EmitError(
+                    f"{work.label} has a value of dimensions {dims} in {access.resource}, which "
+                    f"has {place}",
+                    hint="give a place the dimensions of its values, in their order",
+                    field=access.resource,
+                )
+            if work.counter is not None and access.resource in self.tiles:
+                self._check_vector(work, access)
+
+    def _check_vector(self, work: Work, access: Access) -> None:
+        if self.program.resource(access.resource).space is Space.SCALAR:
+            raise EmitError(
+                f"{work.label} moves {access.resource} between memory and scalar registers",
+                hint="load to registers of lanes, and store from them",
+                field=access.resource,
+            )
+
     def registers(self, access: Access) -> Register:
         """The registers of the copy that an access names, once they are placed."""
         return self.frame[place_name(access.resource, access.copy)]

@@ -232,14 +232,14 @@ class _Emission:
                 field=work.label,
             )
         self.frame.work(0)
-        is_product = not work.is_copy and node.op in PRODUCTS
-        others = () if is_product else (*work.writes, *work.accumulates)
+        self.context.check_places(work)
+        others = () if product else (*work.writes, *work.accumulates)
         self.context.starts.close(place_name(a.resource, a.copy) for a in (*work.reads, *others))
         if work.is_copy:
             write = plan_copy(self.context, work)
         else:
             op = self.context.ops[node.op]
-            if is_product:
+            if product:
                 write = plan_matmul(self.context, work)
             else:
                 write = plan_elementwise(self.context, work, op)

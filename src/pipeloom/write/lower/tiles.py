@@ -144,6 +144,12 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
             hint=f"give one of: {', '.join(_KINDS)}",
             field=resource.name,
         )
+    if resource.space is Space.SCALAR and kind != "uniform":
+        raise EmitError(
+            f"scalars {resource.name} have layout {kind!r}: a scalar is one number for all lanes",
+            hint="keep what differs from lane to lane in registers, or say uniform",
+            field=resource.name,
+        )
     if kind not in _KINDS:
         raise EmitError(
             f"registers {resource.name} have layout {kind!r}, which no writer knows",

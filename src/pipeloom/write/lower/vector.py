@@ -78,9 +78,11 @@ class _Source:
 
 def plan_move(context: Context, work: Work) -> Write:
     """A copy from registers to registers of the same wave."""
-    node = context.program.meaning[work.node]
-    source = _source(context, work, work.reads[0], node)
-    return _plan(context, work, work.writes[0], node.type.dims, [source], _MOVE, None)
+    read = work.reads[0]
+    dims = context.type_of(read).dims
+    box = context.register_box(read, work)
+    source = _Source(read, context.tile(read, work), box, dims)
+    return _plan(context, work, work.writes[0], dims, [source], _MOVE, None)
 
 
 def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
@@ -192,6 +194,14 @@ def _plan(
                 field=work.label,
             )
         terms = [_terms(work, op, sources[0], at, dims, reduced) for at in held]
+        _check_order(
+            work,
+            target,
+            [
+                (slot, [(start, begin)], [(sources[0], read) for read in term.slots])
+                for slot, begin, term in zip(slots, first, terms, strict=True)
+            ],
+        )
         goes_on = work.accumulates and context.program.meaning[work.node].init is None
         plan = _plan_partial if goes_on or context.partial else _plan_reduction
         return plan(context, op, target, tile, slots, terms, sources[0], start, first)
@@ -220,6 +230,26 @@ def _plan(
                 hint="conditions are for 32-bit registers",
                 field=work.label,
             )
+    chunks = [jobs[at : at + tile.pack] for at in range(0, len(jobs), tile.pack)]
+    for chunk in chunks:
+        if [slot % tile.pack for slot, _ in chunk] != list(range(tile.pack)):
+            raise EmitError(
+                f"{work.label} writes a part of a register of {tile.resource.name}",
+                hint="cut tiles where whole registers end",
+                field=tile.resource.name,
+            )
+    _check_order(
+        work,
+        target,
+        [
+            (
+                chunk[0][0] // tile.pack,
+                [pair for _, chosen in chunk for pair in zip(sources, chosen, strict=True)],
+                [],
+            )
+            for chunk in chunks
+        ],
+    )
     masked = _masked(context, work, target, sources)
     if masked is not None and tile.pack == 1 and region is None:
         return plan_mask(context, masked, jobs)
@@ -237,8 +267,7 @@ def _plan(
         for slot, chosen in jobs if holds else ():
             _apply(code, context, scratch, lines, context.frame[holds[slot]], chosen, sources)
         result = context.registers(target)
-        for at in range(0, 0 if holds else len(jobs), tile.pack):
-            group = jobs[at : at + tile.pack]
+        for group in () if holds else chunks:
             place = result.part(group[0][0] // tile.pack)
             direct = tile.pack == 1 and place.bank is Bank.VECTOR
             made = [place if direct else scratch.result(i) for i in range(len(group))]
@@ -252,6 +281,38 @@ def _plan(
             _finish(code, context, scratch, tile, place, made)
 
     return emit
+
+
+_Reads = Sequence[tuple[_Source | None, int | None]]
+
+
+def _check_order(
+    work: Work, target: Access, registers: Sequence[tuple[int, _Reads, _Reads]]
+) -> None:
+    """Raise where a register is read after it was written, though a step reads first.
+
+    Of each register that is written, in that order: what is read before, and what until the next.
+    """
+
+    def touched(reads: _Reads) -> set[int]:
+        return {
+            slot // source.tile.pack
+            for source, slot in reads
+            if source is not None and source.tile is not None and slot is not None
+            if (at := source.access) is not None
+            and (at.resource, at.copy) == (target.resource, target.copy)
+        }
+
+    written: set[int] = set()
+    for register, before, after in registers:
+        early = touched(before) & written
+        written.add(register)
+        if early or touched(after) & written:
+            raise EmitError(
+                f"{work.label} would overwrite what it still reads of {target.resource}",
+                hint="let what it reads lie where it writes, element for element, or elsewhere",
+                field=target.resource,
+            )
 
 
 def _masked(
