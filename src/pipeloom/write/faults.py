@@ -17,6 +17,10 @@ class RegisterLimitError(EmitError):
     """The kernel needs more registers or LDS than the target gives a workgroup."""
 
 
+class NotLinearError(EmitError):
+    """A place is no linear function of a lane's bits, as few instructions compute it."""
+
+
 class HazardError(EmitError):
     """The code lacks wait states that the hardware does not provide by itself."""
 

@@ -16,6 +16,8 @@ from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Work
 from pipeloom.write import assemble
+from pipeloom.write.faults import HazardError
+from pipeloom.write.lower import emit
 from pipeloom.write.lower.columns import SPAN, dealt, dealt_dimensions
 from pipeloom.write.lower.emit import emit_program
 
@@ -71,6 +73,22 @@ def test_nobody_states_more_stores_than_there_are() -> None:
         for group in program.groups
     ]
     assert not dealt_dimensions(program.with_groups(tuple(groups), program.provenance))
+
+
+def test_only_what_no_instructions_compute_is_written_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any other fault of the kernel with dealt columns is a fault."""
+    attempts = []
+
+    def refuse_once(text: str, arch: str) -> None:
+        attempts.append(arch)
+        if len(attempts) == 1:
+            raise HazardError("too few wait states", hint="insert some")
+
+    monkeypatch.setattr(emit, "require_no_hazards", refuse_once)
+    with pytest.raises(HazardError):
+        emit_program(program_of(64))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])

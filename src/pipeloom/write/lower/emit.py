@@ -42,7 +42,7 @@ from pipeloom.program.meaning import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.clauses import break_clauses
 from pipeloom.write.code import Code
-from pipeloom.write.faults import EmitError
+from pipeloom.write.faults import EmitError, NotLinearError
 from pipeloom.write.gate import VerdictLike, require_proved
 from pipeloom.write.hazard_check import judged_as, require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
@@ -95,7 +95,7 @@ def emit_program(
     dealt = dealt_dimensions(program)
     if dealt:
         # Where rows are dealt to lanes by thirds already, no few instructions compute both.
-        with suppress(EmitError):
+        with suppress(NotLinearError):
             return _Emission(program, ops, symbol, placing, dealt).kernel(status)
     return _Emission(program, ops, symbol, placing, frozenset()).kernel(status)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.code import Code
-from pipeloom.write.faults import EmitError
+from pipeloom.write.faults import NotLinearError
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
 
@@ -57,7 +57,7 @@ class LaneNumber:
 
 
 def lane_number(table: Table, what: str) -> LaneNumber:
-    """A table as code computes it; raises ``EmitError`` where it is not linear."""
+    """A table as code computes it; raises ``NotLinearError`` where it is none."""
     lanes = np.arange(WAVE_LANES)
     first = table[0]
     for joined_by_xor in (False, True):
@@ -78,7 +78,7 @@ def lane_number(table: Table, what: str) -> LaneNumber:
             if min(weights, default=0) >= 0 and np.array_equal(total, part):
                 waves = tuple(int(v) for v in table[:, 0])
                 return LaneNumber(waves, tuple(weights), by_xor, joined_by_xor)
-    raise EmitError(
+    raise NotLinearError(
         f"{what} is no linear function of the lane's bits",
         hint="use tiles, vectors and boxes whose sizes are powers of two",
         field="layout",
