@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pipeloom.cli.usage import UsageError
+from pipeloom.drive.deriving import Progress
 from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import ELEMENT_BYTES
@@ -139,7 +140,9 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
         for name in ("tile", "default_tile", "arch", "sync", "reorder", "waves")
         if hasattr(arguments, name)
     }
-    source = Source(arguments.source, tuple(arguments.settings), **{**given, **changes})
+    told = tell_search if sys.stderr.isatty() else None
+    settings = tuple(arguments.settings)
+    source = Source(arguments.source, settings, progress=told, **{**given, **changes})
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
@@ -158,6 +161,15 @@ def exit_code(subject: Subject) -> int:
         return 0
     print("interrupted", file=sys.stderr)
     return INTERRUPTED_CODE
+
+
+def tell_search(progress: Progress) -> None:
+    """The best so far on stderr."""
+    print(
+        f"{progress.seconds:6.1f} s  {progress.tried:3} tried  {progress.cycles:g} cycles, "
+        f"bound {progress.bound} ({progress.unit})",
+        file=sys.stderr,
+    )
 
 
 def say(notes: Iterable[str]) -> None:

@@ -12,9 +12,10 @@ from pipeloom.cli.common import (
     add_source,
     print_json,
     source_of,
+    tell_search,
     write_file,
 )
-from pipeloom.drive.deriving import Derived, Progress, derive
+from pipeloom.drive.deriving import Derived, derive
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.pipeline import peeled
 from pipeloom.drive.subjects import ProgramSubject, open_source
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _loop(arguments)
     loop = chosen.loop
     found = derive(
-        loop, chosen.target, chosen.waves, k_tiles=_k_tiles(arguments, chosen), progress=_tell
+        loop, chosen.target, chosen.waves, k_tiles=_k_tiles(arguments, chosen), progress=tell_search
     )
     if found is None:
         raise SpecError(
@@ -98,14 +99,6 @@ def _k_tiles(arguments: argparse.Namespace, chosen: LoopSource) -> int | None:
             )
     given: int | None = arguments.k_tiles
     return chosen.options.get("k_tiles") if given is None else given
-
-
-def _tell(progress: Progress) -> None:
-    print(
-        f"{progress.seconds:6.1f} s  {progress.tried:3} tried  {progress.cycles:g} cycles, "
-        f"bound {progress.bound} ({progress.unit})",
-        file=sys.stderr,
-    )
 
 
 def _print(found: Derived) -> None:

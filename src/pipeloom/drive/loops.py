@@ -14,7 +14,7 @@ your own (``my.py:name``) says what it is in Python, and takes a chip and a numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ from pipeloom.declare.fused import gemm_bias, gemm_gate, gemm_scaled
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.rows import rms_norm, softmax
+from pipeloom.drive.deriving import Progress
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import target_for
@@ -54,9 +55,9 @@ class LoopSource:
     waves: int | Mapping[str, int] = WAVES
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def program(self) -> Program:
+    def program(self, progress: Callable[[Progress], None] | None = None) -> Program:
         """Pipelined, synchronised, proved."""
-        return pipeline(self.loop, self.target, self.waves, **self.options)
+        return pipeline(self.loop, self.target, self.waves, progress=progress, **self.options)
 
     def problem(self) -> LoopProblem:
         """What its order must respect."""

@@ -10,12 +10,12 @@ ordered (a strategy, limits, groups with jobs of their own) gets that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import derive
+from pipeloom.drive.deriving import Progress, derive
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
@@ -40,6 +40,7 @@ def pipeline(
     global_latency: int | None = None,
     strategy: Strategy | None = None,
     otherwise: Strategy | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Program:
     """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
 
@@ -48,6 +49,7 @@ def pipeline(
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
     runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order;
     ``otherwise`` does so where none was told and the loop cannot be woven, which a note then says.
+    ``progress`` is told of each better order that the search finds.
 
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
@@ -59,7 +61,7 @@ def pipeline(
             check_int("pipeline", "k_tiles", k_tiles, 1)
         derived, why = None, "not made of loads, products and vector ops"
         try:
-            derived = derive(loop, target, waves, k_tiles=k_tiles)
+            derived = derive(loop, target, waves, k_tiles=k_tiles, progress=progress)
         except OrderError as error:  # a strategy may have an order that fits
             why = error.message
         if derived is not None:

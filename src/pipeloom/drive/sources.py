@@ -6,7 +6,7 @@ A ``Source`` says which, and what is asked of it before any job begins; ``find_s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from pipeloom.cms import lift_table, read_table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
+from pipeloom.drive.deriving import Progress
 from pipeloom.drive.loops import LOOPS
 from pipeloom.errors import SpecError
 from pipeloom.program import VOCABULARY, Program, Vocabulary
@@ -38,6 +39,7 @@ class Source:
     ``tile`` is ``none``, ``bf16``, ``fp16`` or ``fp8``; ``default_tile`` the one of a spec that
     names none. ``sync`` of None leaves the choice to the job. ``waves`` are those of a loop.
     ``label`` is what messages call it. ``ops`` are those of a program; a loop has its own.
+    ``progress`` is told of each better order that the search for a loop's finds.
     """
 
     what: Named
@@ -50,6 +52,7 @@ class Source:
     waves: int | None = None
     label: str = ""
     ops: Vocabulary = field(default=VOCABULARY, repr=False, hash=False)
+    progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, what: Source | Named) -> Source:

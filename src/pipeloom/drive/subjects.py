@@ -142,7 +142,7 @@ class ProgramSubject(Subject):
     @cached_property
     def _program(self) -> Program:
         if isinstance(self.origin, LoopSource):
-            made = self.origin.program()
+            made = self.origin.program(self.source.progress)
             if _is_interrupted(made) and not self.keep_interrupted:
                 raise KeyboardInterrupt
             return made

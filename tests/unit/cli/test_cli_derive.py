@@ -96,6 +96,17 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_
     assert verify(Program.from_json(file.read_text())).proved
 
 
+def test_who_waits_for_a_search_is_told_how_it_goes(loops: str, tmp_path: Path) -> None:
+    """On a terminal; scripts see nothing of it."""
+    command = [sys.executable, "-m", "pipeloom", "show", f"{loops}:small"]
+    quiet = {**os.environ, "PIPELOOM_STORE": "off"}
+    ours, theirs = os.openpty()
+    subprocess.run(command, env=quiet, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.close(theirs)
+    assert b"cycles, bound" in os.read(ours, 4096)
+    os.close(ours)
+
+
 @pytest.mark.parametrize("command", ["emit -o k.s", "verify", "show"])
 def test_ctrl_c_in_the_search_is_no_success(
     loops: str,
