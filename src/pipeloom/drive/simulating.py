@@ -17,7 +17,6 @@ from pipeloom.judge.simulate import Trace
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
 from pipeloom.judge.simulate.lower import ITERATIONS, simulate, trips_for, usual_iterations
 from pipeloom.judge.verify import Verdict, verify
-from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.show.headers import tile_text
@@ -126,7 +125,11 @@ class Simulation:
             k_per_iteration=per_iteration,
             k_outside_loop=program.iterations.constant * depth,
         )
-        out = 2.0 if self.emission is None else dtype_for(self.emission.kernel.out_dtype).bits / 8
+        out = program.meaning.outputs[0].type.dtype.bits / 8
+        if self.emission is None and isinstance(self.subject, ScheduleSubject):
+            # A schedule names no type of C: as emit has it, that of A and B, f32 where those are 8
+            # bits wide.
+            out = tile.element_bytes if tile.element_bytes > 1 else 4.0
         problem = GemmProblem(m, n, k, in_bytes=tile.element_bytes, out_bytes=out)
         return estimate_gemm(trace.machine, problem, timing)
 

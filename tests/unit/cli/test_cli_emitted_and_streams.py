@@ -210,6 +210,20 @@ def test_the_estimate_of_an_emitted_kernel_stores_c_once(
     added = plain["estimate"]["tile_cycles"] - plain["total_cycles"]
     assert added == pytest.approx(256 * 256 * 2 / 8)
     assert any("not overlapped" in text for text in plain["estimate"]["assumptions"])
+    wide = _data(
+        capsys,
+        "simulate",
+        "ping_pong",
+        "--tile",
+        "fp8",
+        *problem[:4],
+        "--k",
+        "1024",
+        "--k-tiles",
+        "8",
+    )
+    added = wide["estimate"]["tile_cycles"] - wide["total_cycles"]
+    assert added == pytest.approx(256 * 256 * 4 / 8), "of 8-bit operands emit stores f32"
 
 
 def test_too_long_a_run_names_the_option_that_shortens_it(

@@ -44,7 +44,7 @@ class GemmProblem:
     @property
     def flops(self) -> int:
         """Multiplications and additions."""
-        return 2 * self.m * self.n * self.k
+        return 2 * self.m * self.n * self.k * self.batches
 
     @property
     def element_bytes(self) -> float:

@@ -29,6 +29,12 @@ def test_cycles_per_tile_and_rounds() -> None:
     assert result.bound == "power"
 
 
+def test_a_batch_is_all_of_its_products() -> None:
+    found = estimate_gemm(GFX950, replace(CUBE, m=2048, n=2048, batches=4), TIMING)
+    assert found.workgroups == 256
+    assert found.tflops * found.microseconds == pytest.approx(4 * 2 * 2048**2 * 4096 / 1e6)
+
+
 def test_one_workgroup_too_many_costs_a_round() -> None:
     full = estimate_gemm(GFX950, CUBE, TIMING)
     more = estimate_gemm(GFX950, GemmProblem(4096, 4097, 4096), TIMING)
