@@ -111,6 +111,8 @@ def read_record(path: Path) -> dict[str, Any]:
         raise SystemExit(f"{path}: {error}; emit the kernel with -o k.hsaco") from error
     if record.get("format") != "pipeloom-launch-2":
         raise SystemExit(f"{path} does not say how to launch a kernel")
+    if record.get("layout", "NT") != "NT" or "then" in record or "before" in record:
+        raise SystemExit(f"{path}: this script launches one kernel, NT; pipeloom library does all")
     return record
 
 

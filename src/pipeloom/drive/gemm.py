@@ -311,11 +311,15 @@ class Gemm:
 
         record = {**launch_record(self.kernel), "layout": self.spec.layout}
         if self.then is not None:
-            record["workspace"] = f"4 * {self.spec.splits} * batches * m * n"
-            record["then"] = launch_record(self.then)
+            splits = self.spec.splits
+            record["workspace"] = f"4 * {splits} * batches * m * n"
+            record["call"] = {"out": "workspace", "ld_out": "n", "bs_out": "m * n"}
+            sums = {"P": "workspace", "ld_P": "n", "bs_P": f"{splits} * m * n", "s": str(splits)}
+            record["then"] = {**launch_record(self.then), "call": sums}
         if self.before:
             multiple = self.kernel.launch.multiples.get("k", 1)
-            told = record["k"] = f"ceil(k / {multiple}) * {multiple}"
+            told = f"ceil(k / {multiple}) * {multiple}"
+            record["call"] = {**record.get("call", {}), "k": told}
             shapes = {
                 "A": ("m", "k") if self.spec.layout[0] == "N" else ("k", "m"),
                 "B": ("n", "k") if self.spec.layout[1] == "T" else ("k", "n"),

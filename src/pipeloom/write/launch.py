@@ -13,7 +13,8 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.memory import Array, arrays_of, dimensions
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
-_SIGNED = 1 << 31
+SIZE_LIMIT = 1 << 31
+"""Sizes and leading dimensions are below, and so are the bytes that a block touches of an array."""
 _MOST_ALONG = 65535
 """Workgroups along y, and along z (HIP, maxGridSize)."""
 _EXACT = 1 << 24
@@ -159,7 +160,7 @@ class Launch:
             stride *= sizes[dim]
         span += -(-touched(last) // dtype.covers) * dtype.bits // 8 if last == over else 0
         most += -(-max(touched(last), self.tiles[last]) // dtype.covers) * dtype.bits // 8
-        if span >= _SIGNED or most >= 2 * _SIGNED:
+        if span >= SIZE_LIMIT or most >= 2 * SIZE_LIMIT:
             raise EmitError(
                 f"what a block touches of {array.name} spans {span} bytes, or with what its tile "
                 f"has past the end {most}: 2 or 4 GiB, or more",
@@ -187,7 +188,7 @@ def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str]
     for dim in dimensions(meaning):
         size = sizes.get(dim)
         least = 0 if dim in empty or (meaning.ragged and dim == meaning.over) else 1
-        most = _SIGNED if dim not in counted else _EXACT
+        most = SIZE_LIMIT if dim not in counted else _EXACT
         if type(size) is not int or not least <= size < most:
             raise EmitError(
                 f"the size along {dim!r} is {size!r}",

@@ -5,6 +5,7 @@
     record["grid"]                           # ["ceil(n / 256)", "ceil(m / 256)", "1"]
     record["over"], record["k_min"], record["k_step"]    # k, 256, 128: which sizes it computes
     record["reach"]                          # how far the loop goes: least + i * step elements
+    record["arguments"][0]                   # A, at offset 0: a pointer to bf16, by m and k
     record["arguments"][3]                   # {"name": "m", "offset": 24, "size": 4, "kind": ...}
 
 Everything a launcher would otherwise type by hand; ``examples/launch_hip.py`` reads nothing else.
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeloom.program import NodeKind
+from pipeloom.program import Meaning, NodeKind
 from pipeloom.write.kernel import EmittedKernel
+from pipeloom.write.launch import SIZE_LIMIT
 
 LAUNCH_FORMAT = "pipeloom-launch-2"
 
@@ -42,6 +44,8 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "slices": launch.placing.slices,
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
+        "size_limit": SIZE_LIMIT,
+        "span_limit": SIZE_LIMIT,
         "scalars": {
             node.name: node.start
             for node in launch.meaning.nodes
@@ -54,6 +58,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
                 "offset": argument.offset,
                 "size": argument.size,
                 "kind": "pointer" if argument.is_pointer else "value",
+                **(_array(launch.meaning, argument.name) if argument.is_pointer else {}),
             }
             for argument in emitted.arguments
         ],
@@ -66,3 +71,13 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
             "waves_per_simd": resources.waves_per_simd,
         },
     }
+
+
+def _array(meaning: Meaning, name: str) -> dict[str, Any]:
+    """What a pointer points to: elements, by dimension, the last of which is contiguous.
+
+    Of a type that ``covers`` several elements along it, one stands for so many.
+    """
+    kind = meaning[name].type
+    covers = {"covers": kind.dtype.covers} if kind.dtype.covers > 1 else {}
+    return {"dtype": kind.dtype.name, "dims": list(kind.dims), **covers}

@@ -82,6 +82,7 @@ def test_slices_of_k_are_added_up_in_order(k: int) -> None:
     assert contract["workspace"] == "4 * 3 * batches * m * n"
     assert contract["grid"][2] == "3 * batches"
     assert contract["then"]["verdict"] == "PROVED"
+    assert (contract["call"]["bs_out"], contract["then"]["call"]["bs_P"]) == ("m * n", "3 * m * n")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_rows_of_any_alignment(align: int, dtype: str, layout: str) -> None:
     contract = made.made.contract()
     assert ("before" in contract) == (align < 4)
     for name, packing in made.made.before.items():
-        told, call = contract["k"], contract["before"][name]["call"]
+        told, call = contract["call"]["k"], contract["before"][name]["call"]
         sizes = {"m": 35, "n": 67, "k": k, "batches": 3, "ceil": ceil, "max": max}
         shape = made.made.shape(name, 35, 67, k)
         rows, pitch, begin = packing.place(*shape, eval(told, sizes))
@@ -213,3 +214,6 @@ def test_the_contract_says_what_a_caller_must_know() -> None:
     assert (contract["k_min"], contract["k_step"], contract["layout"]) == (0, 8, "NT")
     names = [argument["name"] for argument in contract["arguments"]]
     assert names[:6] == ["A", "B", "out", "bs_A", "bs_B", "bs_out"]
+    a, b, out = contract["arguments"][:3]
+    assert (a["dims"], b["dims"], out["dims"]) == (["m", "k"], ["n", "k"], ["m", "n"])
+    assert (a["dtype"], out["dtype"], contract["size_limit"]) == ("bf16", "bf16", 2**31)
