@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
-from pipeloom.judge.check.judge import judge_run
+from pipeloom.judge.check.judge import coverage, judge_run
 from pipeloom.judge.check.needless import loosen, needless
 from pipeloom.judge.check.order import Sync
 from pipeloom.judge.check.record import Recorder
@@ -33,6 +33,7 @@ from pipeloom.judge.check.verdict import (
     CheckStatus,
     CheckVerdict,
     Witness,
+    scope,
 )
 from pipeloom.judge.check.witness import witness
 from pipeloom.judge.emulate import (
@@ -242,7 +243,11 @@ class _Check:
         loose = None
         if look_for_needless and not stopped:
             loose = loosen(found)
-            verdict = replace(verdict, needless=needless(found, loose, self._lines))
+            verdict = replace(
+                verdict,
+                needless=needless(found, loose, self._lines),
+                needless_for=scope(coverage(found, loose), verdict.data),
+            )
         return Checked(verdict, self._file, self._start, found, loose)
 
     # --- runs that show it -----------------------------------------------------------------

@@ -20,7 +20,8 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
     """The whole verdict; the first ``most`` findings, and of needless waits as many, in full."""
     parts: list[RenderableType] = [_headline(verdict)]
     parts += [Text(f"  {loop}", style="bright_black") for loop in verdict.loops]
-    parts += [Text(f"  {note}", style="bright_black") for note in verdict.notes]
+    said = (*verdict.notes, verdict.data)
+    parts += [Text(f"  {note}", style="bright_black") for note in said if note]
     for finding in verdict.findings[:most]:
         parts += [Text(), _finding(finding)]
     if len(verdict.findings) > most:
@@ -89,7 +90,8 @@ def _diagram(finding: CheckFinding) -> Table:
 
 def _needless(verdict: CheckVerdict, most: int) -> Text:
     count = len(verdict.needless)
-    text = Text(f"not needed, all of them together ({count}):", style="bold")
+    text = Text(f"not needed, all of them together, for {verdict.needless_for}", style="bold")
+    text.append(f" ({count}):")
     for one in verdict.needless[:most]:
         line = f" ({one.line})" if one.line else ""
         after = one.after or "nothing"

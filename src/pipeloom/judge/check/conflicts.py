@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,18 @@ from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.pending import Counter
 
 Column = npt.NDArray[np.int64]
+Agree = Callable[[Access, Access], bool]
 
 
 def memory_pairs(
-    group: GroupRecord, dead: Sequence[Container[int]], *, local: bool = True
-) -> tuple[Pairs, bool]:
+    group: GroupRecord, dead: Sequence[Container[int]], agree: Agree, *, local: bool = True
+) -> Pairs:
     """Adjacent conflicting accesses, in LDS and in every buffer that some wave writes.
 
     ``dead`` has, per wave, the times of loads whose result reaches nothing: what they read does
     not matter. ``local=False`` leaves LDS out. Waves that write equal values to the same bytes by
-    the same instruction do not conflict (compilers let waves store replicated results); whether
-    that was so anywhere in LDS is the second result.
+    the same instruction do not conflict (compilers let waves store replicated results), if the
+    values ``agree`` whatever the data are.
     """
     by_buffer: defaultdict[int, list[Access]] = defaultdict(list)
     for access in group.accesses:
@@ -33,27 +34,26 @@ def memory_pairs(
         if access.buffer == LDS and not local:
             continue
         by_buffer[access.buffer].append(access)
-    found = {
-        number: _of_buffer(number, accesses, group)
+    return Pairs.join(
+        _of_buffer(number, accesses, group, agree)
         for number, accesses in sorted(by_buffer.items())
         if any(one.effect is not Effect.READ for one in accesses)
-    }
-    return Pairs.join(pairs for pairs, _ in found.values()), LDS in found and found[LDS][1]
+    )
 
 
-def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord) -> tuple[Pairs, bool]:
+def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord, agree: Agree) -> Pairs:
     shared = _shared_cells(accesses)
     if not shared.size:
-        return Pairs.of([]), False
+        return Pairs.of([])
     positions = np.array([-1, *(group.waves[a.wave].steps[a.time] for a in accesses)], np.int64)
-    shadow = _Shadow(len(group.waves), shared, accesses, positions)
+    shadow = _Shadow(len(group.waves), shared, accesses, positions, agree)
     for number, access in enumerate(accesses, start=1):
         shadow.enter(number, access)
     rows = []
     for (first, second), (kind, cell) in shadow.found.items():
         x, y = accesses[first - 1], accesses[second - 1]
         rows.append((x.wave, x.time, y.wave, y.time, kind, buffer, int(shared[cell])))
-    return Pairs.of(rows), shadow.replicated
+    return Pairs.of(rows)
 
 
 def _shared_cells(accesses: list[Access]) -> Column:
@@ -76,9 +76,15 @@ class _Shadow:
     """Per cell: the last write, and each wave's last write, read and update since it changed."""
 
     def __init__(
-        self, waves: int, shared: Column, accesses: list[Access], positions: Column
+        self,
+        waves: int,
+        shared: Column,
+        accesses: list[Access],
+        positions: Column,
+        agree: Agree,
     ) -> None:
         size = shared.size
+        self._accesses, self._agree = accesses, agree
         self._shared = shared
         self._positions = positions
         self._writer = np.zeros(size, np.int64)
@@ -93,8 +99,6 @@ class _Shadow:
         self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
         self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
         self.found: dict[tuple[int, int], tuple[int, int]] = {}
-        self.replicated = False
-        """Whether two waves wrote the same, so that their order does not matter."""
 
     def enter(self, number: int, access: Access) -> None:
         """Enter the next access, in the order of issue."""
@@ -126,8 +130,10 @@ class _Shadow:
         if values is not None:
             equal = self._known[places] & (self._value[places] == values)
             equal &= self._positions[self._writer[places]] == self._positions[number]
+            for earlier in np.unique(self._writer[places[equal]]).tolist():
+                if not self._agree(self._accesses[earlier - 1], access):
+                    equal &= self._writer[places] != earlier
             changed = places[~equal]
-            self.replicated |= bool(equal.any())
         self._pair(number, self._read[:, places], places, Conflict.WAR)
         self._read[:, places] = 0
         if changed.size:

@@ -23,14 +23,25 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipeloom.judge.check.flow import Static, lanes_of_path
 from pipeloom.judge.check.record import WaveTrace
-from pipeloom.judge.emulate.registers import ALL_LANES, EXEC, VGPR, register_bits
+from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path
+from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate.step import Step
 
-_EXEC_BITS = register_bits(EXEC, 2)
-_SCALARS = register_bits(0, VGPR)
-_OFTEN = "how often it ran"
+_BRANCH = "a branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Times of a wave at which addresses and lanes matter, beside those of LDS accesses.
+
+    ``apart``: lanes keep two uses of a register apart; ``shared``: a buffer is touched that the
+    kernel writes. ``behind`` is where the loop is left for the first time.
+    """
+
+    apart: frozenset[int]
+    shared: frozenset[int]
+    behind: int
 
 
 def drifts(
@@ -40,12 +51,9 @@ def drifts(
     starts: Sequence[int],
     end: int,
     period: int,
-    exposed: Container[int],
+    watched: Watched,
 ) -> str:
-    """Why the trips that ran do not speak for others; empty where they do.
-
-    ``exposed`` are times of accesses to buffers that the kernel writes.
-    """
+    """Why the trips that ran do not speak for others; empty where they do."""
     seen = dict(trace.heads.get(trace.steps[starts[0]], ()))
     known = [seen[time] for time in starts if time in seen]
     if len(known) <= period:
@@ -53,65 +61,48 @@ def drifts(
     different = np.zeros(len(known[0]), np.bool_)
     for before, after in zip(known, known[period:], strict=False):
         different |= before != after
-    tainted = sum(1 << register for register in np.flatnonzero(different).tolist())
-    wave = _Wave(program, statics, trace, lanes_of_path(trace), exposed)
+    held = sum(1 << register for register in np.flatnonzero(different).tolist())
+    data = trace.foreign | trace.reads_lds
+    lanes = lanes_of_path(trace)
+    taint = Taint(trace, statics, lanes, lambda time, asked: asked and time not in data, held)
     head = trace.steps[starts[0]]
     inside = {*range(head, max(trace.steps[starts[0] : end]) + 1), *loop_body(tuple(program), head)}
-    while True:
-        reason, carried = wave.follow(range(starts[-1 - period], starts[-1]), tainted, inside)
-        if reason:
-            return reason
-        if not carried & ~tainted:
-            break
-        tainted |= carried
-    reason, tainted = wave.follow(range(starts[-1], end), tainted, inside)
-    return reason or wave.follow(range(end, len(trace.steps)), tainted)[0]
 
-
-@dataclass(frozen=True, slots=True)
-class _Wave:
-    """One wave's path."""
-
-    program: Sequence[Step]
-    statics: Sequence[Static]
-    trace: WaveTrace
-    lanes: Sequence[int]
-    exposed: Container[int]
-
-    def follow(
-        self, span: range, tainted: int, inside: Container[int] | None = None
-    ) -> tuple[str, int]:
-        """(What asks for a register that drifts, registers that do behind it) of some steps.
-
-        Those of the loop are ``inside``; without it, the steps lie behind it.
-        """
-        trace, lanes = self.trace, self.lanes
-        loads = {time for time, _, _, _ in trace.loads}
-        data = trace.foreign | trace.reads_lds
-        where = "behind" if inside is None else "in"
+    def follow(span: range, inside: Container[int] | None = None) -> str:
+        """What of some steps asks for registers that drift; without ``inside``, behind the loop."""
         for time in span:
             at = trace.steps[time]
-            step = self.statics[at]
-            asked = step.reads & tainted
-            if step.branch and asked and (inside is None or _stays(self.program, at, inside)):
-                return f"a branch {where} it, at {self._place(at)}, depends on {_OFTEN}", tainted
-            if step.address and (step.address | _EXEC_BITS) & tainted:
-                return f"an LDS address, at {self._place(at)}, depends on {_OFTEN}", tainted
-            if (step.stores or time in self.exposed) and (step.pointer | _EXEC_BITS) & tainted:
-                return f"an address, at {self._place(at)}, depends on {_OFTEN}", tainted
-            if not step.writes:
-                continue
-            every = step.whole or lanes[time] == ALL_LANES
-            if step.restores and lanes[min(time + 1, len(lanes) - 1)] == lanes[0]:
-                tainted &= ~_EXEC_BITS
-            elif time not in data and (asked or (time not in loads and tainted & _EXEC_BITS)):
-                tainted |= step.writes
-            elif step.clean:
-                tainted &= ~(step.writes if every else step.writes & _SCALARS)
-        return "", tainted
+            asks = _asks(taint, time, watched)
+            if asks == _BRANCH and inside is not None and not _stays(program, at, inside):
+                asks = ""
+            if asks:
+                where = "behind" if inside is None else "in"
+                place = f"pc {program[at].instruction.pc:#x}"
+                return f"{asks} {where} it, at {place}, depends on how often it ran"
+            taint.advance(time)
+        return ""
 
-    def _place(self, at: int) -> str:
-        return f"pc {self.program[at].instruction.pc:#x}"
+    while not (reason := follow(range(starts[-1 - period], starts[-1]), inside)):
+        if not taint.held & ~held:
+            break
+        held = taint.held = held | taint.held
+    reason = reason or follow(range(starts[-1], end), inside)
+    taint.held |= held
+    return reason or follow(range(watched.behind, len(trace.steps)))
+
+
+def _asks(taint: Taint, time: int, watched: Watched) -> str:
+    """What of a step depends on the registers that drift."""
+    step = taint.step(time)
+    if step.branch and step.reads & taint.held:
+        return _BRANCH
+    if step.local and (step.local | EXEC_BITS) & taint.held:
+        return "an LDS address"
+    if time in watched.shared and (step.place | EXEC_BITS) & taint.held:
+        return "an address"
+    if taint.masked and time in watched.apart:
+        return "which lanes use a register"
+    return ""
 
 
 def _stays(program: Sequence[Step], at: int, inside: Container[int]) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 
 from pipeloom.judge.check.blame import KINDS, Lines, PairStory, site
 from pipeloom.judge.check.nominal import NominalRun
-from pipeloom.judge.check.record import Recorder
+from pipeloom.judge.check.order import Sync
+from pipeloom.judge.check.record import Recorder, WaveTrace
 from pipeloom.judge.check.study import GroupStudy, Study
 from pipeloom.judge.check.verdict import (
     CheckFinding,
@@ -60,24 +61,14 @@ def judge_run(
     findings += required
     findings.sort(key=lambda f: (f.status is not CheckStatus.RACE, f.second.pc, f.kind.value))
     reason = stopped or (BY_ATOMICS if by_atomics and between else "")
-    loops = tuple(
-        LoopCoverage(
-            study.program[claim.head].instruction.pc,
-            claim.trips,
-            claim.least,
-            claim.period,
-            claim.reason,
-            claim.unlike,
-        )
-        for claim in study.claims()
-    )
     return CheckVerdict(
         kernel.name,
         kernel.arch,
         _status(findings, reason),
         tuple(findings),
-        loops,
+        coverage(study),
         reason,
+        by_data(study),
         customary=tuple(customary),
         dead=tuple(dead),
         figures={
@@ -87,6 +78,41 @@ def judge_run(
             "pairs": sum(len(group.pairs) for group in study.groups),
         },
     )
+
+
+def coverage(study: Study, sync: Sync | None = None) -> tuple[LoopCoverage, ...]:
+    """For which trip counts of each loop a verdict holds, under the kernel's waits or others."""
+    return tuple(
+        LoopCoverage(
+            study.program[claim.head].instruction.pc,
+            claim.trips,
+            claim.least,
+            claim.period,
+            claim.reason,
+            claim.unlike,
+        )
+        for claim in study.claims(sync)
+    )
+
+
+def by_data(study: Study) -> str:
+    """What of the order depends on data in memory; empty where nothing does."""
+    for group, flows in zip(study.every, study.flows, strict=True):
+        for trace, flow in zip(group.waves, flows, strict=True):
+            for time, what in flow.by_data:
+                return f"{what} at pc {_pc(study, trace, time):#x} depends on loaded data"
+    written = study.written()
+    for group, flows in zip(study.every, study.flows, strict=True):
+        for access in group.accesses:
+            if access.buffer in written and access.time in flows[access.wave].scattered:
+                place = f"pc {_pc(study, group.waves[access.wave], access.time):#x}"
+                name = written[access.buffer]
+                return f"which bytes of {name} are touched at {place} depends on loaded data"
+    return ""
+
+
+def _pc(study: Study, trace: WaveTrace, time: int) -> int:
+    return study.program[trace.steps[time]].instruction.pc
 
 
 def _status(findings: list[CheckFinding], reason: str) -> CheckStatus:
@@ -202,7 +228,7 @@ def _observed(
 
 
 def _between_groups(study: Study, lines: Lines) -> tuple[list[CheckFinding], bool]:
-    found, by_atomics = meetings(study.every)
+    found, by_atomics = meetings(study.every, study.flows)
     findings = []
     for meeting in found:
         groups = study.every[meeting.first_group], study.every[meeting.second_group]

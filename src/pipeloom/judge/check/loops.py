@@ -10,25 +10,26 @@ n + p, n + 2p, ..., and of every such number down to s + p + r + 1. Kernels by h
 loops in their midst: a last trip unlike the others counts as what comes behind the loop, so the
 verdict is for trip counts that end in such a trip (``unlike``).
 
-That argument needs that waves run the loop equally often with equally many barriers, that nothing
-in it writes global memory, or reads what the kernel writes anywhere, that neither a branch nor an
-LDS address depends on data, and that trips which did not run, and what comes behind them, are like
-those that did (``drift.py``). Where it does not apply, the verdict
-is for the launch.
+That argument needs that waves run the loop equally often with equally many barriers, that it
+touches no buffer which the kernel writes (other trips touch other bytes), that neither a branch nor
+an LDS address depends on data, and that trips which did not run, and what comes behind them, are
+like those that did (``drift.py``). Where it does not apply, the verdict is for the launch. Nothing
+else of the launch is varied: what comes before the loop is as it was.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeloom.judge.check.drift import drifts
-from pipeloom.judge.check.flow import Flow, statics
+from pipeloom.judge.check.drift import Watched, drifts
+from pipeloom.judge.check.flow import Flow
 from pipeloom.judge.check.order import NEVER, Column, Sync, Timeline
 from pipeloom.judge.check.record import LDS, Access, GroupRecord
+from pipeloom.judge.check.static import statics
 from pipeloom.judge.emulate import Effect
 from pipeloom.judge.emulate.step import Step
 
@@ -71,15 +72,17 @@ def claims(
     timelines: Sequence[Timeline],
     flows: Sequence[Flow],
     sync: Sync,
-    written: frozenset[int],
+    written: Mapping[int, str],
 ) -> tuple[LoopClaim, ...]:
-    """One claim per loop that some wave runs more than once; ``written`` are the kernel's buffers
-    that some workgroup writes."""
+    """One claim per loop that some wave runs more than once.
+
+    ``written`` names the buffers that some workgroup writes.
+    """
     runs = [loop_runs(line.path) for line in timelines]
     heads = sorted({run.head for one in runs for run in one})
     if not heads:
         return ()
-    why = _against(group, flows)
+    why = _against(flows)
     touched = _touched(group)
     retired = [line.retired(sync) for line in timelines]
     barriers = [line.barrier_times(sync) for line in timelines]
@@ -90,7 +93,7 @@ def claims(
         mine = [[run for run in one if run.head == head] for one in runs]
         trips = tuple(sorted({len(run.starts) for one in mine for run in one}))
         reason = (
-            why or _writes(group, mine, written) or ("" if in_step else _uneven(mine, barriers))
+            why or _shares(group, mine, written) or ("" if in_step else _uneven(mine, barriers))
         )
         least, period, unlike = 0, 0, False
         if not reason:
@@ -104,7 +107,7 @@ def claims(
                 reason = "the trips that ran do not repeat often enough"
             else:
                 period = int(np.lcm.reduce([p for _, p, _ in known]))
-                reason = _drifts(program, group, mine, period, written)
+                reason = _drifts(program, group, flows, mine, period, written)
             if reason:
                 period = 0
             else:
@@ -117,29 +120,39 @@ def claims(
 def _drifts(
     program: Sequence[Step],
     group: GroupRecord,
+    flows: Sequence[Flow],
     runs: Sequence[Sequence[LoopRun]],
     period: int,
-    written: frozenset[int],
+    written: Mapping[int, str],
 ) -> str:
     each = statics(program)
-    shared = {(one.wave, one.time) for one in group.accesses if one.buffer in written}
+    shared = _touching(group, written)
     for wave, one in enumerate(runs):
-        run = max(one, key=lambda run: run.end, default=None)
-        if run is not None:
-            trace = group.waves[wave]
-            exposed = {t for w, t in shared if w == wave}
-            reason = drifts(program, each, trace, run.starts, run.end, period, exposed)
-            if reason:
-                return reason
+        if not one:
+            continue
+        run = max(one, key=lambda run: run.end)
+        apart = frozenset(time for times in flows[wave].apart for time in times)
+        watched = Watched(apart, shared[wave], min(run.end for run in one))
+        trace = group.waves[wave]
+        reason = drifts(program, each, trace, run.starts, run.end, period, watched)
+        if reason:
+            return reason
     return ""
 
 
-def _against(group: GroupRecord, flows: Sequence[Flow]) -> str:
+def _touching(group: GroupRecord, written: Mapping[int, str]) -> list[frozenset[int]]:
+    """Per wave, the times at which it touches a buffer that is written."""
+    times: list[set[int]] = [set() for _ in group.waves]
+    for access in group.accesses:
+        if access.buffer in written:
+            times[access.wave].add(access.time)
+    return [frozenset(one) for one in times]
+
+
+def _against(flows: Sequence[Flow]) -> str:
     for wave, flow in enumerate(flows):
-        if flow.data_branches:
-            return f"a branch of wave {wave} depends on loaded data"
-        if flow.data_addresses:
-            return f"an LDS address of wave {wave} depends on loaded data"
+        for _, what in flow.by_data:
+            return f"{what} of wave {wave} depends on loaded data"
     return ""
 
 
@@ -171,16 +184,17 @@ def _touched(group: GroupRecord) -> list[dict[int, list[Access]]]:
     return [dict(one) for one in table]
 
 
-def _writes(group: GroupRecord, runs: Sequence[Sequence[LoopRun]], written: frozenset[int]) -> str:
+def _shares(
+    group: GroupRecord, runs: Sequence[Sequence[LoopRun]], written: Mapping[int, str]
+) -> str:
     spans = [[(run.starts[0], run.end) for run in one] for one in runs]
     for access in group.accesses:
-        if access.buffer in written and any(
-            start <= access.time < end for start, end in spans[access.wave]
-        ):
-            reads = access.effect is Effect.READ
-            return (
-                f"the loop {'reads what the kernel writes in' if reads else 'writes'} global memory"
-            )
+        if access.buffer not in written:
+            continue
+        if any(start <= access.time < end for start, end in spans[access.wave]):
+            if access.effect is not Effect.READ:
+                return "the loop writes global memory"
+            return f"the loop reads {written[access.buffer]}, which the kernel writes"
     return ""
 
 

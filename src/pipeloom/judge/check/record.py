@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate import Effect, Kernel, Space, Touch
+from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.ds import is_sub_dword
+from pipeloom.judge.emulate.operands import ScalarReader, scalar_reader
 from pipeloom.judge.emulate.pending import Counter, Pending
 from pipeloom.judge.emulate.program import build_program
 from pipeloom.judge.emulate.registers import EXEC, LANES, SCC, VGPR, WORD
@@ -60,6 +62,8 @@ class Access:
     values: npt.NDArray[np.uint32] | None = None
     key: int = 0
     """Equal for equal ``cells``: loops touch the same bytes again and again."""
+    lanewise: int = 0
+    """Equal where, moreover, each lane has the same ones."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +86,10 @@ class WaveTrace:
     """Times of loads from LDS."""
     heads: dict[int, deque[tuple[int, Digest]]] = field(default_factory=dict)
     """Position of a loop's first instruction -> its last times, with what registers held then."""
+    joined: dict[int, int] = field(default_factory=dict)
+    """Time of an ``EXEC |= lanes`` -> the lanes."""
+    start: Digest | None = None
+    """What registers held at first."""
     local: dict[int, tuple[Touch, ...]] = field(default_factory=dict)
     """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
@@ -109,6 +117,11 @@ class Recorder:
         self.groups: list[GroupRecord] = []
         self.buffers: list[str] = []
         self._positions = {s.instruction.pc: at for at, s in enumerate(self.program)}
+        self._joins = {
+            at: read
+            for at, step in enumerate(self.program)
+            if (read := joins_lanes(step.instruction)) is not None
+        }
         memory, local = _has_small_parts(self.program)
         self.granules = (1 if memory else 4, 1 if local else 4)
         self._keys: dict[bytes, int] = {}
@@ -143,6 +156,10 @@ class Recorder:
         if not trace.masks or trace.masks[-1][1] != wave.exec_mask:
             trace.masks.append((len(trace.steps), wave.exec_mask))
         position = self._positions[step.instruction.pc]
+        if trace.start is None:
+            trace.start = _digest(wave)
+        if position in self._joins:
+            trace.joined[len(trace.steps)] = self._joins[position](wave)
         if trace.steps and position <= trace.steps[-1]:
             kept = trace.heads.setdefault(position, deque(maxlen=KEPT_HEADS))
             kept.append((len(trace.steps), _digest(wave)))
@@ -207,15 +224,35 @@ class Recorder:
         if found is None:
             cells, first = _cells(offsets, touch.size, granule)
             key = self._keys.setdefault(cells.tobytes(), len(self._keys))
-            found = self._sets[known] = _CellSet(key, cells, first)
+            found = self._sets[known] = _CellSet(key, len(self._sets), cells, first)
         data = None
         if values is not None and found.first is not None:
             parts = values if granule == 4 else np.ascontiguousarray(values).view(np.uint8)
             if parts.shape[1] * granule >= touch.size:
                 data = parts[:, : touch.size // granule].ravel()[found.first].astype(np.uint32)
         self._group.accesses.append(
-            Access(trace.index, time, touch.effect, queue, buffer, found.cells, data, found.key)
+            Access(
+                trace.index,
+                time,
+                touch.effect,
+                queue,
+                buffer,
+                found.cells,
+                data,
+                found.key,
+                found.lanewise,
+            )
         )
+
+
+def joins_lanes(one: Instruction) -> ScalarReader | None:
+    """Of ``s_or_b64 exec, exec, lanes``, what reads the lanes; None of any other instruction."""
+    if one.name != "s_or_b64" or one.fields["sdst"] != EXEC:
+        return None
+    sources = one.fields["ssrc0"], one.fields["ssrc1"]
+    if EXEC not in sources:
+        return None
+    return scalar_reader(sources[sources[0] == EXEC], 2, one)
 
 
 _WEIGHTS = np.random.default_rng(0).integers(1, 2**63, LANES, np.uint64) | np.uint64(1)
@@ -232,6 +269,7 @@ def _digest(wave: Wave) -> Digest:
 @dataclass(frozen=True, slots=True, eq=False)
 class _CellSet:
     key: int
+    lanewise: int
     cells: Cells
     first: npt.NDArray[np.intp] | None
     """Which part of the data each cell gets; None where parts are no whole cells."""

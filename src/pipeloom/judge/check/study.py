@@ -16,8 +16,10 @@ from pipeloom.judge.check.flow import Flow, FlowReader
 from pipeloom.judge.check.loops import LoopClaim, claims
 from pipeloom.judge.check.order import Order, Sync, Timeline
 from pipeloom.judge.check.pairs import Pairs
-from pipeloom.judge.check.record import LDS, GroupRecord, Recorder
+from pipeloom.judge.check.record import LDS, Access, GroupRecord, Recorder
+from pipeloom.judge.check.sources import Sources
 from pipeloom.judge.emulate import Effect
+from pipeloom.judge.emulate.pending import Counter
 from pipeloom.judge.emulate.step import Step
 
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +46,8 @@ class Study:
     arch: str
     groups: tuple[GroupStudy, ...]
     every: tuple[GroupRecord, ...]
+    flows: tuple[tuple[Flow, ...], ...]
+    """Of the waves of every workgroup."""
     sync: Sync
     buffers: tuple[str, ...]
     executed: frozenset[int]
@@ -61,6 +65,15 @@ class Study:
             else f"{name} bytes {cell * 4}..{cell * 4 + 3}"
         )
 
+    def written(self) -> dict[int, str]:
+        """The buffers that some workgroup writes, by name."""
+        return {
+            one.buffer: self.buffers[one.buffer]
+            for group in self.every
+            for one in group.accesses
+            if one.buffer != LDS and one.effect is not Effect.READ
+        }
+
     def unordered(self, sync: Sync | None = None) -> tuple[Mask, ...]:
         """Per group, which pairs nothing orders."""
         return tuple(group.order.unordered(sync or self.sync) for group in self.groups)
@@ -68,16 +81,11 @@ class Study:
     def claims(self, sync: Sync | None = None) -> tuple[LoopClaim, ...]:
         """Per loop, for which trip counts the verdict holds in every workgroup."""
         found: dict[int, LoopClaim] = {}
-        written = frozenset(
-            one.buffer
-            for record in self.every
-            for one in record.accesses
-            if one.buffer != LDS and one.effect is not Effect.READ
-        )
+        under, written = sync or self.sync, self.written()
         for group in self.groups:
-            lines, flows = group.order.timelines, group.flows
-            under = sync or self.sync
-            for claim in claims(self.program, group.record, lines, flows, under, written):
+            lines = group.order.timelines
+            each = claims(self.program, group.record, lines, group.flows, under, written)
+            for claim in each:
                 old = found.get(claim.head)
                 found[claim.head] = claim if old is None else _both(old, claim)
         return tuple(found[head] for head in sorted(found))
@@ -99,16 +107,16 @@ def study(recorder: Recorder) -> Study:
     """Make a run's record ready."""
     reader = FlowReader(recorder.program)
     groups: list[GroupStudy] = []
-    known: dict[object, bool] = {}
+    known: set[object] = set()
     executed: set[int] = set()
-    for record in recorder.groups:
-        flows = tuple(reader.read(wave) for wave in record.waves)
-        name = _signature(record)
+    every = tuple(tuple(reader.read(wave) for wave in one.waves) for one in recorder.groups)
+    for record, flows in zip(recorder.groups, every, strict=True):
+        name = _signature(record, flows)
         alike = name in known
-        # Where waves may write one place because they write the same, every workgroup counts.
-        local = known.get(name, True)
-        pairs, replicated = memory_pairs(record, [flow.dead for flow in flows], local=local)
-        known.setdefault(name, replicated)
+        known.add(name)
+        sources = Sources(record, reader.statics, flows)
+        dead = [flow.dead for flow in flows]
+        pairs = memory_pairs(record, dead, sources.agree, local=not alike)
         if alike and not len(pairs):
             continue
         if not alike:
@@ -126,6 +134,7 @@ def study(recorder: Recorder) -> Study:
         recorder.kernel.arch,
         tuple(groups),
         tuple(recorder.groups),
+        every,
         Sync.of(recorder.program),
         tuple(recorder.buffers),
         frozenset(executed),
@@ -143,11 +152,23 @@ def _timelines(record: GroupRecord) -> list[Timeline]:
     return found
 
 
-def _signature(record: GroupRecord) -> object:
-    local = sorted(
-        (one.wave, one.time, one.effect.value, one.key)
-        for one in record.accesses
-        if one.buffer == LDS
+def _signature(record: GroupRecord, flows: Sequence[Flow]) -> object:
+    """Equal for workgroups with the same pairs in LDS and in registers, whatever the data."""
+    copies: dict[bytes, int] = {}
+
+    def stored(access: Access) -> bytes | int:
+        """What a write stores, where no data decide it; of a copy, which others copy the same."""
+        if access.values is None or access.time in flows[access.wave].derived:
+            return -1
+        values = access.values.tobytes()
+        copied = access.queue is Counter.VM
+        return copies.setdefault(values, len(copies)) if copied else values
+
+    return (
+        tuple((wave.path().tobytes(), tuple(wave.masks)) for wave in record.waves),
+        tuple(
+            (one.wave, one.time, one.effect, one.key, stored(one))
+            for one in record.accesses
+            if one.buffer == LDS
+        ),
     )
-    waves = tuple((wave.path().tobytes(), tuple(wave.masks)) for wave in record.waves)
-    return waves, tuple(local)

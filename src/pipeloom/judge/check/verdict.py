@@ -8,6 +8,7 @@ NOT JUDGED  the kernel could not be run to its end, and nothing wrong was seen b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -168,6 +169,17 @@ class LoopCoverage:
         return f"loop at pc {self.pc:#x}: {every} of trips from {self.least} on{last} ({ran} ran)"
 
 
+def scope(loops: Sequence[LoopCoverage], data: str) -> str:
+    """For which launches a judgement holds, in words."""
+    which = "this launch"
+    if loops and not any(loop.reason for loop in loops):
+        plain = all(loop.period == 1 and not loop.unlike for loop in loops)
+        least = max(loop.least for loop in loops)
+        which = "every trip count" + ("" if plain else " of the same remainder")
+        which += f" from {least} on"
+    return which + (" with these data" if data else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Needless:
     """A wait or barrier that can be loosened or removed; all of them together."""
@@ -190,8 +202,12 @@ class CheckVerdict:
     loops: tuple[LoopCoverage, ...] = ()
     reason: str = ""
     """Why it was not judged."""
+    data: str = ""
+    """What depends on the data in the launch's buffers, so that the verdict is for these data."""
     notes: tuple[str, ...] = ()
     needless: tuple[Needless, ...] = ()
+    needless_for: str = ""
+    """For which launches those are not needed."""
     customary: tuple[CheckFinding, ...] = ()
     """Wait states that only compilers keep; they fail no kernel."""
     dead: tuple[CheckFinding, ...] = ()
@@ -216,12 +232,8 @@ class CheckVerdict:
         if self.status is CheckStatus.NOT_JUDGED:
             return f"NOT JUDGED: {self.reason}"
         if self.status is CheckStatus.PROVED:
-            if self.every_trip_count:
-                plain = all(loop.period == 1 and not loop.unlike for loop in self.loops)
-                which = "every trip count" + ("" if plain else " of the same remainder")
-                least = max(loop.least for loop in self.loops)
-                return f"PROVED for {which} from {least} on: waits and barriers order every access"
-            return "PROVED for this launch: waits and barriers order every access"
+            reach = scope(self.loops, self.data)
+            return f"PROVED for {reach}: waits and barriers order every access"
         worst = [f for f in self.findings if f.status is self.status]
         kinds = sorted({f.kind.value for f in worst})
         plural = "" if len(worst) == 1 else "s"

@@ -1,7 +1,8 @@
 """Workgroups of one grid share global memory, and nothing orders them but atomics.
 
 Two workgroups that touch the same bytes, one of them writing, race. Equal values by the same
-instruction are no race, and neither are atomics among themselves. A kernel with atomics may order
+instruction are no race, if they were not computed from data, which might make them equal in this
+run only; and neither are atomics among themselves. A kernel with atomics may order
 its workgroups by them (flags, the last one to arrive): what they share is then not judged.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.judge.check.flow import Flow
 from pipeloom.judge.check.record import LDS, Access, GroupRecord
 from pipeloom.judge.emulate import Effect
 
@@ -32,16 +34,23 @@ class Meeting:
     second: Access
 
 
-def meetings(groups: Sequence[GroupRecord]) -> tuple[tuple[Meeting, ...], bool]:
+_Entry = tuple[int, Access, int | None]
+"""A workgroup, its access, and the position of the instruction where equal values may excuse it."""
+
+
+def meetings(
+    groups: Sequence[GroupRecord], flows: Sequence[Sequence[Flow]]
+) -> tuple[tuple[Meeting, ...], bool]:
     """One meeting per buffer, and whether atomics may be what orders them."""
-    table: defaultdict[int, list[tuple[int, Access, int]]] = defaultdict(list)
+    table: defaultdict[int, list[_Entry]] = defaultdict(list)
     updates = False
     if len(groups) < 2:
         return (), False
     for number, group in enumerate(groups):
         for access in group.accesses:
             if access.buffer != LDS:
-                position = group.waves[access.wave].steps[access.time]
+                derived = access.time in flows[number][access.wave].derived
+                position = None if derived else group.waves[access.wave].steps[access.time]
                 table[access.buffer].append((number, access, position))
                 updates |= access.effect is Effect.UPDATE
     found = [
@@ -52,7 +61,7 @@ def meetings(groups: Sequence[GroupRecord]) -> tuple[tuple[Meeting, ...], bool]:
     return tuple(one for one in found if one is not None), updates
 
 
-def _meet(buffer: int, accesses: list[tuple[int, Access, int]]) -> Meeting | None:
+def _meet(buffer: int, accesses: list[_Entry]) -> Meeting | None:
     sizes = [one.cells.size for _, one, _ in accesses]
     cells = np.concatenate([one.cells for _, one, _ in accesses])
     order = np.argsort(cells, kind="stable")
@@ -81,17 +90,17 @@ def _meet(buffer: int, accesses: list[tuple[int, Access, int]]) -> Meeting | Non
     return None
 
 
-def _marks(group: int, access: Access, position: int) -> npt.NDArray[np.int64]:
+def _marks(group: int, access: Access, position: int | None) -> npt.NDArray[np.int64]:
     """Per cell a number; accesses of two workgroups that do not clash there have the same one.
 
     Atomics do not clash with atomics, reads not with reads, and writes not with those of the same
-    instruction that store the same.
+    instruction that store the same, whatever the data.
     """
     if access.effect is Effect.READ:
         return np.full(access.cells.size, -1, np.int64)
     if access.effect is Effect.UPDATE:
         return np.full(access.cells.size, -2, np.int64)
-    if access.values is None:
+    if access.values is None or position is None:
         return np.full(access.cells.size, -3 - group, np.int64)
     return access.values.astype(np.int64) | position << 32
 

@@ -1,0 +1,127 @@
+"""Instructions as far as registers go: what each reads, writes, addresses and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.judge.check.record import WaveTrace, joins_lanes
+from pipeloom.judge.emulate.addressing import OFF
+from pipeloom.judge.emulate.registers import AGPR, EXEC, M0, SCC, VGPR, register_bits
+from pipeloom.judge.emulate.step import Step
+
+EXEC_BITS = register_bits(EXEC, 2)
+SCALARS = register_bits(0, VGPR)
+SCRATCH = 1 << (AGPR + 256)
+"""Scratch memory, as one register more."""
+_PARTIAL = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr")
+"""In names of instructions that may leave part of their result as it was."""
+_DST_SELECT = 8
+_MOST_DATA = 4
+"""Registers that one store takes, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """One instruction, as far as registers go."""
+
+    reads: int
+    writes: int
+    touched: int
+    lasting: bool
+    """Does something that its registers do not show: memory, a branch, EXEC."""
+    whole: bool
+    """Ignores EXEC."""
+    clean: bool
+    """Overwrites all of its result in the active lanes."""
+    branch: bool
+    scalar: bool
+    """Asks for EXEC only where it names it."""
+    saves: int
+    """Registers that get what EXEC was."""
+    joins: bool
+    """Switches lanes on again: EXEC |= registers."""
+    local: int
+    """Registers that decide which bytes of LDS it touches."""
+    place: int
+    """Registers that decide which bytes of global memory it touches."""
+    stored: int
+    """Registers that decide what it stores."""
+
+
+def statics(program: Sequence[Step]) -> tuple[Static, ...]:
+    """Every instruction of a program."""
+    return tuple(_static(step) for step in program)
+
+
+def _static(step: Step) -> Static:
+    one = step.instruction
+    name, fields = one.name, one.fields
+    partial = any(part in name for part in _PARTIAL) or one.variant.startswith(("DPP", "SDWA"))
+    partial |= bool(fields.get("opsel", 0) & _DST_SELECT)
+    reads, writes = step.reads, step.writes
+    indexed = step.touched & ~(reads | writes)
+    if indexed:
+        # Which registers it means is a value of M0: any of them.
+        reads, writes, partial = reads | indexed, writes | indexed, True
+    scratch = one.encoding == "SCRATCH"
+    local, place, stored = _memory(step)
+    return Static(
+        reads | SCRATCH * (scratch and bool(writes)),
+        writes | SCRATCH * (scratch and not writes),
+        step.touched,
+        not writes
+        or "atomic" in name
+        or "_rtn" in name
+        or bool(writes & EXEC_BITS)
+        or name.startswith(("s_setreg", "s_set_gpr")),
+        step.whole_wave,
+        not partial and not scratch,
+        name.startswith(("s_cbranch", "s_setpc", "s_swappc", "s_setvskip")),
+        one.encoding.startswith("SOP"),
+        writes & ~EXEC_BITS & ~(1 << SCC) if name.endswith("_saveexec_b64") else 0,
+        joins_lanes(one) is not None,
+        local,
+        place,
+        stored,
+    )
+
+
+def _memory(step: Step) -> tuple[int, int, int]:
+    """Registers of (the address in LDS, that in global memory, what is stored)."""
+    one, fields = step.instruction, step.instruction.fields
+    scalars = step.reads & SCALARS & ~EXEC_BITS
+    if one.encoding == "DS":
+        if "permute" in one.name or "swizzle" in one.name or "addr" not in fields:
+            return 0, 0, 0
+        return 1 << (VGPR + fields["addr"]), 0, _data(step, "data0") | _data(step, "data1")
+    if one.encoding == "SMEM":
+        return 0, scalars, scalars
+    if one.encoding == "MUBUF":
+        count, row = fields["offen"] + fields["idxen"], fields["vaddr"]
+    elif one.encoding in ("GLOBAL", "FLAT"):
+        count = 2 if one.encoding == "FLAT" or fields["saddr"] == OFF else 1
+        row = fields["addr"]
+    else:
+        return 0, 0, 0
+    place = scalars & ~(1 << M0) | register_bits(VGPR + row, count)
+    if step.reads >> M0 & 1:
+        return 1 << M0, place, place
+    return 0, place, _data(step, "vdata" if one.encoding == "MUBUF" else "data")
+
+
+def _data(step: Step, field: str) -> int:
+    fields = step.instruction.fields
+    if field not in fields:
+        return 0
+    first = fields[field] + (AGPR if fields.get("acc") else VGPR)
+    return step.reads & register_bits(first, _MOST_DATA)
+
+
+def lanes_of_path(trace: WaveTrace) -> list[int]:
+    """EXEC at every time."""
+    result: list[int] = []
+    starts = [*(start for start, _ in trace.masks), len(trace.steps)]
+    for number, (start, mask) in enumerate(trace.masks):
+        result += [mask] * (starts[number + 1] - start)
+    return result
