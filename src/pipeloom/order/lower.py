@@ -45,6 +45,8 @@ from pipeloom.program.vocabulary import Reduce, Vocabulary
 
 EXCHANGE = 3
 """Instructions that join the halves of a row: move, swap, combine."""
+ROUNDED = {"bf16": 9, "fp16": 3}
+"""Instructions for a pair of elements where the chip has none that converts both."""
 
 
 def lower(
@@ -410,10 +412,10 @@ class _Lowering:
         if node.name in self.meaning.masks:
             return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
         each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
-        if node.op == "convert" and f"v_cvt_pk_{node.type.dtype}_f32" in (
-            self.target.extra_instructions
-        ):
-            each = -(-each // 2)
+        if node.op == "convert":
+            packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
+            pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
+            each = -(-each * pair // 2)
         slow = known.transcendental
         plain = len(known.lowering) - slow
         return tuple(
