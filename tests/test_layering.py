@@ -160,7 +160,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.programs": ("*",),
     "drive.trial": ("errors", "machine", "program", "write", "judge.emulate"),
-    "drive.checking": ("errors", "judge.check", "judge.emulate", "write"),
+    "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "write"),
     "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.timing_files": ("errors", "judge.check", "judge.emulate", "lift", "drive.checking"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pipeloom.cli.common import add_json, print_json, write_file
-from pipeloom.cli.usage import UsageError
-from pipeloom.drive.checking import SEEDS, Checked, check, open_kernel
+from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.lift.launch_file import load_launch, template
@@ -36,10 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=at_least(0),
         default=SEEDS,
         metavar="N",
         help=f"runs that try to show a race, beside the directed ones (default {SEEDS})",
+    )
+    parser.add_argument(
+        "--max-instructions",
+        type=at_least(1),
+        default=MOST_INSTRUCTIONS,
+        metavar="N",
+        help="a workgroup that issues more is taken not to end: NOT JUDGED "
+        f"(default {MOST_INSTRUCTIONS})",
     )
     parser.add_argument(
         "--fix",
@@ -72,14 +82,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
     launch = load_launch(arguments.launch)
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
-    checked = check(
-        file,
-        launch.grid,
-        launch.block,
-        launch.arguments(),
-        dynamic_lds=launch.dynamic_lds,
-        seeds=arguments.seeds,
-    )
+    with _status() as tell:
+        checked = check(
+            file,
+            launch.grid,
+            launch.block,
+            launch.arguments(),
+            dynamic_lds=launch.dynamic_lds,
+            seeds=arguments.seeds,
+            max_instructions=arguments.max_instructions,
+            progress=tell,
+        )
     if arguments.witness is not None:
         text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
         write_file(arguments.witness, text)
@@ -108,6 +121,18 @@ def run(arguments: argparse.Namespace) -> int:
     verdict = fixed.checked.verdict
     console.print(render_check(verdict))
     return verdict.status.exit_code
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None] | None]:
+    """A line on stderr that says what is going on, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("emulating") as line:
+        yield line.update
 
 
 def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.checks import check_int
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
@@ -50,6 +52,8 @@ from pipeloom.judge.emulate import (
     run_kernel,
 )
 from pipeloom.judge.emulate.arguments import Argument, Arguments
+from pipeloom.judge.emulate.faults import StepLimitError
+from pipeloom.judge.emulate.wave import POISON_WORD
 from pipeloom.write.assemble import assemble_text, link_object
 
 Array = npt.NDArray[Any]
@@ -58,9 +62,12 @@ Lines = Mapping[int, str]
 SEEDS = 8
 """Runs that try to show a race, beside the directed ones."""
 SHOWN = 3
-"""Findings for which a run is looked for."""
-MOST_INSTRUCTIONS = 20_000_000
+"""Races, and missing wait states, for each of which runs are made; the rest is said to be untried.
+"""
+MOST_INSTRUCTIONS = 1_000_000
 """Per workgroup; a kernel that runs longer is taken not to end."""
+LEFTOVERS = (0, 0x3F803F80)
+"""What registers and LDS hold that nothing has written, other than all ones: 0, and 1.0 in bf16."""
 _MAX_FINDINGS = 1000
 _TARGET = re.compile(r'\.amdgcn_target\s+"([^"]*)"')
 _CHIP = re.compile(r"gfx\w+")
@@ -188,23 +195,31 @@ def check(
     kernel: str | None = None,
     dynamic_lds: int = 0,
     seeds: int = SEEDS,
+    max_instructions: int = MOST_INSTRUCTIONS,
     look_for_needless: bool = True,
+    progress: Callable[[str], None] | None = None,
 ) -> Checked:
     """Judge one kernel at one launch.
 
     ``grid`` counts workgroups, ``block`` work-items; ``args`` as for ``emulate.run_kernel``. Arrays
-    are copied: the caller's stay as they are. ``seeds`` runs try to show each race.
+    are copied: the caller's stay as they are. ``seeds`` runs try to show each race. A workgroup
+    that issues more than ``max_instructions`` is taken not to end: NOT JUDGED. ``progress`` is told
+    in words what is going on.
     """
+    check_int("check", "max_instructions", max_instructions, 1)
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
     start = Start(tuple(grid), tuple(block), args, dynamic_lds)
-    return _Check(file, start, seeds).run(look_for_needless)
+    tell = progress or (lambda text: None)
+    return _Check(file, start, seeds, max_instructions, tell).run(look_for_needless)
 
 
 class _Check:
-    def __init__(self, file: KernelFile, start: Start, seeds: int) -> None:
+    def __init__(
+        self, file: KernelFile, start: Start, seeds: int, limit: int, tell: Callable[[str], None]
+    ) -> None:
         self._file, self._start, self._seeds = file, start, seeds
         self._lines = file.lines()
-        self._limit = MOST_INSTRUCTIONS
+        self._limit, self._tell = limit, tell
         self._random: list[tuple[int, int]] | None = None
 
     def run(self, look_for_needless: bool) -> Checked:
@@ -212,7 +227,9 @@ class _Check:
         stopped = ""
         args, outputs = self._start.fresh()
         try:
-            recorder = Recorder(kernel)
+            recorder = Recorder(
+                kernel, lambda count: self._tell(f"emulating: {count:,} instructions")
+            )
             result = run_kernel(
                 kernel,
                 grid=self._start.grid,
@@ -230,6 +247,8 @@ class _Check:
             if error.field is not None:
                 raise
             reason = error.message
+            if isinstance(error, StepLimitError):
+                reason += f" ({error.hint})"
             return Checked(
                 CheckVerdict(kernel.name, kernel.arch, CheckStatus.NOT_JUDGED, reason=reason),
                 self._file,
@@ -237,11 +256,13 @@ class _Check:
             )
         stopped = result.stopped or ""
         self._limit = max(4 * result.executed, 100_000)
+        self._tell(f"judging {result.executed:,} instructions")
         found = study(recorder)
         verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
         verdict = self._shown(verdict, outputs, found)
         loose = None
         if look_for_needless and not stopped:
+            self._tell("looking for waits that are not needed")
             loose = loosen(found)
             verdict = replace(
                 verdict,
@@ -253,18 +274,43 @@ class _Check:
     # --- runs that show it -----------------------------------------------------------------
 
     def _shown(self, verdict: CheckVerdict, wanted: list[Array], found: Study) -> CheckVerdict:
-        """The first few of each kind, each with a run that gives another result, or with none."""
-        races = early = SHOWN
+        """Every finding with a run that gives another result, or with what was tried."""
+        tried: Counter[CheckKind] = Counter()
+        whole: dict[CheckKind, Witness] = {}
         findings = []
-        for finding in verdict.findings:
-            if finding.kind in _RACES and finding.first is not None and races:
-                races -= 1
-                finding = replace(finding, witness=self._witness(finding, wanted))
-            elif finding.kind is CheckKind.WAIT_STATES and early:
-                early -= 1
-                finding = replace(finding, witness=self._early(finding, wanted, found))
-            findings.append(finding)
+        for number, finding in enumerate(verdict.findings, start=1):
+            self._tell(f"trying to show finding {number} of {len(verdict.findings)}")
+            sort = CheckKind.RAW if finding.kind in _RACES else finding.kind
+            if sort not in _SHOWABLE or (sort is CheckKind.RAW and finding.first is None):
+                shown = Witness(1, seen=True)
+            elif verdict.reason:
+                shown = Witness(0, untried="the recorded run has no result to compare with")
+            elif sort in _AT_ONCE:
+                if sort not in whole:
+                    whole[sort] = _AT_ONCE[sort](self, wanted)
+                shown = whole[sort]
+            elif tried[sort] == SHOWN:
+                shown = Witness(0, untried=f"only the first {SHOWN} of its kind are")
+            else:
+                tried[sort] += 1
+                early = sort is CheckKind.WAIT_STATES
+                shown = (
+                    self._early(finding, wanted, found) if early else self._witness(finding, wanted)
+                )
+            findings.append(replace(finding, witness=shown))
         return replace(verdict, findings=tuple(findings))
+
+    def _other_order(self, wanted: list[Array]) -> Witness:
+        """The workgroups one by one, the last of the grid first."""
+        return Witness(1, self._differs(Timing.EARLY, 0, wanted, last_first=True), last_first=True)
+
+    def _other_leftovers(self, wanted: list[Array]) -> Witness:
+        """Other numbers where nothing has written any."""
+        for tries, leftover in enumerate(LEFTOVERS, start=1):
+            wrong = self._differs(Timing.EARLY, 0, wanted, leftover=leftover)
+            if wrong:
+                return Witness(tries, wrong, leftover=leftover)
+        return Witness(len(LEFTOVERS))
 
     def _early(self, finding: CheckFinding, wanted: list[Array], found: Study) -> Witness:
         """A run in which the instruction that lacks wait states acts before the other."""
@@ -272,7 +318,7 @@ class _Check:
         hazards = (h for h in check_hazards(kernel) if h.pc == pc)
         moved = next((issued_early(kernel, found.program, hazard) for hazard in hazards), None)
         if moved is None:
-            return Witness(0)
+            return Witness(0, untried="the two cannot change places")
         other, first = moved
         wrong = self._differs(Timing.EARLY, 0, wanted, other)
         return Witness(1, wrong, 0, early=(first, pc))
@@ -302,6 +348,9 @@ class _Check:
         seed: int,
         wanted: list[Array],
         kernel: Kernel | None = None,
+        *,
+        last_first: bool = False,
+        leftover: int = POISON_WORD,
     ) -> int:
         """How many numbers come out otherwise; all of them where the run breaks down."""
         args, outputs = self._start.fresh()
@@ -318,11 +367,21 @@ class _Check:
                 check_wait_states=False,
                 max_findings=_MAX_FINDINGS,
                 max_instructions=self._limit,
+                last_first=last_first,
+                leftover=leftover,
             )
         except EmulateError:
             return sum(one.size for one in wanted)
         atomics = any("atomic" in name for name in result.instructions)
         return sum(differing(a, b, atomics) for a, b in zip(outputs, wanted, strict=True))
+
+
+_AT_ONCE = {
+    CheckKind.WORKGROUPS: _Check._other_order,
+    CheckKind.UNINITIALISED: _Check._other_leftovers,
+}
+"""One run, or a few, for all findings of a kind."""
+_SHOWABLE = {CheckKind.RAW, CheckKind.WAIT_STATES, *_AT_ONCE}
 
 
 def _directed(finding: CheckFinding) -> Iterator[Directed]:

@@ -29,7 +29,7 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
     first = verdict.shortest()
     if first is not None and first.story:
         parts += [Text(), _diagram(first)]
-    if verdict.needless and not verdict.findings:
+    if verdict.needless:
         parts += [Text(), _needless(verdict, most)]
     for title, found in (
         ("outside every buffer, but what is read reaches nothing", verdict.dead),

@@ -42,6 +42,9 @@ LDS = -1
 """The ``buffer`` of an access to LDS."""
 
 
+TOLD_EVERY = 10_000
+"""Instructions between two signs of life."""
+
 KEPT_HEADS = 18
 """Of the last trips of a loop it is known what registers held: two of the longest periods."""
 
@@ -111,7 +114,9 @@ class GroupRecord:
 class Recorder:
     """An observer of the emulator that keeps what a judge needs."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, tell: Callable[[int], None] | None = None) -> None:
+        """``tell`` is called every so often with the number of instructions executed."""
+        self._tell, self._executed = tell, 0
         self.kernel = kernel
         self.program: tuple[Step, ...] = build_program(kernel.code, kernel.arch)
         self.groups: list[GroupRecord] = []
@@ -155,6 +160,9 @@ class Recorder:
         trace = self._group.waves[wave.index]
         if not trace.masks or trace.masks[-1][1] != wave.exec_mask:
             trace.masks.append((len(trace.steps), wave.exec_mask))
+        self._executed += 1
+        if self._tell is not None and not self._executed % TOLD_EVERY:
+            self._tell(self._executed)
         position = self._positions[step.instruction.pc]
         if trace.start is None:
             trace.start = _digest(wave)

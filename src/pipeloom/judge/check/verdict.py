@@ -82,12 +82,13 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """How the emulator shows a race: a timing that gives another result, or how many did not.
+    """How the emulator shows a finding: a run that gives another result, or how many did not.
 
     ``held`` are pcs whose operations land as late as waits allow, ``eager`` waves that run ahead
     of all others, ``slow`` ones that run last, ``release`` a pc behind which the held ones land
     without waiting any longer; ``seed`` is that of the run. For missing wait states ``early`` are
-    the two pcs, the second of which acted before the first.
+    the two pcs, the second of which acted before the first. ``last_first``: the workgroups ran in
+    the other order. ``leftover`` is what registers and LDS held that nothing had written.
     """
 
     tries: int
@@ -99,22 +100,37 @@ class Witness:
     slow: tuple[int, ...] = ()
     release: int | None = None
     early: tuple[int, int] | None = None
+    last_first: bool = False
+    leftover: int | None = None
+    seen: bool = False
+    """The recorded run does it; no other is needed."""
+    untried: str = ""
+    """Why no run was made for it."""
 
     def __str__(self) -> str:
+        if self.seen:
+            return "the recorded run does it"
+        if self.untried:
+            return f"not tried: {self.untried}"
         if not self.wrong:
             return f"no wrong number in {self.tries} tries of the emulator"
+        return f"{self.wrong} numbers differ {self._when()}"
+
+    def _when(self) -> str:
         if self.early is not None:
             first, second = self.early
-            return f"{self.wrong} numbers differ when pc {second:#x} acts before pc {first:#x} has"
+            return f"when pc {second:#x} acts before pc {first:#x} has"
+        if self.last_first:
+            return "when the workgroups run in the other order"
+        if self.leftover is not None:
+            return f"when what nothing has written holds {self.leftover:#x}"
         if self.held or self.eager:
             held = ", ".join(f"{pc:#x}" for pc in self.held)
             late = "late" if self.release is None else f"right behind pc {self.release:#x}"
             behind = f"wave {self.slow[0]}" if self.slow else "all others"
             ahead = f", wave {self.eager[0]} ahead of {behind}" if self.eager else ""
-            return (
-                f"{self.wrong} numbers differ when pc {held} lands {late}{ahead} (seed {self.seed})"
-            )
-        return f"{self.wrong} numbers differ at seed {self.seed}"
+            return f"when pc {held} lands {late}{ahead} (seed {self.seed})"
+        return f"at seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from pipeloom.judge.emulate.program import build_program
 from pipeloom.judge.emulate.registers import FLAT_SCRATCH, LANES, VGPR, lane_mask
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wait_states import hazard_findings
-from pipeloom.judge.emulate.wave import Wave
+from pipeloom.judge.emulate.wave import POISON_WORD, Wave
 from pipeloom.judge.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
 
 _PRELOAD_SKIP = 256
@@ -95,6 +95,8 @@ def run_kernel(
     max_instructions: int = 20_000_000,
     observer: Observer | None = None,
     workgroups: int | None = None,
+    last_first: bool = False,
+    leftover: int = POISON_WORD,
 ) -> RunResult:
     """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
 
@@ -106,7 +108,8 @@ def run_kernel(
     judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
     the issue of an operation past a counter's limit wait for the oldest one, and counts that as a
     wait; no vendor promises it, so by default only s_waitcnt retires. ``observer`` watches the run.
-    ``workgroups`` runs only the first so many of the grid.
+    ``workgroups`` runs only the first so many of the grid, ``last_first`` in the other order.
+    ``leftover`` is what registers and LDS hold that nothing has written, word by word.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
@@ -136,7 +139,8 @@ def run_kernel(
     try:
         with np.errstate(all="ignore"):
             count = groups[0] * groups[1] * groups[2]
-            for index in range(count if workgroups is None else min(count, workgroups)):
+            order = range(count if workgroups is None else min(count, workgroups))
+            for index in reversed(order) if last_first else order:
                 place = (
                     index % groups[0],
                     index // groups[0] % groups[1],
@@ -145,7 +149,7 @@ def run_kernel(
                 group = Workgroup(
                     list(program),
                     memory,
-                    LocalMemory(lds_bytes, waves, granule, check_races),
+                    LocalMemory(lds_bytes, waves, granule, check_races, leftover),
                     ledger,
                     place,
                     seed * 1_000_003 + index,
@@ -154,7 +158,7 @@ def run_kernel(
                     counter_stall,
                     observer,
                 )
-                _start_waves(group, kernel, program, items, segment.base, kernarg)
+                _start_waves(group, kernel, program, items, segment.base, kernarg, leftover)
                 group.run(counts)
     except EnoughFindingsError:
         stopped = f"max_findings={max_findings} reached"
@@ -189,13 +193,14 @@ def _start_waves(
     items: Dim3,
     kernarg_base: int,
     kernarg: npt.NDArray[np.uint8],
+    leftover: int,
 ) -> None:
     work_items = items[0] * items[1] * items[2]
     entry = 0
     if kernel.preload_dwords:
         entry = next((i for i, s in enumerate(program) if s.instruction.pc == _PRELOAD_SKIP), 0)
     for index in range(-(-work_items // LANES)):
-        wave = Wave(group, index, kernel.private_segment_bytes // 4)
+        wave = Wave(group, index, kernel.private_segment_bytes // 4, leftover)
         wave.next = entry
         _set_scalars(wave, kernel, kernarg_base, kernarg)
         linear = np.arange(index * LANES, (index + 1) * LANES)

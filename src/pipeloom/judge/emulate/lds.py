@@ -114,13 +114,20 @@ class _Progress:
 class LocalMemory:
     """``size`` bytes, uninitialised. ``granule`` (1 or 4) is the shadow's resolution in bytes."""
 
-    def __init__(self, size: int, waves: int, granule: int, check_races: bool = True) -> None:
+    def __init__(
+        self,
+        size: int,
+        waves: int,
+        granule: int,
+        check_races: bool = True,
+        leftover: int = 0xFFFFFFFF,
+    ) -> None:
         self.size = size
         self.check_races = check_races
         self.granule = granule
         padded = (size + 3) & ~3
-        self.octets = np.full(padded, 0xFF, np.uint8)
-        self.words = self.octets.view(np.uint32)
+        self.words = np.full(padded // 4, leftover, np.uint32)
+        self.octets = self.words.view(np.uint8)
         self.poisoned = np.ones(padded // granule, np.bool_)
         self._unclean = bytearray(b"\1") * (-(-padded // _BLOCK) + 1)
         self.last_write = np.zeros(padded // granule, np.int32)

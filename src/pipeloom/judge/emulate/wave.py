@@ -99,11 +99,13 @@ class Wave:
         "vm",
     )
 
-    def __init__(self, group: Workgroup, index: int, scratch_dwords: int) -> None:
+    def __init__(
+        self, group: Workgroup, index: int, scratch_dwords: int, leftover: int = POISON_WORD
+    ) -> None:
         self.group = group
         self.index = index
-        self.v: Words = np.full((512, LANES), POISON_WORD, np.uint32)
-        self.s: list[int] = [POISON_WORD] * 128
+        self.v: Words = np.full((512, LANES), leftover, np.uint32)
+        self.s: list[int] = [leftover] * 128
         self.scc = 0
         self.next = 0
         self.steps = 0
@@ -114,7 +116,7 @@ class Wave:
         self.smem: list[Pending] = []
         self.products: list[Product] = []
         self.held = 0
-        self.scratch: Words = np.full((scratch_dwords, LANES), POISON_WORD, np.uint32)
+        self.scratch: Words = np.full((scratch_dwords, LANES), leftover, np.uint32)
         self.scratch_poison: Lanes = np.ones((scratch_dwords, LANES), np.bool_)
         self.poison: dict[int, int] = dict.fromkeys(range(VGPR, AGPR + 256), ALL_LANES)
         self.poison.update(dict.fromkeys(range(128), 1))

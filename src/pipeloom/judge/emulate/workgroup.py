@@ -247,7 +247,8 @@ class Workgroup:
             raise StepLimitError(
                 f"the workgroup {self.workgroup_id} issued more than {self.max_instructions} "
                 "instructions",
-                hint="raise max_instructions, or look for a loop that never ends",
+                hint="raise max_instructions (check: --max-instructions), or look for a loop that "
+                "never ends",
             )
         for _ in range(length):
             at = wave.next
