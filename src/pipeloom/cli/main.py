@@ -15,6 +15,7 @@ import gc
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -114,6 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     if argv is None:  # a process of our own: short, and with little garbage among much that is not
         gc.set_threshold(50_000, 20, 50)
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     words = sys.argv[1:] if argv is None else list(argv)
     parser = build_parser(next((word for word in words if not word.startswith("-")), None))
     if not words:

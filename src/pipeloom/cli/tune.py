@@ -226,7 +226,8 @@ def table(found: list[Tuned]) -> str:
     rows = [
         (
             str(one.problem) + ("" if one.complete else " +"),
-            f"{one.plan.block.m}x{one.plan.block.n}x{one.plan.block.k} {one.plan.block.waves}w",
+            f"{one.plan.block.m}x{one.plan.block.n}x{one.plan.block.k} {one.plan.block.waves}w"
+            + (" short" if one.plan.block.short_ends else ""),
             str(one.plan.split),
             f"{one.prediction.tflops:.0f}",
             f"{one.prediction.seconds * 1e6:.1f}",
