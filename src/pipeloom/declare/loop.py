@@ -356,7 +356,7 @@ class Loop:
 
     @property
     def meaning(self) -> Meaning:
-        """The declaration as data; raises if a value is never used or a carry never updated."""
+        """The declaration as data; raises for values that nothing stored needs, or never change."""
         return _finish(self.name, self.over, self._nodes, self._updates, self.until)
 
     def evaluate(
@@ -399,14 +399,15 @@ def _finish(
     carry_of = {update: carry for carry, update in updates.items()}
     placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
     placed = _late(placed)
-    used = {operand for node in placed for operand in node.operands}
-    for node in placed:
-        if node.name not in used and node.kind is not NodeKind.OUTPUT:
-            raise GraphError(
-                f"loop {name!r}: {node.name!r} is declared but never used",
-                hint="store it, use it, or leave it out",
-                field=node.name,
-            )
+    outputs = [node.name for node in placed if node.kind is NodeKind.OUTPUT]
+    used = _needed({node.name: node for node in placed}, outputs)
+    idle = [node for node in placed if node.name not in used]
+    for node in sorted(idle, key=lambda node: node.kind is not NodeKind.CARRY):
+        raise GraphError(
+            f"loop {name!r}: {node.name!r} is declared but never used by anything stored",
+            hint="store it, use it, or leave it out",
+            field=node.name,
+        )
     return Meaning(name, over, tuple(placed), until)
 
 

@@ -184,6 +184,15 @@ def _never_used(loop: Loop) -> None:
     assert loop.meaning
 
 
+def _used_by_itself_only(loop: Loop) -> None:
+    """A carry that nothing stored needs: its dead work would wait for nothing."""
+    x = loop.stream("X", "f32", n=4)
+    c = loop.carry("c", n=4)
+    c += x
+    loop.store("Y", x * 2)
+    assert loop.meaning
+
+
 def _stores_nothing(loop: Loop) -> None:
     c = loop.carry("c", n=4)
     c += loop.stream("X", "f32", n=4)
@@ -279,6 +288,7 @@ def _called_like_what_is_left(loop: Loop) -> None:
         (_no_over, ConfigError, "stream 'X' has no dimension 'n'"),
         (_never_changes, GraphError, "carry 'c' never changes"),
         (_never_used, GraphError, "'W' is declared but never used"),
+        (_used_by_itself_only, GraphError, "'c' is declared but never used"),
         (_stores_nothing, GraphError, "'c' is declared but never used|stores nothing"),
         (_not_carried, GraphError, "'X' is not carried"),
         (_other_dimensions, ConfigError, r"c has dimensions \('m',\), its next value \('n',\)"),
