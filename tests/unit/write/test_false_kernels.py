@@ -13,10 +13,25 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
-from pipeloom.program import Access, Affine, Program, Space, TripCount, Work
+from pipeloom.program import (
+    VOCABULARY,
+    Access,
+    Affine,
+    Layout,
+    OpDef,
+    Program,
+    Resource,
+    Space,
+    TripCount,
+    Work,
+)
 from pipeloom.sync import synchronize
 from pipeloom.write import EmitError, assemble, emit_program
+from pipeloom.write.lower.partial import check_parts, check_start
+from pipeloom.write.lower.templates import templates_of
+from pipeloom.write.lower.tiles import register_tile
 from tests.unit.write.programs import lanes, row_sum, tile, with_resource
+from tests.unit.write.test_emit_program_refusals import accept
 
 
 def refused(program: Program, match: str) -> None:
@@ -60,11 +75,19 @@ def test_scalars_that_differ_from_lane_to_lane() -> None:
     refused(loaded, "scalar registers")
 
 
-def test_part_of_a_register() -> None:
+def converted() -> Program:
     loop = Loop("half", over="k")
-    x = loop.stream("X", "f32", c=2, k=64)
-    loop.store("out", x.to("bf16") + 0.5)
-    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    loop.store("out", loop.stream("X", "f32", c=2, k=64).to("bf16") + 0.5)
+    return synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+
+
+def test_a_place_that_is_wider_than_what_is_computed_there() -> None:
+    wide = with_resource(converted(), "convert", type=tile("f32", c=2, k=64))
+    refused(wide, "computes bf16 in convert")
+
+
+def test_part_of_a_register() -> None:
+    program = converted()
     for resource in program.resources:
         program = with_resource(program, resource.name, layout=lanes(1))
 
@@ -105,9 +128,19 @@ def test_part_of_a_register() -> None:
 
 
 def test_plain_iterations_that_no_launch_promises() -> None:
-    refused(replace(row_sum(), plain=Affine(0, (("T", 4),))), "4 \\* T of them plain")
-    least = replace(row_sum(), plain=Affine(0, (("T", 2),)), trips=(TripCount("T", 1),))
-    refused(least, "plain trips, and a loop that runs at least once")
+    both = replace(
+        row_sum(),
+        trips=(TripCount("M"), TripCount("T")),
+        iterations=Affine(2, (("M", 2), ("T", 2))),
+    )
+    for program, match in (
+        (replace(row_sum(), plain=Affine(0, (("T", 2),))), "has trip counts T"),
+        (replace(both, plain=Affine(0, (("T", 4),))), "4 \\* T of them plain"),
+        (replace(both, plain=Affine(0, (("T", 2),)), trips=(TripCount("M"), TripCount("T", 1))),
+         "plain trips, and a loop that runs at least once"),
+    ):  # fmt: skip
+        with pytest.raises(EmitError, match=match):
+            emit_program(program, judge=accept)
 
 
 def test_a_small_size_runs_the_least_trips() -> None:
@@ -121,3 +154,47 @@ def test_a_small_size_runs_the_least_trips() -> None:
     found = [run_program(kernel, assemble(kernel), sizes={"c": 16, "k": size}) for size in sizes]
     assert all(trial.ok for trial in found)
     assert found[0].executed == found[1].executed
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+
+PARTS = Layout("accumulator", (("side", 16), ("only", 0), ("partial", 1)))
+
+
+def test_parts_of_a_sum_are_not_the_sum() -> None:
+    program = with_resource(row_sum(), "sum", layout=PARTS)
+    add, store = (
+        next(s for _, _, s in program.groups[0].steps() if isinstance(s, Work) and s.label == label)
+        for label in ("add 0", "store out")
+    )
+    check_parts(program, VOCABULARY, add)
+    with pytest.raises(EmitError, match="lanes' parts"):
+        check_parts(program, VOCABULARY, store)
+    with pytest.raises(EmitError, match="in each lane"):
+        check_start(replace(program.resource("sum"), start=1.0))
+    scaled = replace(add, node="scaled", accumulates=(), writes=(Access("sum"),))
+    meaning = program.meaning
+    node = replace(
+        meaning[add.node], name="scaled", op="neg", init=None, type=tile("f32", b=1, k=1, c=256)
+    )
+    program = replace(program, meaning=replace(meaning, nodes=(*meaning.nodes, node)))
+    with pytest.raises(EmitError, match="lanes' parts"):
+        check_parts(program, VOCABULARY, scaled)
+
+
+def test_runs_along_k_are_of_elements_not_of_registers() -> None:
+    """bf16 loaded singly takes a register each, and has runs of four all the same."""
+    result = Resource(
+        name="P",
+        space=Space.REGISTER,
+        type=tile("bf16", m=16, k=32),
+        layout=Layout("accumulator", (("side", 16),)),
+    )
+    runs = {register_tile(result, single=single).run_bytes for single in (False, True)}
+    assert runs == {8}
+
+
+@pytest.mark.parametrize("line", ["v_add_f32 {0}, 1.0, {0}", "v_swap_b32 {d}, {0}"])
+def test_a_lowering_that_changes_an_operand(line: str) -> None:
+    with pytest.raises(EmitError, match="writes an operand"):
+        templates_of(OpDef("acme.odd", 1, lambda a: a, lowering=(line,)))

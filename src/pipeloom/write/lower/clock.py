@@ -32,11 +32,16 @@ class Clock:
         factors = {n: f for n, f in program.iterations.factors if f}
         plain = [name for name, _ in program.plain.factors]
         counted = {count.name for count in program.trips}
-        if counted != factors.keys() or len(counted) - len(plain) > 1 or len(plain) > 1:
+        if (
+            counted != factors.keys()
+            or len(plain) > 1
+            or len(counted - {*plain}) > 1
+            or (plain and counted == {*plain})
+        ):
             raise EmitError(
                 f"program {program.name!r} has trip counts "
                 f"{', '.join(t.name for t in program.trips)} for {program.iterations} iterations",
-                hint="one trip count can be computed from the size, a second one of plain trips",
+                hint="one trip count can be computed from the size, and of plain trips one before",
                 field="trips",
             )
         if len({*factors.values(), *(f for _, f in program.plain.factors)}) > 1 or any(

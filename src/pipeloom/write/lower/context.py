@@ -132,7 +132,9 @@ class Context:
                 (self.program.meaning[name].type.dims, access)
                 for name, access in zip(names, work.reads, strict=False)
             ]
-            values += [(node.type.dims, access) for access in (*work.writes, *work.accumulates)]
+            written = (*work.writes, *work.accumulates)
+            values += [(node.type.dims, access) for access in written]
+            self._check_types(work, node, written)
         if work.when is not None:
             values.append((self.program.meaning[work.when].type.dims, work.reads[-1]))
         for dims, access in values:
@@ -150,6 +152,17 @@ class Context:
                 )
             if work.counter is not None and access.resource in self.tiles:
                 self._check_vector(work, access)
+
+    def _check_types(self, work: Work, node: Node, written: Sequence[Access]) -> None:
+        """A wider place would hold what the op gives before it is rounded to the node's type."""
+        for access in written:
+            place, own = self.type_of(access).dtype, node.type.dtype
+            if place != own and not (place.is_bool or own.is_bool):
+                raise EmitError(
+                    f"{work.label} computes {own} in {access.resource}, which is {place}",
+                    hint="compute a value in a place of its type",
+                    field=access.resource,
+                )
 
     def _check_vector(self, work: Work, access: Access) -> None:
         if self.program.resource(access.resource).space is Space.SCALAR:

@@ -60,7 +60,7 @@ from pipeloom.write.lower.lds import lds_tiles
 from pipeloom.write.lower.liveness import flow_of
 from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
-from pipeloom.write.lower.partial import unfinished_sums
+from pipeloom.write.lower.partial import check_parts, check_start, unfinished_sums
 from pipeloom.write.lower.region import Region, only_conditions
 from pipeloom.write.lower.starts import Starts
 from pipeloom.write.lower.tiles import RegisterTile, register_tile
@@ -197,6 +197,7 @@ class _Emission:
                 field=resource.name,
             )
         bits = float_bits(float(resource.start or 0.0))
+        check_start(resource)
         starts = self.context.starts
         for copy in range(resource.copies):
             place = place_name(resource.name, copy)
@@ -233,6 +234,7 @@ class _Emission:
             )
         self.frame.work(0)
         self.context.check_places(work)
+        check_parts(self.program, self.context.ops, work)
         others = () if product else (*work.writes, *work.accumulates)
         self.context.starts.close(place_name(a.resource, a.copy) for a in (*work.reads, *others))
         if work.is_copy:

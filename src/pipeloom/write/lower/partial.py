@@ -1,14 +1,16 @@
-"""Which steps leave a sum unfinished: others add their parts of the same iteration to it.
+"""Sums in parts: of several steps, and of several lanes.
 
 A row of a matrix result lies in several lanes. Each sums its own part, step by step; only the last
-step of a sum joins the lanes, because nobody reads what is not complete.
+step of a sum joins the lanes, because nobody reads what is not complete. A place whose layout says
+``partial`` is not joined even then, and what a step may do with it is little (``check_parts``).
 """
 
 from __future__ import annotations
 
-from pipeloom.program import Program, Work
-from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.program import Access, Program, Reduce, Resource, Space, Work
+from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
 from pipeloom.write.faults import EmitError
+from pipeloom.write.lower.tiles import partial
 
 Position = tuple[int, int, int]
 """Group, section, slot."""
@@ -68,3 +70,57 @@ def _in_parts(program: Program, step: Work) -> bool:
     sizes = domain.sizes
     box = dict(zip(domain.dims, step.parts[0], strict=True))
     return any(box[d] != (0, sizes[d]) for d in domain.dims if d not in node.type.dims)
+
+
+def check_start(resource: Resource) -> None:
+    """Raise for a sum in parts that would begin with as many numbers as lanes have parts of it."""
+    if resource.start and partial(resource) is Reduce.ADD:
+        raise EmitError(
+            f"{resource.name} holds parts of a sum and starts at {resource.start} in each lane",
+            hint="let sums in parts start at 0",
+            field=resource.name,
+        )
+
+
+def check_parts(program: Program, ops: Vocabulary, work: Work) -> None:
+    """Raise where lanes' parts, joined in the end, would be something else than the value.
+
+    Parts of a sum may be moved, multiplied with a number and added to; of a maximum each may be
+    compared with a bound, and some lane's answer is the answer. A value that all lanes have is as
+    good as the parts of a maximum, a minimum or an answer. Whatever else reads parts joins them.
+    """
+    registers = {r.name: r for r in program.resources if r.space is not Space.LDS}
+
+    def parts(access: Access) -> Reduce | None:
+        found = registers.get(access.resource)
+        return None if found is None else partial(found)
+
+    node = program.meaning[work.node]
+    into = {parts(access) for access in (*work.writes, *work.accumulates)}
+    begins = node.init is not None and not work.accumulates
+    count = 1 if work.is_copy else len(node.uses) + begins
+    reads = [parts(access) for access in work.reads[:count]]
+    condition = None if work.when is None else parts(work.reads[-1])
+    if not any((*into, *reads, condition)):
+        return
+    (how, *others) = into
+    first, rest = (reads[0], reads[1:]) if reads else (None, [])
+    reduce = None if work.is_copy else ops[node.op].reduce
+    if work.is_copy:
+        local = all(a.resource in registers for a in (work.reads[0], work.writes[0]))
+        fits = local and (how in (None, first) or (first is None and how is not Reduce.ADD))
+    elif reduce is not None:
+        same = {*rest} <= {how}
+        fits = first is None and same and (how is not Reduce.ADD or reduce is how)
+    elif how is Reduce.ADD:
+        fits = node.op == "mul" and first is how and not any(rest)
+    elif how is Reduce.ANY and node.op in ("gt", "ge"):
+        fits = first in (None, Reduce.MAX) and not any(rest)
+    else:
+        fits = how is None or not any(reads)
+    if others or not fits or condition not in (None, Reduce.ANY):
+        raise EmitError(
+            f"{work.label} would take lanes' parts for the value, or the value for a part",
+            hint="keep in parts what is summed, or compared as a maximum, and nothing else",
+            field=work.label,
+        )

@@ -75,6 +75,10 @@ def _template(op: OpDef, line: str) -> Template:
         opcode = Opcode(name, Unit.VALU, ("=" + codes[0], *codes[1:]))
     elif opcode.unit is not Unit.VALU or len(opcode.operands) != len(operands):
         raise _unreadable(op, line, f"does not fit {name} {', '.join(opcode.operands)}")
+    written = [o for o, how in zip(operands, opcode.operands, strict=True) if how.startswith("=")]
+    changes = any(isinstance(o, str) and o.isdigit() for o in written)
+    if changes or "_swap" in name or name.startswith("v_cmpx"):
+        raise _unreadable(op, line, "writes an operand, or which lanes run")
     return Template(opcode, operands, modifiers)
 
 

@@ -164,7 +164,7 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
         table = _uniform(resource)
     elif kind == "accumulator":
         table = _accumulator(resource)
-        run_bytes = QUAD * bits // 8
+        run_bytes = QUAD * resource.type.dtype.bits // 8
     elif kind == "scales":
         table = _scales(resource)
     else:
