@@ -20,12 +20,6 @@ from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 Array = NDArray[Any]
 
-EXACT = frozenset({
-    "matmul", "scaled_matmul", "sum", "sum_squares", "amax", "amin", "any", "convert", "add",
-    "sub", "mul", "max", "min", "neg", "gt", "ge", "lt", "le", "eq", "select", "within",
-})  # fmt: skip
-"""Ops whose results of small whole numbers are exact."""
-
 
 def evaluate(
     meaning: Meaning,
@@ -287,7 +281,8 @@ def left_tile(
 
 def is_exact(meaning: Meaning) -> bool:
     """Whether sums of its small whole numbers are exact whatever their order."""
-    return all(n.op in EXACT for n in meaning.nodes if n.kind is NodeKind.OP)
+    ops = [n.op for n in meaning.nodes if n.kind is NodeKind.OP]
+    return all(op in VOCABULARY and VOCABULARY[op].exact for op in ops)
 
 
 def _step(meaning: Meaning) -> int:

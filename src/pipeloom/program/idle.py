@@ -94,16 +94,10 @@ def _masks_tails(meaning: Meaning) -> bool:
         if stream.kind is NodeKind.RESIDENT or _ends_with_block(meaning, stream):
             continue
         for user in meaning.nodes:
-            if stream.name in user.operands and not _masks(meaning, user, stream.name):
+            masked = stream.name not in user.operands[1:] and meaning.ends(user, meaning.over)
+            if stream.name in user.operands and not masked:
                 return False
     return True
-
-
-def _masks(meaning: Meaning, user: Node, name: str) -> bool:
-    if user.op not in ("within", "keep") or name in user.operands[1:]:
-        return False
-    bounded = user.op == "within" or meaning.is_end(user.uses[2])
-    return bounded and meaning.is_left(user.uses[1], meaning.over)
 
 
 def _idles(meaning: Meaning, end: End) -> bool:

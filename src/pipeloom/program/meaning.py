@@ -27,11 +27,6 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
 
-CONDITIONAL = frozenset({"select", "any"})
-"""Ops whose first operand is a truth value."""
-TRUE = frozenset({"convert", "select", "max", "min", "mul", "amax", "amin"})
-"""Ops that give truth values of truth values."""
-
 
 class NodeKind(Enum):
     """What gives a node its value."""
@@ -236,13 +231,13 @@ class Meaning:
                 field=node.name,
             )
         truths = [self[name].type.dtype.is_bool for name in node.uses]
-        if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.name in TRUE)):
+        if node.type.dtype.is_bool and not (op.bool_result or (all(truths) and op.keeps_truth)):
             raise GraphError(
                 f"{node.name!r} is {node.type}, but {node.op!r} gives numbers",
                 hint="a truth value is what a comparison gives",
                 field=node.name,
             )
-        if op.name in CONDITIONAL and not truths[0]:
+        if op.takes_truth and not truths[0]:
             raise GraphError(
                 f"{node.name!r} takes {node.uses[0]!r} for a truth value, which is "
                 f"{self[node.uses[0]].type}",
@@ -343,9 +338,14 @@ class Meaning:
             if n.op == "keep"
             and n.when is None
             and n.type.dtype == self[n.uses[0]].type.dtype
-            and self.is_left(n.uses[1], self.over)
-            and self.is_end(n.uses[2])
+            and self.ends(n, self.over)
         )
+
+    def ends(self, node: Node, dim: str) -> bool:
+        """Whether nothing of a node's first operand is left in it past the end of a dimension."""
+        if node.op not in VOCABULARY or not VOCABULARY[node.op].masks:
+            return False
+        return self.is_left(node.uses[1], dim) and all(map(self.is_end, node.uses[2:]))
 
     def is_left(self, name: str, dim: str) -> bool:
         """Whether it is what is left along a dimension."""

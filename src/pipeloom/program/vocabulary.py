@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -52,6 +53,11 @@ class Reduce(Enum):
         """The NumPy function that combines two parts."""
         return {"add": np.add, "max": np.fmax, "min": np.fmin, "any": np.logical_or}[self.value]
 
+    @property
+    def neutral(self) -> float:
+        """The number that changes nothing."""
+        return {"add": 0.0, "max": -inf, "min": inf, "any": 0.0}[self.value]
+
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
@@ -61,6 +67,11 @@ class OpDef:
     op with a reduction, those for a term, if it is not summed as it is. An op with a layout of its
     own (matmul) is lowered by the writer and has none.
     ``bool_result`` marks comparisons, whose result is 1.0 or 0: a number like any other.
+
+    What else is known of it, where it is: ``exact``, results of small whole numbers are, in any
+    order; ``propagates``, the result is NaN wherever an operand is; ``takes_truth``, the first
+    operand is a truth value; ``keeps_truth``, it gives truth values of truth values; ``masks``, it
+    is the first operand where the second (what is left) is at least the third, or 1.
     """
 
     name: str
@@ -69,6 +80,11 @@ class OpDef:
     reduce: Reduce | None = None
     lowering: tuple[str, ...] = ()
     bool_result: bool = False
+    exact: bool = False
+    propagates: bool = False
+    takes_truth: bool = False
+    keeps_truth: bool = False
+    masks: bool = False
 
     @property
     def transcendental(self) -> int:
@@ -161,13 +177,33 @@ def _flushed(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda a: _normal(function(_normal(a)))
 
 
-def _vector(name: str, function: Callable[..., Array], *lowering: str, arity: int = 2) -> OpDef:
-    return OpDef(name, arity, function, lowering=lowering)
+def _vector(
+    name: str, function: Callable[..., Array], *lowering: str, arity: int = 2, **known: Any
+) -> OpDef:
+    return OpDef(name, arity, function, lowering=lowering, **known)
+
+
+def _number(
+    name: str, function: Callable[..., Array], *lowering: str, arity: int = 2, **known: Any
+) -> OpDef:
+    """Arithmetic: exact, and NaN of NaN."""
+    return _vector(name, function, *lowering, arity=arity, exact=True, propagates=True, **known)
+
+
+def _sum(name: str, function: Callable[..., Array], *lowering: str, arity: int = 1) -> OpDef:
+    return _number(name, function, *lowering, arity=arity, reduce=Reduce.ADD)
+
+
+def _near(
+    name: str, function: Callable[..., Array], *lowering: str, arity: int = 1, **known: Any
+) -> OpDef:
+    """A function whose results are rounded."""
+    return _vector(name, function, *lowering, arity=arity, propagates=True, **known)
 
 
 def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
     lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", "v_cndmask_b32 {d}, 0, 1.0, vcc")
-    return OpDef(name, 2, function, lowering=lowering, bool_result=True)
+    return OpDef(name, 2, function, lowering=lowering, bool_result=True, exact=True)
 
 
 def _select(condition: Array, a: Array, b: Array) -> Array:
@@ -175,23 +211,23 @@ def _select(condition: Array, a: Array, b: Array) -> Array:
 
 
 VOCABULARY = Vocabulary(MappingProxyType({})).extended(
-    OpDef("matmul", 2, np.multiply, Reduce.ADD),
-    OpDef("scaled_matmul", 4, lambda a, b, s, t: a * s * b * t, Reduce.ADD),
-    OpDef("sum", 1, lambda a: a, Reduce.ADD),
-    OpDef("sum_squares", 1, np.square, Reduce.ADD, ("v_mul_f32 {d}, {0}, {0}",)),
-    OpDef("amax", 1, lambda a: a, Reduce.MAX),
-    OpDef("amin", 1, lambda a: a, Reduce.MIN),
-    OpDef("any", 1, lambda a: a != 0, Reduce.ANY, bool_result=True),
-    _vector("convert", lambda a: a, "v_mov_b32 {d}, {0}", arity=1),
-    _vector("add", np.add, "v_add_f32 {d}, {0}, {1}"),
-    _vector("sub", np.subtract, "v_sub_f32 {d}, {0}, {1}"),
-    _vector("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}"),
+    _sum("matmul", np.multiply, arity=2),
+    _sum("scaled_matmul", lambda a, b, s, t: a * s * b * t, arity=4),
+    _sum("sum", lambda a: a),
+    _sum("sum_squares", np.square, "v_mul_f32 {d}, {0}, {0}"),
+    OpDef("amax", 1, lambda a: a, Reduce.MAX, exact=True, keeps_truth=True),
+    OpDef("amin", 1, lambda a: a, Reduce.MIN, exact=True, keeps_truth=True),
+    OpDef("any", 1, lambda a: a != 0, Reduce.ANY, bool_result=True, exact=True, takes_truth=True),
+    _number("convert", lambda a: a, "v_mov_b32 {d}, {0}", arity=1, keeps_truth=True),
+    _number("add", np.add, "v_add_f32 {d}, {0}, {1}"),
+    _number("sub", np.subtract, "v_sub_f32 {d}, {0}, {1}"),
+    _number("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}", keeps_truth=True),
     # As the instructions have it, of a number and a NaN both are the number.
-    _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}"),
-    _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}"),
-    _vector("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
+    _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}", exact=True, keeps_truth=True),
+    _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}", exact=True, keeps_truth=True),
+    _number("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
     # The divisor is brought to [1, 2), so that its reciprocal is a normal number whatever it is.
-    _vector(
+    _near(
         "div",
         np.divide,
         "v_frexp_exp_i32_f32 {t}, {1}",
@@ -200,12 +236,13 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         "v_rcp_f32 {d}, {d}",
         "v_mul_f32 {d}, {0}, {d}",
         "v_ldexp_f32 {d}, {d}, {t}",
+        arity=2,
     ),
-    _vector("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
-    _vector("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}", arity=1),
-    _vector("log2", _flushed(np.log2), "v_log_f32 {d}, {0}", arity=1),
-    _vector("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}", arity=1),
-    _vector("rsqrt", _flushed(lambda a: 1 / np.sqrt(a)), "v_rsq_f32 {d}, {0}", arity=1),
+    _number("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
+    _near("exp2", _flushed(np.exp2), "v_exp_f32 {d}, {0}"),
+    _near("log2", _flushed(np.log2), "v_log_f32 {d}, {0}"),
+    _near("rcp", _flushed(np.reciprocal), "v_rcp_f32 {d}, {0}"),
+    _near("rsqrt", _flushed(lambda a: 1 / np.sqrt(a)), "v_rsq_f32 {d}, {0}"),
     _compare("gt", np.greater, "v_cmp_gt_f32"),
     _compare("ge", np.greater_equal, "v_cmp_ge_f32"),
     _compare("lt", np.less, "v_cmp_lt_f32"),
@@ -217,12 +254,17 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         "v_cmp_ne_u32 vcc, 0, {0}",
         "v_cndmask_b32 {d}, {2}, {1}, vcc",
         arity=3,
+        exact=True,
+        takes_truth=True,
+        keeps_truth=True,
     ),
     _vector(
         "within",
         lambda a, left: np.where(left >= 1, a, 0),
         "v_cmp_le_f32 vcc, 1.0, {1}",
         "v_cndmask_b32 {d}, 0, {0}, vcc",
+        exact=True,
+        masks=True,
     ),
     _vector(
         "keep",
@@ -231,6 +273,7 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
         "v_mov_b32 {t}, 0xff800000",
         "v_cndmask_b32 {d}, {t}, {0}, vcc",
         arity=3,
+        masks=True,
     ),
 )
 """The ops shipped with pipeloom."""

@@ -30,15 +30,9 @@ from pipeloom.program import (
     Vocabulary,
     Work,
 )
-from pipeloom.program.evaluate import EXACT
 
 Array = NDArray[Any]
 Index = NDArray[np.intp]
-HIDING = frozenset(
-    {"any", "gt", "ge", "lt", "le", "eq", "select", "within", "max", "min", "amax", "amin"},
-)
-PROPAGATE = EXACT - HIDING | {"div", "exp2", "log2", "rcp"}
-"""Ops of the vocabulary whose result is NaN wherever an operand is."""
 
 
 class Side(Enum):
@@ -192,7 +186,7 @@ class Storage:
             accumulates=bool(step.accumulates),
             skips=skips,
             reads_lds=any(place.side is Side.LDS for place in reads),
-            propagates=op is None or (op.name in PROPAGATE and op is VOCABULARY.ops.get(op.name)),
+            propagates=op is None or op.propagates,
         )
         self._check_shapes(step, action)
         return action

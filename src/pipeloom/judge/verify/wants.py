@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Reduce, Region
+from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region
 from pipeloom.program.tiles import Box, subtract, volume
 
 Rest = tuple[tuple[int, tuple[Box, ...]], ...]
@@ -24,7 +24,6 @@ Identity = tuple[str, float]
 """Of whose value something is: a node's name and iteration, ``#`` and a number, or nothing."""
 
 NOTHING: Identity = ("", 0)
-_NEUTRAL = {Reduce.ADD: 0.0, Reduce.MAX: float("-inf"), Reduce.MIN: float("inf"), Reduce.ANY: 0.0}
 _UNKNOWN = float("nan")
 """What an op from outside may add to without an init: no number is known not to change it."""
 
@@ -187,7 +186,7 @@ class Wants:
         if node.init is not None:
             return self.operand(node, node.init, iteration)
         op = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
-        return Want("number", number=_UNKNOWN if op is None else _NEUTRAL[op])
+        return Want("number", number=_UNKNOWN if op is None else op.neutral)
 
 
 def _total(boxes: Sequence[Box]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
-from pipeloom.program import Access, Meaning, Node, NodeKind, Space, Work
+from pipeloom.program import Access, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE
 from pipeloom.write.code import Code
@@ -35,8 +35,6 @@ from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.vector import float_bits, plan_move
 
 WORD = 4
-MASKS = ("keep", "within")
-"""Ops that take the place of what lies past the end."""
 WORDS = {1: "dword", 2: "dwordx2", 4: "dwordx4"}
 SINGLE = {1: "ubyte", 2: "ushort"}
 TRANSPOSED_READ = "ds_read_b64_tr_b"
@@ -317,15 +315,9 @@ def _harmless_past_rows(context: Context, array: Array) -> bool:
         if node.kind is NodeKind.OP and reached & set(node.operands):
             if dim in meaning.domain(node).dims and dim not in node.type.dims:
                 return False
-            if not _masks(meaning, node, dim):
+            if reached & set(node.operands[1:]) or not meaning.ends(node, dim):
                 reached.add(node.name)
     return array.element == WORD or array.has_pitch
-
-
-def _masks(meaning: Meaning, node: Node, dim: str) -> bool:
-    """Whether an op drops what lies past the end of a dimension."""
-    places = [meaning[name] for name in node.uses if meaning[name].kind is NodeKind.LEFT]
-    return node.op in MASKS and any(left.type.dims == (dim,) for left in places)
 
 
 def _is_summed(context: Context, dim: str) -> bool:

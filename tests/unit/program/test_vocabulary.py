@@ -1,0 +1,61 @@
+"""What the shipped ops say of themselves is what their functions do."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pipeloom.program.vocabulary import VOCABULARY, OpDef, Reduce
+
+OPS = pytest.mark.parametrize("op", list(VOCABULARY), ids=lambda op: op.name)
+SMALL = range(-2, 4)
+
+
+def applied(op: OpDef, *values: float) -> float:
+    """The op on single elements; with a reduction, on them and on 1."""
+    arrays = [np.array([value, 1.0] if op.reduce else [value], np.float32) for value in values]
+    with np.errstate(all="ignore"):
+        return float(op.apply(*arrays, over=(0,) if op.reduce else ()).ravel()[0])
+
+
+@OPS
+def test_a_nan_shows_where_the_op_says_so(op: OpDef) -> None:
+    shown = []
+    for at in range(op.arity):
+        values = [1.0] * op.arity
+        values[at] = float("nan")
+        shown.append(np.isnan(applied(op, *values)))
+    assert all(shown) is op.propagates
+
+
+@OPS
+def test_whole_numbers_stay_whole_in_ops_that_are_exact(op: OpDef) -> None:
+    results = {applied(op, *values) for values in product(SMALL, repeat=op.arity)}
+    if op.exact:
+        assert all(result == int(result) for result in results)
+
+
+@OPS
+def test_truth_values_stay_so(op: OpDef) -> None:
+    results = {applied(op, *values) for values in product((0, 1), repeat=op.arity)}
+    if op.keeps_truth or op.bool_result:
+        assert results <= {0, 1}
+
+
+@pytest.mark.parametrize("op", [o for o in VOCABULARY if o.masks], ids=lambda op: op.name)
+def test_a_mask_is_its_operand_where_something_is_left(op: OpDef) -> None:
+    bound = [1.0] * (op.arity - 2)
+    assert [applied(op, 7.0, left, *bound) == 7.0 for left in (-1, 0, 1, 2)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("how", list(Reduce))
+def test_what_changes_nothing(how: Reduce) -> None:
+    for value in (0.0, 1.0) if how is Reduce.ANY else (-3.0, 0.0, 2.5):
+        assert how.ufunc(how.neutral, value) == value
