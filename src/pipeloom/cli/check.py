@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             launch.grid,
             launch.block,
             launch.arguments(),
-            dynamic_lds=launch.dynamic_lds,
+            dynamic_lds=launch.more_lds(),
             seeds=arguments.seeds,
             max_instructions=arguments.max_instructions,
             progress=tell,

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import ConfigError, SpecError
-from pipeloom.judge.emulate import CodeObject, Kernel, KernelArgument, Placed
+from pipeloom.judge.emulate import CodeObject, EmulateError, Kernel, KernelArgument, Placed
+from pipeloom.judge.emulate.decode import decode_kernel
 from pipeloom.machine.dtypes import DTYPES
 from pipeloom.plain import from_plain, to_plain
 
@@ -230,7 +231,8 @@ class Launch:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     args: tuple[LaunchArgument, ...]
-    dynamic_lds: int = 0
+    dynamic_lds: int | None = 0
+    """Bytes of LDS beyond those that the kernel's metadata asks for."""
 
     def __post_init__(self) -> None:
         for name, sizes in (("grid", self.grid), ("block", self.block)):
@@ -240,7 +242,19 @@ class Launch:
                 )
             for size in sizes:
                 check_int("launch", name, size, 1)
-        check_int("launch", "dynamic_lds", self.dynamic_lds, 0)
+        if self.dynamic_lds is not None:
+            check_int("launch", "dynamic_lds", self.dynamic_lds, 0)
+
+    def more_lds(self) -> int:
+        """``dynamic_lds``, which must be filled in."""
+        if self.dynamic_lds is None:
+            raise ConfigError(
+                "the launch has no dynamic_lds, and the kernel uses LDS of which its metadata "
+                "knows nothing",
+                hint="fill in its bytes; of a kernel by Triton, metadata.shared of its compilation",
+                field="dynamic_lds",
+            )
+        return self.dynamic_lds
 
     def arguments(self) -> tuple[Placed, ...]:
         """What ``run_kernel`` takes, with new arrays; after the run these hold what it stored."""
@@ -292,7 +306,8 @@ def template(code: CodeObject | Kernel, kernel: str | None = None) -> Launch:
     """A launch of one workgroup, with shapes and values left open.
 
     Padding (arguments so called) is kept; a kernel whose metadata lists no arguments gets its whole
-    kernarg segment as bytes.
+    kernarg segment as bytes. ``dynamic_lds`` is left open where the code uses LDS and its metadata
+    has none.
     """
     found = code if isinstance(code, Kernel) else code.kernel(kernel)
     listed = sorted(found.explicit_arguments, key=lambda argument: argument.offset)
@@ -309,7 +324,19 @@ def template(code: CodeObject | Kernel, kernel: str | None = None) -> Launch:
         args = [Raw("kernarg", 0, bytes(found.kernarg_size).hex())]
     said = found.metadata
     block = said.required_block or (said.max_work_items or 64, 1, 1)
-    return Launch(found.name, (1, 1, 1), block, tuple(args))
+    open_lds = not found.group_segment_bytes and _uses_lds(found)
+    return Launch(found.name, (1, 1, 1), block, tuple(args), None if open_lds else 0)
+
+
+def _uses_lds(kernel: Kernel) -> bool:
+    try:
+        instructions = decode_kernel(kernel.code)
+    except EmulateError:
+        return False
+    return any(
+        one.name.startswith(("ds_read", "ds_write")) or one.fields.get("lds")
+        for one in instructions
+    )
 
 
 def _known(argument: KernelArgument) -> LaunchArgument:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pipeloom.errors import ScheduleError
+from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import Kernel, KernelArgument, KernelMetadata
 from pipeloom.lift.launch_file import (
     Buffer,
@@ -63,6 +64,23 @@ def test_template_without_arguments_is_the_whole_segment() -> None:
     assert launch.block == (512, 1, 1)
     (placed,) = launch.arguments()
     assert (placed.offset, placed.size, placed.value) == (0, 24, bytes(24))
+
+
+S_ENDPGM, DS_READ = 0xBF810000, 0xD86C000004000001
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_lds_that_the_metadata_does_not_know_is_left_open(local: bool) -> None:
+    """As in code objects by Triton, whose launcher adds it."""
+    code = DS_READ.to_bytes(8, "little") * local + S_ENDPGM.to_bytes(4, "little")
+    launch = template(replace(MATRIX, code=code))
+    if not local:
+        assert launch.more_lds() == 0
+        return
+    with pytest.raises(ConfigError, match="dynamic_lds"):
+        launch.more_lds()
+    assert replace(launch, dynamic_lds=64).more_lds() == 64
+    assert template(replace(MATRIX, code=code, group_segment_bytes=64)).more_lds() == 0
 
 
 def test_file_and_launch_are_the_same(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ def lds_footprint(
         wave,
         instruction,
         f"{verb} {size} bytes at LDS address {int(addresses[outside][0])} in "
-        f"{int(outside.sum())} lanes; the workgroup has {lds.size} bytes",
+        f"{int(outside.sum())} lanes; the workgroup has {lds.size} bytes "
+        "(its launch may add dynamic_lds)",
     )
     return lds.footprint(addresses[~outside], lanes[~outside], size)
 

@@ -360,6 +360,7 @@ def _lds_places(wave: Wave, instruction: Instruction, base: int, size: int) -> F
         FindingKind.OUT_OF_BOUNDS,
         wave,
         instruction,
-        f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes",
+        f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes "
+        "(its launch may add dynamic_lds)",
     )
     return lds.footprint(places[inside], lanes[inside], size)
