@@ -166,6 +166,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.timing_files": ("errors", "judge.check", "judge.emulate", "lift", "drive.checking"),
     "drive.correcting": (
         "errors",
+        "notebook",
         "judge.check",
         "judge.emulate",
         "judge.wait_states",

@@ -92,6 +92,15 @@ def test_a_race_without_margin() -> None:
     assert text.startswith("RACE\n single_buffer; ")
 
 
+def test_parts_of_a_program(compiled: CompiledSchedule) -> None:
+    program = as_program(compiled)
+    (group, *_) = program.groups
+    for one in (program, group, group.sections[0], program.target):
+        assert len(repr(one)) < 120
+    assert "waves 0, 1, 2, 3" in repr(group)
+    assert "gfx950" in repr(program.target)
+
+
 def test_a_program(compiled: CompiledSchedule) -> None:
     shown = small(as_program(compiled)._repr_html_())
     assert shown.text.startswith("ping_pong\n on gfx950, 8 waves; computes 2 + 2 * T iterations")

@@ -62,8 +62,7 @@ Lines = Mapping[int, str]
 SEEDS = 8
 """Runs that try to show a race, beside the directed ones."""
 SHOWN = 3
-"""Races, and missing wait states, for each of which runs are made; the rest is said to be untried.
-"""
+"""For so many races, and missing wait states, runs are made; the rest is said to be untried."""
 MOST_INSTRUCTIONS = 1_000_000
 """Per workgroup; a kernel that runs longer is taken not to end."""
 LEFTOVERS = (0, 0x3F803F80)
@@ -82,6 +81,9 @@ class KernelFile:
     data: bytes
     name: str = ""
     text: str = ""
+
+    def __repr__(self) -> str:
+        return f"<KernelFile {self.name or 'in memory'}: {self.kernel!r}>"
 
     def lines(self) -> dict[int, str]:
         """pc -> ``file:line``, as far as it is known."""
@@ -102,6 +104,9 @@ class Start:
     block: tuple[int, ...]
     args: Arguments
     dynamic_lds: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Start of grid {self.grid}, block {self.block}: {len(self.args)} arguments>"
 
     def fresh(self) -> tuple[list[Argument | Placed], list[Array]]:
         """The arguments with arrays of their own, and those arrays."""
@@ -132,6 +137,15 @@ class Checked:
     start: Start
     study: Study | None = None
     loose: Sync | None = None
+    complete: bool = False
+    """Whether the kernel ran to its end."""
+
+    def __repr__(self) -> str:
+        return f"<Checked {self.verdict.kernel} ({self.verdict.arch}): {self.verdict.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the verdict."""
+        return self.verdict._repr_html_()
 
     def witness(self) -> dict[str, Any]:
         """What the verdict rests on, for other checkers (``judge.check.witness``)."""
@@ -197,20 +211,22 @@ def check(
     seeds: int = SEEDS,
     max_instructions: int = MOST_INSTRUCTIONS,
     look_for_needless: bool = True,
+    shown: int = SHOWN,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
     """Judge one kernel at one launch.
 
     ``grid`` counts workgroups, ``block`` work-items; ``args`` as for ``emulate.run_kernel``. Arrays
     are copied: the caller's stay as they are. ``seeds`` runs try to show each race. A workgroup
-    that issues more than ``max_instructions`` is taken not to end: NOT JUDGED. ``progress`` is told
+    that issues more than ``max_instructions`` is taken not to end: NOT JUDGED. ``shown`` races, and
+    as many missing wait states, have runs made for them; with 0 nothing has. ``progress`` is told
     in words what is going on.
     """
     check_int("check", "max_instructions", max_instructions, 1)
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
     start = Start(tuple(grid), tuple(block), args, dynamic_lds)
     tell = progress or (lambda text: None)
-    return _Check(file, start, seeds, max_instructions, tell).run(look_for_needless)
+    return _Check(file, start, seeds, max_instructions, tell).run(look_for_needless, shown)
 
 
 class _Check:
@@ -222,7 +238,7 @@ class _Check:
         self._limit, self._tell = limit, tell
         self._random: list[tuple[int, int]] | None = None
 
-    def run(self, look_for_needless: bool) -> Checked:
+    def run(self, look_for_needless: bool, shown: int) -> Checked:
         kernel = self._file.kernel
         stopped = ""
         args, outputs = self._start.fresh()
@@ -259,7 +275,8 @@ class _Check:
         self._tell(f"judging {result.executed:,} instructions")
         found = study(recorder)
         verdict = judge_run(found, recorder, result.findings, self._lines, stopped=stopped)
-        verdict = self._shown(verdict, outputs, found)
+        if shown:
+            verdict = self._shown(verdict, outputs, found, shown)
         loose = None
         if look_for_needless and not stopped:
             self._tell("looking for waits that are not needed")
@@ -269,11 +286,13 @@ class _Check:
                 needless=needless(found, loose, self._lines),
                 needless_for=scope(coverage(found, loose), verdict.data),
             )
-        return Checked(verdict, self._file, self._start, found, loose)
+        return Checked(verdict, self._file, self._start, found, loose, not stopped)
 
     # --- runs that show it -----------------------------------------------------------------
 
-    def _shown(self, verdict: CheckVerdict, wanted: list[Array], found: Study) -> CheckVerdict:
+    def _shown(
+        self, verdict: CheckVerdict, wanted: list[Array], found: Study, most: int
+    ) -> CheckVerdict:
         """Every finding with a run that gives another result, or with what was tried."""
         tried: Counter[CheckKind] = Counter()
         whole: dict[CheckKind, Witness] = {}
@@ -289,8 +308,8 @@ class _Check:
                 if sort not in whole:
                     whole[sort] = _AT_ONCE[sort](self, wanted)
                 shown = whole[sort]
-            elif tried[sort] == SHOWN:
-                shown = Witness(0, untried=f"only the first {SHOWN} of its kind are")
+            elif tried[sort] == most:
+                shown = Witness(0, untried=f"only the first {most} of its kind are")
             else:
                 tried[sort] += 1
                 early = sort is CheckKind.WAIT_STATES

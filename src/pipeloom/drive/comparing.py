@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, cast, get_args
 
 from pipeloom.checks import nearest
+from pipeloom.drive.checking import check
 from pipeloom.drive.declared import names_declaration
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
@@ -16,7 +17,7 @@ from pipeloom.drive.reporting import simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
-from pipeloom.drive.timing_files import launched, time_start
+from pipeloom.drive.timing_files import launched, time_checked, time_start
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
@@ -119,7 +120,7 @@ def compare(job: CompareJob | Sequence[str]) -> Compared:
 def compare_files(
     paths: Sequence[str], launches: Sequence[str], kernel: str | None = None
 ) -> Compared:
-    """Time the main loop of each kernel file; one launch file for all, or one each."""
+    """Judge each kernel file and time its main loop; one launch file for all, or one each."""
     if len(paths) < 2:
         raise SpecError(
             "compare needs at least two kernel files",
@@ -132,11 +133,22 @@ def compare_files(
             field="launch",
         )
     each = list(launches) * (len(paths) if len(launches) == 1 else 1)
-    timings = [
-        time_start(*launched(path, launch, kernel)).timing
-        for path, launch in zip(paths, each, strict=True)
-    ]
-    rows = [kernel_row(path, timing) for path, timing in zip(paths, timings, strict=True)]
+    timings, rows = [], []
+    for path, launch in zip(paths, each, strict=True):
+        file, start = launched(path, launch, kernel)
+        checked = check(
+            file,
+            start.grid,
+            start.block,
+            start.args,
+            dynamic_lds=start.dynamic_lds,
+            look_for_needless=False,
+            shown=0,
+        )
+        # A kernel with more findings than a check collects is timed all the same.
+        timing = time_checked(checked) or time_start(file, start).timing
+        timings.append(timing)
+        rows.append(kernel_row(path, timing, checked.verdict.status.title))
 
     def pages(names: Sequence[str]) -> list[dict[str, Any]]:
         from pipeloom.show.kernel_page import kernel_page

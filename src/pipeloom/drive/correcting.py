@@ -14,6 +14,7 @@ from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.wait_states import Basis
 from pipeloom.lift.rewrite import Edit, rewrite_code, rewrite_text
+from pipeloom.notebook import fragment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +24,19 @@ class Corrected:
     text: str
     changes: tuple[str, ...]
     checked: Checked
+
+    def __repr__(self) -> str:
+        verdict = self.checked.verdict
+        return (
+            f"<Corrected {verdict.kernel} ({verdict.arch}): {len(self.changes)} changes, "
+            f"{verdict.summary()}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was changed."""
+        verdict = self.checked.verdict
+        title = f"{verdict.kernel} ({verdict.arch})"
+        return fragment(title, verdict.summary(), ("change",), [(one,) for one in self.changes])
 
 
 def correct(checked: Checked) -> Corrected:

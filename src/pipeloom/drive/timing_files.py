@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, KernelFile, Start, open_kernel
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.emulate import Timing, run_kernel
 from pipeloom.judge.emulate.arguments import Arguments
 from pipeloom.lift.launch_file import load_launch
@@ -38,7 +37,7 @@ def launched(
     """A kernel file with its launch file."""
     file = open_kernel(path, kernel)
     given = load_launch(launch)
-    return file, Start(given.grid, given.block, given.arguments(), given.dynamic_lds)
+    return file, Start(given.grid, given.block, given.arguments(), given.more_lds())
 
 
 def time_file(
@@ -85,7 +84,7 @@ def time_start(file: KernelFile, start: Start) -> TimedFile:
 def time_checked(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:
     """How fast a judged kernel is; None where it did not run to its end."""
     study = checked.study
-    if study is None or checked.verdict.status is CheckStatus.NOT_JUDGED:
+    if study is None or not checked.complete:
         return None
     return time_kernel(checked.file.kernel, study.program, study.every[0], most_loops=most_loops)
 

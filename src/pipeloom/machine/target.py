@@ -231,6 +231,9 @@ class Target:
         """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup."""
         return self.vgprs_per_simd_lane.value // -(-waves // self.simds.value)
 
+    def __repr__(self) -> str:
+        return f"<Target {self.arch} ({self.chip})>"
+
     def facts(self) -> Iterator[tuple[str, Fact[int] | Fact[float]]]:
         """Every scalar fact with its field name, in declaration order."""
         for item in fields(self):

@@ -80,6 +80,10 @@ class Section:
     first: Affine = Affine()
     advance: int = 0
 
+    def __repr__(self) -> str:
+        times = f", {self.trips} times" if self.trips else ""
+        return f"<Section {self.name}: {len(self.steps)} steps{times}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -93,6 +97,10 @@ class Group:
         for section in self.sections:
             for slot, step in enumerate(section.steps):
                 yield section, slot, step
+
+    def __repr__(self) -> str:
+        names = ", ".join(section.name for section in self.sections)
+        return f"<Group of waves {', '.join(map(str, self.waves))}: {names}>"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,8 @@ from pipeloom.show.comparison import Comparison
 from pipeloom.show.kernel_page import Disassembly
 from pipeloom.show.segments import stalls_by_step
 
-NOT_ASKED = "-"
-"""The verdict of a kernel that was only timed."""
 
-
-def kernel_row(name: str, timing: KernelTiming) -> Comparison:
+def kernel_row(name: str, timing: KernelTiming, verdict: str) -> Comparison:
     """Figures of one trip of the main loop; its work is what the matrix unit computes in it."""
     main = timing.main
     trace = main.trace
@@ -37,7 +34,7 @@ def kernel_row(name: str, timing: KernelTiming) -> Comparison:
         barriers=sum(one.kind is Kind.BARRIER for one in body) // per,
         stall_cycles=round(sum(row.mean for row in stalls) / per, 1),
         top_stall=top,
-        verdict=NOT_ASKED,
+        verdict=verdict,
         tile=f"{flops / per / 1e6:.2f} MFLOP",
         k_tiles_per_iteration=0,
     )

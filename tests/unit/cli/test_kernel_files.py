@@ -133,6 +133,7 @@ def test_compare_ranks_two_files(
     found = _json(capsys, "compare", *files[:2], "--launch", files[2])
     assert isinstance(found, list)
     assert [row["cycles_per_iteration"] for row in found] == [CYCLES, CYCLES - 4]
+    assert [row["verdict"] for row in found] == ["PROVED", "PROVED"]
 
 
 def test_schedules_are_on_one_page_with_what_they_occupy(tmp_path: Path) -> None:

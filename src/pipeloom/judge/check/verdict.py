@@ -255,6 +255,10 @@ class CheckVerdict:
         plural = "" if len(worst) == 1 else "s"
         return f"{self.status.title}: {len(worst)} finding{plural} ({', '.join(kinds)})"
 
+    def __repr__(self) -> str:
+        found = f"{len(self.findings)} findings"
+        return f"<CheckVerdict {self.status.title} on {self.kernel} ({self.arch}): {found}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         plain: dict[str, Any] = to_plain(self)

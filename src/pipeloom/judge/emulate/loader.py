@@ -93,6 +93,9 @@ class Kernel:
     entry: int = 0
     """Address of its first instruction in the code object, as debug information has it."""
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} for {self.arch}: {len(self.code)} bytes>"
+
     @property
     def kernarg_size(self) -> int:
         """Bytes of the kernarg segment; 0 in the descriptor leaves it to the metadata."""

@@ -90,6 +90,9 @@ def test_what_is_needless_is_taken_out(bench: Any, as_text: bool) -> None:
     ]
     assert fixed.checked.verdict.status is CheckStatus.PROVED
     assert not fixed.checked.verdict.needless
+    for one in (fixed, fixed.checked, fixed.checked.verdict, file, fixed.checked.start):
+        assert len(repr(one)) < 200
+    assert "s_waitcnt vmcnt(0)" in fixed._repr_html_()
     np.testing.assert_array_equal(result(fixed.text), result(bench.text(BODY, lds=512)))
 
 
