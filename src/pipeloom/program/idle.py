@@ -74,9 +74,12 @@ def idles_past(meaning: Meaning, until: str) -> bool:
 
 def _ends_with_block(meaning: Meaning, node: Node) -> bool:
     """Whether what lies past the end of ``over`` in an array also lies past its block's: it reads
-    as zero, and is not stored. Behind a row that goes along ``over`` the next one begins."""
+    as zero, and is not stored. Behind a row that goes along ``over`` the next one begins, or what
+    a leading dimension leaves between them."""
     dims, shape = node.type.dims, node.type.shape
-    return meaning.over not in dims or all(s == 1 for s in shape[: dims.index(meaning.over)])
+    if meaning.over not in dims or len(dims) == 1:
+        return True
+    return dims[-1] != meaning.over and all(s == 1 for s in shape[: dims.index(meaning.over)])
 
 
 def _mixes(meaning: Meaning) -> bool:

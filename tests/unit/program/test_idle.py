@@ -82,6 +82,16 @@ def test_what_is_stored_per_iteration_must_end_with_its_block() -> None:
     assert not loop.meaning.ragged
 
 
+def test_between_rows_along_the_loop_there_may_be_anything() -> None:
+    """One row to a block: past its end lies what its leading dimension leaves, no zeros."""
+    loop = Loop("largest", over="r")
+    loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS).max("n"))
+    assert not loop.meaning.ragged
+    loop = Loop("twice", over="r")
+    loop.store("out", loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS) * 2.0)
+    assert loop.meaning.ragged
+
+
 def test_until_is_for_masks_that_follow_it() -> None:
     with pytest.raises(GraphError, match="would still change"):
         _ = sums(lambda _, x, t: t + x.sum("k"), until="n").meaning
