@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipeloom.judge.wait_states import RULES, Rule, Target
 from pipeloom.judge.wait_states.mnemonics import Matrix, Traits, Unit
+from pipeloom.judge.wait_states.rules import MATRIX_UNITS
 
 PAGE = Path(__file__).parent / "wait-states.md"
 
@@ -55,7 +56,7 @@ def states(rule: Rule, target: Target) -> str:
     """One number, or the numbers by kind and passes; kinds that need nothing are left out."""
     if isinstance(rule.states, int):
         return str(rule.states)
-    long = 16 if target is Target.GFX950 else 8
+    long = MATRIX_UNITS[target].long_f64
     kinds = {Matrix.XDL: (2, 4, 8, 16), Matrix.SGEMM: (2, 8, 16), Matrix.DGEMM: (4, long)}
     parts = []
     for kind, passes in kinds.items():

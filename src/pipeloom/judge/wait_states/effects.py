@@ -21,7 +21,7 @@ from pipeloom.judge.wait_states.program import (
     is_scalar,
     is_vector,
 )
-from pipeloom.judge.wait_states.rules import RULES, Danger
+from pipeloom.judge.wait_states.rules import MATRIX_UNITS, RULES, Danger
 
 Chain = tuple[str, Registers]
 """An opcode and the registers it accumulates into."""
@@ -117,8 +117,8 @@ def _of_this_form(one: Issued, traits: Traits, target: Target) -> Traits:
         if "f8f6f4" in one.name and not _has_f8(modifiers):
             # Without fp8 on either side an instruction takes half the passes (LLVM SISchedule.td).
             return replace(traits, passes=traits.passes // 2)
-        if traits.matrix is Matrix.DGEMM and traits.passes == 8 and target is Target.GFX950:
-            return replace(traits, passes=16)
+        if traits.matrix is Matrix.DGEMM and traits.passes == 8:
+            return replace(traits, passes=MATRIX_UNITS[target].long_f64)
     return traits
 
 

@@ -12,7 +12,7 @@ asks for n between SGEMM and a shifted addend of XDL, LLVM for none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
@@ -57,7 +57,37 @@ class Danger(IntEnum):
     STORE_DATA_LOADED = 31
 
 
-States = Callable[[Traits, bool], int]
+@dataclass(frozen=True, slots=True)
+class MatrixUnit:
+    """One chip's wait states after an XDL instruction, by its passes."""
+
+    result: Mapping[int, int]
+    """Until anything but an addend reads the result, or overwrites it."""
+    xdl_addend: Mapping[int, int]
+    other_addend: Mapping[int, int]
+    long_f64: int
+    """Passes of the f64 instruction of 16x16x4."""
+
+
+MATRIX_UNITS: Mapping[Target, MatrixUnit] = MappingProxyType(
+    {
+        Target.GFX942: MatrixUnit(
+            result={2: 5, 4: 7, 8: 11, 16: 19},
+            xdl_addend={2: 3, 4: 5, 8: 9, 16: 17},
+            other_addend={2: 3, 4: 5, 8: 9, 16: 17},
+            long_f64=8,
+        ),
+        Target.GFX950: MatrixUnit(
+            result={2: 5, 4: 8, 8: 12, 16: 20},
+            xdl_addend={2: 4, 4: 6, 8: 10, 16: 18},
+            other_addend={2: 3, 4: 6, 8: 10, 16: 18},
+            long_f64=16,
+        ),
+    }
+)
+
+States = Callable[[Traits, MatrixUnit], int]
+"""Wait states after a matrix instruction."""
 
 
 class Basis(Enum):
@@ -68,9 +98,6 @@ class Basis(Enum):
     CUSTOM = "customary"
     """Compilers keep them, while kernels written by hand and shipped leave them out by the ten
     thousand (ROCm/aiter, hsa/gfx950): no reason to fail a kernel of others."""
-
-
-"""Wait states after a matrix instruction; the flag is for gfx950."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,57 +115,49 @@ class Rule:
         """Wait states that are needed after an instruction with these traits."""
         if isinstance(self.states, int):
             return self.states
-        return self.states(first, target is Target.GFX950)
+        return self.states(first, MATRIX_UNITS[target])
 
 
-def _result(first: Traits, gfx950: bool) -> int:
-    """2, 4, 8, 16 passes: XDL 5, 7, 11, 19, on gfx950 5, 8, 12, 20; SGEMM 4, 6, 10, 18."""
-    n = first.passes
-    if first.matrix is Matrix.XDL:
-        return n + 3 + (gfx950 and n != 2)
-    return n + 2
+def _result(first: Traits, unit: MatrixUnit) -> int:
+    """SGEMM: 4, 6, 10, 18."""
+    return unit.result[first.passes] if first.matrix is Matrix.XDL else first.passes + 2
 
 
-def _to_factor(first: Traits, gfx950: bool) -> int:
+def _to_factor(first: Traits, unit: MatrixUnit) -> int:
+    """LLVM has 11 for overwriting f64 16x16x4 on both machines; the CDNA4 ISA has 19."""
     if first.matrix is Matrix.DGEMM:
         return {4: 6, 8: 11, 16: 19}[first.passes]
-    return _result(first, gfx950)
+    return _result(first, unit)
 
 
-def _to_memory(first: Traits, gfx950: bool) -> int:
+def _to_memory(first: Traits, unit: MatrixUnit) -> int:
     if first.matrix is Matrix.DGEMM:
         return 9 if first.passes == 4 else 18
-    return _result(first, gfx950)
+    return _result(first, unit)
 
 
-def _overwritten(first: Traits, gfx950: bool) -> int:
-    """LLVM has 11 for f64 16x16x4 on both machines; the CDNA4 ISA has 19."""
-    return _to_factor(first, gfx950)
-
-
-def _to_xdl_addend(first: Traits, gfx950: bool) -> int:
-    """XDL 3, 5, 9, 17, on gfx950 one more; SGEMM 2, 8, 16; nothing after DGEMM."""
+def _to_xdl_addend(first: Traits, unit: MatrixUnit) -> int:
+    """SGEMM 2, 8, 16; nothing after DGEMM."""
     if first.matrix is Matrix.XDL:
-        return first.passes + 1 + gfx950
+        return unit.xdl_addend[first.passes]
     return first.passes if first.matrix is Matrix.SGEMM else 0
 
 
-def _to_other_addend(first: Traits, gfx950: bool) -> int:
-    n = first.passes
+def _to_other_addend(first: Traits, unit: MatrixUnit) -> int:
     if first.matrix is Matrix.XDL:
-        return n + 1 + (gfx950 and n != 2)
+        return unit.other_addend[first.passes]
     if first.matrix is Matrix.SGEMM:
-        return n
-    return {4: 4, 8: 9, 16: 17}[n]
+        return first.passes
+    return {4: 4, 8: 9, 16: 17}[first.passes]
 
 
-def _chained(first: Traits, gfx950: bool) -> int:
+def _chained(first: Traits, unit: MatrixUnit) -> int:
     if first.matrix is Matrix.DGEMM:
         return 4 if first.passes == 4 else 0
     return 2 if first.passes == 2 else 0
 
 
-def _addend_read(first: Traits, gfx950: bool) -> int:
+def _addend_read(first: Traits, unit: MatrixUnit) -> int:
     return first.passes - 1 if first.matrix is Matrix.XDL else 0
 
 
@@ -194,7 +213,7 @@ RULES: MappingProxyType[Danger, Rule] = MappingProxyType(
         Danger.RESULT_OVERWRITTEN: Rule(
             "matrix result",
             "VALU, LDS or memory write",
-            _overwritten,
+            _to_factor,
             "the result of a matrix instruction is not there yet and would win",
             f"{_MAI_VALU}; gfx950: [P] 126132; f64 on gfx950: [I]",
         ),
