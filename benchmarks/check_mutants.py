@@ -149,10 +149,8 @@ def timings(pairs: Sequence[tuple[int, int, int, int]]) -> Iterator[tuple[Timing
             yield Directed(held | {second}, (w,), (v,)), 0
     yield Timing.LATE, 0
     yield Timing.LATE, 1
-    yield Timing.RANDOM, 2
-    if pairs:
-        for seed in range(3, 11):
-            yield Timing.RANDOM, seed
+    for seed in range(2, 11 if pairs else 7):
+        yield Timing.RANDOM, seed
 
 
 def judge_both_ways(name: str, kernel: Kernel, start: Start) -> Outcome:

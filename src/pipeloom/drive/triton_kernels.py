@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.drive.checking import SEEDS, Checked, KernelFile, check
+from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, KernelFile, check
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
 
@@ -32,6 +32,7 @@ def check_triton(
     types: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
     seeds: int = SEEDS,
+    max_instructions: int = MOST_INSTRUCTIONS,
     **constants: Any,
 ) -> Checked:
     """Compile a jitted function for ``arch`` and judge it at this launch.
@@ -39,7 +40,7 @@ def check_triton(
     ``args`` are NumPy arrays and numbers in the order of the function's parameters, those marked
     ``constexpr`` left out; these go by name. ``types`` names types that NumPy lacks:
     ``{"x": "*bf16"}`` for an array of 16-bit patterns. ``options`` are the compiler's
-    (``num_stages``, ``matrix_instr_nonkdim``, ``waves_per_eu``, ...).
+    (``num_stages``, ``matrix_instr_nonkdim``, ``waves_per_eu``, ...). The rest is as for ``check``.
     """
     file, shared = compile_triton(function, args, constants, arch, num_warps, types, options)
     # Triton's ABI adds two pointers to scratch areas, which a kernel without them never reads.
@@ -51,6 +52,7 @@ def check_triton(
         [*args, *[None] * spare],
         dynamic_lds=shared,
         seeds=seeds,
+        max_instructions=max_instructions,
     )
 
 

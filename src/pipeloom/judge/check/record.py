@@ -131,6 +131,7 @@ class Recorder:
         self.granules = (1 if memory else 4, 1 if local else 4)
         self._keys: dict[bytes, int] = {}
         self._sets: dict[tuple[bytes, int, int], _CellSet] = {}
+        self._lanewise: dict[tuple[bytes, int, int, bytes], int] = {}
         self._group: GroupRecord | None = None
         self._bases: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -187,7 +188,16 @@ class Recorder:
             if touch.space is Space.LDS:
                 if touch.effect is not Effect.WRITE:
                     trace.reads_lds.add(time)
-                self._add(trace, time, pending.counter, touch, LDS, touch.addresses, touch.values)
+                self._add(
+                    trace,
+                    time,
+                    pending.counter,
+                    touch,
+                    LDS,
+                    touch.addresses,
+                    touch.lanes,
+                    touch.values,
+                )
             else:
                 self._global(trace, time, pending.counter, touch)
 
@@ -210,7 +220,7 @@ class Recorder:
                 trace.foreign.add(time)
             values = None if touch.values is None else touch.values[mine]
             offsets = addresses[mine] - self._bases[place]
-            self._add(trace, time, queue, touch, number, offsets, values)
+            self._add(trace, time, queue, touch, number, offsets, touch.lanes[mine], values)
 
     def _add(
         self,
@@ -220,6 +230,7 @@ class Recorder:
         touch: Touch,
         buffer: int,
         offsets: Cells,
+        lanes: npt.NDArray[np.intp],
         values: npt.NDArray[np.uint32] | None,
     ) -> None:
         """Enter an access; equal sets of bytes are kept once."""
@@ -232,7 +243,7 @@ class Recorder:
         if found is None:
             cells, first = _cells(offsets, touch.size, granule)
             key = self._keys.setdefault(cells.tobytes(), len(self._keys))
-            found = self._sets[known] = _CellSet(key, len(self._sets), cells, first)
+            found = self._sets[known] = _CellSet(key, cells, first)
         data = None
         if values is not None and found.first is not None:
             parts = values if granule == 4 else np.ascontiguousarray(values).view(np.uint8)
@@ -248,7 +259,7 @@ class Recorder:
                 found.cells,
                 data,
                 found.key,
-                found.lanewise,
+                self._lanewise.setdefault((*known, lanes.tobytes()), len(self._lanewise)),
             )
         )
 
@@ -277,7 +288,6 @@ def _digest(wave: Wave) -> Digest:
 @dataclass(frozen=True, slots=True, eq=False)
 class _CellSet:
     key: int
-    lanewise: int
     cells: Cells
     first: npt.NDArray[np.intp] | None
     """Which part of the data each cell gets; None where parts are no whole cells."""

@@ -175,6 +175,17 @@ def test_equal_numbers_are_the_same_only_from_the_same_place(bench: Any, given: 
     assert not both.data
 
 
+def test_the_same_bytes_in_other_lanes_are_not_the_same(bench: Any) -> None:
+    """Wave 1 loads the numbers of wave 0 in the opposite order, and stores them as they come."""
+    turned = """
+  v_lshrrev_b32 v6, 6, v0
+  v_sub_u32 v6, 0, v6
+  v_and_b32 v6, 0xfc, v6
+  v_xor_b32 v6, v12, v6"""
+    body = ONE_SLOT.format(head=HEAD, place="v6").replace("0xff, v1", "0xff, v1" + turned) + TAIL
+    assert [f.kind for f in judge(bench, body, ZEROS).findings] == [CheckKind.WAW]
+
+
 def test_what_waves_read_from_one_place_in_lds_is_the_same(bench: Any) -> None:
     """A replicated result: both waves read the slots of wave 0 and write the same to others."""
     again = """
