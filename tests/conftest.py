@@ -11,8 +11,8 @@ from hypothesis import settings
 from pipeloom.drive import deriving
 
 # The same examples on every machine and in every run; HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("explore")
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

@@ -35,7 +35,7 @@ from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.provenance import UNKNOWN, Provenance
 from pipeloom.program.resources import Resource, Space
-from pipeloom.program.steps import Access, Barrier, Step, Wait, Work
+from pipeloom.program.steps import Access, Barrier, Step, Unit, Wait, Work
 from pipeloom.program.tiles import Box, TileType
 
 FORMAT = 1
@@ -141,6 +141,18 @@ class Program:
     def step(self) -> int:
         """Iterations that one more trip of the last trip count takes."""
         return dict(self.iterations.factors).get(self.trips[-1].name, 0) if self.trips else 0
+
+    def latency(self, step: Work) -> int:
+        """Nominal cycles from issue to result: the step's own, or those of the target."""
+        if step.latency:
+            return step.latency
+        target = self.target
+        if step.counter is None:
+            ops = [i for i in step.issues if i.unit is Unit.MATRIX and i.shape]
+            return sum(i.count * target.matrix_op(i.shape).cycles.value for i in ops)
+        touched = [a.resource for a in (*step.reads, *step.writes)]
+        is_global = any(name in self.meaning for name in touched)
+        return target.global_latency.value if is_global else target.lds_latency.value
 
     def resource(self, name: str) -> Resource:
         """The resource of that name."""

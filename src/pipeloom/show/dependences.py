@@ -127,7 +127,7 @@ def graph_of(program: Program, listing: Listing) -> tuple[Graph, tuple[int, ...]
     ops = []
     for n in numbers:
         row = listing.rows[n]
-        latency = row.step.latency if isinstance(row.step, Work) else 0
+        latency = program.latency(row.step) if isinstance(row.step, Work) else 0
         ops.append(Op(row.label, row.role, latency, offset_text(program, row.step)))
     bodies = list(_bodies(program, listing, op_of))
     edges = {edge for body in bodies for edge in _within(program, body)}

@@ -58,6 +58,18 @@ def test_a_loop_is_shown_and_simulated(mine: str, capsys: pytest.CaptureFixture[
     assert "cycles" in capsys.readouterr().out
 
 
+def test_a_loop_s_graph_has_the_target_s_latencies(
+    mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["graph", f"{mine}:PROGRAM", "--json"]) == 0
+    graph = json.loads(capsys.readouterr().out)
+    target = pl.target_for("gfx950")
+    latency = {op["label"].split()[0]: op["latency"] for op in graph["ops"]}
+    assert latency["load"] == target.global_latency.value
+    assert latency["read"] == target.lds_latency.value
+    assert graph["longest_path"] > 0
+
+
 def test_a_loop_is_reported_and_emitted(
     mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

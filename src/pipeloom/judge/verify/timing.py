@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from pipeloom.judge.verify.run import Run
 from pipeloom.judge.verify.walk import Moment, Walk
-from pipeloom.program import Barrier, Program, Unit, Wait, Work
+from pipeloom.program import Barrier, Program, Wait, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,6 @@ STEADY_AFTER = 4
 """Times that a step must fill its counter before the laps around it are all alike."""
 
 
-def latency_of(program: Program, step: Work) -> int:
-    """Cycles from issue to result."""
-    if step.latency:
-        return step.latency
-    target = program.target
-    if step.counter is None:
-        ops = [i for i in step.issues if i.unit is Unit.MATRIX and i.shape]
-        return sum(i.count * target.matrix_op(i.shape).cycles.value for i in ops)
-    touched = [a.resource for a in (*step.reads, *step.writes)]
-    is_global = any(name in program.meaning for name in touched)
-    return target.global_latency.value if is_global else target.lds_latency.value
-
-
 class NominalTiming:
     """The nominal run of all wave groups, computed once per trip count."""
 
@@ -60,7 +47,7 @@ class NominalTiming:
         self._windows: dict[int, Window] = {}
         program = run.program
         latencies = {
-            id(step): latency_of(program, step)
+            id(step): program.latency(step)
             for group in program.groups
             for _, _, step in group.steps()
             if isinstance(step, Work)
