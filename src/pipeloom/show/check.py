@@ -90,7 +90,10 @@ def _diagram(finding: CheckFinding) -> Table:
 
 def _needless(verdict: CheckVerdict, most: int) -> Text:
     count = len(verdict.needless)
-    text = Text(f"not needed, all of them together, for {verdict.needless_for}", style="bold")
+    said = f"not needed, all of them together, for {verdict.needless_for}"
+    if verdict.findings:
+        said += ", as long as the findings stay as they are"
+    text = Text(said, style="bold")
     text.append(f" ({count}):")
     for one in verdict.needless[:most]:
         line = f" ({one.line})" if one.line else ""

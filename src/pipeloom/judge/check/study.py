@@ -168,7 +168,7 @@ def _signature(record: GroupRecord, flows: Sequence[Flow]) -> object:
         tuple((wave.path().tobytes(), tuple(wave.masks)) for wave in record.waves),
         tuple(
             (one.wave, one.time, one.effect, one.key, stored(one))
-            for one in record.accesses
+            for one in sorted(record.accesses, key=lambda one: (one.wave, one.time))
             if one.buffer == LDS
         ),
     )

@@ -216,6 +216,13 @@ def test_workgroups_that_store_to_the_same_place(bench: Any) -> None:
     assert equal.status is CheckStatus.PROVED
 
 
+def test_workgroups_that_do_the_same_are_studied_once(bench: Any) -> None:
+    """Which wave issued first differs between them, and means nothing."""
+    checked = judge(bench, EXCHANGE, grid=(4,), waves=4)
+    assert checked.study is not None
+    assert (len(checked.study.every), len(checked.study.groups)) == (4, 1)
+
+
 def test_workgroups_that_atomics_may_order_are_not_judged(bench: Any) -> None:
     body = f"""{HEAD}
   v_mov_b32 v2, 1
