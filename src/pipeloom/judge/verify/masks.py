@@ -9,6 +9,7 @@ the program happens in a run of the other too, with the masks put in where they 
 ordered stays ordered, and waits and barriers find the same. A read that saw a mask's write sees,
 without it, what the mask itself saw: nothing else wrote there in between. That is the same number,
 because where an output depends on the mask, the other's proof says that it found what it should.
+Priorities may differ: they decide who goes first, and a proof is of every order.
 
 One loop has one row of trip counts to look at where two have a square of them.
 """
@@ -17,7 +18,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeloom.program import Affine, Group, Meaning, Program, Section, Step, TripCount, Work
+from pipeloom.program import (
+    Affine,
+    Group,
+    Meaning,
+    Priority,
+    Program,
+    Section,
+    Step,
+    TripCount,
+    Work,
+)
 
 
 def masked_throughout(program: Program) -> Program | None:
@@ -90,8 +101,8 @@ def _leaves_out_masks(program: Program, plain: Section, masked: Section) -> bool
     """Whether ``plain`` is ``masked`` without masks, which change nothing in any of its trips."""
     # in its last trip, and so in all; ``plain`` and the iterations of that trip count T alike
     end = program.plain.constant - (plain.first.constant - plain.advance)
-    kept = list(plain.steps)
-    for step in reversed(masked.steps):
+    kept = [step for step in plain.steps if not isinstance(step, Priority)]
+    for step in reversed([step for step in masked.steps if not isinstance(step, Priority)]):
         if kept and kept[-1] == step:
             kept.pop()
         elif not _is_mask_in_place(program.meaning, step, end):

@@ -16,7 +16,7 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
 from pipeloom.order.peel import MASKED, peel
-from pipeloom.program import Affine, Barrier, Program, Section, Step, Wait, Work
+from pipeloom.program import Affine, Barrier, Priority, Program, Section, Step, Wait, Work
 from pipeloom.sync import synchronize
 
 
@@ -77,6 +77,14 @@ def test_the_loop_that_is_proved_is_the_one_that_was_cut() -> None:
     assert masked_throughout(peel(whole())) == whole()
     assert masked_throughout(whole()) is None
     assert verify(peel(whole())).coverage.plain == "T"
+
+
+def test_priorities_may_differ_between_the_two() -> None:
+    first = (Priority(1),)
+    raised = edited(
+        peel(whole()), lambda s: replace(s, steps=first + s.steps) if s.name == MASKED else s
+    )
+    assert masked_throughout(raised) is not None
 
 
 def shifted(section: Section, name: str, by: int) -> Section:
