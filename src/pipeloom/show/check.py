@@ -20,7 +20,8 @@ def render_check(verdict: CheckVerdict, *, most: int = 6) -> RenderableType:
     """The whole verdict; the first ``most`` findings, and of needless waits as many, in full."""
     parts: list[RenderableType] = [_headline(verdict)]
     parts += [Text(f"  {loop}", style="bright_black") for loop in verdict.loops]
-    said = (*verdict.notes, verdict.data)
+    stopped = "" if verdict.status is CheckStatus.NOT_JUDGED else verdict.reason
+    said = (*verdict.notes, stopped, verdict.data)
     parts += [Text(f"  {note}", style="bright_black") for note in said if note]
     for finding in verdict.findings[:most]:
         parts += [Text(), _finding(finding)]

@@ -165,11 +165,11 @@ def _outside(study: Study, lines: Lines) -> tuple[list[CheckFinding], list[Check
     for group in study.groups:
         landed = _landed(group)
         for wave, flow in zip(group.record.waves, group.flows, strict=True):
+            loads = {time for time, *_ in wave.loads}
             for time, effect, where in wave.outside:
                 at = wave.steps[time]
-                loads = any(time == load for load, *_ in wave.loads)
                 dead = effect is Effect.READ and (
-                    time in flow.dead if loads else (wave.index, time) not in landed
+                    time in flow.dead if time in loads else (wave.index, time) not in landed
                 )
                 found.setdefault(
                     (at, dead),
