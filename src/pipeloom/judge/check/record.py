@@ -42,6 +42,8 @@ LDS = -1
 """The ``buffer`` of an access to LDS."""
 
 
+_CLOCKS = ("s_memtime", "s_memrealtime")
+
 TOLD_EVERY = 10_000
 """Instructions between two signs of life."""
 
@@ -84,7 +86,7 @@ class WaveTrace:
     outside: list[tuple[int, Effect, str]] = field(default_factory=list)
     """(time, what it does, where) of global accesses outside every buffer."""
     foreign: set[int] = field(default_factory=set)
-    """Times of loads of anything but the kernel's arguments."""
+    """Times of loads of anything but the kernel's arguments, the clock included."""
     reads_lds: set[int] = field(default_factory=set)
     """Times of loads from LDS."""
     heads: dict[int, deque[tuple[int, Digest]]] = field(default_factory=dict)
@@ -182,6 +184,8 @@ class Recorder:
         trace.queues[pending.counter].append(time)
         if pending.registers:
             trace.loads.append((time, pending.counter, pending.registers, pending.lanes))
+        if pending.instruction.name in _CLOCKS:
+            trace.foreign.add(time)
         if pending.touches and pending.touches[0].space is Space.LDS:
             trace.local.setdefault(trace.steps[time], pending.touches)
         for touch in pending.touches:
@@ -216,7 +220,7 @@ class Recorder:
         for place in np.unique(at[inside]).tolist():
             mine = inside & (at == place)
             number = self._numbers[place]
-            if touch.effect is Effect.READ and self.buffers[number] != ARGUMENTS:
+            if touch.effect is not Effect.WRITE and self.buffers[number] != ARGUMENTS:
                 trace.foreign.add(time)
             values = None if touch.values is None else touch.values[mine]
             offsets = addresses[mine] - self._bases[place]

@@ -213,6 +213,22 @@ def test_workgroups_that_store_equal_data_to_one_place(bench: Any, given: Any) -
     assert [f.kind for f in verdict.findings] == [CheckKind.WORKGROUPS]
 
 
+ATOMIC = "global_atomic_add v3, v1, v1, s[4:5] sc0\n  s_waitcnt vmcnt(0)"
+CLOCK = "s_memtime s[12:13]\n  s_waitcnt lgkmcnt(0)\n  v_mov_b32 v3, s12"
+
+
+@pytest.mark.parametrize("got", [ATOMIC, CLOCK])
+def test_what_an_atomic_returns_is_data_and_so_is_the_time(bench: Any, got: str) -> None:
+    body = f"""{HEAD}
+  {got}
+  v_readfirstlane_b32 s9, v3
+  s_cmp_eq_u32 s9, 5
+  s_cbranch_scc1 .Lout
+  s_barrier
+.Lout:{TAIL}"""
+    assert "a branch" in judge(bench, body, ZEROS).data
+
+
 def test_a_spilled_number_is_still_data(bench: Any) -> None:
     """Through scratch memory to an address of LDS."""
     body = f"""{HEAD}
