@@ -281,21 +281,22 @@ class Prover:
         if site is None:
             return () if want.admits(self._run.start(spot.key)) else spot.waves[:1]
         waves = item.waves
-        if spot.space is not Space.LDS and not happens_before(site.moment, demand.moment, True):
-            return waves  # whatever it brings: registers are undefined while a load is in flight
+        # Whatever it brings, registers are undefined while a load is in flight.
+        early = spot.space is not Space.LDS and not happens_before(site.moment, demand.moment, True)
         if spot.space is Space.LDS:
             waves = self._run.deciding(site, waves)
             hows = hows[:1] * len(waves)
             if assumed is not None:
                 assumed = (*assumed[:2], assumed[2][:1] * len(waves), assumed[3])
         if not suspects and self._supply(site, waves, cell, hows, want, assumed):
-            return ()
+            return waves if early else ()
         if len(waves) == 1 and not suspects:
             return waves
         return tuple(
             wave
             for n, (wave, how) in enumerate(zip(waves, hows, strict=True))
-            if (site, wave) in suspects
+            if early
+            or (site, wave) in suspects
             or not self._supply(site, (wave,), cell, (how,), want, _narrowed(assumed, n))
         )
 
