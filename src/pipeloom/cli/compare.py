@@ -29,8 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sync=reference|proven|repaired, reorder=true and tile=none|bf16|fp16|fp8 as the options "
         "of compile. emitted=true runs the instructions of the emitted kernel, as simulate "
         "--emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
-        "ping_pong:emitted=true. With --launch the variants are kernel files (.hsaco, .co, .o, "
-        ".s), compared by their main loops; one launch file for all, or one each."
+        "ping_pong:emitted=true. A file that ends in .stream is a hand-written loop, as simulate "
+        "--stream takes it, with mfma, waves_per_simd and stagger as settings. With --launch the "
+        "variants are kernel files (.hsaco, .co, .o, .s), compared by their main loops; one launch "
+        "file for all, or one each."
     )
     parser.add_argument("variants", metavar="VARIANT", nargs="+", help="NAME|SPEC[:KEY=VALUE,...]")
     add_tile(parser, default=DEFAULT_TILE)

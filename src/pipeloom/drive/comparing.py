@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast, get_args
 
@@ -13,19 +15,19 @@ from pipeloom.drive.checking import check
 from pipeloom.drive.declared import names_declaration
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
-from pipeloom.drive.reporting import simulation_page
+from pipeloom.drive.reporting import TIMELINE_ITERATIONS, simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.drive.timing_files import launched, time_checked, time_start
 from pipeloom.errors import SpecError
-from pipeloom.judge.simulate import Trace
-from pipeloom.judge.verify import Verdict
+from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
 from pipeloom.show.comparison import Comparison
 from pipeloom.show.comparison import compare as row_of
 from pipeloom.show.kernel_row import kernel_row
+from pipeloom.show.stream_page import stream_page, stream_row
 
 DEFAULT_TILE = "bf16"
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -38,6 +40,17 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """What a variant takes besides the keys of its spec."""
+STREAM = ".stream"
+STREAM_OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "mfma": re.compile(r"\w+"),
+        "waves_per_simd": re.compile(r"[1-8]"),
+        "stagger": re.compile("true|false"),
+    }
+)
+"""What a file of a hand-written loop takes."""
+STREAM_TRIPS = 24
+DEFAULT_ARCH = "gfx950"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +94,95 @@ class Compared:
 def compare(job: CompareJob | Sequence[str]) -> Compared:
     """Simulate and verify each variant."""
     job = job if isinstance(job, CompareJob) else CompareJob(job)
-    jobs = [parse_variant(text, job) for text in job.variants]
-    if len(jobs) < 2:
-        name = jobs[0].source.name if jobs else "ping_pong"
+    if len(job.variants) < 2:
+        name = parse_variant(job.variants[0]).source.name if job.variants else "ping_pong"
         raise SpecError(
             "compare needs at least two variants",
             hint="for one schedule use pipeloom simulate; or add a setting after a colon, as in "
             f"{name}:sync=proven",
         )
-    rows: list[Comparison] = []
-    runs: list[tuple[Simulation, Trace, Verdict]] = []
+    jobs = [None if _is_stream(text) else parse_variant(text, job) for text in job.variants]
     forms: dict[tuple[Source, bool], Choice | None] = {}
-    emitted: list[Choice | None] = []
-    for text, variant in zip(job.variants, jobs, strict=True):
-        simulation = _prepare(variant)
-        trace = simulation.run()
-        if not trace.iterations:
-            raise SpecError(
-                f"the loop of {text} does not run for {job.k_tiles} K tiles, so there are no "
-                "cycles per iteration to compare",
-                hint="use a larger --k-tiles, or drop it",
-                field="k_tiles",
-            )
-        verdict = simulation.verdict()
-        rows.append(row_of(text, simulation.program, trace, verdict, tile=simulation.tile))
-        runs.append((simulation, trace, verdict))
-        key = variant.source, variant.emitted
-        if key not in forms:
-            forms[key] = None if variant.emitted else emitted_form(variant.source)
-        emitted.append(forms[key])
+    found = [
+        _stream(text, job) if variant is None else _schedule(text, variant, forms)
+        for text, variant in zip(job.variants, jobs, strict=True)
+    ]
 
     def pages(names: Sequence[str]) -> list[dict[str, Any]]:
-        return [simulation_page(*one, variant=name) for name, one in zip(names, runs, strict=True)]
+        return [one.page(name) for name, one in zip(names, found, strict=True)]
 
-    return Compared(tuple(rows), tuple(emitted), pages)
+    return Compared(tuple(one.row for one in found), tuple(one.emitted for one in found), pages)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """One variant."""
+
+    row: Comparison
+    page: Callable[[str], dict[str, Any]]
+    emitted: Choice | None = None
+
+
+def _schedule(
+    text: str, variant: SimulateJob, forms: dict[tuple[Source, bool], Choice | None]
+) -> _One:
+    simulation = _prepare(variant)
+    trace = simulation.run()
+    if not trace.iterations:
+        raise SpecError(
+            f"the loop of {text} does not run for {variant.k_tiles} K tiles, so there are no "
+            "cycles per iteration to compare",
+            hint="use a larger --k-tiles, or drop it",
+            field="k_tiles",
+        )
+    verdict = simulation.verdict()
+    key = variant.source, variant.emitted
+    if key not in forms:
+        forms[key] = None if variant.emitted else emitted_form(variant.source)
+    return _One(
+        row_of(text, simulation.program, trace, verdict, tile=simulation.tile),
+        lambda name: simulation_page(simulation, trace, verdict, variant=name),
+        forms[key],
+    )
+
+
+def _is_stream(text: str) -> bool:
+    return text.partition(":")[0].endswith(STREAM)
+
+
+def _stream(text: str, job: CompareJob) -> _One:
+    """A hand-written loop: ``loop.stream:mfma=32x32x16_f16,waves_per_simd=2,stagger=true``."""
+    path, _, rest = text.partition(":")
+    settings = dict(_setting(text, one) for one in filter(None, rest.split(",")))
+    for key, value in settings.items():
+        if key not in STREAM_OPTIONS or not STREAM_OPTIONS[key].fullmatch(value):
+            raise SpecError(
+                f"{text!r}: {key}={value}",
+                hint="a stream takes mfma=NAME, waves_per_simd=N and stagger=true",
+                field=key,
+            )
+    try:
+        body = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(
+            f"cannot read the stream in {path}", hint="give a text file", field="stream"
+        ) from error
+
+    def run(iterations: int = STREAM_TRIPS) -> Trace:
+        return simulate_stream(
+            body,
+            arch=job.arch or DEFAULT_ARCH,
+            mfma=settings.get("mfma"),
+            waves_per_simd=int(settings.get("waves_per_simd", 1)),
+            stagger=settings.get("stagger") == "true",
+            iterations=iterations,
+            jitter=job.jitter,
+            seed=job.seed,
+        )
+
+    trace = run()
+    shown = run(TIMELINE_ITERATIONS)
+    return _One(stream_row(text, trace), lambda name: stream_page(name, trace, shown))
 
 
 def compare_files(
@@ -169,15 +237,9 @@ def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:
     settings: list[str] = []
     options: dict[str, str] = {}
     for setting in filter(None, rest.split(",")):
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise SpecError(
-                f"{text!r}: {setting!r} is not of the form key=value",
-                hint="write for example ping_pong:scheduling=greedy,sync=proven",
-                field=key,
-            )
-        if key.strip() in OPTIONS:
-            options[key.strip()] = value.strip()
+        key, value = _setting(text, setting)
+        if key in OPTIONS:
+            options[key] = value
         else:
             settings.append(setting)
     for key, value in options.items():
@@ -210,6 +272,17 @@ def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:
         seed=job.seed,
         emitted=emitted,
     )
+
+
+def _setting(text: str, setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise SpecError(
+            f"{text!r}: {setting!r} is not of the form key=value",
+            hint="write for example ping_pong:scheduling=greedy,sync=proven",
+            field=key,
+        )
+    return key.strip(), value.strip()
 
 
 def _prepare(variant: SimulateJob) -> Simulation:

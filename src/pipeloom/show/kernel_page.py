@@ -21,7 +21,7 @@ from pipeloom.show.segments import segments, stalls_by_step
 TIMELINE_EVENTS = 40_000
 """Instructions on a timeline, about: a page of some megabytes."""
 TIMELINE_ITERATIONS = 4
-_ROLES = {
+ROLES = {
     Kind.MFMA: "matrix",
     Kind.VALU: "vector",
     Kind.TRANS: "vector",
@@ -141,7 +141,7 @@ def _shown_iterations(main: LoopTiming, iterations: int) -> int:
 
 def _roles(trace: Trace) -> dict[int, str]:
     return {
-        one.entry: _ROLES.get(one.kind, "other")
+        one.entry: ROLES.get(one.kind, "other")
         for program in trace.programs
         for one in (*program.prologue, *program.loop, *program.epilogue)
         if one.entry is not None
