@@ -229,7 +229,7 @@ def _argument(
 
 
 def _storage(dtype: DType) -> type[np.generic]:
-    kinds: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.float32}
+    kinds: dict[int, type[np.generic]] = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.float32}
     return kinds[dtype.bits]
 
 
@@ -275,14 +275,14 @@ class _Place:
         return array.transpose([self.node.dims.index(dim) for dim in self.order])
 
     def encoded(self, values: Array) -> Array:
-        """Bit patterns; NaN where rows have spare elements."""
+        """Bit patterns, those of 4 bits two to a byte; NaN where rows have spare elements."""
         dtype = self.node.type.dtype
         kind = _storage(dtype)
         codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
         nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
         wide = np.full(self.shape, nan, kind)
         wide[..., : values.shape[-1]] = self._moved(codes)
-        return wide
+        return wide if dtype.bits >= 8 else wide[..., ::2] | wide[..., 1::2] << dtype.bits
 
     def blank(self) -> Array:
         """Nothing written yet."""

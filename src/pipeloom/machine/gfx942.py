@@ -25,8 +25,8 @@ _BYTES = ("fp8_fnuz", "bf8_fnuz")
 MATRIX_OPS = (
     MatrixOp(16, 16, 16, "f16", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_HALVES),
     MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_HALVES),
-    MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES),
-    MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES),
+    MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES, mixes=True),
+    MatrixOp(32, 32, 16, "fp8", Fact(32, "cycles", _VENDOR, _CALCULATOR), takes=_BYTES, mixes=True),
     MatrixOp(16, 16, 8, "xf32", Fact(16, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(16, 16, 4, "f32", Fact(32, "cycles", _VENDOR, _CALCULATOR)),
     MatrixOp(32, 32, 2, "f32", Fact(64, "cycles", _VENDOR, _CALCULATOR)),

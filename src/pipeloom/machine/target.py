@@ -57,8 +57,8 @@ class MatrixOp:
     """One MFMA instruction: an m x n x k product of one wave.
 
     ``dtype`` names the inputs as streams and tables do; ``takes`` are the element types that it
-    multiplies, where those have other names. ``scaled`` marks the block-scaled form, which carries
-    a hidden load of the scales.
+    multiplies, where those have other names; two of them with each other only where it ``mixes``.
+    ``scaled`` marks the block-scaled form, which carries a hidden load of the scales.
     """
 
     m: int
@@ -68,10 +68,19 @@ class MatrixOp:
     cycles: Fact[int]
     scaled: bool = False
     takes: tuple[str, ...] = ()
+    mixes: bool = False
 
     def multiplies(self, *types: str, scaled: bool = False) -> bool:
-        """Whether it takes operands of all of these element types, with block scales or plain."""
-        return self.scaled is scaled and set(types) <= set(self.takes or (self.dtype,))
+        """Whether it takes operands of these element types together, with block scales or plain."""
+        given = set(types)
+        if len(given) > 1 and not self.mixes:
+            return False
+        return self.scaled is scaled and given <= set(self.operands)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The element types that it multiplies."""
+        return self.takes or (self.dtype,)
 
     @property
     def result_registers(self) -> int:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import E8M0, DType
-from pipeloom.machine.target import WAVE_LANES, MatrixOp, Target
+from pipeloom.machine.dtypes import DTYPES, E8M0, DType
+from pipeloom.machine.target import REGISTER_BYTES, WAVE_LANES, MatrixOp, Target
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.vocabulary import PRODUCTS
 
@@ -117,14 +117,36 @@ def _instruction(
     scaled: bool,
 ) -> MatrixOp:
     names = [dtype.name for dtype in types]
-    options = [op for op in target.matrix_ops if op.multiplies(*names, scaled=scaled)]
-    if not options:
+    known = [op for op in target.matrix_ops if op.scaled is scaled]
+    options = [op for op in known if op.multiplies(*names, scaled=scaled)]
+    if not options or not all(map(_packs, types)):
+        form = "scaled" if scaled else "plain"
         raise ConfigError(
-            f"{meaning.name}.{node.name}: {target.arch} has no "
-            f"{'scaled' if scaled else 'plain'} matrix instruction for "
-            f"{' and '.join(dict.fromkeys(names))}",
-            hint="its instructions: " + ", ".join(op.name for op in target.matrix_ops),
+            f"{meaning.name}.{node.name}: pipeloom writes no {form} matrix instruction of "
+            f"{target.arch} for {' and '.join(dict.fromkeys(names))}",
+            hint=_remedy(types, known),
             field=node.name,
         )
     side = max if large else min
     return min(options, key=lambda op: (op.m != side(o.m for o in options), -op.k))
+
+
+def _packs(dtype: DType) -> bool:
+    """Whether whole elements fill a register, as every load and layout has them."""
+    return REGISTER_BYTES * 8 % dtype.bits == 0
+
+
+def _remedy(types: tuple[DType, DType], known: list[MatrixOp]) -> str:
+    """What to declare instead: the types that instructions take, and which of them together."""
+    takes = {t: op for op in known for t in DTYPES if t.name in op.operands and _packs(t)}
+    mixed = ", ".join(t.name for t, op in takes.items() if op.mixes)
+    alone = ", ".join(t.name for t, op in takes.items() if not op.mixes)
+    pairs = [f"any two of {mixed}"] * bool(mixed) + [f"two of one type out of {alone}"] * bool(
+        alone
+    )
+    told = f"operands are {', or '.join(pairs)}"
+    if any(t.scale is not None for t in types):
+        return f'{told}; with block scales: loop.apply("scaled_matmul", a, b, scales_a, scales_b)'
+    if types[0] != types[1]:
+        return f"{told}; store both arrays in one type; what is computed gets it by .to(...)"
+    return told

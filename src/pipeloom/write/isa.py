@@ -266,7 +266,9 @@ MFMA_SHAPES = (
     ("v_mfma_f32_32x32x16_f16", 8, 4, 16),
     ("v_mfma_f32_16x16x128_f8f6f4", 8, 8, 4),
     ("v_mfma_f32_32x32x64_f8f6f4", 16, 8, 16),
-    # With block scales; the type behind the name is what decides the rest.
+    # Of these the type behind the name decides the rest, with block scales and without.
+    ("v_mfma_f32_16x16x128_f8f6f4 fp4", 4, 4, 4),
+    ("v_mfma_f32_32x32x64_f8f6f4 fp4", 8, 4, 16),
     ("v_mfma_scale_f32_16x16x128_f8f6f4", 8, 8, 4),
     ("v_mfma_scale_f32_32x32x64_f8f6f4", 16, 8, 16),
     ("v_mfma_scale_f32_16x16x128_f8f6f4 fp4", 4, 4, 4),

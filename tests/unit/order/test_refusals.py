@@ -37,7 +37,9 @@ def test_shapes(first: dict[str, int], second: dict[str, int], match: str) -> No
 @pytest.mark.parametrize(
     ("dtype", "match"),
     [
-        ("mxfp8", "gfx950 has no plain matrix instruction for mxfp8"),
+        ("mxfp8", "no plain matrix instruction of gfx950 for mxfp8"),
+        ("fp6", "no plain matrix instruction of gfx950 for fp6"),
+        ("i8", "no plain matrix instruction of gfx950 for i8"),
         ("f32", "plain matrix instruction"),
     ],
 )
@@ -72,13 +74,18 @@ def test_computed_block_scales() -> None:
         arrange(loop, GFX950, 4)
 
 
-def test_mixed_element_types() -> None:
+@pytest.mark.parametrize("other", ["fp8", "fp16"])
+def test_mixed_element_types(other: str) -> None:
+    """One instruction multiplies bf16 by bf16, another of the same shape fp16 by fp16."""
     loop = Loop("mixed", over="k")
     c = loop.carry("C", m=64, n=64)
-    c += loop.stream("A", "bf16", m=64, k=32) @ loop.stream("B", "fp8", n=64, k=32)
+    c += loop.stream("A", "bf16", m=64, k=32) @ loop.stream("B", other, n=64, k=32)
     loop.store("out", c)
-    with pytest.raises(ConfigError, match=r"mixed.C.next: gfx942 has no plain .* bf16 and fp8"):
-        arrange(loop, GFX942, 4)
+    for machine in (GFX942, GFX950):
+        match = f"mixed.C.next: .* of {machine.arch} for bf16 and {other}"
+        with pytest.raises(ConfigError, match=match) as caught:
+            arrange(loop, machine, 4)
+        assert "one type" in (caught.value.hint or "")
 
 
 def test_too_large_a_tile() -> None:

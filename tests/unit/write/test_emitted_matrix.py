@@ -12,13 +12,17 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom import compile_schedule, load_spec
-from pipeloom.drive.trial import Data, Launchable
+from pipeloom.declare.kernels import gemm
+from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.judge.emulate import Timing, run_kernel
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
 from pipeloom.judge.emulate.lds import Footprint, LocalMemory
 from pipeloom.machine.chips import target_for
+from pipeloom.order.lower import lower
+from pipeloom.order.patterns import woven
+from pipeloom.order.weave import Pattern
 from pipeloom.reference.resync import synchronize
-from pipeloom.write import EmitError, count_conflicts, emit_program
+from pipeloom.write import EmitError, assemble, count_conflicts, emit_program
 from tests.unit.write.kernels import Shape, built_kernel, program_of, ready, run
 
 pytestmark = pytest.mark.usefixtures("short_search")
@@ -51,6 +55,16 @@ def test_tiles_and_types(name: str, target: str, dtype: str, shape: Shape) -> No
         run(kernel, bm + 1, 1, 0, seed=2, data=Data.NORMAL),
     ):
         assert trial.ok, trial.summary()
+
+
+def test_fp4_without_block_scales() -> None:
+    loop = gemm(64, 64, 128, "fp4", "f32")
+    lowered = lower(loop.meaning, target_for("gfx950"), loop.ops, loop.staged, 4)
+    emitted = emit_program(woven(lowered, Pattern(barriers=2)))
+    launch = emitted.launch
+    sizes = {"m": 59, "n": 61, "k": launch.least + launch.step}
+    trial = run_program(emitted, assemble(emitted), sizes=sizes, spare={"A": 32})
+    assert trial.ok, trial.summary()
 
 
 @pytest.mark.parametrize("out", ["bf16", "fp16", "f32"])
