@@ -30,7 +30,7 @@ from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Place
 from pipeloom.order.unit_times import Machine
-from pipeloom.program.meaning import Region
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
@@ -82,6 +82,14 @@ def weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> Wove
     return Weaver(lowered, pattern, registers).weave()
 
 
+def _sums_before(meaning: Meaning, node: Node) -> int:
+    """How many sums of an iteration must be whole before ``node`` adds to the last of them."""
+    before = None if node.init is None else meaning[node.init]
+    return (
+        0 if before is None or before.kind is not NodeKind.OP else 1 + _sums_before(meaning, before)
+    )
+
+
 class Weaver:
     def __init__(self, lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -> None:
         self.lowered, self.pattern, self.registers = lowered, pattern, registers
@@ -121,7 +129,8 @@ class Weaver:
                 "columns": [box[d] for d in second if d not in first],
                 "depth": [box[d] for d in first if d in second],
             }
-            return (*(at[name] for name in self.pattern.order), task.node)
+            turn = _sums_before(meaning, meaning[task.node])
+            return (turn, *(at[name] for name in self.pattern.order), task.node)
 
         return sorted(mine, key=key)
 

@@ -9,6 +9,7 @@ from math import prod
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
@@ -95,6 +96,18 @@ def test_every_pattern_is_proved(shape: tuple[int, int, int], waves: int, patter
     program = woven(lowered_gemm(*shape, waves), pattern)
     assert verify(program).proved, verify(program).summary()
     assert len(program.groups) == pattern.groups
+
+
+def test_a_sum_is_whole_before_the_next_product_adds_to_it() -> None:
+    """``c += a @ b; c += a @ d``, in steps of K that all of the first take before the second."""
+    loop = Loop("twice", over="k")
+    a, b, d = (loop.stream(x, "bf16", **{y: 64, "k": 64}).staged() for x, y in ("Am", "Bn", "Dn"))
+    c = loop.carry("C", m=64, n=64)
+    c += a @ b
+    c += a @ d
+    loop.store("out", c)
+    program = woven(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4), Pattern(barriers=2))
+    assert verify(program).proved, verify(program).summary()
 
 
 def test_groups_that_take_turns_start_one_barrier_apart() -> None:
