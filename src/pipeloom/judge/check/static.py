@@ -17,8 +17,9 @@ SCRATCH = 1 << (AGPR + 256)
 _PARTIAL = ("d16", "writelane", "mixlo", "mixhi", "_hi_", "movrel", "swap", "cvt_sr")
 """In names of instructions that may leave part of their result as it was."""
 _DST_SELECT = 8
-_MOST_DATA = 4
-"""Registers that one store takes, at most."""
+_WIDTHS = {2: ("x2", "b64", "f64", "u64", "i64"), 3: ("x3", "b96"), 4: ("x4", "b128")}
+"""Registers of data, by how names end; one otherwise."""
+_TWO_SOURCES = ("ds_write2", "ds_wrxchg2", "ds_cmpst", "ds_mskor", "ds_wrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,11 @@ def _memory(step: Step) -> tuple[int, int, int]:
     if one.encoding == "DS":
         if "permute" in one.name or "swizzle" in one.name or "addr" not in fields:
             return 0, 0, 0
-        return 1 << (VGPR + fields["addr"]), 0, _data(step, "data0") | _data(step, "data1")
+        stored = 0
+        if not one.name.startswith("ds_read"):
+            names = ("data0", "data1") if one.name.startswith(_TWO_SOURCES) else ("data0",)
+            stored = _data(step, *names)
+        return 1 << (VGPR + fields["addr"]), 0, stored
     if one.encoding == "SMEM":
         return 0, scalars, scalars
     if one.encoding == "MUBUF":
@@ -107,15 +112,24 @@ def _memory(step: Step) -> tuple[int, int, int]:
     place = scalars & ~(1 << M0) | register_bits(VGPR + row, count)
     if step.reads >> M0 & 1:
         return 1 << M0, place, place
+    if "_store" not in one.name and "_atomic" not in one.name:
+        return 0, place, 0
     return 0, place, _data(step, "vdata" if one.encoding == "MUBUF" else "data")
 
 
-def _data(step: Step, field: str) -> int:
-    fields = step.instruction.fields
-    if field not in fields:
-        return 0
-    first = fields[field] + (AGPR if fields.get("acc") else VGPR)
-    return step.reads & register_bits(first, _MOST_DATA)
+def _data(step: Step, *names: str) -> int:
+    """The registers that a store, or an atomic, takes its data from."""
+    one = step.instruction
+    offset = AGPR if one.fields.get("acc") else VGPR
+    found = 0
+    for name in names:
+        found |= register_bits(offset + one.fields[name], _words(one.name))
+    return step.reads & found
+
+
+def _words(name: str) -> int:
+    words = next((n for n, parts in _WIDTHS.items() if name.endswith(parts)), 1)
+    return 2 * words if "cmpswap" in name else words
 
 
 def lanes_of_path(trace: WaveTrace) -> list[int]:

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from pipeloom.drive.checking import check
+from pipeloom.judge.check.static import statics
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus, CheckVerdict
+from pipeloom.judge.emulate.program import build_program
+from pipeloom.judge.emulate.registers import VGPR, each_register
 
 HEAD = """
   s_load_dwordx4 s[4:7], s[0:1], 0x0
@@ -165,6 +168,14 @@ ONE_SLOT = """
 """
 
 
+def test_an_address_is_not_what_is_stored(bench: Any) -> None:
+    """It differs by wave (v0) where it is computed, and not in what it is."""
+    body = ONE_SLOT.format(head=HEAD, place="v12").replace(
+        "  ds_write_b32 v12", "  v_mov_b32 v0, v12\n  ds_write_b32 v0"
+    )
+    assert judge(bench, body + TAIL, NUMBERS).status is CheckStatus.PROVED
+
+
 @pytest.mark.parametrize("given", [ZEROS, NUMBERS])
 def test_equal_numbers_are_the_same_only_from_the_same_place(bench: Any, given: Any) -> None:
     """Two waves write one slot: what each loaded itself, or what both loaded from one place."""
@@ -173,6 +184,27 @@ def test_equal_numbers_are_the_same_only_from_the_same_place(bench: Any, given: 
     both = judge(bench, ONE_SLOT.format(head=HEAD, place="v12") + TAIL, given)
     assert both.status is CheckStatus.PROVED
     assert not both.data
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "stored"),
+    [
+        ("ds_write_b32 v0, v7", "ds", {7}),
+        ("ds_write_b128 v0, v[4:7]", "ds", {4, 5, 6, 7}),
+        ("ds_write2_b64 v0, v[4:5], v[8:9] offset1:2", "ds", {4, 5, 8, 9}),
+        ("ds_read_b64 v[2:3], v0", "ds", set()),
+        ("global_store_dword v1, v0, s[4:5]", "global", {0}),
+        ("global_store_dwordx4 v[2:3], v[2:5], off", "global", {2, 3, 4, 5}),
+        ("buffer_store_dwordx2 v[2:3], v0, s[4:7], 0 offen", "global", {2, 3}),
+        ("global_load_dword v3, v1, s[4:5]", "global", set()),
+    ],
+)
+def test_registers_that_are_stored(bench: Any, text: str, first: str, stored: set[int]) -> None:
+    kernel = bench.code(f"  {text}\n  s_endpgm", lds=1024).kernel()
+    one = statics(build_program(kernel.code, kernel.arch))[0]
+    assert {register - VGPR for register in each_register(one.stored)} == stored
+    assert bool(one.local) == (first == "ds")
+    assert bool(one.place) == (first == "global")
 
 
 def test_the_same_bytes_in_other_lanes_are_not_the_same(bench: Any) -> None:
