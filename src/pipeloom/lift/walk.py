@@ -8,7 +8,8 @@ until a branch asks for it. Example, wave 4 of a ping-pong at the start of the s
     s_cmp_eq_u32 s25, 4            s25 is the wave number
     s_cbranch_scc1 .L..group_1     taken
 
-A loop is what lies between a label and a branch back to it; each group of waves has one.
+A loop is what lies between a label and a branch back to it; a wave's path is cut at the one that it
+spends most instructions in, and trips through others are part of what comes before and after.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def walk_wave(lines: Sequence[Line], wave: int, arguments: Mapping[int, int]) ->
         scalars.execute(line)
         path.append(Executed(at, line, target is not None))
         at = at + 1 if target is None else labels[target]
-    return _cut(path, _own_loop(path, loops(lines), wave))
+    return _cut(path, _own_loop(path, loops(lines)))
 
 
 def loops(lines: Sequence[Line]) -> list[tuple[int, int]]:
@@ -88,24 +89,17 @@ def loops(lines: Sequence[Line]) -> list[tuple[int, int]]:
     ]
 
 
-def _own_loop(
-    path: Sequence[Executed], known: Sequence[tuple[int, int]], wave: int
-) -> tuple[int, int] | None:
-    """The loop that a wave runs, or the last that it jumps over; None where there is none.
+def _own_loop(path: Sequence[Executed], known: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The loop that a wave runs longest, or the last that it jumps over; None where there is none.
 
     The code of its group follows that of the groups before it, whose loops it jumps over first.
     """
     lines = [step.line for step in path]
-    run = [loop for loop in known if any(loop[0] <= line <= loop[1] for line in lines)]
-    if len(run) > 1:
-        raise ConfigError(
-            f"wave {wave} runs {len(run)} loops",
-            hint="the simulator takes kernels with one loop",
-            field="emitted",
-        )
+    spent = {loop: sum(loop[0] <= line <= loop[1] for line in lines) for loop in known}
+    if any(spent.values()):
+        return max(known, key=lambda loop: spent[loop])
     passed = [loop for loop in known if lines and lines[-1] > loop[1]]
-    found = run or passed[-1:]
-    return found[0] if found else None
+    return passed[-1] if passed else None
 
 
 def _cut(path: Sequence[Executed], loop: tuple[int, int] | None) -> WavePath:

@@ -155,6 +155,15 @@ class Program:
         is_global = any(name in self.meaning for name in touched)
         return target.global_latency.value if is_global else target.lds_latency.value
 
+    def main_loop(self, group: Group) -> Section | None:
+        """The loop of a group whose trips a longer run adds to: that of the last trip count.
+
+        A group without that one has its own last loop; None where it has no loop.
+        """
+        loops = [section for section in group.sections if section.trips is not None]
+        counted = [s for s in loops if s.trips == self.trips[-1].name]
+        return next(reversed(counted or loops), None)
+
     def resource(self, name: str) -> Resource:
         """The resource of that name."""
         for item in self.resources:

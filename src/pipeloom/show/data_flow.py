@@ -71,7 +71,7 @@ def lds_lanes(program: Program) -> tuple[Lane, ...]:
 def touches(
     program: Program, lanes: tuple[Lane, ...], wave: int, trips: int
 ) -> Mapping[StepKey, Touch]:
-    """What every step of one wave touches, in a run with ``trips`` trips of the last loop."""
+    """What every step of one wave touches, in a run with ``trips`` trips of the main loop."""
     group = next(group for group in program.groups if wave in group.waves)
     member, counts = group.waves.index(wave), trip_counts(program, trips)
 

@@ -57,7 +57,7 @@ def lane_data(
 
 
 def _touched(program: Program, trace: Trace, found: Sequence[Segment]) -> Iterator[Touch | None]:
-    """What each segment touches. Outside of the last loop, the n-th of a step is its trip n."""
+    """What each segment touches. Outside of the main loop, the n-th of a step is its trip n."""
     lanes = lds_lanes(program)
     flows = [touches(program, lanes, w, trace.iterations) for w in range(len(trace.programs))]
     seen: Counter[tuple[int, str, int]] = Counter()

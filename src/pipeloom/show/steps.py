@@ -240,21 +240,20 @@ def counts(section: Section) -> Counts:
     return Counts(len(section.steps), waits, runs, kinds[Barrier], kinds[Fence])
 
 
-def main_loop(group: Group) -> Section:
-    """The last loop of a group, which a simulation runs for long; its last section without one."""
-    loops = [section for section in group.sections if section.trips is not None]
-    return (loops or list(group.sections))[-1]
+def main_loop(program: Program, group: Group) -> Section:
+    """The loop of a group that a simulation runs for long; its last section without one."""
+    return program.main_loop(group) or group.sections[-1]
 
 
 def loop_counts(program: Program) -> Counts:
     """Of the main loop of the group that synchronises most."""
-    found = [counts(main_loop(group)) for group in program.groups]
+    found = [counts(main_loop(program, group)) for group in program.groups]
     return max(found, key=lambda c: (c.coalesced_waits + c.barriers, c.steps))
 
 
 def advance(program: Program) -> int:
     """How many iterations of the meaning one trip of the main loop computes."""
-    return max(main_loop(group).advance for group in program.groups)
+    return max(main_loop(program, group).advance for group in program.groups)
 
 
 def tiles_text(program: Program, number: int) -> str:

@@ -10,7 +10,9 @@ import pytest
 from evidence.emit_mutants import wave_through
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.errors import StructureError
+from pipeloom.judge.simulate.lower import wave_programs
 from pipeloom.judge.verify import verify
+from pipeloom.lift import emitted_programs
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
@@ -87,3 +89,13 @@ def test_what_plain_counts_is_checked() -> None:
     uneven = replace(program, iterations=Affine(1, (("T", 2), (MASKED, 1))))
     with pytest.raises(EmitError, match="computes"):
         emit_program(uneven, judge=wave_through)
+
+
+def test_a_long_run_is_one_of_the_plain_loop() -> None:
+    """Of the program and of the kernel, which runs masked trips behind it on the diagonal."""
+    program = peel(whole())
+    streams, trips = emitted_programs(emit_program(program, judge=wave_through), GFX950, 33)
+    for stream in (*streams, *wave_programs(program)):
+        assert {i.section for i in stream.loop if i.entry is not None} == {"loop"}
+    assert trips > 1
+    assert MASKED in {i.section for i in streams[0].epilogue}

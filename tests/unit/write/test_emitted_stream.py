@@ -195,14 +195,19 @@ def test_a_branch_follows_the_wave_number() -> None:
     assert barriers == [0, 0, 1, 1, 0, 0, 1, 1]
 
 
-def test_a_kernel_with_two_loops_is_refused() -> None:
+@pytest.mark.parametrize(("first", "second"), [(2, 5), (5, 2)])
+def test_of_two_loops_the_longer_one_is_the_loop(first: int, second: int) -> None:
     code = Code()
-    for name in ("first", "second"):
+    for name, trips in (("first", first), ("second", second)):
+        code("s_mov_b32", sgpr(8), trips)
         code.label(name)
-        code("s_cmp_lt_i32", 1, 0)
+        code("s_sub_i32", sgpr(8), sgpr(8), 1)
+        code("s_cmp_lg_u32", sgpr(8), 0)
         code("s_cbranch_scc1", name)
-    with pytest.raises(ConfigError, match="wave 0 runs 2 loops"):
-        walk_wave(code.lines, 0, {})
+    path = walk_wave(code.lines, 0, {})
+    assert len(path.iterations) == 5
+    lines = [len(path.prologue), len(path.epilogue)]
+    assert lines == ([1, 1 + 3 * second] if first > second else [1 + 3 * first + 1, 0])
 
 
 def test_an_instruction_without_a_model_is_refused() -> None:

@@ -68,7 +68,7 @@ def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
 
 
 def trips_for(program: Program, iterations: int) -> int:
-    """The trip count at which ``program`` computes ``iterations``; all but the last loop run least.
+    """The trips at which ``program`` computes ``iterations``; all but the last count are least.
 
     Raises ``ConfigError`` naming the numbers that would do.
     """
@@ -117,17 +117,17 @@ def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveP
 
 
 def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instruction, ...]]:
-    """Prologue, loop and epilogue: the last loop is the loop, earlier ones run their least."""
-    least = program.min_trips
-    loops = [n for n, section in enumerate(group.sections) if section.trips is not None]
-    last = loops[-1] if loops else len(group.sections)
-    before: list[Instruction] = []
-    for section in group.sections[:last]:
+    """Prologue, loop and epilogue around the main loop; other loops run their least."""
+    least, main = program.min_trips, program.main_loop(group)
+    parts: list[list[Instruction]] = [[], [], []]
+    into = 0
+    for section in group.sections:
         once = _section(section, machine)
-        before += once * (1 if section.trips is None else least[section.trips])
-    loop = _section(group.sections[last], machine) if loops else []
-    after = [i for section in group.sections[last + 1 :] for i in _section(section, machine)]
-    return [tuple(before), tuple(loop), tuple(after)]
+        if section is main:
+            parts[1], into = once, 2
+        else:
+            parts[into] += once * (1 if section.trips is None else least[section.trips])
+    return [tuple(part) for part in parts]
 
 
 def _section(section: Section, machine: Target) -> list[Instruction]:
