@@ -24,8 +24,10 @@ from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.show.page import fill_page
 from pipeloom.show.page_data import page_data
+from pipeloom.show.tuning_page import render_tuning
 from tests.unit.cli.test_kernel_files import written
 from tests.unit.show.programs import producer_consumer, straight
+from tests.unit.tune.test_pages import TUNED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -54,6 +56,23 @@ return [...document.querySelectorAll(".card table")].filter((table) => {
 }).length
 """
 """Tables that stick out of their column or card, over what stands beside them."""
+BROKEN = """
+const range = document.createRange();
+return [...document.querySelectorAll(".sideways td")].flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const broken = [];
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    for (const { 0: word, index } of text.data.matchAll(/\\w+/g)) {
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      if (range.getClientRects().length > 1) broken.push(word);
+    }
+  }
+  return broken;
+})
+"""
+"""Words in cells of tables that go over more than one line."""
 PINS = "return pipeloom.timeline.pins().map((pin) => [pin.x, pin.y])"
 WIDER = """
 const window = document.documentElement.clientWidth;
@@ -414,8 +433,12 @@ def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> No
         mangled = "document.getElementById('title').textContent = 'Z'.repeat(90);"
         wide = mangled + "return document.documentElement.scrollWidth"
         assert browser.execute_script(wide) == 390
-        table = browser.find_element(By.CSS_SELECTOR, "#variants table").text
-        assert "40 36" in table
+        table = browser.find_element(By.CSS_SELECTOR, "#variants table")
+        assert "40 36" in table.text
+        long = "for (const h of document.querySelectorAll('#variants th.num'))"
+        browser.execute_script(long + "h.textContent = 'ping_pong:emitted=true,tile=bf16'")
+        assert browser.execute_script(BROKEN) == []
+        assert table.size["width"] < 390, "both columns are on the screen"
         assert "registers live" in browser.execute_script("return pipeloom.timeline.lanes")
         assert browser.execute_script(BEGINS) == [0, 0]
         browser.execute_script("document.getElementById('align').click()")
@@ -638,6 +661,20 @@ def test_a_telephone_shows_everything(
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_tuned_shapes_on_a_telephone(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    target = tmp_path / "index.html"
+    page = render_tuning("tuned", [TUNED], peak_tflops=2500.0, hbm_gb_per_s=8000.0)
+    target.write_text(page, encoding="utf-8")
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        browser.get(target.as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+        assert browser.execute_script(BROKEN) == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_a_schedule_that_cannot_be_simulated_still_has_its_page(
     browser: webdriver.Chrome, pages: dict[str, Path]
 ) -> None:
@@ -731,8 +768,11 @@ def test_groups_with_different_work_are_told_apart(
 ) -> None:
     program, target = producer_consumer(), tmp_path / "page.html"
     trace = simulate(program, iterations=17)
-    target.write_text(fill_page(page_data(program, verify(program), trace)), encoding="utf-8")
+    data = page_data(program, verify(program), trace)
+    target.write_text(fill_page(data), encoding="utf-8")
     page = opened(browser, target)
+    read = page.execute_script("return pipeloom.page.timeline.segments")
+    assert read == data["timeline"]["segments"], "the page takes less space than its data"
     assert page.find_element(By.ID, "title").text == "two jobs on MI355X (gfx950)"
     heads = page.find_elements(By.CSS_SELECTOR, "#schedule tr.phase")
     titles = [head.get_attribute("textContent") for head in heads]

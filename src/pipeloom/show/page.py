@@ -50,18 +50,37 @@ def fill_page(data: Mapping[str, Any], *others: Mapping[str, Any]) -> str:
     return "".join(page)
 
 
-_LABEL = 2
-"""Column of a segment's label (``page_timeline``)."""
+_WAVE, _LABEL, _READY, _DONE, _PULSES = 0, 2, 5, 8, 13
+"""Columns of a segment (``page_timeline``); between ready and done stand start and free."""
 
 
 def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Every label of the timeline once; segments have its number until the page is read."""
+    """The segments of the timeline in less space, until the page is read (``types.js``).
+
+    Every label is there once. A time is what has passed since the one before it, the first of a row
+    since the wave was free; pulses of a single instruction follow from its times and are left out.
+    """
     if data["timeline"] is None:
         return dict(data)
     run = data["timeline"]
     labels = sorted({row[_LABEL] for row in run["segments"]})
     numbers = {label: number for number, label in enumerate(labels)}
-    rows = [[*row[:_LABEL], numbers[row[_LABEL]], *row[_LABEL + 1 :]] for row in run["segments"]]
+    free: dict[int, int] = {}
+    rows = []
+    for full in run["segments"]:
+        row = list(full)
+        ready, start, end, done = full[_READY : _DONE + 1]
+        row[_READY : _DONE + 1] = (
+            ready - free.get(row[_WAVE], 0),
+            start - ready,
+            end - start,
+            done - end,
+        )
+        free[row[_WAVE]] = end
+        row[_LABEL] = numbers[row[_LABEL]]
+        if row[_PULSES] == [start - ready, end - start]:
+            row[_PULSES] = 0
+        rows.append(row)
     return {**data, "timeline": {**run, "labels": labels, "segments": rows}}
 
 

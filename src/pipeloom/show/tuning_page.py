@@ -37,6 +37,8 @@ svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 svg .axis { stroke: var(--line); } svg .roof { stroke: var(--quiet); fill: none; }
 .key i { display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 12px; }
 td, th { padding: 2px 8px; text-align: right; } td:first-child, th:first-child { text-align: left; }
+.sideways td, .sideways th { white-space: nowrap; }
+.sideways svg { min-width: 640px; }
 details { margin: 4px 0; }
 """
 
@@ -171,10 +173,16 @@ def _roofline(rows: Sequence[Mapping[str, Any]], peak: float, hbm: float) -> str
         "TFLOPS over operations per byte of A, B and C; circles are predicted, coloured by what "
         "binds, squares published. The line: HBM, then the matrix units at the peak clock."
     )
-    return (
-        f'<p class="quiet">{about}</p><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="Roofline">{"".join(parts)}</svg>{_key(limits)}'
+    picture = (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Roofline">{"".join(parts)}'
+        "</svg>"
     )
+    return f'<p class="quiet">{about}</p>{_sideways(picture)}{_key(limits)}'
+
+
+def _sideways(wide: str) -> str:
+    """What scrolls where the screen is narrower than it."""
+    return f'<div class="sideways">{wide}</div>'
 
 
 def _linked(row: Mapping[str, Any], content: str) -> str:
@@ -203,10 +211,11 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> str:
             x += wide
         text = f"{row['tflops']:.0f} TFLOPS, {row['limit']}"
         parts.append(f'<text x="{BAR + 178}" y="{y + 13}">{escape(text)}</text>')
-    return (
+    picture = (
         f'<svg viewBox="0 0 {WIDTH + 60} {len(rows) * height}" role="img" aria-label="Where the '
-        f'time of each shape goes">{"".join(parts)}</svg>{_key(seen)}'
+        f'time of each shape goes">{"".join(parts)}</svg>'
     )
+    return _sideways(picture) + _key(seen)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -226,7 +235,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     heads = ("M x N x K", "block", "TFLOPS", "published", "us", "GHz", "busy", "limit")
     head = "".join(f"<th>{name}</th>" for name in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return _tabled(head, "".join(lines))
+
+
+def _tabled(head: str, body: str) -> str:
+    return _sideways(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def _search(row: Mapping[str, Any]) -> str:
@@ -238,9 +251,9 @@ def _search(row: Mapping[str, Any]) -> str:
     )
     others = row["candidates"] - len(row["trials"])
     rest = f"the best of the {others} others takes at least {row['open_us']:.2f} us"
+    head = "<th>block</th><th>bound, us</th><th>derived, us</th>"
     return (
         f"<details><summary>{escape(_shape(row))}: {len(row['trials'])} of {row['candidates']} "
-        f"blocks timed</summary><table><thead><tr><th>block</th><th>bound, us</th><th>derived, us"
-        f"</th></tr></thead><tbody>{lines}</tbody></table>"
+        f"blocks timed</summary>{_tabled(head, lines)}"
         f'<p class="quiet">{rest if row["open_us"] else ""}</p></details>'
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -36,25 +37,30 @@ def test_pages_of_a_run(tmp_path: Path) -> None:
     assert all((tmp_path / "p" / link).is_file() for link in links)
 
 
+TUNED: dict[str, Any] = {
+    "m": 4096,
+    "n": 4096,
+    "k": 8192,
+    "dtype": "bf16",
+    "split_k": 2,
+    "tflops": 1400.0,
+    "link": None,
+    "microseconds": 180.5,
+    "clock_ghz": 1.75,
+    "efficiency": 0.5,
+    "limit": "start and end of tiles",
+    "parts_us": {"launch": 1.0},
+    "trials": [("256x256x64, 8 waves", 1.0, None)],
+    "candidates": 3,
+    "open_us": 2.0,
+    "block": {"m": 256, "n": 256, "k": 64, "waves_m": 2, "waves_n": 4},
+}
+"""A row of a run as ``render_tuning`` takes it."""
+
+
 def test_names_are_text() -> None:
-    row = {
-        "m": 1,
-        "n": 1,
-        "k": 1,
-        "dtype": "bf16",
-        "split_k": 2,
-        "tflops": 1.0,
-        "link": None,
-        "microseconds": 1.0,
-        "clock_ghz": 1.0,
-        "efficiency": 0.5,
-        "limit": "<b>&",
-        "parts_us": {"<i>": 1.0},
-        "trials": [("<u>", 1.0, None)],
-        "candidates": 3,
-        "open_us": 2.0,
-        "block": {"m": 1, "n": 1, "k": 1, "waves_m": 1, "waves_n": 1},
-    }
+    names = {"limit": "<b>&", "parts_us": {"<i>": 1.0}, "trials": [("<u>", 1.0, None)]}
+    row = {**TUNED, **names}
     page = render_tuning("<script>", [row], peak_tflops=10.0, hbm_gb_per_s=100.0)
     for tag in ("<b>", "<i>", "<u>", "<script>"):
         assert tag not in page

@@ -88,8 +88,21 @@ const shownVariant = Math.min(
   variants.length - 1,
 );
 const page = variants[shownVariant];
-for (const { timeline: run } of variants)
-  if (run) for (const s of run.segments) s[S.label] = run.labels[s[S.label]];
+for (const { timeline: run } of variants) if (run) unpack(run);
+
+/** Segments as their columns say, from the space-saving form of show/page.py. @param {Timeline} run */
+function unpack(run) {
+  const free = run.waves.map(() => 0);
+  for (const s of run.segments) {
+    s[S.label] = run.labels[s[S.label]];
+    s[S.pulses] = s[S.pulses] || [s[S.start], s[S.free]];
+    s[S.ready] += free[s[S.wave]];
+    s[S.start] += s[S.ready];
+    s[S.free] += s[S.start];
+    s[S.done] += s[S.free];
+    free[s[S.wave]] = s[S.free];
+  }
+}
 
 /**
  * ``loop[12]``, or ``loop[12] of waves 0-3`` where others do other work.
