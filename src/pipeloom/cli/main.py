@@ -2,10 +2,11 @@
 
 A command only turns arguments into a job of ``pipeloom.drive``, and its result into text or JSON.
 
-Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ``verify`` and
-``check`` add 3 (TIMING) and 4 (RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add
-a command: a file here with ``add_arguments`` (which also sets ``description`` and ``run``), and a
-line in ``COMMANDS``. Only the chosen command's file is imported, so that help comes at once.
+Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
+output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
+(RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file here with
+``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
+the chosen command's file is imported, so that help comes at once.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ COMMANDS = (
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
 )
 
+UNREAD_CODE = 141
+"""128 and SIGPIPE, as shells have it."""
+
 _EPILOG = """\
 Start with
   pipeloom list                          what is shipped
@@ -124,10 +128,11 @@ def _run(argv: Sequence[str] | None) -> int:
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         arguments.usage_error(unknown_text(unknown, arguments.options))
+    code: int = UNREAD_CODE
     try:
         if getattr(arguments, "output", None):
             check_folder(arguments.output)
-        code: int = arguments.run(arguments)
+        code = arguments.run(arguments)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -138,7 +143,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return 1
     except BrokenPipeError:
         _silence_stdout()
-        return 0
+        return code
     except OSError as error:
         _silence_stdout()
         print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)

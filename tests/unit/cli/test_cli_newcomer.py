@@ -323,3 +323,12 @@ def test_compare_needs_loops_that_run(capsys: pytest.CaptureFixture[str]) -> Non
     said = capsys.readouterr().err
     assert "the loop of ping_pong does not run for 2 K tiles" in said
     assert "hint: use a larger --k-tiles" in said
+
+
+def test_output_that_nobody_reads_is_no_success() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "pipeloom.cli.main", "list"]
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (141, "")
