@@ -113,7 +113,7 @@ class Store:
             try:
                 return job(opened.connection)
             except sqlite3.OperationalError as error:
-                warnings.warn(f"{path} cannot be used now: {error}", stacklevel=3)
+                _tell(f"{path} cannot be used now: {error}")
                 return None
             except sqlite3.DatabaseError as error:
                 _set_aside(path, opened.inode, f"is damaged ({error})")
@@ -141,13 +141,13 @@ def _open(path: Path) -> _Opened | None:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         except (OSError, sqlite3.OperationalError) as error:
-            warnings.warn(f"{path} cannot be written, nothing is kept: {error}", stacklevel=4)
+            _tell(f"{path} cannot be written, nothing is kept: {error}")
             return None
         try:
             fault = _prepared(connection)
         except sqlite3.OperationalError as error:
             connection.close()
-            warnings.warn(f"{path} cannot be written, nothing is kept: {error}", stacklevel=4)
+            _tell(f"{path} cannot be written, nothing is kept: {error}")
             return None
         except sqlite3.DatabaseError as error:
             fault = f"is damaged ({error})"
@@ -177,6 +177,12 @@ def _prepared(connection: sqlite3.Connection) -> str | None:
     return None if found == FORMAT else f"has format {found}, and this pipeloom writes {FORMAT}"
 
 
+@cache
+def _tell(fault: str) -> None:
+    """What may stay as it is for the rest of a search is told once."""
+    warnings.warn(fault, stacklevel=5)
+
+
 def _inode(path: Path) -> int:
     try:
         return path.stat().st_ino
@@ -198,7 +204,7 @@ def _set_aside(path: Path, inode: int, fault: str) -> None:
             if part.exists():
                 os.replace(part, aside.with_name(aside.name + ending))
     except OSError as error:
-        warnings.warn(f"{path} {fault} and stays: {error}", stacklevel=4)
+        _tell(f"{path} {fault} and stays: {error}")
         return
     warnings.warn(f"{path} {fault}; set aside as {aside.name}", stacklevel=4)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,10 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(UserWarning, match="cannot be written"):
         Store(tmp_path / "file" / "folder").write(KEY, {})
+    with warnings.catch_warnings(record=True) as again:
+        warnings.simplefilter("always")
+        assert Store(tmp_path / "file" / "folder").read(KEY) is None
+    assert not again, "a search would say it hundreds of times"
 
 
 def test_threads_share_it(tmp_path: Path) -> None:
