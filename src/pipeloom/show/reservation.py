@@ -45,7 +45,8 @@ def _bounds(result: ModuloResult, quantum: int) -> Text:
     text.append(f"\nII {result.ii}", style="bold green" if result.proved else "bold yellow")
     if quantum > 1:
         text.append(f" steps of {quantum} cycles = {result.ii * quantum} cycles")
-    state = "proved optimal" if result.proved else f"lower bound {result.lower_bound}"
+    optimal = "proved optimal" if quantum == 1 else "no order of tiles in such steps is faster"
+    state = optimal if result.proved else f"lower bound {result.lower_bound}"
     text.append(f" ({state}); ResMII {result.res_mii}, RecMII {result.rec_mii}")
     if result.recurrence:
         path = " -> ".join((*result.recurrence, result.recurrence[0]))
