@@ -17,7 +17,7 @@ from pipeloom.cli.common import (
     source_of,
     write_file,
 )
-from pipeloom.cli.usage import UsageError
+from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.errors import ScheduleError, SpecError
 
@@ -75,6 +75,13 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
         "tile, and bf16 where it names none",
     )
+    parser.add_argument(
+        "--k-tiles",
+        type=at_least(1),
+        metavar="N",
+        help="iterations of a loop that the kernel is derived for; others that it computes are "
+        "whole trips more or less",
+    )
     parser.add_argument("--out-dtype", help="bf16, fp16 or f32; like A and B, f32 for fp8")
     parser.add_argument(
         "--allow-timing", action="store_true", help="emit a schedule whose verdict is TIMING"
@@ -84,7 +91,7 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
 def emit_job(arguments: argparse.Namespace) -> EmitJob:
     """The job that the arguments ask for."""
     return EmitJob(
-        source_of(arguments),
+        source_of(arguments, k_tiles=arguments.k_tiles),
         target=arguments.target,
         dtype=arguments.dtype,
         out_dtype=arguments.out_dtype,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pipeloom
+from pipeloom.declare.loop import Loop
 from pipeloom.drive.forms import Choice, choose_form
 from pipeloom.drive.loops import element_type
 from pipeloom.drive.sources import Named, Source, find_source, is_compiled, is_loop, with_data
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 class EmitJob:
     """What to emit and for what; what is left open follows from the schedule or loop.
 
-    ``k`` fits a shipped loop, whose depth is derived, to that K, where it is whole tiles. ``name``
-    is the kernel's symbol.
+    ``k`` fits a loop, whose depth is derived, to that size along what it runs over, where it is
+    whole tiles. ``name`` is the kernel's symbol.
     """
 
     source: Source
@@ -228,6 +229,8 @@ def _for_chip(job: EmitJob, found: object) -> Source:
     source = job.source
     if isinstance(found, Mapping):
         return source
+    if isinstance(found, Loop) and source.k_tiles is None:
+        source = replace(source, k_tiles=_whole_tiles(found, job.k))
     for option, value in (("--dtype", job.dtype), ("--out-dtype", job.out_dtype)):
         if value is not None and not hasattr(found, "build_body"):
             raise SpecError(
@@ -248,10 +251,18 @@ def _fitted(job: EmitJob, data: Mapping[str, Any]) -> Source:
     if job.dtype is not None:
         source = replace(source, tile=job.dtype)
     if job.k is not None:
-        depth = shipped_loop(source, fitted).loop.meaning.inputs[0].type.sizes.get("k")
-        if depth is not None and job.k >= depth and job.k % depth == 0:
-            fitted.setdefault("k_tiles", job.k // depth)
+        loop = shipped_loop(source, fitted).loop
+        tiles = _whole_tiles(loop, job.k) if loop.over == "k" else None
+        if tiles is not None and source.k_tiles is None:
+            fitted.setdefault("k_tiles", tiles)
     return with_data(source, fitted)
+
+
+def _whole_tiles(loop: Loop, size: int | None) -> int | None:
+    """How many tiles of a loop make up a size along what it runs over; None unless whole ones."""
+    sizes = (node.type.sizes.get(loop.over, 0) for node in loop.meaning.inputs)
+    tile = max(sizes, default=0)
+    return size // tile if size and tile and size % tile == 0 else None
 
 
 def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:

@@ -90,10 +90,12 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
         from pipeloom.drive.trial import scalar_values
 
         scalar_values(declared.meaning, job.scalars)
-    found = emit(replace(job.emit, k=job.sizes.get("k", USUAL["k"])))
+    over = declared.over if isinstance(declared, Loop) else "k"
+    usual = None if isinstance(declared, Loop) else USUAL["k"]
+    found = emit(replace(job.emit, k=job.sizes.get(over, usual)))
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)
-    _check_depth(kernel.launch, sizes)
+    _check_depth(kernel.launch, sizes, isinstance(declared, Loop))
     _check_memory(job, _needed_bytes(kernel.launch, sizes), sizes)
     _check_work(job, kernel, sizes)
     from pipeloom.drive.trial import Launchable, run_program
@@ -195,7 +197,7 @@ def _words(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{dim}={size}" for dim, size in sizes.items())
 
 
-def _check_depth(launch: Launch, sizes: Mapping[str, int]) -> None:
+def _check_depth(launch: Launch, sizes: Mapping[str, int], fits: bool) -> None:
     """Refuse a size along the loop that the kernel cannot compute, with the nearest that it can."""
     over, least, step = launch.meaning.over, launch.least, launch.step
     size = sizes.get(over, least)
@@ -205,11 +207,12 @@ def _check_depth(launch: Launch, sizes: Mapping[str, int]) -> None:
         or (step and size > least and (size - least) % step == 0)
     ):
         return
+    fitted = f"or whole tiles of {launch.tiles[over]}, for which it is derived; " if fits else ""
     below = least + (max(size - least, 0) // step * step if step else 0)
     near = f"{over} = {below} or {below + step}" if size > least and step else f"{over} = {least}"
     raise SpecError(
         f"{over} is {size}, but the kernel starts with {least} and steps by {step}",
-        hint=f"use {near}; or pad {over} with zeros",
+        hint=f"use {near}; {fitted}or pad {over} with zeros",
         field=over,
     )
 

@@ -37,7 +37,8 @@ class Source:
     """A kernel and what is asked of it before any job begins.
 
     ``tile`` is ``none``, ``bf16``, ``fp16`` or ``fp8``; ``default_tile`` the one of a spec that
-    names none. ``sync`` of None leaves the choice to the job. ``waves`` are those of a loop.
+    names none. ``sync`` of None leaves the choice to the job. ``waves`` are those of a loop, and
+    ``k_tiles`` the iterations that it is derived for.
     ``label`` is what messages call it. ``ops`` are those of a program; a loop has its own.
     ``progress`` is told of each better order that the search for a loop's finds.
     """
@@ -50,6 +51,7 @@ class Source:
     sync: Sync | None = None
     reorder: bool = False
     waves: int | None = None
+    k_tiles: int | None = None
     label: str = ""
     ops: Vocabulary = field(default=VOCABULARY, repr=False, hash=False)
     progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)

@@ -130,6 +130,7 @@ class ProgramSubject(Subject):
         for option, given, has in (
             ("arch", self.source.arch, self.origin.target.arch),
             ("waves", self.source.waves, self.origin.waves),
+            ("k-tiles", self.source.k_tiles, str(self.origin.iterations)),
         ):
             if given is not None and given != has:
                 raise SpecError(
@@ -331,7 +332,8 @@ def open_source(what: Source | Named, *, keep_interrupted: bool = False) -> Subj
             return ProgramSubject(source, found)
         waves = WAVES if source.waves is None else source.waves
         target = target_for(source.arch or ANY_CHIP)
-        return ProgramSubject(source, LoopSource(found, target, waves), keep_interrupted)
+        made = LoopSource(found, target, waves, {"k_tiles": source.k_tiles})
+        return ProgramSubject(source, made, keep_interrupted)
     if is_loop(found):
         assert isinstance(found, Mapping)
         return ProgramSubject(source, shipped_loop(source, found), keep_interrupted)
@@ -343,12 +345,13 @@ def open_schedule(
 ) -> ScheduleSubject:
     """The same of a schedule of the specification."""
     found = find_source(source) if found is None else found
-    if source.waves is not None:
-        raise SpecError(
-            f"--waves is for loops, and {source.name} is a schedule, which has its own",
-            hint="drop --waves",
-            field="waves",
-        )
+    for option, value in (("waves", source.waves), ("k-tiles", source.k_tiles)):
+        if value is not None:
+            raise SpecError(
+                f"--{option} is for loops, and {source.name} is a schedule, which has its own",
+                hint=f"drop --{option}",
+                field=option,
+            )
     if isinstance(found, Mapping) and not is_compiled(found):
         tiled = with_tile(
             found, source.name, tile=source.tile, default=source.default_tile, arch=source.arch
@@ -367,7 +370,7 @@ def open_schedule(
 
 def shipped_loop(source: Source, found: Mapping[str, Any]) -> LoopSource:
     """Options count as keys of the spec, which may not say something else."""
-    given = {"arch": source.arch, "waves": source.waves}
+    given = {"arch": source.arch, "waves": source.waves, "k_tiles": source.k_tiles}
     given["dtype"] = None if source.tile == "none" else source.tile
     spec = apply_settings(found, source.settings, FORMS)
     for key, value in given.items():

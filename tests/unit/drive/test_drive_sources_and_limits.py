@@ -15,7 +15,10 @@ import pipeloom as pl
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.cli.main import main
 from pipeloom.drive.declared import load_declaration
-from pipeloom.drive.emitting import emit
+from pipeloom.drive.emitting import EmitJob, emission_subject, emit
+from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.sources import Source
+from pipeloom.drive.subjects import ProgramSubject
 from pipeloom.errors import SpecError
 
 OWN = """
@@ -80,6 +83,20 @@ def test_a_file_that_is_missing_or_raises_is_shown_with_its_line(tmp_path: Path)
 def test_settings_do_not_change_a_declaration(own: str) -> None:
     with pytest.raises(SpecError, match="declared in Python"):
         pl.fix(pl.Source(f"{own}:Mine", ("scheduling=csp",)))
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "tiles"), [(512, None, 8), (500, None, None), (512, 5, 5), (None, None, None)]
+)
+def test_a_loop_is_derived_for_the_size_that_is_asked_for(
+    size: int | None, given: int | None, tiles: int | None
+) -> None:
+    """Where it is whole tiles, of 64 here; what was asked for in tiles counts first."""
+    source = Source(pl.kernels.gemm(64, 64, 64), k_tiles=given)
+    subject = emission_subject(EmitJob(source, k=size))
+    assert isinstance(subject, ProgramSubject)
+    assert isinstance(subject.origin, LoopSource)
+    assert subject.origin.options["k_tiles"] == tiles
 
 
 def test_fix_takes_the_fastest_proved_form_and_says_what_it_costs() -> None:
