@@ -32,12 +32,11 @@ from pipeloom.errors import SpecError, StructureError
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.meaning import Meaning, NodeKind
 from pipeloom.program.provenance import UNKNOWN, Provenance
 from pipeloom.program.resources import Resource, Space
 from pipeloom.program.steps import Access, Barrier, Step, Unit, Wait, Work
 from pipeloom.program.tiles import Box, TileType
-from pipeloom.program.vocabulary import PRODUCTS
 
 FORMAT = 1
 """Of the JSON; a reader refuses any other. It counts published formats: before the first release
@@ -329,19 +328,6 @@ def _is_memory(program: Program, name: str) -> bool:
     return _is_input(program, name) or (name in meaning and meaning[name].kind is NodeKind.OUTPUT)
 
 
-def _check_product(program: Program, node: Node, where: str, label: str) -> None:
-    """Operands whose types no matrix instruction takes together have no kernel to be proved."""
-    types = [program.meaning[name].type.dtype.name for name in node.uses[:2]]
-    ops = program.target.matrix_ops
-    if ops and not any(op.multiplies(*types, scaled=op.scaled) for op in ops):
-        raise StructureError(
-            f"program {program.name!r}: {where} {label!r} multiplies {types[0]} by {types[1]}, "
-            f"which {program.target.arch} has no matrix instruction for",
-            hint="its instructions: " + ", ".join(op.name for op in ops),
-            field=where,
-        )
-
-
 def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
     node = program.meaning[step.node]
     domain = node.type if step.is_copy else program.meaning.domain(node)
@@ -355,8 +341,6 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
             )
     if len(step.parts) > 1 and len(step.parts) != len(group.waves):
         raise _per_wave(program, where, step.label, len(step.parts), group)
-    if node.op in PRODUCTS and not step.is_copy:
-        _check_product(program, node, where, step.label)
     if step.counter is not None:
         program.target.counter(step.counter)
         check_int(f"program {program.name}", f"{where}.entries", step.entries, 1)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pipeloom.declare import Loop
+from pipeloom.declare.kernels import gemm
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import Status, verify
-from pipeloom.machine.dtypes import F32
+from pipeloom.machine.dtypes import F32, FP16
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
@@ -25,6 +26,7 @@ from pipeloom.program import (
     OpDef,
     Program,
     Space,
+    TileType,
     TripCount,
     Work,
 )
@@ -259,3 +261,21 @@ def test_a_run_that_goes_wrong_says_so() -> None:
     trial = run_program(emitted, assemble(emitted), sizes={"b": 1, "k": 6, "c": 256})
     assert not trial.ok
     assert "WRONG" in trial.summary()
+
+
+def test_two_types_that_no_instruction_takes_together() -> None:
+    """From JSON, say: a declaration of it is refused before there is a program."""
+    program = pipeline(gemm(32, 32, 32), GFX950, 1, strategy=in_order)
+
+    def typed(kind: TileType) -> TileType:
+        return replace(kind, dtype=FP16)
+
+    nodes = (replace(n, type=typed(n.type)) if n.name == "B" else n for n in program.meaning.nodes)
+    mixed = replace(
+        program,
+        meaning=replace(program.meaning, nodes=tuple(nodes)),
+        resources=tuple(
+            replace(r, type=typed(r.type)) if "B" in r.name else r for r in program.resources
+        ),
+    )
+    refused(mixed, "bf16 by fp16|fp16 by bf16")
