@@ -36,7 +36,7 @@ WAYS: tuple[Sync, ...] = ("reference", "proven", "repaired")
 
 def rows() -> Iterator[str]:
     """The table, line by line."""
-    yield "| schedule | sync | verdict | loop barriers | cycles per iteration | matrix unit |"
+    yield "| schedule | sync | verdict | loop barriers | cycles per trip | matrix unit |"
     yield "|---|---|---|---|---|---|"
     for name, spec in CASES.items():
         for sync in WAYS:

@@ -135,7 +135,7 @@ def page(browser: webdriver.Chrome, pages: dict[str, Path]) -> webdriver.Chrome:
         return opened(browser, pages["ping_pong"])
     browser.execute_script(
         "pipeloom.select({ entry: -1, op: -1, segment: -1 });"
-        "const [, a, b] = pipeloom.timeline.ranges.find((r) => r[0] === '1 iteration');"
+        "const [, a, b] = pipeloom.timeline.ranges.find((r) => r[0] === '1 trip');"
         "pipeloom.timeline.show(a, b);"
         "document.activeElement.blur();"
         f"document.getElementById('run').scrollIntoView({NOW});"
@@ -408,11 +408,7 @@ def test_dragging_with_shift_measures(page: webdriver.Chrome) -> None:
 def test_the_tip_covers_no_wave(page: webdriver.Chrome) -> None:
     page.execute_script("document.getElementById('run').scrollIntoView({ block: 'start' })")
     _, x, y = find_segment(page, "s[0] === 1")
-    canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
-    at = ActionChains(page).move_to_element_with_offset(
-        canvas, round(x - canvas.size["width"] / 2), round(y - canvas.size["height"] / 2)
-    )
-    at.perform()
+    Mouse(page, "timeline").move(x, y).perform()
     top, bottom, first, last = page.execute_script(
         "const tip = document.getElementById('tip').getBoundingClientRect();"
         "const at = document.querySelector('#timeline canvas').getBoundingClientRect().top;"
@@ -717,9 +713,9 @@ def test_unusual_runs_have_a_page_too(
 @pytest.mark.parametrize(
     ("arguments", "verdict", "subtitle"),
     [
-        (["single_buffer"], "RACE", "iterations of 1 K tile: "),
+        (["single_buffer"], "RACE", "trips of 1 K tile: "),
         (["gemm_tile"], "PROVED", " K tiles: "),
-        (["ping_pong", "--set", "minimal_barriers=true"], "RACE", "iterations of 2 K tiles: "),
+        (["ping_pong", "--set", "minimal_barriers=true"], "RACE", "trips of 2 K tiles: "),
         (["ping_pong", "--emitted"], "PROVED", "emitted kernel ping_pong_bf16_bf16"),
         (["four_wave", "--emitted"], "PROVED", "emitted kernel four_wave_fp8_f32"),
     ],
@@ -734,7 +730,7 @@ def test_the_first_screen_tells_the_story(
     page.execute_script("scrollTo({ top: 0, behavior: 'instant' })")
     figures = page.find_elements(By.CSS_SELECTOR, "#figures .figure")
     names = [figure.find_element(By.TAG_NAME, "span").text for figure in figures]
-    assert names[:2] == ["cycles per iteration", "matrix unit busy"]
+    assert names[:2] == ["cycles per K tile", "matrix unit busy"]
     assert names[2] in ("limited by", "held up by")
     assert figures[names.index("verdict")].find_element(By.TAG_NAME, "b").text == verdict
     assert subtitle in page.find_element(By.ID, "subtitle").text

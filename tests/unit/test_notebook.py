@@ -108,9 +108,9 @@ def test_a_program(compiled: CompiledSchedule) -> None:
 
 
 def test_a_trace(trace: Trace) -> None:
-    assert repr(trace) == f"<Trace on gfx950: 8 waves, 7 iterations, {trace.total_cycles} cycles>"
+    assert repr(trace) == f"<Trace on gfx950: 8 waves, 7 trips, {trace.total_cycles} cycles>"
     shown = small(trace._repr_html_())
-    assert f"{trace.steady_cycles_per_iteration:.0f} per iteration" in shown.text
+    assert f"{trace.steady_cycles_per_iteration:.0f} per trip" in shown.text
     assert "limited by matrix" in shown.text
     assert shown.seen.count("tr") == 1 + SHOWN
     assert "more" in shown.text
@@ -118,8 +118,8 @@ def test_a_trace(trace: Trace) -> None:
 
 def test_a_trace_without_a_loop(compiled: CompiledSchedule) -> None:
     trace = simulate(compiled, k_tiles=2)
-    assert repr(trace).startswith("<Trace on gfx950: 8 waves, 0 iterations, ")
-    assert "0 per iteration, matrix unit 0.0% busy, limited by none" in trace._repr_html_()
+    assert repr(trace).startswith("<Trace on gfx950: 8 waves, 0 trips, ")
+    assert "0 per trip, matrix unit 0.0% busy, limited by none" in trace._repr_html_()
 
 
 def test_an_emitted_kernel() -> None:

@@ -48,7 +48,7 @@ COMMANDS = (
     Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
     Command("check", "judge a kernel that others wrote: a code object or assembly", "check"),
     Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
-    Command("simulate", "cycles per iteration, efficiency, stalls and a timeline", "simulate"),
+    Command("simulate", "cycles per K tile, efficiency, stalls and a timeline", "simulate"),
     Command("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
     Command(
         "report",

@@ -20,6 +20,7 @@ from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
 from pipeloom.show.headers import no_loop_text
+from pipeloom.show.steps import pace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         default=TIMELINE_ITERATIONS,
         metavar="N",
-        help="iterations shown in the timeline (default 4); the figures are from all K tiles",
+        help="trips of the loop in the timeline (default 4); the figures are from all K tiles",
     )
     add_launch(parser)
     add_json(parser)
@@ -78,7 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     figures = "not simulated: no tile shape"
     if trace is not None:
-        figures = f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration"
+        figures = ", ".join(
+            filter(None, pace(simulation.program, trace.steady_cycles_per_iteration))
+        )
         if not trace.iterations:
             no_loop = no_loop_text(simulation.program)
             figures = f"{trace.total_cycles} cycles in all: {no_loop}"

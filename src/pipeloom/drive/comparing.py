@@ -131,7 +131,7 @@ def _schedule(
     if not trace.iterations:
         raise SpecError(
             f"the loop of {text} does not run for {variant.k_tiles} K tiles, so there are no "
-            "cycles per iteration to compare",
+            "cycles of it to compare",
             hint="use a larger --k-tiles, or drop it",
             field="k_tiles",
         )

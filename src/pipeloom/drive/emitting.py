@@ -79,7 +79,7 @@ class Emission:
         kernel = self.kernel
         return (
             f"{kernel.name} for {kernel.target}, {tile_text(self.program)}: {self.sync}, "
-            f"{self.barriers} barriers per iteration, {kernel.status.name}"
+            f"{self.barriers} barriers per trip, {kernel.status.name}"
             + (self.changes and f"; {self.changes}")
         )
 

@@ -28,7 +28,7 @@ DERIVED: tuple[Sync, ...] = ("repaired", "proven")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a schedule. ``cycles`` per iteration, None where they cannot be told."""
+    """One form of a schedule. ``cycles`` per trip of its loop, None where they cannot be told."""
 
     sync: Sync
     reorder: bool
@@ -70,7 +70,7 @@ class Choice:
         """What it costs in cycles against the input, in words."""
         if self.form.cycles is None:
             return "cycles unknown: no tile shape to count instructions of"
-        text = f"{self.form.cycles:.0f} cycles per iteration{self.tile}"
+        text = f"{self.form.cycles:.0f} cycles per trip{self.tile}"
         if self.unchanged:
             return text
         if self.named.cycles is None or self.percent is None:

@@ -20,6 +20,7 @@ from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.show.headers import tile_text
+from pipeloom.show.steps import trip_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,10 @@ class Simulation:
         return verify(self.program)
 
     def iterations_of(self, trips: int) -> int:
-        """K tiles of that many trips of the loop, or of its least number."""
+        """K tiles of that many trips of the main loop, or of its least number."""
         program = self.program
-        return program.iterations.at(
-            {n: max(least, trips) for n, least in program.min_trips.items()}
-        )
+        least = max(program.trips[-1].least, trips) if program.trips else 0
+        return program.iterations.at(trip_counts(program, least))
 
     def run(self, k_tiles: int | None = None) -> Trace:
         """The trace over that many K tiles; by default the job's, else 32 or the next possible."""

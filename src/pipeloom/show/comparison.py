@@ -28,7 +28,8 @@ _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 class Comparison:
     """One variant: figures of the steady loop, of one wave's steps in it, and the verdict.
 
-    ``top_stall`` is where the waves lose most time per iteration, waits for the matrix unit apart.
+    An iteration is a trip of that loop; ``top_stall`` is where the waves lose most time in it,
+    waits for the matrix unit apart.
     """
 
     name: str
@@ -43,6 +44,11 @@ class Comparison:
     verdict: str
     tile: str
     k_tiles_per_iteration: int
+
+    @property
+    def cycles(self) -> float:
+        """Of one K tile; of one trip where nobody knows how many that is."""
+        return self.cycles_per_iteration / (self.k_tiles_per_iteration or 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""
@@ -101,12 +107,15 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
     for index, row in enumerate(rows):
         cells = [column[index] for column in columns.values()]
         table.add_row(*cells, *((_limit(row), row.top_stall) if wide else ()))
-    text = Text("\nper iteration of the steady loop", "bright_black")
     sums = sorted({row.k_tiles_per_iteration for row in rows})
+    text = Text("\nsteady loop: ", "bright_black")
+    text.append("cycles per K tile, the rest per trip" if any(sums) else "per trip")
     if len(sums) == 1 and sums[0]:
-        text.append(f", {sums[0]} K tile{'' if sums[0] == 1 else 's'}")
+        text.append(f" of {sums[0]} K tile{'' if sums[0] == 1 else 's'}")
+    if any(sums) and not all(sums):
+        text.append("; of streams and files, cycles per trip")
     if not _same_work(rows):
-        text.append("; iterations differ in work, so compare by MFMA, the matrix unit's busy share")
+        text.append("; variants differ in work, so compare by MFMA, the matrix unit's busy share")
     if "stalled" in columns:
         text.append("; stalled: mean of the waves")
     if len(tiles) == 1:
@@ -128,23 +137,25 @@ def _limit(row: Comparison) -> str:
 
 
 def _same_work(rows: Sequence[Comparison]) -> bool:
-    """Whether an iteration of every variant sums equally much, so that cycles compare."""
-    return len({(row.tile, row.k_tiles_per_iteration) for row in rows}) == 1
+    """Whether the cycles of every variant are of equally much work, so that they compare."""
+    return len({(row.tile, row.k_tiles_per_iteration > 0) for row in rows}) == 1
 
 
 def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
-    best = min((row.cycles_per_iteration for row in rows), default=0.0)
+    best = min((row.cycles for row in rows), default=0.0)
     if not _same_work(rows):
         best = -1.0
     sums = [row.k_tiles_per_iteration for row in rows]
-    differ = {"K tiles": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
+    differ = (
+        {"K tiles a trip": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
+    )
     return {
         "variant": [Text(row.name) for row in rows],
         "verdict": [Text(row.verdict, style=_STYLES.get(row.verdict, "")) for row in rows],
         "cycles": [
             Text(
-                f"{row.cycles_per_iteration:.0f}",
-                style="bold" if row.cycles_per_iteration == best else "",
+                f"{row.cycles:.0f}",
+                style="bold" if row.cycles == best else "",
             )
             for row in rows
         ],

@@ -129,9 +129,13 @@ def kernel_page(
         "stalls": [stall_row(row) for row in stalls],
         "utilisation": [[unit, round(share, 4)] for unit, share in trace.utilisation().items()],
         "estimate": None,
-        "knobs": [["Loops", [[str(n), str(loop), n == 0] for n, loop in enumerate(timing.loops)]]],
+        "knobs": [["Loops", [_loop_row(n, loop) for n, loop in enumerate(timing.loops)]]],
         "notes": _notes(timing),
     }
+
+
+def _loop_row(number: int, loop: LoopTiming) -> list[Any]:
+    return ["shown" if number == 0 else "other", str(loop), number == 0]
 
 
 def _shown_iterations(main: LoopTiming, iterations: int) -> int:
@@ -178,8 +182,10 @@ def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[list[s
     else:
         rows = [[f"{main.cycles:.0f}", "cycles in all", "the kernel has no loop that ran twice"]]
     if verdict is not None:
-        rows.append([verdict.status.title, "verdict", verdict.summary()])
-    return rows + resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd)
+        rows.append([verdict.status.title, "verdict", _meaning(verdict)])
+    return rows + resource_cards(
+        held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd, allocated=True
+    )
 
 
 def _notes(timing: KernelTiming) -> list[str]:
@@ -194,12 +200,17 @@ def _notes(timing: KernelTiming) -> list[str]:
 # --- the verdict -------------------------------------------------------------------------------
 
 
+def _meaning(verdict: CheckVerdict) -> str:
+    """The summary behind the status, which the page says itself."""
+    return verdict.summary().removeprefix(verdict.status.title).lstrip(": ")
+
+
 def _verdict(rows: Disassembly, verdict: CheckVerdict) -> dict[str, Any]:
     shortest = verdict.shortest()
     findings = verdict.findings
     return {
         "status": verdict.status.title,
-        "meaning": verdict.summary(),
+        "meaning": _meaning(verdict),
         "coverage": "; ".join(str(loop) for loop in verdict.loops),
         "findings": [_finding(rows, finding) for finding in findings],
         "examples": [_example(rows, finding) for finding in findings],

@@ -26,7 +26,9 @@ from pipeloom.show.steps import (
     advance,
     listing,
     loop_counts,
+    main_loop,
     offset_text,
+    pace,
     tiles_text,
     trip_counts,
 )
@@ -177,13 +179,11 @@ def _headline(page: _Page) -> list[list[str]]:
             ]
         )
     elif trace is not None:
-        work = tiles_text(page.program, advance(page.program))
+        each, trip = pace(page.program, trace.steady_cycles_per_iteration)
+        value, _, name = each.partition(" ")
+        loop = main_loop(page.program, page.program.groups[0]).name
         rows += [
-            [
-                f"{trace.steady_cycles_per_iteration:.0f}",
-                "cycles per iteration",
-                f"steady state of the simulated loop; an iteration sums {work}",
-            ],
+            [value, name, f"steady state of the simulated {loop}{trip and ': '}{trip}"],
             *speed_cards(trace),
         ]
     if verdict is not None:
@@ -192,7 +192,7 @@ def _headline(page: _Page) -> list[list[str]]:
         [
             f"{counts.coalesced_waits} / {counts.barriers}",
             "waits / barriers",
-            "per iteration of one wave; adjacent waits count as one",
+            "per trip of one wave; adjacent waits count as one",
         ]
     )
     ordered = page.program.provenance.ordered
@@ -200,8 +200,9 @@ def _headline(page: _Page) -> list[list[str]]:
         rows.append(
             [
                 f"{ordered.cycles}",
-                f"cycles of the order{', proved optimal' if ordered.proved else ''}",
-                f"by the model of its strategy, {ordered.strategy}; lower bound {ordered.bound}",
+                f"cost of the order{', proved least' if ordered.proved else ''}",
+                f"in cycles of its strategy's own model, {ordered.strategy}, which are not the "
+                f"simulator's; lower bound {ordered.bound}",
             ]
         )
     return rows
@@ -224,17 +225,21 @@ def speed_cards(trace: Trace) -> list[list[str]]:
         rows.append(
             [
                 f"{trace.tflops:.0f}",
-                "TFLOPS, modelled",
-                f"the steady loop on all {units} CUs at {clock:g} GHz, a workgroup each",
+                "TFLOPS, steady loop",
+                f"by the model, if all {units} CUs ran it at {clock:g} GHz, a workgroup each, "
+                "without start and end",
             ]
         )
     return rows
 
 
-def resource_cards(vgprs: int, agprs: int, lds_bytes: int, waves: int) -> list[list[str]]:
-    """What a wave and a workgroup of the kernel occupy."""
+def resource_cards(
+    vgprs: int, agprs: int, lds_bytes: int, waves: int, *, allocated: bool = False
+) -> list[list[str]]:
+    """What a wave and a workgroup of the kernel use; or, registers, what they are ``allocated``."""
+    how = "allocated" if allocated else "used"
     return [
-        [f"{vgprs} + {agprs}", "VGPRs + AGPRs", "registers of a wave, per lane, of 512"],
+        [f"{vgprs} + {agprs}", f"VGPRs + AGPRs {how}", "registers of a wave, per lane, of 512"],
         [f"{lds_bytes / 1024:g} KiB", "LDS", "of a workgroup"],
         [str(waves), "waves per SIMD", "that fit by registers and LDS; one workgroup is simulated"],
     ]

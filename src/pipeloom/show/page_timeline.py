@@ -86,7 +86,7 @@ def _frames(trace: Trace, found: Sequence[Segment]) -> list[list[Any]]:
         frames += [[*span, name] for span, name in zip(pairwise(edges), names, strict=True)]
         if phase is Phase.PROLOGUE:
             trips = range(trace.iterations)
-            frames += [[marks[i], marks[i + 1], f"iteration {i}"] for i in trips]
+            frames += [[marks[i], marks[i + 1], f"trip {i}"] for i in trips]
     return frames
 
 

@@ -150,6 +150,12 @@ class Listing:
         title = self.title(row.track)
         return f"{row.name} of {title}" if title else row.name
 
+    def lengths(self, track: int, section: str) -> str:
+        """``11 or 12``: how many steps of a section a wave of the track has."""
+        groups = {self.group_of[wave] for wave in self.waves[track]}
+        found = {sum(key[:2] == (group, section) for key in self.at) for group in groups}
+        return " or ".join(map(str, sorted(found)))
+
     def label(self, number: int) -> str:
         """The step in words."""
         return self.rows[number].label
@@ -261,6 +267,22 @@ def tiles_text(program: Program, number: int) -> str:
     over = program.meaning.over
     name = over.upper() if len(over) == 1 else over
     return f"{number} {name} tile{'' if number == 1 else 's'}"
+
+
+def pace(program: Program, cycles: float) -> tuple[str, str]:
+    """Cycles of a trip of the main loop as those of an iteration of the meaning, and the trip.
+
+    ``("1092 cycles per K tile", "2185 per trip of 2 K tiles")``; the second says nothing where a
+    trip is one iteration.
+    """
+    work = advance(program)
+    name = tiles_text(program, 1).removeprefix("1 ")
+    if work < 2:
+        return f"{cycles:.0f} cycles per {name}", ""
+    return (
+        f"{cycles / work:.0f} cycles per {name}",
+        f"{cycles:.0f} per trip of {tiles_text(program, work)}",
+    )
 
 
 def trip_counts(program: Program, trips: int) -> dict[str, int]:

@@ -54,7 +54,7 @@ def _headline(program: Program, tile: str) -> Text:
 
 def _section_table(program: Program, found: Listing, first: Row, rows: Sequence[Row]) -> Table:
     section = first.section
-    title = f"{section.name}: {len(rows)} steps"
+    title = f"{section.name}: {found.lengths(first.track, section.name)} steps"
     if section.trips is not None:
         title += f", {section.trips} times, advancing {section.advance}"
     elif section.first.constant or section.first.factors:
@@ -127,7 +127,8 @@ def _summary_table(program: Program, found: Listing) -> Table:
     for first, _ in found.sections():
         c = counts(first.section)
         waits = [c.waits.get(name, 0) for name in counters]
-        values = (c.steps, *waits, c.coalesced_waits, c.barriers, c.fences)
+        steps = found.lengths(first.track, first.section.name)
+        values = (steps, *waits, c.coalesced_waits, c.barriers, c.fences)
         name = " ".join(filter(None, (found.title(first.track), first.section.name)))
         table.add_row(name, *(str(v) for v in values))
     return table

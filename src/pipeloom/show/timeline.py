@@ -1,4 +1,4 @@
-"""A trace in the terminal: who issues what, two iterations side by side with the units.
+"""A trace in the terminal: who issues what, two trips of the loop side by side with the units.
 
 Time runs to the right, one character per bucket of cycles. A wave's row shows what it spent most
 of the bucket on; a unit's row shows which wave holds it, or how full it is.
@@ -19,7 +19,7 @@ from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
 from pipeloom.show.segments import StepStall, stalls_by_step
-from pipeloom.show.steps import advance, listing, tiles_text
+from pipeloom.show.steps import listing, main_loop, pace
 
 TIMELINE_ITERATIONS = 2
 OUTSIDE_FROM = 8
@@ -59,7 +59,7 @@ Span = tuple[int, int, Cell]
 def render_trace(
     trace: Trace, program: Program | None = None, *, width: int = 118, stalls: int = 12
 ) -> RenderableType:
-    """The figures, the timeline of two steady iterations, and the worst stalls.
+    """The figures, the timeline of two steady trips, and the worst stalls.
 
     ``program`` is what was run, if it is one; where its loop did not run, there is no timeline.
     """
@@ -80,14 +80,22 @@ def _headline(trace: Trace, program: Program | None) -> Text:
         return text
     efficiency = max(trace.steady_matrix_efficiency(), default=0.0)
     text = Text()
-    text.append(f"{trace.steady_cycles_per_iteration:.0f} cycles per iteration", style="bold")
-    if program is not None:
-        text.append(f" of {tiles_text(program, advance(program))}")
+    cycles = trace.steady_cycles_per_iteration
+    if program is None:
+        text.append(f"{cycles:.0f} cycles per trip", style="bold")
+    else:
+        each, trip = pace(program, cycles)
+        text.append(each, style="bold")
+        text.append(f" ({trip})" if trip else "")
+        others = len(program.trips) > 1
+        text.append(
+            f" in the loop {main_loop(program, program.groups[0]).name!r}" if others else ""
+        )
     title, limit = limit_text(trace.limiting_unit())
     text.append(f", matrix unit {efficiency:.1%} busy\n{title}: {limit}\n")
     text.append(
         f"{trace.machine.arch}, {_count(len(trace.programs), 'wave')}, "
-        f"{_count(trace.iterations, 'iteration')}: "
+        f"{_count(trace.iterations, 'trip')}: "
         f"{trace.total_cycles} cycles (prologue {trace.prologue_cycles}, epilogue "
         f"{trace.epilogue_cycles})"
     )
@@ -95,7 +103,7 @@ def _headline(trace: Trace, program: Program | None) -> Text:
 
 
 def stall_table(trace: Trace, program: Program | None, most: int) -> RenderableType:
-    """Where the waves stood longest; cycles per iteration for loop points.
+    """Where the waves stood longest; cycles per trip for loop points.
 
     An MFMA behind another in the matrix unit is work, not lost time, and is not listed.
     """

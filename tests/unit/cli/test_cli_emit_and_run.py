@@ -170,7 +170,7 @@ def test_emit_derives_barriers_too_where_they_cannot_be_kept(
     code, out, err = _run(capsys, "emit", "ping_pong", "-o", str(tmp_path / "k.s"))
     assert code == 0
     assert "note: the barriers cannot be kept (no such order)" in err
-    assert "sync proven, 8 barriers per iteration, PROVED" in out
+    assert "sync proven, 8 barriers per trip, PROVED" in out
 
 
 def test_one_schedule_through_all_commands(
@@ -196,7 +196,7 @@ def test_emit_takes_a_proved_file_as_it_is(
     _run(capsys, "compile", "ping_pong", "--tile", "bf16", "--sync", "proven", "-o", path)
     code, out, _ = _run(capsys, "emit", path, "-o", str(tmp_path / "k.s"))
     assert code == 0
-    assert "sync as compiled, 8 barriers per iteration, PROVED" in out
+    assert "sync as compiled, 8 barriers per trip, PROVED" in out
 
 
 def test_a_tile_and_a_dtype_that_do_not_fit(

@@ -237,7 +237,7 @@ def test_too_long_a_run_names_the_option_that_shortens_it(
 
 def test_one_of_a_thing_is_not_plural(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(capsys, "simulate", "--stream", "M4", "--iterations", "1")
-    assert "4 waves, 1 iteration: 64 cycles" in out
+    assert "4 waves, 1 trip: 64 cycles" in out
     problem = ["--m", "256", "--n", "256", "--k", "512", "--k-tiles", "8"]
     _, out, _ = _run(capsys, "simulate", "ping_pong", *problem)
     assert "1 workgroup in 1 round, the last" in " ".join(out.split())
@@ -312,11 +312,11 @@ def test_unlike_iterations_are_not_ranked_by_cycles(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    unlike = _run(capsys, "compare", "ping_pong", "gemm_tile")[1]
-    assert "iterations differ in work" in unlike
+    unlike = _run(capsys, "compare", "ping_pong", "single_buffer")[1]
+    assert "variants differ in work" in unlike
     assert "K tiles" in unlike
     like = _run(capsys, "compare", "ping_pong", "ping_pong:scheduling=identity")[1]
-    assert "per iteration of the steady loop, 2 K tiles" in like
+    assert "per trip of 2 K tiles" in like
 
 
 # ---------------------------------------------------------------- streams

@@ -172,12 +172,12 @@ def test_a_loop_that_does_not_run_has_no_figures_per_iteration(
     said = capsys.readouterr().out
     assert "the loop does not run for 2 K tiles" in said
     assert re.search(r"\d{4} cycles, prologue \d{4} and epilogue \d{4} only", said)
-    assert "per iteration" not in said
+    assert "per K tile" not in said
     page = tmp_path / "r.html"
     assert main(["report", "ping_pong", "--k-tiles", "2", "-o", str(page)]) == 0
     assert "cycles in all: the loop does not run for 2 K tiles" in capsys.readouterr().out
     assert "the loop does not run for 2 K tiles: prologue " in page.read_text()
-    assert '"cycles per iteration"' not in page.read_text()
+    assert '"cycles per K tile"' not in page.read_text()
     sizes = ["--m", "256", "--n", "256", "--k", "256"]
     assert main(["simulate", "ping_pong", "--k-tiles", "2", *sizes]) == 1
     assert "needs the loop to run" in capsys.readouterr().err

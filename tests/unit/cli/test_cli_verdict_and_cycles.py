@@ -54,7 +54,7 @@ def test_fix_writes_what_it_proved(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "before: TIMING" in out
     assert "after:  PROVED" in out
     assert "kernel: ops moved" in out
-    assert "sync repaired; 4 loads moved: 4228 cycles per iteration with a bf16 tile, -0.2 %" in out
+    assert "sync repaired; 4 loads moved: 4228 cycles per trip with a bf16 tile, -0.2 %" in out
     assert verify(CompiledSchedule.from_dict(json.loads(path.read_text()))).proved
 
 
@@ -109,7 +109,7 @@ def test_sync_repaired_works_on_specs_and_on_compiled_files(
 def test_simulate_prints_figures_timeline_and_stalls(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _run(capsys, "simulate", "ping_pong", "--k-tiles", "8")
     assert code == 0
-    assert "cycles per iteration" in out
+    assert "cycles per K tile" in out
     assert "matrix unit" in out
     assert "stalls" in out
 

@@ -112,7 +112,7 @@ def test_report_shows_the_disassembly(
     labels = [entry[2] for entry in data["entries"]]
     assert labels.count("v_add_f32 v2, v2, v2") == 2
     assert data["headline"][0][:2] == [str(CYCLES), "cycles per trip"]
-    assert ["8 + 0", "VGPRs + AGPRs"] in [card[:2] for card in data["headline"]]
+    assert ["8 + 0", "VGPRs + AGPRs allocated"] in [card[:2] for card in data["headline"]]
     (stall,) = [row for row in data["stalls"] if row[-1]]
     assert stall[1:3] == ["pc 0x1c", "v_add_f32 v2, v2, v2"]
     assert max(data["timeline"]["depth"]["live"]) == 2
@@ -144,9 +144,9 @@ def test_schedules_are_on_one_page_with_what_they_occupy(tmp_path: Path) -> None
     assert [one["meta"]["variant"] for one in data["variants"]] == variants
     for one in data["variants"]:
         cards = {card[1]: card[0] for card in one["headline"]}
-        assert {"VGPRs + AGPRs", "waves per SIMD"} <= cards.keys()
+        assert {"VGPRs + AGPRs used", "waves per SIMD"} <= cards.keys()
         assert cards["LDS"].endswith("KiB")
-        assert float(cards["TFLOPS, modelled"]) > 0
+        assert float(cards["TFLOPS, steady loop"]) > 0
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def data(program: Program, verdict: Verdict, trace: Trace) -> dict[str, Any]:
 
 def test_the_figures_are_those_of_the_trace(data: dict[str, Any], trace: Trace) -> None:
     figures = {name: value for value, name, _ in data["headline"]}
-    assert figures["cycles per iteration"] == f"{trace.steady_cycles_per_iteration:.0f}"
+    assert figures["cycles per K tile"] == f"{trace.steady_cycles_per_iteration / 2:.0f}"
     assert figures["verdict"] == "TIMING"
     assert figures["waits / barriers"] == "10 / 16"
     assert data["meta"]["iterations"] == trace.iterations == 7
@@ -205,8 +205,8 @@ def test_an_earlier_loop_has_its_iterations_too() -> None:
     run = data["timeline"]
     assert [name for *_, name in run["frames"]] == [
         "first",
-        "iteration 0",
-        "iteration 1",
+        "trip 0",
+        "trip 1",
         "finish",
     ]
     fetched = [s[12] for s in run["segments"] if s[0] == 0 and s[2] == "fetch A"]

@@ -134,15 +134,15 @@ class Trace:
     total_cycles: int
 
     def __repr__(self) -> str:
-        run = f"{len(self.programs)} waves, {self.iterations} iterations"
+        run = f"{len(self.programs)} waves, {self.iterations} trips"
         return f"<Trace on {self.machine.arch}: {run}, {self.total_cycles} cycles>"
 
     def _repr_html_(self) -> str:
         """For notebooks: the figures, and where the waves stood longest."""
         busy = max(self.steady_matrix_efficiency())
         text = (
-            f"{len(self.programs)} waves, {self.iterations} iterations, {self.total_cycles} "
-            f"cycles; {self.steady_cycles_per_iteration:.0f} per iteration, matrix unit "
+            f"{len(self.programs)} waves, {self.iterations} trips, {self.total_cycles} "
+            f"cycles; {self.steady_cycles_per_iteration:.0f} per trip, matrix unit "
             f"{busy:.1%} busy, limited by {self.limiting_unit()}"
         )
         rows = [

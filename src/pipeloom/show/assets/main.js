@@ -27,7 +27,7 @@ if (timeline) {
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
   byId("run-note").textContent =
     iterations < m.iterations
-      ? `${iterations} iterations and all around them of a shorter run of the same programs; figures and stalls are from ${m.iterations} iterations`
+      ? `${iterations} trips and all around them of a shorter run of the same programs; figures and stalls are from ${m.iterations} trips`
       : "the whole run";
   for (const [name, from, to] of timeline.ranges) {
     const button = el("button", { type: "button" }, name);
@@ -52,7 +52,7 @@ if (timeline) {
   });
   byId("ranges").append(ruler);
   if (timeline.views.length > 1) {
-    const why = "Move the others so that their iterations begin together; else all begin at cycle 0";
+    const why = "Move the others so that their trips begin together; else all begin at cycle 0";
     const align = el("button", { type: "button", id: "align", title: why }, "Align loops");
     align.setAttribute("aria-pressed", "true");
     align.addEventListener("click", () => {

@@ -11,7 +11,7 @@ function fillHead() {
   if (m.waves)
     parts.push(
       `${m.waves} waves`,
-      `simulated for ${m.iterations} iterations of ${m.per_iteration}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
+      `simulated for ${m.iterations} trips of ${m.per_iteration}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
     );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
@@ -204,7 +204,7 @@ function fillStalls(onSelect) {
     return;
   }
   byId("stalls-note").textContent =
-    "cycles a wave was ready but could not issue, per steady iteration in the loop, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
+    "cycles a wave was ready but could not issue, per steady trip in the loop, in all elsewhere. Standing behind a busy matrix unit is work and not listed.";
   const inside = (loop) => page.stalls.filter((s) => s[T.loop] === loop && s[T.mean] >= 1);
   const rows = (list) =>
     list.slice(0, 12).map((s) => {
@@ -227,7 +227,7 @@ function fillStalls(onSelect) {
     });
   const columns = ["where", ">mean", ">worst", "on what"];
   for (const [title, loop] of /** @type {Array<[string, boolean]>} */ ([
-    ["Loop, per iteration", true],
+    ["Loop, per trip", true],
     ["Before and after it", false],
   ])) {
     const found = rows(inside(loop));

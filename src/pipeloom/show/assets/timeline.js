@@ -231,7 +231,7 @@ function makeTimeline(host, onSelect) {
     const run = /** @type {Timeline} */ (of.timeline);
     const s = run.segments[i];
     const [before, after] = [s[S.iteration] < 0, s[S.iteration] >= run.iterations];
-    const part = before ? "prologue" : after ? "epilogue" : `iteration ${s[S.iteration]}`;
+    const part = before ? "prologue" : after ? "epilogue" : `trip ${s[S.iteration]}`;
     const named = s[S.entry] >= 0 ? entryName(s[S.entry], of) : "";
     const where = named && (before || after) ? named : [part, named].filter(Boolean).join(", ");
     const count = s[S.pulses].length / 2;
@@ -365,8 +365,8 @@ function makeTimeline(host, onSelect) {
     ranges: /** @type {Array<[string, number, number]>} */ ([
       ["All", 0, total],
       ["Prologue", 0, marks[0]],
-      ...(last > 0 ? [["1 iteration", marks[first], marks[last]]] : []),
-      ...(last > 1 ? [["2 iterations", marks[last - 2], marks[last]]] : []),
+      ...(last > 0 ? [["1 trip", marks[first], marks[last]]] : []),
+      ...(last > 1 ? [["2 trips", marks[last - 2], marks[last]]] : []),
       ["Epilogue", marks[last], run.total],
     ]),
     recolour() {
