@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pipeloom.cli.common import add_json, print_json, write_file
-from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel."""
     if arguments.fix is not None:
         check_path(arguments.fix)
+        check_folder(arguments.fix)
     if arguments.template is not None:
         file = open_kernel(arguments.file, arguments.kernel)
         text = template(file.kernel).text()
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(text)
         else:
             write_file(arguments.template, text)
+            print(f"wrote {arguments.template}: fill it in, and give it by --launch")
         return 0
     if arguments.launch is None:
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")

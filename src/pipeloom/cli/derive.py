@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if found is None:
         raise SpecError(
-            f"{loop.name} is more than loads to LDS, reads, matrix products and vector ops",
+            f"{loop.name} is not made of loads to LDS, reads, matrix products and vector ops",
             hint="emit, run and report take it as the modulo solver orders it",
             field="source",
         )
@@ -74,7 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**plain, "busy": found.busy, "program": program.content_hash})
     else:
         _print(found)
-    return 0 if found.complete else INTERRUPTED_CODE
+    if found.complete:
+        return 0
+    print("interrupted: this is the best so far", file=sys.stderr)
+    return INTERRUPTED_CODE
 
 
 def _loop(arguments: argparse.Namespace) -> LoopSource:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json
 from pipeloom.cli.tune import add_shapes, add_tuning, table, tuned
-from pipeloom.cli.usage import make_folder
+from pipeloom.cli.usage import check_folder, make_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
     from pipeloom.tune.library import write_library
 
+    check_folder(arguments.folder)
     make_folder(arguments.folder)
     found = tuned(arguments, arguments.shapes)
     written = write_library(found, arguments.folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from math import inf
@@ -18,15 +19,16 @@ class UsageError(Exception):
 OPTION_HINTS = (
     ("reorder=True applies it", "--reorder applies it"),
     ("keep_barriers=False, sync='proven'", "--sync proven"),
+    (r"scalars=\{'(\w+)': \.\.\.\}", r"--scalar \1=..."),
 )
-"""What a hint of the library says, and what most commands call it."""
+"""What a hint of the library says, as a regular expression, and what most commands call it."""
 
 
 def worded(error: ScheduleError, words: Sequence[tuple[str, str]]) -> str:
     """The error with its hint in the words of the command that is run."""
     hint = error.hint
     for said, option in words:
-        hint = hint and hint.replace(said, option)
+        hint = hint and re.sub(said, option, hint)
     return error.message if hint is None else f"{error.message}\n\nhint: {hint}"
 
 

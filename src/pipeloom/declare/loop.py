@@ -39,6 +39,8 @@ class Loop:
     def __init__(
         self, name: str, *, over: str, until: str | None = None, ops: Vocabulary = VOCABULARY
     ) -> None:
+        if not name:
+            raise ConfigError("a loop needs a name", hint='Loop("gemm", ...)', field="name")
         self.name = name
         self.over = over
         self.until = until
@@ -398,6 +400,14 @@ def _finish(
     inside = _needed(table, [*updates.values(), *stored])
     carry_of = {update: carry for carry, update in updates.items()}
     placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
+    lost = [n.name for n in placed if n.kind is NodeKind.STREAM and n.region is not Region.LOOP]
+    if lost:
+        raise GraphError(
+            f"loop {name!r}: what is stored takes {lost[0]!r} without a carry, and of every "
+            "iteration only the last would be left",
+            hint=f"carry the sum: c = loop.carry(...); c += ...; or store it with {over!r}",
+            field=lost[0],
+        )
     placed = _late(placed)
     outputs = [node.name for node in placed if node.kind is NodeKind.OUTPUT]
     used = _needed({node.name: node for node in placed}, outputs)

@@ -11,8 +11,9 @@ import linecache
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from inspect import signature
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from pipeloom.checks import nearest
@@ -81,8 +82,14 @@ def _wrong_kind(text: str, what: str) -> SpecError:
 
 
 def _declares(value: object, module: ModuleType) -> bool:
+    """Whether a name of a file can be given: what it says it is, or a function that may make it."""
     if isinstance(value, type):
         return issubclass(value, tuple(KINDS)) and value.__module__ == module.__name__
+    if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+        needed = [p for p in signature(value).parameters.values() if p.default is p.empty]
+        made = str(value.__annotations__.get("return", "Loop"))
+        fits = any(kind.__name__ in made for kind in KINDS)
+        return fits and not needed and not value.__name__.startswith("_")
     return isinstance(value, tuple(KINDS))
 
 

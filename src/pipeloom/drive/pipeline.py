@@ -16,8 +16,9 @@ from dataclasses import replace
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.deriving import Progress, derive
-from pipeloom.errors import InternalError, OrderError
+from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.verify import verify
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.order.arrange import arrange
 from pipeloom.order.peel import peel
@@ -29,7 +30,7 @@ from pipeloom.sync import synchronize
 
 def pipeline(
     loop: Loop,
-    target: Target,
+    target: Target | str,
     waves: int | Mapping[str, int] | None = None,
     *,
     groups: Sequence[Role] | None = None,
@@ -44,6 +45,7 @@ def pipeline(
 ) -> Program:
     """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
 
+    ``target`` may be the name of a chip.
     ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
     of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
@@ -54,6 +56,13 @@ def pipeline(
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
     """
+    if not isinstance(loop, Loop):
+        raise ConfigError(
+            f"pipeline takes a Loop, not {loop!r}",
+            hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
+            field="loop",
+        )
+    target = target if isinstance(target, Target) else target_for(target)
     told = (groups, depth, stages, quadrants, global_latency, strategy)
     notes: tuple[str, ...] = ()
     if waves is not None and all(option is None for option in told):

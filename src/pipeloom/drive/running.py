@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.declare import Loop
-from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.emitting import Emission, EmitJob, emission_subject, emit
 from pipeloom.drive.sources import Named, Source, find_source
+from pipeloom.drive.subjects import ProgramSubject
 from pipeloom.errors import SpecError
 from pipeloom.program import Program
 
@@ -86,10 +87,7 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     if not job.sizes.keys() - USUAL.keys():
         _check_memory(job, _gemm_bytes({**USUAL, **job.sizes}))
     declared = find_source(job.emit.source)
-    if isinstance(declared, Loop | Program):  # before the search, which takes its time
-        from pipeloom.drive.trial import scalar_values
-
-        scalar_values(declared.meaning, job.scalars)
+    _check_names(job)
     over = declared.over if isinstance(declared, Loop) else "k"
     usual = None if isinstance(declared, Loop) else USUAL["k"]
     found = emit(replace(job.emit, k=job.sizes.get(over, usual)))
@@ -117,16 +115,25 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     return Ran(job, found, sizes, trials)
 
 
+def _check_names(job: RunJob) -> None:
+    """Refuse dimensions and scalars that a loop lacks before the search, which takes its time."""
+    subject = emission_subject(job.emit)
+    if isinstance(subject, ProgramSubject):
+        from pipeloom.drive.trial import scalar_values
+        from pipeloom.write.launch import check_dimensions
+
+        origin = subject.origin
+        meaning = origin.meaning if isinstance(origin, Program) else origin.loop.meaning
+        check_dimensions(meaning, job.sizes)
+        scalar_values(meaning, job.scalars)
+
+
 def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:
     """A size for every dimension; what is not given is usual, a tile, or the least and a trip."""
+    from pipeloom.write.launch import check_dimensions
+
     meaning, tiles = launch.meaning, launch.tiles
-    unknown = sorted(given.keys() - {*tiles, *meaning.batch})
-    if unknown:
-        raise SpecError(
-            f"{meaning.name} has no dimension {unknown[0]!r}",
-            hint=f"it has {', '.join((*tiles, *meaning.batch))}",
-            field=unknown[0],
-        )
+    check_dimensions(meaning, given)
     product = tiles.keys() == USUAL.keys()
     sizes = {dim: given.get(dim, USUAL[dim] if product else tile) for dim, tile in tiles.items()}
     sizes |= {dim: given.get(dim, 1) for dim in meaning.batch}

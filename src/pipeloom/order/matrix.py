@@ -144,6 +144,8 @@ def _remedy(types: tuple[DType, DType], known: list[MatrixOp]) -> str:
     pairs = [f"any two of {mixed}"] * bool(mixed) + [f"two of one type out of {alone}"] * bool(
         alone
     )
+    if not pairs:
+        return "the chip has none: multiply without block scales, or for gfx950"
     told = f"operands are {', or '.join(pairs)}"
     if any(t.scale is not None for t in types):
         return f'{told}; with block scales: loop.apply("scaled_matmul", a, b, scales_a, scales_b)'

@@ -143,6 +143,9 @@ class Vocabulary:
     def __contains__(self, name: str) -> bool:
         return name in self.ops
 
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self.ops)} ops>"
+
     def __iter__(self) -> Iterator[OpDef]:
         return iter(self.ops.values())
 

@@ -30,6 +30,8 @@ from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules import SCHEDULES
 
 SpecSource = Mapping[str, Any] | str | PathLike[str]
+KERNEL_ENDINGS = (".hsaco", ".co", ".o", ".s")
+"""Of kernels that others wrote, which have no spec."""
 Forms = Mapping[str, type]
 """What a spec of each name holds: the schedules', and those of whoever ships more."""
 
@@ -84,11 +86,11 @@ def find_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]
             hint=nearest(source, forms),
             field="schedule",
         )
-    return read_spec(source)
+    return read_spec(source, forms)
 
 
-def read_spec(source: SpecSource) -> Mapping[str, Any]:
-    """The raw mapping of a spec, from a file if need be."""
+def read_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]:
+    """The raw mapping of a spec, from a file if need be; ``forms`` are the names in its place."""
     if isinstance(source, Mapping):
         return source
     if not isinstance(source, str | PathLike):
@@ -99,10 +101,11 @@ def read_spec(source: SpecSource) -> Mapping[str, Any]:
     path = Path(source)
     readers = {".json": json.loads, ".toml": tomllib.loads}
     if path.suffix not in readers:
+        kernel = f"pipeloom check {path} --template L.json, then --launch L.json, judges a kernel; "
         raise SpecError(
             f"{path} is not a spec file: its ending is {path.suffix!r}",
-            hint="use a .json or .toml file, or the name of a shipped schedule: "
-            + ", ".join(SCHEDULES),
+            hint=(kernel if path.suffix in KERNEL_ENDINGS else "")
+            + f"use a .json or .toml file, or what is shipped: {', '.join(forms)}",
         )
     try:
         data = readers[path.suffix](path.read_text(encoding="utf-8"))

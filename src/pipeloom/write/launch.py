@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from pipeloom.checks import nearest
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
@@ -179,11 +180,22 @@ def problem_axis(meaning: Meaning) -> int:
     return 0 if meaning.until is not None else len(meaning.grid)
 
 
+def check_dimensions(meaning: Meaning, sizes: Mapping[str, int]) -> None:
+    """Raise ``EmitError`` for a size along what no array has."""
+    known = dimensions(meaning)
+    for dim in sizes:
+        if dim not in known:
+            raise EmitError(
+                f"{meaning.name} has no dimension {dim!r}", hint=nearest(dim, known), field=dim
+            )
+
+
 def check_sizes(meaning: Meaning, sizes: Mapping[str, int], empty: Sequence[str] = ()) -> None:
     """Raise ``EmitError`` or ``ConfigError`` for sizes that no kernel of it computes.
 
     Dimensions named ``empty`` may have size 0.
     """
+    check_dimensions(meaning, sizes)
     counted = {d for n in meaning.nodes if n.kind is NodeKind.LEFT for d in n.type.dims}
     for dim in dimensions(meaning):
         size = sizes.get(dim)

@@ -332,3 +332,46 @@ def test_output_that_nobody_reads_is_no_success() -> None:
     with os.fdopen(writing, "w") as closed:
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+SCALED = """
+import pipeloom as pl
+
+def scaled() -> pl.Loop:
+    loop = pl.Loop("scaled", over="k")
+    x = loop.stream("X", "f32", m=64, k=4)
+    c = loop.carry("C", m=64)
+    c += x.sum("k")
+    loop.store("out", c * loop.scalar("alpha"))
+    return loop
+
+def helper(n): return n
+def main() -> None: pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("verify", "own.py"), "valid: scaled\n"),
+        (("run", "own.py:scaled"), "pass --scalar alpha="),
+        (("run", "own.py:scaled", "--size", "z=1"), "scaled has no dimension 'z'"),
+        (("run", "attention", "--size", "m=10"), "attention has no dimension 'm'"),
+        (("run", "k.hsaco"), "pipeloom check k.hsaco --template"),
+        (("report", "k.txt"), "attention"),
+        (("library", "64x64x64", "-o", "none/of/lib"), "cannot write none/of/lib"),
+        (("check", "k.hsaco", "--fix", "none/f.s"), "cannot write none/f.s"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_work(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(SCALED)
+    assert main(words) == 1
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.glob("*") if path.is_file()] == ["own.py"]

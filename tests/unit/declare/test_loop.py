@@ -308,3 +308,12 @@ def test_refusals(build: Callable[[Loop], None], error: type[ScheduleError], mat
     with pytest.raises(error, match=match) as caught:
         build(Loop("bad", over="n"))
     assert caught.value.hint
+
+
+def test_a_product_that_nothing_carries() -> None:
+    loop = Loop("x", over="k")
+    loop.store("out", loop.stream("A", "bf16", m=4, k=4) @ loop.stream("B", "bf16", n=4, k=4))
+    with pytest.raises(GraphError, match="without a carry"):
+        _ = loop.meaning
+    with pytest.raises(ConfigError, match="needs a name"):
+        Loop("", over="k")

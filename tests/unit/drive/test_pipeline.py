@@ -107,3 +107,11 @@ def test_what_cannot_be_woven_says_so() -> None:
     assert program.provenance.ordered is not None
     assert program.provenance.ordered.strategy == "in_order"
     assert "not woven" in program.provenance.notes[0]
+
+
+def test_a_chip_by_name_and_a_function_for_a_loop() -> None:
+    with pytest.raises(pl.ConfigError, match="unknown architecture 'gfx90a'"):
+        pl.pipeline(gemm(64, 64, 32), "gfx90a", 4)
+    with pytest.raises(pl.ConfigError, match="takes a Loop") as caught:
+        pl.pipeline(gemm, "gfx950", 4)  # type: ignore[arg-type]
+    assert "call it" in (caught.value.hint or "")
