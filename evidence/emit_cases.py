@@ -1,7 +1,8 @@
 """The kernels that the evidence for the emitter is about.
 
-A kernel is a schedule, a target, a type and a tile. To add one, add a line to ``KERNELS``; a kernel
-that the emitter refuses is listed as refused until it does not.
+Of the matrix: a schedule, a target, a type and a tile. To add one, add a line to ``KERNELS``; one
+that the emitter refuses is listed as refused until it does not. Those that are weakened are of
+every family.
 """
 
 from __future__ import annotations
@@ -9,24 +10,65 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Protocol
 
 from pipeloom import compile_schedule, load_spec, target_for
-from pipeloom.drive.loops import BlockSpec, GemmTileSpec, element_type
+from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
+from pipeloom.drive.loops import (
+    AttentionSpec,
+    BlockSpec,
+    GemmBiasSpec,
+    GemmGateSpec,
+    GemmScaledSpec,
+    GemmTileSpec,
+    RmsNormSpec,
+    SoftmaxSpec,
+    element_type,
+)
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.sized import sized
-from pipeloom.write import EmittedKernel, emit_program
+from pipeloom.write import EmittedKernel, Placing, emit_program
+from pipeloom.write.launch import Launch
 from pipeloom.write.lower.emit import ProgramJudge
 
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1}
 OUT_DTYPES = ("bf16", "fp16", "f32")
 LOOPS = {"gemm_tile": "four_wave", "gemm_tile_ping_pong": "ping_pong"}
 """What is declared, not scheduled -> the wave grid it is for."""
+FUSED = {"gemm_bias": GemmBiasSpec, "gemm_gate": GemmGateSpec, "gemm_scaled": GemmScaledSpec}
+ROWS = {"softmax": SoftmaxSpec, "rms_norm": RmsNormSpec}
 Shape = tuple[int, int, int, int, int]
 """BM, BN, BK, side of the matrix instruction, its depth."""
+
+
+class Subject(Protocol):
+    """A kernel that can be weakened, emitted all the same, and run."""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """How a row of a page names it."""
+        ...
+
+    def program(self) -> Program:
+        """Proved."""
+        ...
+
+    def emit(self, program: Program | None = None, judge: ProgramJudge = verify) -> EmittedKernel:
+        """The kernel of its program, or of another one."""
+        ...
+
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """Of a run, where it is not the usual ones that show most."""
+        ...
+
+    def sizes(self, launch: Launch, trips: int, ragged: bool = False) -> dict[str, int]:
+        """Of a run with so many trips, of which the last is not a whole one if that may be."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +110,8 @@ class Case:
             return "gemm_tile"
         return f"{self.schedule}_{self.dtype}_{self.out_dtype}"
 
-    def proved(self) -> CompiledSchedule:
-        """The schedule with all the synchronisation it needs."""
-        return _proved(self.schedule, self.shape, ELEMENT_BYTES[self.dtype])
-
-    def program(self, compiled: CompiledSchedule | None = None) -> Program:
-        """The program, of the proved schedule or of another one for the same tile."""
+    def program(self) -> Program:
+        """With all the synchronisation it needs."""
         bm, bn, bk, *_ = self.shape
         if self.schedule in LOOPS:
             return (
@@ -87,7 +125,7 @@ class Case:
                 .build()
                 .program()
             )
-        made = compiled or self.proved()
+        made = _proved(self.schedule, self.shape, ELEMENT_BYTES[self.dtype])
         assert made.geometry is not None
         chip = target_for(self.target)
         lifted = lift(made, target=chip)
@@ -96,6 +134,65 @@ class Case:
     def emit(self, program: Program | None = None, judge: ProgramJudge = verify) -> EmittedKernel:
         """The kernel of its program, or of another one."""
         return emit_program(program or self.program(), judge=judge, name=self.symbol)
+
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def sizes(self, launch: Launch, trips: int, ragged: bool = False) -> dict[str, int]:
+        """The whole tile."""
+        bm, bn, *_ = self.shape
+        return {"m": bm, "n": bn, "k": launch.least + trips * launch.step}
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyCase:
+    """A kernel of a spec; ``others`` are sizes of a run but that of the loop."""
+
+    family: str
+    spec: GemmSpec | GemmTileSpec | AttentionSpec | SoftmaxSpec
+    what: str
+    others: tuple[tuple[str, int], ...]
+    less: int = 0
+    """By how much the size of the loop may fall short of whole trips."""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """How a row of a page names it."""
+        return self.family, self.spec.arch, self.spec.dtype, self.what
+
+    def __str__(self) -> str:
+        return " ".join(self.cells)
+
+    def program(self) -> Program:
+        """Proved."""
+        if isinstance(self.spec, GemmSpec):
+            return _whole(self.spec).program
+        return self.spec.build().program()
+
+    def emit(self, program: Program | None = None, judge: ProgramJudge = verify) -> EmittedKernel:
+        """The kernel of its program, or of another one."""
+        spec = self.spec
+        placing = _whole(spec).kernel.launch.placing if isinstance(spec, GemmSpec) else Placing()
+        return emit_program(program or self.program(), judge=judge, placing=placing)
+
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """Scores that hardly differ: a rescale, which waits by itself, is jumped over."""
+        if isinstance(self.spec, AttentionSpec):
+            return {"scale": 1e-4}
+        return {"beta": 1.0} if isinstance(self.spec, GemmSpec) and self.spec.beta else {}
+
+    def sizes(self, launch: Launch, trips: int, ragged: bool = False) -> dict[str, int]:
+        """As given, and so many trips."""
+        whole = launch.least + trips * launch.step
+        return dict(self.others) | {launch.meaning.over: whole - ragged * self.less}
+
+
+@cache
+def _whole(spec: GemmSpec) -> Gemm:
+    return gemm_kernel(spec)
 
 
 @cache
@@ -172,12 +269,27 @@ def output_cases() -> Iterator[Case]:
         for dtype, choice in shapes.items():
             case = Case(schedule, target, dtype, choice[0])
             for out in OUT_DTYPES:
-                yield replace(case, out=out)
+                if out != case.out_dtype:
+                    yield replace(case, out=out)
 
 
-def weakened_cases() -> Iterator[Case]:
-    """Schedules that are weakened entry by entry."""
+def weakened_cases() -> Iterator[Subject]:
+    """Programs that are weakened step by step: of every family, on both chips."""
     for schedule, target, shapes in KERNELS:
+        yield Case(schedule, target, "bf16", shapes["bf16"][0])
         if schedule not in LOOPS:
-            yield Case(schedule, target, "bf16", shapes["bf16"][0])
             yield Case(schedule, target, "fp8", shapes["fp8"][0])
+    block, square = BlockSpec(BM=64, BN=64), (("m", 64), ("n", 64))
+    small = GemmSpec(BM=64, BN=64, waves_m=2, waves_n=2, search=False)
+    rows = (("b", 1), ("n", 256))
+    for arch in ("gfx942", "gfx950"):
+        for layout in ("NT", "TN"):
+            whole = replace(small, arch=arch, layout=layout, beta=True)
+            yield FamilyCase("gemm", whole, f"64x64, {layout}, beta", square)
+        for family, fused in FUSED.items():
+            yield FamilyCase(family, fused(arch=arch, geometry=block), "64x64", square)
+        heads = (("q", 64), ("d", 64), ("v", 64), ("batch", 1), ("heads", 1), ("group", 1))
+        spec = AttentionSpec(arch=arch, d=64, causal=True, waves=2, keys=32)
+        yield FamilyCase("attention", spec, "d 64, causal, 2 waves", heads, 7)
+        for family, narrow in ROWS.items():
+            yield FamilyCase(family, narrow(arch=arch, columns=256), "256 columns", rows)

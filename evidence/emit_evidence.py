@@ -6,13 +6,13 @@
 matrix: for each kernel trip counts 0, 1, 2 and 5; M and N the whole tile or ragged; each with seeds
 of its own (data, timing of memory, order of waves). Integer data must come out exactly.
 
-mutants: each weakening of a proved schedule that the verifier calls unsafe is emitted all the same
+mutants: each weakening of a proved program that the verifier calls unsafe is emitted all the same
 and run; does the emulator notice?
 
 A row is written as soon as its kernel is done. Rows that are there already are kept as long as the
 kernel's machine code is what it was then (the column ``code`` is its digest), so an interrupted run
 goes on where it was, and after a change to the emitter only what it changed is run again. ``--all``
-runs everything again; ``--only SCHEDULE ...`` leaves other kernels as they are.
+runs everything again; ``--only KERNEL ...`` leaves other kernels as they are.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from evidence.emit_cases import Case, cases, output_cases, weakened_cases
+from evidence.emit_cases import Subject, cases, output_cases, weakened_cases
 from evidence.emit_mutants import Tally, weaken
-from evidence.evidence_page import Row, Table, cell, write_page
+from evidence.evidence_page import Row, Table, cell, commit, write_page
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ScheduleError
 from pipeloom.write import assemble
 
-RAGGED = (5, 3)
+RAGGED = {"m": 5, "n": 3}
 NORMAL_SEED = 1
 MUTANT_SEEDS = 20
 
@@ -60,7 +60,7 @@ OUTPUTS = Effort((1,), 2)
 class Outcome:
     """What became of a kernel: rows for the page, or why there are none."""
 
-    case: Case
+    case: Subject
     row: Row = ()
     failures: tuple[str, ...] = ()
     tally: Tally | None = None
@@ -69,14 +69,14 @@ class Outcome:
     seconds: float = 0.0
 
 
-def load(case: Case) -> tuple[Launchable, str]:
+def load(case: Subject) -> tuple[Launchable, str]:
     """The kernel, and the digest of its machine code."""
     emitted = case.emit()
     ready = Launchable.load(emitted, assemble(emitted))
     return ready, hashlib.sha256(ready.kernel.code).hexdigest()[:8]
 
 
-def run_case(case: Case, effort: Effort, known: str) -> Outcome:
+def run_case(case: Subject, effort: Effort, known: str) -> Outcome:
     """All runs of one kernel: odd seeds are ragged, and one run of each trip count is normal data.
 
     Nothing is run if the digest of the code is ``known``.
@@ -92,15 +92,12 @@ def run_case(case: Case, effort: Effort, known: str) -> Outcome:
     failures = []
     for trips in effort.trips:
         for seed in range(effort.seeds):
-            less = RAGGED if seed % 2 else (0, 0)
+            less = RAGGED if seed % 2 else {}
+            sizes = case.sizes(emitted.launch, trips)
             trial = run_program(
                 emitted,
                 ready,
-                sizes={
-                    "m": case.shape[0] - less[0],
-                    "n": case.shape[1] - less[1],
-                    "k": emitted.launch.least + trips * emitted.launch.step,
-                },
+                sizes={name: size - less.get(name, 0) for name, size in sizes.items()},
                 seed=1000 * trips + seed,
                 data=Data.NORMAL if seed == NORMAL_SEED else Data.INTEGERS,
             )
@@ -116,8 +113,8 @@ def run_case(case: Case, effort: Effort, known: str) -> Outcome:
     return Outcome(case, row, tuple(failures), seconds=time.perf_counter() - started)
 
 
-def weaken_case(case: Case, seeds: int, known: str) -> Outcome:
-    """All weakenings of one kernel, unless the digest of its code is ``known``."""
+def weaken_case(case: Subject, seeds: int, every: int, known: str) -> Outcome:
+    """The weakenings of one kernel, unless the digest of its code is ``known``."""
     started = time.perf_counter()
     try:
         ready, digest = load(case)
@@ -126,9 +123,10 @@ def weaken_case(case: Case, seeds: int, known: str) -> Outcome:
     if digest == known:
         return Outcome(case, unchanged=True)
     del ready
-    tally = weaken(case, seeds)
+    tally = weaken(case, seeds, every)
+    tried = tally.unsafe + len(tally.harmless)
     row = (
-        str(tally.unsafe + len(tally.harmless)),
+        str(tried) if tried == tally.among else f"{tried} of {tally.among}",
         str(len(tally.harmless)),
         str(tally.unsafe),
         f"{tally.noticed} ({100 * tally.noticed / max(tally.unsafe, 1):.1f} %)",
@@ -149,13 +147,16 @@ UNKNOWN = "-"
 class Page(Protocol):
     """A page and the kernels it is about."""
 
-    subjects: list[Case]
+    @property
+    def subjects(self) -> Sequence[Subject]:
+        """The kernels."""
+        ...
 
-    def known(self, case: Case) -> str:
+    def known(self, case: Subject) -> str:
         """The digest of the code that the page speaks of, or nothing."""
         ...
 
-    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
+    def work(self, case: Subject, known: str) -> Callable[[], Outcome]:
         """What another process has to do for a kernel."""
         ...
 
@@ -174,7 +175,7 @@ class MatrixPage:
     def __init__(self, earlier: Path | None) -> None:
         tiles, outputs = list(cases()), list(output_cases())
         self.subjects = [*tiles, *outputs]
-        self._tiles = frozenset(tiles)
+        self._tiles = frozenset(case.cells for case in tiles)
         self.tiles = Table((*NAMES, *FOUND), len(NAMES))
         self.outputs = Table((*NAMES, *FOUND), len(NAMES))
         self.failed = Table((*NAMES, "failure"), len(NAMES))
@@ -182,39 +183,36 @@ class MatrixPage:
         if earlier is not None:
             for table in (self.tiles, self.outputs, self.failed, self.refused):
                 table.read(earlier)
+            self._arrange()
 
-    def effort(self, case: Case) -> Effort:
+    def effort(self, case: Subject) -> Effort:
         """More for the tiles than for the types of C."""
-        return MATRIX if case in self._tiles else OUTPUTS
+        return MATRIX if case.cells in self._tiles else OUTPUTS
 
-    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
+    def work(self, case: Subject, known: str) -> Callable[[], Outcome]:
         return partial(run_case, case, self.effort(case), known)
 
-    def _place(self, case: Case) -> tuple[Table, Row]:
-        if case in self._tiles:
-            return self.tiles, case.cells
-        return self.outputs, case.cells
+    def _table(self, case: Subject) -> Table:
+        return self.tiles if case.cells in self._tiles else self.outputs
 
-    def known(self, case: Case) -> str:
-        table, key = self._place(case)
-        rows = table.about(key)
+    def known(self, case: Subject) -> str:
+        table = self._table(case)
+        rows = table.about(case.cells)
         return rows[0][CODE] if rows and rows[0][table.keys] == str(self.effort(case).runs) else ""
 
     def enter(self, outcome: Outcome) -> None:
         case = outcome.case
-        table, key = self._place(case)
-        full = case.cells
-        table.put(key, [outcome.row] if outcome.row else [])
-        if case in self._tiles or not outcome.refused:
-            self.refused.put(full, [(outcome.refused,)] if outcome.refused else [])
-        self.failed.put(full, [(text,) for text in outcome.failures])
-        keys = [c.cells for c in self.subjects]
-        self.tiles.arrange([c.cells for c in self.subjects if c in self._tiles])
-        self.outputs.arrange(
-            [key for c, key in zip(self.subjects, keys, strict=True) if c not in self._tiles]
-        )
-        self.refused.arrange(list(dict.fromkeys(keys)))
-        self.failed.arrange(list(dict.fromkeys(keys)))
+        self._table(case).put(case.cells, [outcome.row] if outcome.row else [])
+        self.refused.put(case.cells, [(outcome.refused,)] if outcome.refused else [])
+        self.failed.put(case.cells, [(text,) for text in outcome.failures])
+        self._arrange()
+
+    def _arrange(self) -> None:
+        keys = [case.cells for case in self.subjects]
+        self.tiles.arrange([key for key in keys if key in self._tiles])
+        self.outputs.arrange([key for key in keys if key not in self._tiles])
+        self.refused.arrange(keys)
+        self.failed.arrange(keys)
 
     def render(self) -> str:
         tiles, outputs = self.tiles, self.outputs
@@ -230,20 +228,20 @@ class MatrixPage:
             "of the tile). Integer data is compared exactly with NumPy; one seed of each trip "
             "count has normal data, compared within the rounding of the types. A run passes with "
             "no finding, every element right and nothing written outside C. `code` is the start "
-            f"of the SHA-256 of the machine code that was run{_unnoted(tiles)}.",
+            f"of the SHA-256 of the machine code that was run{_unnoted(tiles)}. Last run at "
+            f"commit {commit()}; a row whose code was the same then was kept.",
             "",
             f"{len(tiles.rows) + len(outputs.rows)} kernels, {runs} runs, {failed} failed.",
             "",
             "## Tiles",
             "",
-            f"Trip counts {_listed(MATRIX.trips)}; {MATRIX.seeds} seeds of each.",
+            f"Each with {_times(MATRIX)}.",
             "",
             *tiles.lines(),
             "",
             "## Types of C",
             "",
-            f"The smallest tile of each kernel; trip counts {_listed(OUTPUTS.trips)}, "
-            f"{OUTPUTS.seeds} seeds of each.",
+            f"Other than those above, of the smallest tile of each kernel; {_times(OUTPUTS)}.",
             "",
             *outputs.lines(),
         ]
@@ -256,8 +254,9 @@ class MatrixPage:
 class MutantsPage:
     """How many weakenings of each kernel are noticed, and why the others are not."""
 
-    def __init__(self, earlier: Path | None) -> None:
+    def __init__(self, earlier: Path | None, every: int) -> None:
         self.subjects = list(weakened_cases())
+        self._every = every
         counts = ("weakened", "still proved", "unsafe", "noticed", "by the first seed", "code")
         self.counts = Table((*NAMES, *counts), len(NAMES))
         self.missed = Table((*NAMES, "not noticed", "why"), len(NAMES))
@@ -266,10 +265,10 @@ class MutantsPage:
             for table in (self.counts, self.missed, self.harmless):
                 table.read(earlier)
 
-    def work(self, case: Case, known: str) -> Callable[[], Outcome]:
-        return partial(weaken_case, case, MUTANT_SEEDS, known)
+    def work(self, case: Subject, known: str) -> Callable[[], Outcome]:
+        return partial(weaken_case, case, MUTANT_SEEDS, self._every, known)
 
-    def known(self, case: Case) -> str:
+    def known(self, case: Subject) -> str:
         rows = self.counts.about(case.cells)
         return rows[0][CODE] if rows else ""
 
@@ -288,11 +287,13 @@ class MutantsPage:
             "# Weakened kernels",
             "",
             "Written by `python -m evidence.emit_evidence mutants --output "
-            "evidence/emitted-mutants.md`. Each wait of a proved schedule is loosened by one entry "
-            "and deleted, each barrier deleted. Of those that the verifier calls unsafe: how many "
-            f"does the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 in "
-            "turn)? `code` is the start of the SHA-256 of the machine code that was weakened"
-            f"{_unnoted(counts)}.",
+            "evidence/emitted-mutants.md`. Each wait of a proved program is loosened by one entry "
+            "and deleted, each barrier deleted, in all groups of waves alike (`12 of 70`: evenly "
+            "spread over all that there are). Of those that the verifier calls unsafe: how "
+            f"many does the emulator notice within {MUTANT_SEEDS} seeds (trip counts 2, 0 and 1 "
+            "in turn, data as late as waits let it be and at random)? `code` is the start of the "
+            f"SHA-256 of the machine code that was weakened{_unnoted(counts)}. Last run at commit "
+            f"{commit()}; a row whose code was the same then was kept.",
             "",
             f"{noticed} of {unsafe} noticed ({100 * noticed / max(unsafe, 1):.1f} %), in "
             f"{len(counts.rows)} kernels.",
@@ -303,9 +304,6 @@ class MutantsPage:
             lines += [
                 "",
                 "## Not noticed, and why",
-                "",
-                "The proof takes every wave's slice of a load to overlap every read of the region, "
-                "which is right for any layout. The emulator looks at bytes.",
                 "",
                 *self.missed.lines(),
             ]
@@ -328,18 +326,20 @@ def _unnoted(table: Table) -> str:
     return f" (`{UNKNOWN}` where an older run did not note it)" if unnoted else ""
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(str(n) for n in numbers[:-1]) + f" and {numbers[-1]}"
+def _times(effort: Effort) -> str:
+    *some, last = map(str, effort.trips)
+    counts = f"trip counts {', '.join(some)} and {last}" if some else f"trip count {last}"
+    return f"{counts}, {effort.seeds} seeds of each"
 
 
 def fill(
-    page: Page, output: Path | None, workers: int, chosen: Sequence[Case], again: bool
+    page: Page, output: Path | None, workers: int, chosen: Sequence[Subject], again: bool
 ) -> None:
-    """Run the chosen kernels, new and small ones first, and write the page after each."""
-    known = {case: "" if again else page.known(case) for case in chosen}
-    first = sorted(chosen, key=lambda case: (bool(known[case]), case.shape[0] * case.shape[1]))
+    """Run the chosen kernels, new ones first, and write the page after each."""
+    known = {case.cells: "" if again else page.known(case) for case in chosen}
+    first = sorted(chosen, key=lambda case: bool(known[case.cells]))
     with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(page.work(case, known[case])) for case in first]
+        futures = [pool.submit(page.work(case, known[case.cells])) for case in first]
         for future in as_completed(futures):
             outcome = future.result()
             if outcome.unchanged:
@@ -361,12 +361,15 @@ def main() -> None:
     parser.add_argument("what", choices=["matrix", "mutants"])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="SCHEDULE")
+    parser.add_argument("--only", nargs="+", metavar="KERNEL")
     parser.add_argument("--all", action="store_true", help="also what has not changed")
+    parser.add_argument("--every", type=int, default=1, help="of so many weakenings, try one")
     given = parser.parse_args()
 
-    page: Page = MatrixPage(given.output) if given.what == "matrix" else MutantsPage(given.output)
-    chosen = [case for case in page.subjects if given.only is None or case.schedule in given.only]
+    page: Page = MatrixPage(given.output)
+    if given.what == "mutants":
+        page = MutantsPage(given.output, given.every)
+    chosen = [case for case in page.subjects if given.only is None or case.cells[0] in given.only]
     fill(page, given.output, given.workers, chosen, given.all)
 
 

@@ -7,6 +7,7 @@ and the whole is written again in a fixed order, in one step: what was there bef
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,3 +74,9 @@ def write_page(page: Path | None, render: Callable[[], str]) -> None:
 def cell(text: str) -> str:
     """Text of one line that does not end a cell."""
     return " ".join(text.split()).replace("|", "/")
+
+
+def commit() -> str:
+    """The last one that changed the package, which is what is run."""
+    asked = ("git", "log", "-1", "--format=%h", "--", "src")
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
