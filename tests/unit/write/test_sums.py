@@ -71,3 +71,12 @@ def test_what_is_read_or_starts_elsewhere_is_written_before(zero: bool) -> None:
     starts.close(["C"])
     assert not starts.take("C", 0, 4)
     assert starts.needed("C") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("others", "fits"), [(60, True), (90, False)])
+def test_spare_scalars_are_left_out_where_they_do_not_fit(others: int, fits: bool) -> None:
+    frame = Frame(POINTS, GFX950, waves=4)
+    frame.scalar("others", others)
+    frame.spare("more", 16)
+    frame.place(8)
+    assert ("more" in frame, "others" in frame) == (fits, True)

@@ -61,6 +61,7 @@ class Frame:
         self.late: list[list[Write]] = [[] for _ in flow.preambles]
         """The part of a preamble that may come behind the first loads to LDS."""
         self._wanted: dict[str, _Wanted] = {}
+        self._spare: dict[str, tuple[int, int]] = {}
         self._made: dict[Hashable, str] = {}
         self._allocation: Allocation | None = None
 
@@ -74,6 +75,11 @@ class Frame:
     def scalar(self, name: str, count: int = 1, align: int = 1) -> str:
         """A scalar register; there are enough that none is shared."""
         return self.always(name, Bank.SCALAR, count, align)
+
+    def spare(self, name: str, count: int = 1, align: int = 1) -> str:
+        """A scalar register if there are enough for all that is spare: ``name in frame``."""
+        self._spare.setdefault(name, (count, align))
+        return name
 
     def constant(self, bits: int) -> str:
         """A scalar register that holds a number."""
@@ -173,12 +179,18 @@ class Frame:
             live = everywhere if wanted.always else self._live(wanted)
             found = Value(name, wanted.bank, wanted.count, live, wanted.align)
             (sums if wanted.either else values).append(found)
+        spare = [
+            Value(name, Bank.SCALAR, count, everywhere, align)
+            for name, (count, align) in self._spare.items()
+        ]
         reserved = {Bank.SCALAR: reserved_scalars}
         direct = self.target.direct_vgprs.value
 
         def placed(in_vectors: int) -> Allocation:
-            divided = _divided(sums, in_vectors)
-            return allocate([*values, *divided], self.target, self.waves, reserved)
+            wanted = [*values, *_divided(sums, in_vectors)]
+            with suppress(RegisterLimitError):
+                return allocate([*wanted, *spare], self.target, self.waves, reserved)
+            return allocate(wanted, self.target, self.waves, reserved)
 
         many = sum(value.count for value in sums)
         self._allocation = placed(_rounded(many - direct))
@@ -200,6 +212,9 @@ class Frame:
         for point, counter in wanted.in_flight.items():
             live |= in_flight(self.flow, point, self.target.counter(counter).limit.value)
         return live | (wanted.writes & {SETUP})
+
+    def __contains__(self, name: str) -> bool:
+        return self._allocation is not None and name in self._allocation.places
 
     def __getitem__(self, name: str) -> Register:
         if self._allocation is None:

@@ -24,8 +24,8 @@ from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.templates import INLINE, float_bits
 
-TOGETHER = 8
-"""Comparisons before the first selection."""
+TOGETHER, MORE = 4, 4
+"""Comparisons before the first selection, and where scalar registers allow."""
 LOWEST = float_bits(float("-inf"))
 
 
@@ -50,6 +50,7 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
     lowest = frame.prepared("lowest", "lowest", _fill, late=True)
     edges = frame.scratch("edges", len(pairs))
     kept = [frame.scalar(f"kept {n}", 2, 2) for n in range(TOGETHER)]
+    more = [frame.spare(f"kept {n}", 2, 2) for n in range(TOGETHER, TOGETHER + MORE)]
 
     def emit(code: Code) -> None:
         left.begin(code, whole=True)
@@ -61,10 +62,11 @@ def plan_mask(context: Context, masked: Masked, jobs: Sequence[Job]) -> Write:
                 code("v_cvt_u32_f32", into, context.registers(masked.bound).part(slot))
                 code("v_sub_u32", into, left.base(pattern), into)
         result, source = context.registers(masked.target), context.registers(masked.source)
-        for at in range(0, len(jobs), TOGETHER):
+        masks = [*kept, *(name for name in more if name in frame)]
+        for at in range(0, len(jobs), len(masks)):
             chosen = []
             for (place, (value, number, bound)), name in zip(
-                jobs[at : at + TOGETHER], kept, strict=False
+                jobs[at : at + len(masks)], masks, strict=False
             ):
                 behind = left.behind(number or 0) + (masked.bound is None)
                 mask = frame[name] if behind in INLINE else VCC
