@@ -175,7 +175,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
         values["out"] = sums
     run.launch(made.kernel, p.sizes, values)
     if made.then is not None:
-        sizes = {**p.sizes, "s": spec.splits}
+        sizes = {"m": p.m, "n": p.n, "s": spec.splits}
         made.then.launch.check(sizes, {**pitches, "out": c.pitch})
         values |= {"P": sums, "out": whole, "ld_out": c.pitch, "bs_out": c.stride, **sizes}
         run.launch(made.then, sizes, values)
