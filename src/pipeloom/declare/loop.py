@@ -167,6 +167,7 @@ class Loop:
         node = self._nodes[self._operand(value)]
         op = self.ops[node.op] if node.op else None
         in_place = op is not None and op.reduce is not None and op.reduce.value == "add"
+        in_place = in_place and node.type.dtype == F32
         if in_place and set(node.type.dims) == set(target.type.dims) and not self._users(node.name):
             del self._nodes[node.name]
             init = self._operand(target)
@@ -177,7 +178,8 @@ class Loop:
     def update(self, target: Tensor, value: Tensor | float) -> Tensor:
         """State what a carried value becomes."""
         node = self._nodes[self._operand(value)]
-        if node.kind is not NodeKind.OP or self._users(node.name):
+        rounded = node.type.dtype not in (F32, BOOL, target.type.dtype)
+        if node.kind is not NodeKind.OP or rounded or self._users(node.name):
             new = self.apply("convert", value, dtype=target.type.dtype)
             node = self._nodes[new.name]
         return self._becomes(target, node)

@@ -124,6 +124,21 @@ def test_values_round_to_their_type() -> None:
     assert loop.evaluate(X=np.array([1.001], np.float32))["Y"][0] == 1.0
 
 
+@pytest.mark.parametrize("product", [False, True])
+def test_what_a_carry_becomes_keeps_its_rounding(product: bool) -> None:
+    """The carry is wider than what it becomes, or is added: that is rounded all the same."""
+    loop = Loop("rounded", over="k")
+    x = loop.stream("X", "f32", m=2, k=1)
+    s = loop.carry("S", "f32", m=2)
+    if product:
+        s += loop.apply("sum", x, over=("k",), dtype="bf16")
+    else:
+        s = s.becomes((s + x.sum("k")).to("bf16"))
+    loop.store("out", s)
+    got = loop.evaluate(X=np.full((2, 4), 1 + 2.0**-9))["out"]
+    np.testing.assert_array_equal(got, [4.0, 4.0])
+
+
 def test_names_are_given_by_the_user_or_made_up() -> None:
     loop = gemm()
     kinds = {n.name: n.kind for n in loop.meaning.nodes}
