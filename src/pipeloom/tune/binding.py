@@ -443,13 +443,13 @@ def check(
 def within(matrix: Matrix, name: str, rows: int, whole: bool = False) -> None:
     """Refuse a matrix of which so many rows are further apart than offsets reach.
 
-    Those that exist, or all of them (``whole``), lie below 2 GiB; the offset of none comes round.
+    All of them lie below 2 GiB, whether they exist or not, and so does the end of those that exist,
+    or are taken to (``whole``).
     """
     exist = rows if whole else min(rows, matrix.rows)
-    span = (exist * matrix.pitch + matrix.columns) * matrix.bits // 8
-    most = ((rows - 1) * matrix.pitch + matrix.columns) * matrix.bits // 8
-    if matrix.pitch >= LARGEST or span >= LARGEST or most >= 2 * LARGEST:
-        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}, or 4 past its end")
+    far = max(exist, rows - 1) * matrix.pitch + matrix.columns
+    if matrix.pitch >= LARGEST or far * matrix.bits // 8 >= LARGEST:
+        raise LibraryError(f"a workgroup would reach over 2 GiB of {name}, rows past its end too")
 
 
 def reached(record: Mapping[str, Any], size: int) -> int:

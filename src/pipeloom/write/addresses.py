@@ -12,6 +12,7 @@ both the product and the sum take two words:
 
 from __future__ import annotations
 
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Operand, Register
 
@@ -22,6 +23,8 @@ RAW_BUFFER = 0x00027000
 """Descriptor word 3 of an untyped buffer on gfx9 (LLVM AMDGPU; data format 32)."""
 OUT_OF_RANGE = 0x80000000
 """An offset past any descriptor: what a block addresses spans less than 2 GiB."""
+SPAN_LIMIT = OUT_OF_RANGE - LOAD_BYTES
+"""Where descriptors end at the latest: this and ``OUT_OF_RANGE`` together do not come round."""
 LDS_WINDOW = 1 << 16
 """How far the offset of a ds instruction reaches."""
 

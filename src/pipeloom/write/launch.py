@@ -10,12 +10,13 @@ from pipeloom.checks import nearest
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
+from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.memory import Array, arrays_of, dimensions
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 SIZE_LIMIT = 1 << 31
-"""Sizes and leading dimensions are below, and so are the bytes that a block touches of an array."""
+"""Sizes and leading dimensions are below."""
 _MOST_ALONG = 65535
 """Workgroups along y, and along z (HIP, maxGridSize)."""
 _EXACT = 1 << 24
@@ -146,7 +147,8 @@ class Launch:
     def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:
         """A descriptor counts bytes in 32 bits, and an offset past the end has the highest set.
 
-        Nor does the offset of a row past the end come round to one that exists.
+        The offset of a row past the end is below that bit: together with that of a column past the
+        end it would come round to one that exists.
         """
         dtype, over = array.node.type.dtype, self.meaning.over
 
@@ -161,10 +163,10 @@ class Launch:
             stride *= sizes[dim]
         span += -(-touched(last) // dtype.covers) * dtype.bits // 8 if last == over else 0
         most += -(-max(touched(last), self.tiles[last]) // dtype.covers) * dtype.bits // 8
-        if span >= SIZE_LIMIT or most >= 2 * SIZE_LIMIT:
+        if max(span, most) >= SPAN_LIMIT:
             raise EmitError(
-                f"what a block touches of {array.name} spans {span} bytes, or with what its tile "
-                f"has past the end {most}: 2 or 4 GiB, or more",
+                f"what a block touches of {array.name}, and its tile has past the end, spans "
+                f"{max(span, most)} bytes: 2 GiB or more",
                 hint="split the problem, or bring rows nearer to each other",
                 field=f"ld_{array.name}" if array.has_pitch else last,
             )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeloom.program import Meaning, NodeKind
+from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT
 
@@ -45,7 +46,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
         "multiples": dict(launch.multiples),
         "pitch_bytes": dict(launch.pitches),
         "size_limit": SIZE_LIMIT,
-        "span_limit": SIZE_LIMIT,
+        "span_limit": SPAN_LIMIT,
         "scalars": {
             node.name: node.start
             for node in launch.meaning.nodes

@@ -236,9 +236,9 @@ def test_leading_dimensions() -> None:
         launch.check(sizes, {"A": 3})
     with pytest.raises(EmitError, match="rows are not 16-byte aligned"):
         launch.check(sizes, {"B": emitted.k_min + 1})
-    with pytest.raises(EmitError, match="2 or 4 GiB"):
+    with pytest.raises(EmitError, match="2 GiB or more"):
         launch.check(sizes, {"A": 1 << 26})
-    with pytest.raises(EmitError, match="2 or 4 GiB"):  # row 32 of the tile would be row 0
+    with pytest.raises(EmitError, match="2 GiB or more"):  # row 32 of the tile would be row 0
         launch.check({**sizes, "m": 1}, {"out": 1 << 26})
     launch.check({**sizes, "m": 1}, {"out": 1 << 24})
 
@@ -251,7 +251,7 @@ def test_arrays_of_one_dimension_have_an_end_too() -> None:
     launch = emit_program(program, ops=VOCABULARY.extended(RELU)).launch
     launch.check({"k": 2**29 - 256})
     for size in (2**29, 2**30):
-        with pytest.raises(EmitError, match="2 or 4 GiB"):
+        with pytest.raises(EmitError, match="2 GiB or more"):
             launch.check({"k": size})
 
 

@@ -30,7 +30,7 @@ from pipeloom.write import EmitError, assemble, emit_program
 from pipeloom.write.lower.partial import check_parts, check_start
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.tiles import register_tile
-from tests.unit.write.programs import lanes, row_sum, tile, with_resource
+from tests.unit.write.programs import derived, lanes, row_sum, tile, with_resource
 from tests.unit.write.test_emit_program_refusals import accept
 
 
@@ -198,3 +198,28 @@ def test_runs_along_k_are_of_elements_not_of_registers() -> None:
 def test_a_lowering_that_changes_an_operand(line: str) -> None:
     with pytest.raises(EmitError, match="writes an operand"):
         templates_of(OpDef("acme.odd", 1, lambda a: a, lowering=(line,)))
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def test_past_the_end_of_two_dimensions() -> None:
+    """Two offsets past every descriptor add up to one that is not."""
+    loop = Loop("cube", over="k")
+    total = loop.carry("S", b=1, m=8, n=64)
+    total += loop.stream("X", "f32", b=1, k=1, m=8, n=64).sum("k")
+    loop.store("out", total)
+    kernel = emit_program(synchronize(arrange(loop, GFX950, 1, strategy=in_order).program))
+    code = assemble(kernel)
+    for n in (60, 59):  # four columns at a time, and one by one
+        trial = run_program(kernel, code, sizes={"b": 2, "m": 7, "n": n, "k": kernel.launch.least})
+        assert trial.ok, trial.summary()
+
+
+def test_rows_past_the_end_that_lie_where_columns_do() -> None:
+    """Row 32 of the tile is 2 GiB from row 0, and a column past the end as much further."""
+    launch = emit_program(derived("gemm", "gfx950")).launch
+    sizes = {"m": 1, "n": 63, "k": launch.least}
+    with pytest.raises(EmitError, match="2 GiB or more"):
+        launch.check(sizes, {"out": 1 << 25})
+    launch.check(sizes, {"out": 1 << 24})

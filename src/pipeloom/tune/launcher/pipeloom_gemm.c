@@ -179,12 +179,11 @@ static int aligned(const matrix *x, int64_t batches, int64_t align) {
 static int within(const char *kernel, const matrix *x) {
     int64_t rows = x->rows < x->reached && !x->whole ? x->rows : x->reached;
     if (x->ld < x->columns || x->ld >= PLG_LARGEST) return refused(kernel, x->name, x->ld, x->columns);
-    /* Offsets have 32 bits: none of a row past the end comes round to one that exists. */
-    if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST &&
-        bytes_of(x, (x->reached - 1) * x->ld + x->columns) < 2 * PLG_LARGEST)
-        return PLG_OK;
-    snprintf(message, sizeof message, "%s: a workgroup would reach over 2 GiB of %s, or 4 past its end",
-             kernel, x->name);
+    /* Offsets have 32 bits, the highest of them for what is past the end of a row. */
+    if (rows < x->reached - 1) rows = x->reached - 1;
+    if (bytes_of(x, rows * x->ld + x->columns) < PLG_LARGEST) return PLG_OK;
+    snprintf(message, sizeof message,
+             "%s: a workgroup would reach over 2 GiB of %s, rows past its end too", kernel, x->name);
     return PLG_NOT_ALLOWED;
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Region, Work
-from pipeloom.write.addresses import OUT_OF_RANGE
+from pipeloom.write.addresses import OUT_OF_RANGE, SPAN_LIMIT
 from pipeloom.write.code import Code
 from pipeloom.write.convert import STORED_BITS, ConvertScratch, packed_words, prepare
 from pipeloom.write.faults import EmitError
@@ -212,6 +212,9 @@ class _Store:
                 if axis and array.dims[axis] != array.over:
                     code("v_cmp_gt_u32", VCC, memory.bound(array.dims[axis]), coordinate)
                     code("v_cndmask_b32", into, frame[self._outside], into, VCC)
+            if any(dim != array.over for dim in array.dims[1:-1]):
+                # A column past the end adds as much, and must not bring it back.
+                code("v_min_u32", into, SPAN_LIMIT, into)
         return places
 
     def _columns(
