@@ -27,7 +27,8 @@ from evidence.leave_out import (
     folds_by_source,
     mean_left_out,
 )
-from pipeloom.judge.simulate.estimate import GemmProblem, TileTiming, estimate_gemm
+from pipeloom.judge.simulate.estimate import GemmProblem, estimate_gemm
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.chips import TARGETS, target_for
 
 HEAD = """# The simulator against what was measured
@@ -251,6 +252,11 @@ def _sensitivity_section(uncertain: Sequence[tuple[str, float, float]]) -> str:
     return f"## Mean error over the range of each uncertain constant\n\n{table}"
 
 
+def _busy(cycles: float) -> BlockCost:
+    """A block whose matrix unit works all the time, and whose ends take none."""
+    return BlockCost(cycles, 0.0, cycles, "matrix unit")
+
+
 def _estimate_section() -> str:
     """Measured cycles put through the whole-GPU model, so that its own error shows."""
     problems = {
@@ -265,14 +271,10 @@ def _estimate_section() -> str:
             continue
         m, n, k = problems[record["id"]]
         tile_m, tile_n, tile_k = record["tile"]
-        timing = TileTiming(
-            tile_m,
-            tile_n,
-            tile_k * record["ksteps_per_iter"],
-            float(record["measured"]["cycles_per_iter"]),
-        )
+        block = Block(tile_m, tile_n, tile_k * record["ksteps_per_iter"])
         machine = target_for(record["arch"])
-        result = estimate_gemm(machine, GemmProblem(m, n, k), timing)
+        cost = _busy(float(record["measured"]["cycles_per_iter"]))
+        result = estimate_gemm(machine, GemmProblem(m, n, k), block, cost)
         measured = float(record["measured"]["tflops"])
         rows.append(
             (
@@ -307,8 +309,7 @@ def _published_section() -> str:
     rows = []
     for dtype, size, k, kernels in PUBLISHED:
         problem = GemmProblem(8192, 8192, 8192, size)
-        timing = TileTiming(256, 256, k, BUSY_TILE_CYCLES)
-        busy = estimate_gemm(machine, problem, timing)
+        busy = estimate_gemm(machine, problem, Block(256, 256, k), _busy(BUSY_TILE_CYCLES))
         for name, tflops in kernels:
             rows.append(
                 (

@@ -14,8 +14,15 @@ from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.judge.simulate import Trace
-from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
+from pipeloom.judge.simulate.estimate import (
+    Estimate,
+    GemmProblem,
+    estimate_gemm,
+    stores_output,
+    traced_cost,
+)
 from pipeloom.judge.simulate.lower import ITERATIONS, simulate, trips_for, usual_iterations
+from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
@@ -109,29 +116,25 @@ class Simulation:
                 field="k_tiles",
             )
         depth = tile.sizes["k"]
-        per_iteration = program.step * depth
         least = program.iterations.at(program.min_trips) * depth
         if min(m, n, k) > 0 and k < least:
-            more = f"{least + per_iteration}, {least + 2 * per_iteration}"
+            step = program.step * depth
             raise SpecError(
                 f"K = {k} is less than the {least} that {program.name} sums at least",
-                hint=f"use --k {least}, {more}, ...",
+                hint=f"use --k {least}, {least + step}, {least + 2 * step}, ...",
                 field="k",
             )
-        timing = TileTiming.from_trace(
-            trace,
-            tile_m=tile.sizes["m"],
-            tile_n=tile.sizes["n"],
-            k_per_iteration=per_iteration,
-            k_outside_loop=program.iterations.constant * depth,
-        )
         out = program.meaning.outputs[0].type.dtype.bits / 8
         if self.emission is None and isinstance(self.subject, ScheduleSubject):
             # A schedule names no type of C: as emit has it, that of A and B, f32 where those are 8
             # bits wide.
             out = tile.element_bytes if tile.element_bytes > 1 else 4.0
-        problem = GemmProblem(m, n, k, in_bytes=tile.element_bytes, out_bytes=out)
-        return estimate_gemm(trace.machine, problem, timing)
+        block, stored = Block(tile.sizes["m"], tile.sizes["n"], depth), stores_output(trace)
+        store = block.m * block.n * out / trace.machine.store_bytes_per_clk.value
+        outside = program.iterations.at(trip_counts(program, 0))
+        cost = traced_cost(trace, outside, program.step, store if stored else 0.0)
+        problem = GemmProblem(m, n, k, tile.element_bytes, out)
+        return estimate_gemm(trace.machine, problem, block, cost, stored=stored)
 
 
 def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:

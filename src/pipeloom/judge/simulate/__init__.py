@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, TileTiming, estimate_gemm
+from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, estimate_gemm
 from pipeloom.judge.simulate.instruction import Instruction, Kind, Unit, WaveProgram
 from pipeloom.judge.simulate.lower import simulate
 from pipeloom.judge.simulate.run_stream import simulate_stream
@@ -26,7 +26,6 @@ __all__ = [
     "Phase",
     "StallRow",
     "StreamError",
-    "TileTiming",
     "Trace",
     "Unit",
     "WaveProgram",
