@@ -1,4 +1,4 @@
-"""``pipeloom fix``: the same data ops in the same order, with proved waits and barriers."""
+"""``pipeloom fix``: the same work in the same order, with proved waits and barriers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from pipeloom.cli.common import (
     source_of,
     write_file,
 )
-from pipeloom.drive.fixing import Fixed, FixJob, fix
-from pipeloom.reference.ops import Phase
-from pipeloom.reference.words import tile_text
+from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
+from pipeloom.reference.compiled import CompiledSchedule
 
 HINTS = (
     ("reorder=True applies it", "--reorder applies it"),
@@ -29,10 +28,11 @@ HINTS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Keep the data ops in their order; derive waits, or waits and barriers, anew from the "
-        "dependences. Every proved form is simulated and the fastest taken: the barriers kept or "
-        "derived, the fewest ops moved where the order cannot be saved. --keep-barriers and "
-        "--reorder ask for one form instead. Prints what changed and what it costs in cycles."
+        "Keep the work of a schedule, program or loop in its order; derive waits, or waits and "
+        "barriers, anew from the dependences. Every proved form is simulated and the fastest "
+        "taken: the barriers kept or derived, the fewest ops moved where the order cannot be "
+        "saved. --keep-barriers and --reorder ask for one form instead. Prints what changed and "
+        "what it costs in cycles."
     )
     add_source(parser, compiled=True)
     add_tile(parser)
@@ -48,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the barriers where they are, for a schedule whose barriers also set the pace",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the fixed schedule here")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write what was fixed here: a schedule or a program, as it came",
+    )
     parser.add_argument(
         "--force", action="store_true", help="derive anew even what is already PROVED"
     )
@@ -63,9 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
     say(found.notes)
     if arguments.output:
         write_file(arguments.output, found.after.to_json())
-        say_untiled(found.after)
+        if isinstance(found.after, CompiledSchedule):
+            say_untiled(found.after)
     if arguments.json:
-        print_json({**found.to_dict(), "tile": tile_text(found.before, arguments.tile)})
+        print_json(found.to_dict())
         return 0
     print(found.header)
     _print(found)
@@ -82,12 +88,12 @@ def _print(found: Fixed) -> None:
     print(f"before: {found.verdict_before.summary()}")
     print(f"after:  {found.verdict_after.summary()}")
     print(f"{found.choice.form.words}: {found.choice.cost()}\n")
-    for phase in Phase:
-        old, new = found.before.counts(phase), found.after.counts(phase)
-        waits = f"waits {old.wait_vm + old.wait_lgkm} -> {new.wait_vm + new.wait_lgkm}"
-        print(f"{phase.name.lower():<9} {waits:<18} barriers {old.barriers} -> {new.barriers}")
+    counts = list(found.counts())
+    width = max(len(name) for name, _, _ in counts)
+    for name, waits, barriers in counts:
+        print(f"{name:<{width}} {waits:<18} {barriers}")
     print()
     for line in found.changes():
         print(line)
-    for note in found.after.notes[len(found.before.notes) :]:
+    for note in notes_of(found.after)[len(notes_of(found.before)) :]:
         print(f"note: {note}")

@@ -107,7 +107,8 @@ def emit(job: EmitJob | Source | Named) -> Emission:
     if isinstance(subject, ScheduleSubject):
         if job.source.sync is None:
             choice = choose_form(subject, keep_proved=subject.is_compiled)
-            compiled, label = choice.form.compiled, choice.form.label
+            form = choice.form
+            compiled, label = subject.compiled(form.sync, form.reorder), form.label
             notes += choice.notes
         else:
             compiled, label = subject.compiled(), f"sync {job.source.sync}"

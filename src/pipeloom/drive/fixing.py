@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeloom.drive.forms import Choice, Form, choose_form
-from pipeloom.drive.sources import Named, Source, find_schedule
-from pipeloom.drive.subjects import open_schedule
-from pipeloom.judge.verify import Verdict
-from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.compiler import Sync
-from pipeloom.reference.ops import OpRole, Phase
-from pipeloom.reference.verdict import verify
+from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.subjects import ScheduleSubject, Subject, open_source
+from pipeloom.judge.verify import Verdict, verify
+from pipeloom.program import Barrier, Program, Wait, Work
+from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.ops import OpRole, OpTag, Phase
 from pipeloom.reference.words import Labels
+from pipeloom.show.steps import label_of, waves_text
+
+Fixable = CompiledSchedule | Program
+Steps = list[tuple[str, str]]
+"""The kind of each (``wait``, ``barrier``, ``op``), and its label."""
+TAGS: Mapping[int, str] = {OpTag.WAIT_VM: "wait", OpTag.WAIT_LGKM: "wait", OpTag.BARRIER: "barrier"}
+KINDS: Mapping[type, str] = {Wait: "wait", Barrier: "barrier", Work: "op"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +36,12 @@ class FixJob:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The schedule before and after, with both verdicts."""
+    """Schedule or program before and after, with both verdicts."""
 
     header: str
-    before: CompiledSchedule
-    after: CompiledSchedule
+    tile: str
+    before: Fixable
+    after: Fixable
     verdict_before: Verdict
     verdict_after: Verdict
     choice: Choice
@@ -47,11 +54,8 @@ class Fixed:
 
     def changes(self) -> Iterator[str]:
         """The waits and barriers in front of each data op, where they differ, phase by phase."""
-        labels = Labels(self.before)
-        for phase in Phase:
-            old = _gaps(self.before.phase(phase), labels)
-            new = _gaps(self.after.phase(phase), labels)
-            name = phase.name.lower()
+        for name, before, after in self._listed():
+            old, new = _gaps(before), _gaps(after)
             if [op for op, _ in old] != [op for op, _ in new]:
                 yield f"{name}: ops moved, now {', '.join(op for op, _ in new)}"
                 continue
@@ -60,52 +64,119 @@ class Fixed:
                     change = f"{' '.join(was) or 'nothing'} -> {' '.join(now) or 'nothing'}"
                     yield f"{name}, before {op}: {change}"
 
+    def counts(self) -> Iterator[tuple[str, str, str]]:
+        """Phase or section; its waits before and after, as text; its barriers likewise."""
+        for name, before, after in self._listed():
+            waits, barriers = (
+                f"{kind}s {_count(before, kind)} -> {_count(after, kind)}"
+                for kind in ("wait", "barrier")
+            )
+            yield name, waits, barriers
+
+    def _listed(self) -> Iterator[tuple[str, Steps, Steps]]:
+        before, after = _listed(self.before), _listed(self.after)
+        for name in {**before, **after}:
+            yield name, before.get(name, []), after.get(name, [])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "before": {p.name.lower(): asdict(self.before.counts(p)) for p in Phase},
-            "after": {p.name.lower(): asdict(self.after.counts(p)) for p in Phase},
+            "before": _counted(self.before),
+            "after": _counted(self.after),
             "verdict_before": self.verdict_before.status.name,
             "verdict_after": self.verdict_after.status.name,
             "changes": list(self.changes()),
-            "notes": self.after.notes,
+            "notes": notes_of(self.after),
             "unchanged": self.unchanged,
             "cost": self.choice.to_dict(),
+            "tile": self.tile,
         }
 
 
 def fix(job: FixJob | Source | Named) -> Fixed:
-    """Synchronise a schedule so that it is proved, in its fastest form."""
+    """Synchronise a schedule, program or loop so that it is proved, in its fastest form.
+
+    Raises ``OrderError`` with the finding where no wait, barrier or move repairs it.
+    """
     job = job if isinstance(job, FixJob) else FixJob(Source.of(job))
-    subject = open_schedule(job.source, find_schedule(job.source))
-    sync: Sync | None = job.source.sync
+    subject = open_source(job.source)
     choice = choose_form(
         subject,
         keep_proved=True,
         derive=job.force,
-        only=None if sync is None else (sync, job.source.reorder),
+        only=None if job.source.sync is None else (job.source.sync, job.source.reorder),
     )
-    form: Form = choice.form
-    after = choice.named.compiled if choice.unchanged else form.compiled
+    before, form = _made(subject, choice.named), choice.form
+    verdict, notes = choice.verdict, (*subject.arch_unused(), *choice.notes)
+    if choice.unchanged:
+        notes = (*subject.notes(), *notes)
+    else:
+        verdict = verify(subject.form(form.sync, form.reorder))
     return Fixed(
         header=subject.header(),
-        before=choice.named.compiled,
-        after=after,
+        tile=subject.tile_text(),
+        before=before,
+        after=before if choice.unchanged else _made(subject, form),
         verdict_before=choice.verdict,
-        verdict_after=choice.verdict if choice.unchanged else verify(after, subject.kernel(after)),
+        verdict_after=verdict,
         choice=choice,
-        notes=(*subject.notes(), *subject.arch_unused(), *choice.notes),
+        notes=notes,
     )
 
 
-def _gaps(entries: Sequence[ScheduleEntry], labels: Labels) -> list[tuple[str, list[str]]]:
+def _made(subject: Subject, form: Form) -> Fixable:
+    if isinstance(subject, ScheduleSubject):
+        return subject.compiled(form.sync, form.reorder)
+    return subject.form(form.sync, form.reorder)
+
+
+def notes_of(made: Fixable) -> tuple[str, ...]:
+    """What is said of how it came about."""
+    return made.provenance.notes if isinstance(made, Program) else made.notes
+
+
+def _counted(made: Fixable) -> dict[str, dict[str, int]]:
+    if isinstance(made, CompiledSchedule):
+        return {p.name.lower(): asdict(made.counts(p)) for p in Phase}
+    return {
+        name: {f"{kind}s": _count(steps, kind) for kind in KINDS.values()}
+        for name, steps in _listed(made).items()
+    }
+
+
+def _count(steps: Steps, kind: str) -> int:
+    return sum(found == kind for found, _ in steps)
+
+
+def _listed(made: Fixable) -> dict[str, Steps]:
+    """By phase or section, all but fences and priorities, which synchronising leaves alone."""
+    if isinstance(made, CompiledSchedule):
+        labels = Labels(made)
+        return {
+            phase.name.lower(): [
+                (TAGS.get(entry.op.tag, "op"), labels.of(entry.op))
+                for entry in made.phase(phase)
+                if entry.op.role is not OpRole.FENCE
+            ]
+            for phase in Phase
+        }
+    return {
+        f"{waves_text(group.waves)}, {section.name}" if made.groups[1:] else section.name: [
+            (KINDS[type(step)], label_of(step)) for step in section.steps if type(step) in KINDS
+        ]
+        for group in made.groups
+        for section in group.sections
+    }
+
+
+def _gaps(steps: Steps) -> list[tuple[str, list[str]]]:
     """Each data op with the waits and barriers since the one before it; the end closes the last."""
     gaps: list[tuple[str, list[str]]] = []
     pending: list[str] = []
-    for entry in entries:
-        if entry.op.role is OpRole.SYNC:
-            pending.append(labels.of(entry.op))
-        elif entry.op.role is not OpRole.FENCE:
-            gaps.append((labels.of(entry.op), pending))
+    for kind, label in (*steps, ("op", "the end")):
+        if kind == "op":
+            gaps.append((label, pending))
             pending = []
-    return [*gaps, ("the end", pending)]
+        else:
+            pending.append(label)
+    return gaps

@@ -1,6 +1,6 @@
-"""The proved forms of a schedule, and which of them is the fastest.
+"""The proved forms of a schedule or program, and which of them is the fastest.
 
-A schedule that is not PROVED can be given waits, or waits and barriers, that are. Which form costs
+What is not PROVED can be given waits, or waits and barriers, that are. Which form costs
 least is not for a rule to say: a ping-pong needs its barriers for its pace, another loop only pays
 for them. So each is made and simulated, and the fewest cycles win.
 """
@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipeloom.drive.programs import simulate
-from pipeloom.drive.subjects import ScheduleSubject, lacks_tile, open_schedule
+from pipeloom.drive.subjects import ScheduleSubject, Subject, lacks_tile, open_schedule
 from pipeloom.errors import ConfigError, OrderError, ScheduleError
-from pipeloom.judge.verify import Verdict
-from pipeloom.machine.target import Target
-from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.judge.verify import Verdict, verify
 from pipeloom.reference.compiler import Sync
-from pipeloom.reference.verdict import verify
 from pipeloom.reference.words import changes_text
+from pipeloom.show.headers import sync_text
 
 TRIPS = 8
 """Iterations simulated to compare forms; steady by then."""
@@ -28,25 +27,28 @@ DERIVED: tuple[Sync, ...] = ("repaired", "proven")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a schedule. ``cycles`` per trip of its loop, None where they cannot be told."""
+    """One form of a schedule or program: its ``Subject.form`` of ``sync`` and ``reorder``.
+
+    ``changes`` are those besides waits and barriers. ``cycles`` are per trip of its loop, None
+    where they cannot be told.
+    """
 
     sync: Sync
     reorder: bool
-    compiled: CompiledSchedule
     label: str
+    changes: str = ""
     cycles: float | None = None
     total: int | None = None
 
     @property
     def words(self) -> str:
         """``sync repaired; 4 loads moved``."""
-        changes = changes_text(self.compiled)
-        return self.label + (changes and f"; {changes}")
+        return self.label + (self.changes and f"; {self.changes}")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The fastest proved form, against the schedule as it is named."""
+    """The fastest proved form, against what is named as it is."""
 
     named: Form
     verdict: Verdict
@@ -56,7 +58,7 @@ class Choice:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the schedule is taken as it is."""
+        """Whether it is taken as it is."""
         return self.form.sync == "reference"
 
     @property
@@ -88,7 +90,7 @@ class Choice:
 
 
 def choose_form(
-    subject: ScheduleSubject,
+    subject: Subject,
     *,
     keep_proved: bool = False,
     derive: bool = False,
@@ -96,47 +98,58 @@ def choose_form(
 ) -> Choice:
     """The fastest proved form of ``subject``; with ``keep_proved`` itself where it is proved.
 
-    ``derive`` leaves out the schedule as it is, ``only`` all but one form (sync, reorder). A
+    ``derive`` leaves out the subject as it is, ``only`` all but one form (sync, reorder). A
     schedule that could have a tile and has none is timed with one of bf16. Raises ``OrderError``
     where no form can be proved.
     """
-    plain = subject.compiled("reference", False)
-    verdict = verify(plain, subject.kernel(plain))
-    label = "sync as compiled" if subject.is_compiled else "sync as declared"
-    timed, tile = _timed(subject, plain)
-    machine = timed.machine()
-    named = _timed_form(timed, machine, Form("reference", False, plain, label))
+    verdict = verify(subject.form("reference", False))
+    label = "sync as declared"
+    if not isinstance(subject, ScheduleSubject):
+        label = "sync as it is"
+    elif subject.is_compiled:
+        label = "sync as compiled"
+    timed, tile = _timed(subject)
+    named = _timed_form(timed, Form("reference", False, label))
     stays = verdict.proved and not derive
     if stays and keep_proved:
         return Choice(named, verdict, named, tile)
     if only is not None:
-        form = Form(*only, subject.compiled(*only), f"sync {only[0]}")
-        return Choice(named, verdict, _timed_form(timed, machine, form), tile)
+        return Choice(named, verdict, _timed_form(timed, _form(subject, *only)), tile)
     notes: list[str] = []
     forms = [named] if stays else []
     for form in _derived(subject, notes, found=bool(forms)):
-        forms.append(_timed_form(timed, machine, form))
+        forms.append(_timed_form(timed, form))
     best = min(forms, key=lambda form: (form.cycles is None, form.cycles or 0, form.total or 0))
     return Choice(named, verdict, best, tile, tuple(notes) if best.sync == "proven" else ())
 
 
-def _derived(subject: ScheduleSubject, notes: list[str], *, found: bool) -> Iterator[Form]:
+def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[Form]:
     """Waits derived, then barriers too; ops move only where the order cannot be kept."""
     for sync in DERIVED:
         try:
-            compiled = subject.compiled(sync, True)
+            form = _form(subject, sync, True)
         except OrderError as error:
             if sync == DERIVED[-1] and not found:
                 raise
             notes.append(f"the barriers cannot be kept ({error.message}), so they are derived too")
             continue
         found = True
-        yield Form(sync, True, compiled, f"sync {sync}")
+        yield form
 
 
-def _timed(subject: ScheduleSubject, compiled: CompiledSchedule) -> tuple[ScheduleSubject, str]:
+def _form(subject: Subject, sync: Sync, reorder: bool) -> Form:
+    if isinstance(subject, ScheduleSubject):
+        changes = changes_text(subject.compiled(sync, reorder))
+    else:
+        changes = "; ".join(sync_text(subject.form(sync, reorder)).split("; ")[1:])
+    return Form(sync, reorder, f"sync {sync}", changes)
+
+
+def _timed(subject: Subject) -> tuple[Subject, str]:
     """The subject to simulate, and in words the tile that it was lent."""
-    if subject.is_compiled or not lacks_tile(compiled):
+    if not isinstance(subject, ScheduleSubject) or subject.is_compiled:
+        return subject, ""
+    if not lacks_tile(subject.compiled("reference", False)):
         return subject, ""
     try:
         lent = open_schedule(replace(subject.source, tile=None, default_tile="bf16"))
@@ -145,14 +158,20 @@ def _timed(subject: ScheduleSubject, compiled: CompiledSchedule) -> tuple[Schedu
     return lent, " with a bf16 tile"
 
 
-def _timed_form(subject: ScheduleSubject, machine: Target, form: Form) -> Form:
+def _timed_form(subject: Subject, form: Form) -> Form:
     try:
-        compiled = subject.compiled(form.sync, form.reorder)
-        kernel = subject.kernel(compiled)
-        trips = max(TRIPS, kernel.min_trips)
-        trace = simulate(compiled, machine, kernel, kernel.tiles(trips))
+        trace = _simulated(subject, form)
     except (ConfigError, OrderError):
         return form
     return replace(
         form, cycles=round(trace.steady_cycles_per_iteration, 2), total=trace.total_cycles
     )
+
+
+def _simulated(subject: Subject, form: Form) -> Trace:
+    if not isinstance(subject, ScheduleSubject):
+        return simulate(subject.form(form.sync, form.reorder))
+    compiled = subject.compiled(form.sync, form.reorder)
+    kernel = subject.kernel(compiled)
+    trips = max(TRIPS, kernel.min_trips)
+    return simulate(compiled, subject.machine(), kernel, kernel.tiles(trips))

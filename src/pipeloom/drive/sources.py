@@ -94,19 +94,6 @@ def find_source(source: Source) -> Mapping[str, Any] | Declared:
     return data
 
 
-def find_schedule(source: Source) -> Mapping[str, Any] | PipelineSchedule | CompiledSchedule:
-    """The same, for a job that only schedules have."""
-    found = find_source(source)
-    if isinstance(found, Loop | Program) or is_loop(found):
-        raise SpecError(
-            f"{source.name} is no schedule of the specification, and this command takes those",
-            hint="a loop's order, waits and barriers are derived; show, verify, simulate, compare, "
-            "report, trace, solve, emit and run take it",
-            field="schedule",
-        )
-    return found
-
-
 def _program_file(path: Path) -> Program | None:
     """The program or table in a file; None where it holds something else, which others judge."""
     try:

@@ -65,6 +65,10 @@ class Subject(ABC):
         """What judges take, in the form that the source names."""
 
     @abstractmethod
+    def form(self, sync: Sync, reorder: bool) -> Program:
+        """The same work with these waits and barriers."""
+
+    @abstractmethod
     def machine(self) -> Target:
         """The chip it is judged and simulated for."""
 
@@ -121,6 +125,7 @@ class ProgramSubject(Subject):
     source: Source
     origin: Program | LoopSource
     keep_interrupted: bool = False
+    _forms: dict[tuple[Sync, bool], Program] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.origin, LoopSource):
@@ -141,20 +146,28 @@ class ProgramSubject(Subject):
                 )
 
     @cached_property
-    def _program(self) -> Program:
-        if isinstance(self.origin, LoopSource):
-            made = self.origin.program(self.source.progress)
-            if _is_interrupted(made) and not self.keep_interrupted:
-                raise KeyboardInterrupt
-            return made
-        methods = {"proven": PROVEN, "repaired": REPAIRED}
-        method = methods.get(self.source.sync or "")
-        if method is None:
+    def _named(self) -> Program:
+        if isinstance(self.origin, Program):
             return self.origin
-        return synchronize_program(self.origin, method=method, reorder=self.source.reorder)
+        made = self.origin.program(self.source.progress)
+        if _is_interrupted(made) and not self.keep_interrupted:
+            raise KeyboardInterrupt
+        return made
+
+    def form(self, sync: Sync, reorder: bool) -> Program:
+        if sync == "reference":
+            return self._named
+        if (sync, reorder) not in self._forms:
+            method = PROVEN if sync == "proven" else REPAIRED
+            made = synchronize_program(self._named, method=method, reorder=reorder)
+            self._forms[sync, reorder] = made
+        return self._forms[sync, reorder]
 
     def program(self) -> Program:
-        return self._program
+        """A loop's is derived and proved already, whatever ``sync`` says."""
+        if isinstance(self.origin, LoopSource):
+            return self._named
+        return self.form(self.source.sync or "reference", self.source.reorder)
 
     def machine(self) -> Target:
         return self.origin.target
@@ -242,9 +255,12 @@ class ScheduleSubject(Subject):
             )
         return machine
 
-    def program(self) -> Program:
-        compiled = self.compiled()
+    def form(self, sync: Sync | None = None, reorder: bool | None = None) -> Program:
+        compiled = self.compiled(sync, reorder)
         return lift(compiled, self.kernel(compiled), self.machine())
+
+    def program(self) -> Program:
+        return self.form()
 
     def check_counts(self) -> None:
         """Refuse counts of the configuration that are not those of the tile."""

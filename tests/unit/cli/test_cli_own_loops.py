@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
+from pipeloom.drive.programs import as_program
+from pipeloom.program import Barrier, Step, Wait, Work
 
 SOURCE = """
 import pipeloom as pl
@@ -126,10 +130,72 @@ def test_a_program_file_is_a_source(
     assert main(["verify", str(file)]) == 0
 
 
+def _edited(program: pl.Program, change: Callable[[Step], Step | None], path: Path) -> str:
+    """A file of the program with each step changed, or dropped."""
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(s, steps=tuple(x for step in s.steps if (x := change(step)) is not None))
+                for s in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    path.write_text(program.with_groups(groups, program.provenance).to_json(), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def program(mine: str) -> pl.Program:
+    return as_program(f"{mine}:PROGRAM")
+
+
+@pytest.mark.parametrize("lost", [(Wait,), (Wait, Barrier)])
+def test_a_racing_program_comes_out_proved(
+    program: pl.Program,
+    lost: tuple[type, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken = _edited(program, lambda s: None if isinstance(s, lost) else s, tmp_path / "a.json")
+    assert pl.verify(broken).status.name == "RACE"
+    mended = tmp_path / "b.json"
+    assert main(["fix", broken, "-o", str(mended), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["verdict_before"], told["verdict_after"]) == ("RACE", "PROVED")
+    after = pl.Program.from_json(mended.read_text(encoding="utf-8"))
+    assert pl.verify(after).proved
+    cycles = pl.simulate(after).steady_cycles_per_iteration
+    assert told["cost"]["cycles_per_iteration"] == pytest.approx(cycles, abs=0.01)
+    derived = pl.synchronize(pl.Program.from_json(Path(broken).read_text()), reorder=True)
+    assert cycles <= pl.simulate(derived).steady_cycles_per_iteration
+    assert main(["fix", str(mended)]) == 0
+    assert "already PROVED" in capsys.readouterr().out
+
+
+def test_wrong_work_is_an_error_with_the_finding(
+    program: pl.Program, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def next_tile(step: Step) -> Step:
+        if isinstance(step, Work) and step.iteration == 0 and step.label.startswith("load A"):
+            return replace(step, iteration=1)
+        return step
+
+    wrong = _edited(program, next_tile, tmp_path / "wrong.json")
+    assert main(["fix", wrong, "-o", str(tmp_path / "none.json")]) == 1
+    assert "A of iteration 0" in capsys.readouterr().err
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_a_loop_is_proved_already(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fix", f"{mine}:small", "--waves", "1"]) == 0
+    assert "already PROVED" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fix", "{}:small"], "this command takes those"),
         (["solve", "{}:PROGRAM"], "whose order is settled"),
         (["verify", "{}:NUMBER"], "not a loop"),
         (["verify", "{}:PROGRAM", "--waves", "2"], "--waves 2 cannot change"),
