@@ -29,6 +29,7 @@ from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.weave import TICKS, Pattern, Weaver, Woven
+from pipeloom.program.costs import loop_end_cycles
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
@@ -165,13 +166,12 @@ class _Interleaver(Weaver):
     def _keep_free(self, gaps: _Gaps) -> None:
         """Room for the end of the loop; and little work where waves meet: who comes last to a
         barrier computes alone."""
-        target = self.machine.target
         for number in range(self.pattern.barriers):
             gap = self._first_read() + number * self.count // self.pattern.barriers
             for before, cycles in enumerate(self.pattern.quiet):
                 gaps.add(gap - before, cycles, port=cycles)
         self.start = self._first_read() + self.count // (2 * self.pattern.barriers)
-        gaps.add(self.start - 1, target.branch_cycles.value + 2 * self.machine.issue)
+        gaps.add(self.start - 1, loop_end_cycles(self.machine.target))
 
     def _first_read(self) -> int:
         return min(

@@ -1,21 +1,20 @@
-"""What a task costs the machine, from the target's facts; all waves of its group at once.
+"""What a task takes of the machine, all waves of its group at once: what a problem reserves.
 
-Waves of a group run the same task at about the same time, so it is priced as they see it together.
-With w waves, s SIMDs, per wave n instructions:
+Waves of a group run the same task at about the same time, so it is priced as they see it together;
+cycles are those of its instructions (``program/costs.py``).
 
     mfma     product     n * (w / s) * cycles of the instruction     per SIMD, one at a time
     valu     vector op   n * (w / s) * cycles of the instruction     per SIMD
-    lds      read        w * n * bytes / LDS bytes per cycle         one port per CU
-             load        bytes / LDS bytes per cycle, when the data arrives
-    vmem     load, store w * n * max(4, bytes / 64)                  one texture path per CU
-    memory   load        bytes / 45                                  the CU's share of L2 and HBM
-    store    store       bytes / 8
+    lds      read        the array, one per CU
+             load        the array, when the data arrives
+    vmem     load, store the texture path, one per CU
+    memory   load, store the CU's share of L2 and HBM
     issue    all         a wave issues in order: memory tasks start between two computing ones or
                          with one, never in the middle
 
-A load's data is there after the plain latency plus its time in memory; a read's after the LDS
-latency plus its time at the port. Left out are the issue cycles of the memory instructions
-themselves, which writers put between the matrix instructions.
+with w waves, s SIMDs, per wave n instructions. A load's data is there after the plain latency plus
+its time in memory; a read's after the LDS latency plus its time at the port. Left out are the issue
+cycles of the memory instructions themselves, which writers put between the matrix instructions.
 """
 
 from __future__ import annotations
@@ -24,18 +23,16 @@ from dataclasses import dataclass
 from math import ceil
 
 from pipeloom.errors import InternalError
-from pipeloom.machine.target import WAVE_LANES
 from pipeloom.order.modulo import Reservation
 from pipeloom.order.modulo import Unit as ModuloUnit
 from pipeloom.order.tasks import Lowered, Task
+from pipeloom.order.unit_times import Machine
+from pipeloom.program.costs import total_cost
 from pipeloom.program.meaning import Region
-from pipeloom.program.steps import Issue, Unit
-from pipeloom.program.tiles import volume
+from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS
 
-MFMA, VALU, LDS, VMEM, MEMORY, STORE, ISSUE = (
-    "mfma", "valu", "lds", "vmem", "memory", "store", "issue",
-)  # fmt: skip
+MFMA, VALU, LDS, VMEM, MEMORY, ISSUE = "mfma", "valu", "lds", "vmem", "memory", "issue"
 
 RESERVED_VGPRS = 32
 """Assumed per wave: lane ids, LDS and global addresses, of which up to 16 are one per load."""
@@ -61,37 +58,28 @@ class Prices:
 
     def __init__(self, lowered: Lowered, global_latency: int | None = None) -> None:
         self._lowered = lowered
-        self._target = lowered.target
+        self._machine = Machine(lowered)
         self._tasks = lowered.of(Region.LOOP)
-        latency = self._target.global_latency.value
+        latency = lowered.target.global_latency.value
         self._global_latency = latency if global_latency is None else global_latency
 
     @property
     def quantum(self) -> int:
         """Cycles of one step of time: a matrix instruction, as finely as writers interleave."""
-        found = [
-            self._target.matrix_op(issue.shape).cycles.value
-            for task in self._tasks
-            for issue in task.issues
-            if issue.unit is Unit.MATRIX
-        ]
-        return min(found, default=self._target.issue_cycles.value)
+        products = [t for t in self._tasks if self._machine.matrix(t)]
+        found = (self._machine.matrix(t) // t.issues[0].count for t in products)
+        return min(found, default=self._machine.issue)
 
     @property
     def publish(self) -> int:
-        """Cycles of a barrier: dear where a SIMD has no second wave to run meanwhile."""
-        target = self._target
-        waves = sum(len(group.waves) for group in self._lowered.groups)
-        if waves == 1:
-            return 0
-        alone = waves <= target.simds.value
-        return (target.barrier_alone_cycles if alone else target.barrier_shared_cycles).value
+        """Cycles of a barrier."""
+        return self._machine.barrier
 
     @property
     def units(self) -> tuple[ModuloUnit, ...]:
         """What tasks compete for."""
         used = {use.unit for task in self._tasks for use in self.of(task).uses}
-        shared = [u for u in (MFMA, VALU, LDS, VMEM, MEMORY, STORE) if u in used]
+        shared = [u for u in (MFMA, VALU, LDS, VMEM, MEMORY) if u in used]
         groups = [g.name for g in self._lowered.groups]
         return (
             *(ModuloUnit(name) for name in shared),
@@ -100,17 +88,14 @@ class Prices:
 
     def of(self, task: Task) -> Price:
         """The price of one task."""
-        waves = len(self._lowered.group(task.group).waves)
         if any(issue.unit in COMPUTING for issue in task.issues):
             return self._compute(task)
         (issue,) = task.issues
         match issue.unit:
             case Unit.LDS_READ:
-                return self._read(task, issue, waves)
-            case Unit.LOAD_LDS | Unit.LOAD:
-                return self._load(task, issue, waves)
-            case Unit.STORE:
-                return self._store(task, issue, waves)
+                return self._read(task)
+            case Unit.LOAD_LDS | Unit.LOAD | Unit.STORE:
+                return self._memory(task, stores=issue.unit is Unit.STORE)
         raise InternalError(f"task {task.label} has no price for {issue.unit}")
 
     def _issue(self, group: str) -> str:
@@ -123,22 +108,12 @@ class Prices:
         return max(2, ceil((len(mine) - long) / max(1, long)))
 
     def _cycles(self, task: Task) -> int:
-        """How long its instructions keep a SIMD from issuing others; 0 for memory."""
-        target = self._target
-        each = {
-            Unit.VECTOR: target.valu_cycles.value,
-            Unit.TRANS: target.trans_cycles.value,
-            Unit.PACKED: target.valu_cycles.value,
-            Unit.SCALAR: target.salu_cycles.value,
-        }
-        total = 0
-        for issue in task.issues:
-            if issue.unit is Unit.MATRIX:
-                total += issue.count * target.matrix_op(issue.shape).cycles.value
-            elif issue.unit in each:
-                total += issue.count * each[issue.unit]
+        """How long its instructions keep a SIMD from issuing others of their kind; 0 for memory."""
+        if task.issues[0].unit not in COMPUTING:
+            return 0
         waves = len(self._lowered.group(task.group).waves)
-        return total * ceil(waves / target.simds.value)
+        cost = total_cost(task.issues, self._lowered.target)
+        return (cost.matrix or cost.held) * ceil(waves / self._lowered.target.simds.value)
 
     def _compute(self, task: Task) -> Price:
         """Its operands are read until its last instruction issues; nothing issues between.
@@ -155,52 +130,22 @@ class Prices:
         once = () if matrix else (Reservation(self._issue(task.group)),)
         return Price(cycles, cycles, (unit, *once))
 
-    def _read(self, task: Task, issue: Issue, waves: int) -> Price:
-        target = self._target
-        moved = waves * issue.count * WAVE_LANES * issue.bytes
-        busy = ceil(moved * issue.conflict / target.lds_bytes_per_clk.value)
-        latency = target.lds_latency.value + busy
+    def _read(self, task: Task) -> Price:
+        busy = self._machine.lds(task)
+        latency = self._lowered.target.lds_latency.value + busy
         return Price(
             latency, latency, (Reservation(LDS, busy), Reservation(self._issue(task.group)))
         )
 
-    def _load(self, task: Task, issue: Issue, waves: int) -> Price:
-        target = self._target
-        texture = waves * issue.count * self._texture(issue)
-        size = _bytes(self._lowered, task)
-        memory = ceil(size / target.global_bytes_per_clk.value)
-        latency = self._global_latency + max(memory, texture)
+    def _memory(self, task: Task, stores: bool) -> Price:
+        """A load, which holds no registers; a store is done when it has left the texture path."""
+        texture, memory = self._machine.texture(task), ceil(self._machine.memory(task))
         uses = [Reservation(VMEM, texture), Reservation(MEMORY, memory)]
-        if issue.unit is Unit.LOAD_LDS:
-            written = ceil(size / target.lds_bytes_per_clk.value)
-            uses.append(Reservation(LDS, written, max(0, latency - written)))
-        return Price(latency, 0, (*uses, Reservation(self._issue(task.group))))
-
-    def _store(self, task: Task, issue: Issue, waves: int) -> Price:
-        texture = waves * issue.count * self._texture(issue)
-        size = _bytes(self._lowered, task)
-        stored = ceil(size / self._target.store_bytes_per_clk.value)
-        return Price(
-            texture,
-            texture,
-            (
-                Reservation(VMEM, texture),
-                Reservation(STORE, stored),
-                Reservation(self._issue(task.group)),
-            ),
-        )
-
-    def _texture(self, issue: Issue) -> int:
-        target = self._target
-        each = ceil(WAVE_LANES * issue.bytes / target.vmem_bytes_per_clk.value)
-        return max(target.vmem_min_cycles.value, each)
-
-
-def _bytes(lowered: Lowered, task: Task) -> int:
-    """Bytes of global memory that a task moves, all waves."""
-    dtype = lowered.meaning[task.node].type.dtype
-    different = len(set(task.parts))  # what several waves ask for alike, the cache serves
-    return max(1, ceil(different * volume(task.parts[0]) * dtype.bits / 8 / dtype.covers))
+        latency = texture if stores else self._global_latency + max(memory, texture)
+        if landed := self._machine.lds(task):
+            uses.append(Reservation(LDS, landed, max(0, latency - landed)))
+        uses.append(Reservation(self._issue(task.group)))
+        return Price(latency, texture if stores else 0, tuple(uses))
 
 
 def registers_kept(lowered: Lowered) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """How long one iteration keeps each unit of the machine busy: no order of it can be faster.
 
-Counted for single instructions, with the constants that the simulator runs on. A SIMD's matrix unit
+Counted for single instructions, each at the cost that it has in the simulator. A SIMD's matrix unit
 also stands still at every barrier that a lone wave meets, from the end of its last matrix
 instruction until the wave is awake again.
 """
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
-from pipeloom.machine.target import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.order.tasks import Lowered, Task
+from pipeloom.program.costs import Cost, barrier_cycles, cost_of, skipped_cost, total_cost
 from pipeloom.program.meaning import Region
 from pipeloom.program.steps import Issue, Unit
 
@@ -26,7 +27,7 @@ class UnitTime:
 
 
 class Machine:
-    """What instructions cost on a target, all waves of their group at once."""
+    """What the tasks of a loop cost on its target, all waves of their group at once."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
@@ -34,79 +35,61 @@ class Machine:
         waves = sum(len(group.waves) for group in lowered.groups)
         self.waves = waves
         self.per_simd = ceil(waves / target.simds.value)
-        self.alone = waves <= target.simds.value
-        cost = target.barrier_alone_cycles if self.alone else target.barrier_shared_cycles
-        self.barrier = 0 if waves == 1 else cost.value
+        self.alone = self.per_simd == 1
+        self.barrier = 0 if waves == 1 else barrier_cycles(target, self.per_simd)
         self.issue = target.issue_cycles.value
-        self.operands = target.mfma_operand_cycles.value
+        self._known: dict[tuple[Issue, ...], Cost] = {}
+        products = [t for t in lowered.of(Region.LOOP) if self.matrix(t)]
+        self.operands = max((self.issued(t) // t.issues[0].count for t in products), default=0)
+        """Cycles from a product's issue in which its wave issues nothing."""
+
+    def cost(self, task: Task) -> Cost:
+        """Of one wave; of one that is skipped as a rule, the branch around it."""
+        if task.when is not None:
+            return skipped_cost(self.target)
+        found = self._known.get(task.issues)
+        if found is None:
+            found = self._known[task.issues] = total_cost(task.issues, self.target)
+        return found
 
     def matrix(self, task: Task) -> int:
         """Cycles of the matrix unit for one wave's products."""
-        return sum(
-            issue.count * self.target.matrix_op(issue.shape).cycles.value
-            for issue in task.issues
-            if issue.unit is Unit.MATRIX
-        )
+        return self.cost(task).matrix
 
     def issued(self, task: Task) -> int:
-        """Cycles for which one wave issues it; one that is skipped as a rule takes a branch."""
-        if task.when is not None:
-            return self.target.branch_cycles.value + 2 * self.issue
-        slow = {Unit.MATRIX: self.operands, Unit.TRANS: self.target.trans_cycles.value}
-        return sum(issue.count * slow.get(issue.unit, self.issue) for issue in task.issues)
+        """Cycles for which one wave issues it."""
+        return self.cost(task).held
 
     def vector(self, task: Task) -> int:
         """Cycles of a SIMD's vector port for one wave."""
-        units = (Unit.MATRIX, Unit.VECTOR, Unit.TRANS)
-        if task.when is not None:
-            return self.issue
-        if task.issues[0].unit is Unit.MATRIX:
-            return sum(issue.count for issue in task.issues) * self.issue
-        return self.issued(task) if task.issues[0].unit in units else 0
+        return self.cost(task).vector
 
     def lds(self, task: Task) -> int:
         """Cycles of the LDS array."""
-        each = sum(
-            issue.count * ceil(WAVE_LANES * issue.bytes / self.target.lds_bytes_per_clk.value)
-            for issue in task.issues
-            if issue.unit in (Unit.LDS_READ, Unit.LOAD_LDS)
-        )
-        return each * self._waves(task)
+        return self.cost(task).array * self._waves(task)
 
     def returned(self, task: Task) -> int:
         """Cycles of a SIMD's path from LDS."""
-        rate = self.target.lds_return_bytes_per_clk.value
-        each = sum(
-            issue.count * ceil(WAVE_LANES * issue.bytes / rate)
-            for issue in task.issues
-            if issue.unit is Unit.LDS_READ
-        )
-        return each * ceil(self._waves(task) / self.target.simds.value)
+        return self.cost(task).back * ceil(self._waves(task) / self.target.simds.value)
 
     def texture(self, task: Task) -> int:
         """Cycles of the texture path."""
-        each = sum(issue.count * self._texture(issue) for issue in _loads(task))
-        return each * self._waves(task)
+        return self.cost(task).texture * self._waves(task)
 
     def memory(self, task: Task) -> float:
         """Cycles of the compute unit's share of memory."""
-        size = sum(issue.count * WAVE_LANES * issue.bytes for issue in _loads(task))
-        return size * self._waves(task) / self.target.global_bytes_per_clk.value
+        return self.cost(task).memory * self._waves(task)
 
     @property
     def read_latency(self) -> int:
         """From a read's issue to its data, the other waves' reads of the same moment included."""
-        array = ceil(WAVE_LANES * 16 / self.target.lds_bytes_per_clk.value)
-        return self.target.lds_latency.value + array * self.waves
+        widest = cost_of(Unit.LDS_READ, self.target, bytes_per_lane=LOAD_BYTES)
+        return self.target.lds_latency.value + widest.array * self.waves
 
     def load_latency(self, task: Task) -> int:
         """From a load's issue to its data in LDS."""
         behind = max(self.texture(task), self.memory(task))
         return ceil(self.target.global_latency.value + behind + self.lds(task))
-
-    def _texture(self, issue: Issue) -> int:
-        moved = ceil(WAVE_LANES * issue.bytes / self.target.vmem_bytes_per_clk.value)
-        return max(self.target.vmem_min_cycles.value, moved)
 
     def _waves(self, task: Task) -> int:
         return len(self.lowered.group(task.group).waves)
@@ -150,7 +133,3 @@ class Machine:
         return barriers * self.barrier + max(
             sum(self.issued(t) for t in tasks if t.group == name) for name in groups
         )
-
-
-def _loads(task: Task) -> list[Issue]:
-    return [i for i in task.issues if i.unit in (Unit.LOAD_LDS, Unit.LOAD)]

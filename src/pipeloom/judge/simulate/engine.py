@@ -27,6 +27,7 @@ Example: two MFMAs of 32 cycles with six VALU between them take 64 cycles, with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from pipeloom.checks import check_instance, check_int, check_number
@@ -46,6 +47,7 @@ from pipeloom.judge.simulate.units import (
     Wave,
 )
 from pipeloom.machine.target import Target, Traffic
+from pipeloom.program.costs import barrier_cycles
 
 MAX_EVENTS = 20_000_000
 MAX_JITTER = 10.0
@@ -147,26 +149,16 @@ def _lowered(parts: tuple[tuple[Instruction, ...], ...], machine: Target) -> lis
 def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
     kind = instruction.kind
     code = int(kind)
-    issue = machine.issue_cycles.value
+    cost = costs.cost(instruction, machine)
     if kind is Kind.MFMA:
-        held = costs.operand_cycles(instruction, machine)
-        return (code, costs.matrix_cycles(instruction), held, 0, 0.0, 0)
-    if kind in costs.VALU_KINDS:
-        return (code, costs.valu_issue_cycles(instruction, machine), 0, 0, 0.0, 0)
+        return (code, cost.matrix, cost.held, 0, 0.0, 0)
     if kind in costs.LDS_KINDS:
-        array = costs.lds_cycles(instruction, machine)
-        back = costs.lds_return_cycles(instruction, machine)
-        held = issue
-        if kind is Kind.LDS_WRITE:
-            held = costs.lds_write_issue_cycles(instruction, machine)
-        unloaded = max(costs.lds_cycles_conflict_free(instruction, machine), back)
-        tail = machine.lds_latency.value - machine.lds_queue_delay.value - unloaded
-        return (code, array, back, held, 0.0, max(0, tail))
+        unloaded = costs.cost(replace(instruction, conflict=1.0), machine)
+        tail = machine.lds_latency.value - machine.lds_queue_delay.value
+        tail -= max(unloaded.array, unloaded.back)
+        return (code, cost.array, cost.back, cost.held, 0.0, max(0, tail))
     if kind in costs.GLOBAL_KINDS:
-        texture = costs.vmem_cycles(instruction, machine)
-        array = costs.lds_cycles(instruction, machine)
-        share = costs.memory_cycles(instruction, machine)
-        return (code, texture, array, costs.bytes_in_flight(instruction), share, 0)
+        return (code, cost.texture, cost.array, cost.loaded, cost.memory, 0)
     if kind is Kind.WAIT:
         # A count at or above the counter's limit encodes "no wait".
         vm = _NO_COUNT if instruction.vm is None else instruction.vm
@@ -174,6 +166,7 @@ def _numbers(instruction: Instruction, machine: Target) -> _Numbers:
         vm = vm if vm < machine.counting(Traffic.GLOBAL).limit.value else _NO_COUNT
         lgkm = lgkm if lgkm < machine.counting(Traffic.LDS).limit.value else _NO_COUNT
         return (code, vm, lgkm, machine.wait_cycles.value, 0.0, 0)
+    issue = cost.held
     if kind is Kind.NOP:
         issue += machine.nop_cycles_per_count.value * instruction.amount
     elif kind is Kind.BRANCH:
@@ -233,12 +226,11 @@ class _Run:
     def _waves(self) -> list[Wave]:
         machine = self.machine
         simds = [Simd() for _ in range(machine.simds.value)]
-        alone, shared = machine.barrier_alone_cycles.value, machine.barrier_shared_cycles.value
         waves = []
         known: dict[tuple[int, ...], list[Op]] = {}  # waves of a group have the same instructions
         for number, program in enumerate(self.programs):
             residents = sum(other.simd == program.simd for other in self.programs)
-            wake = alone if residents == 1 else shared
+            wake = barrier_cycles(machine, residents)
             age = sum(other.simd == program.simd for other in self.programs[:number])
             wave = Wave(number, program.simd, simds[program.simd], wake, age)
             parts = (program.prologue, program.loop, program.epilogue)

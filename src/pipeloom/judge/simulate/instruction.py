@@ -107,6 +107,13 @@ class Instruction:
     live: int | None = None
 
     def __post_init__(self) -> None:
+        moves = self.unit in (Unit.LDS, Unit.GLOBAL)
+        if moves and self.bytes_per_lane not in (1, 2, 4, 8, 12, 16):
+            raise ConfigError(
+                f"{self.kind.name}: {self.bytes_per_lane} bytes per lane",
+                hint="memory instructions move 1, 2, 4, 8, 12 or 16 bytes per lane",
+                field="bytes_per_lane",
+            )
         if not 1.0 <= self.conflict <= MAX_CONFLICT:
             raise ConfigError(
                 f"{self.kind.name}: conflict {self.conflict} is not between 1 and {MAX_CONFLICT}",
@@ -171,7 +178,13 @@ class Instruction:
         entry: int | None = None,
     ) -> Instruction:
         """LDS to registers, counted by lgkmcnt."""
-        return _memory(cls, Kind.LDS_READ, bytes_per_lane, conflict, label, entry)
+        return cls(
+            Kind.LDS_READ,
+            bytes_per_lane=bytes_per_lane,
+            conflict=conflict,
+            label=label,
+            entry=entry,
+        )
 
     @classmethod
     def lds_write(
@@ -183,7 +196,13 @@ class Instruction:
         entry: int | None = None,
     ) -> Instruction:
         """Registers to LDS, counted by lgkmcnt."""
-        return _memory(cls, Kind.LDS_WRITE, bytes_per_lane, conflict, label, entry)
+        return cls(
+            Kind.LDS_WRITE,
+            bytes_per_lane=bytes_per_lane,
+            conflict=conflict,
+            label=label,
+            entry=entry,
+        )
 
     @classmethod
     def global_load(
@@ -196,14 +215,14 @@ class Instruction:
     ) -> Instruction:
         """Global memory to LDS or to registers, counted by vmcnt."""
         kind = Kind.GLOBAL_TO_LDS if to_lds else Kind.GLOBAL_TO_VGPR
-        return _memory(cls, kind, bytes_per_lane, 1.0, label, entry)
+        return cls(kind, bytes_per_lane=bytes_per_lane, label=label, entry=entry)
 
     @classmethod
     def global_store(
         cls, bytes_per_lane: int, *, label: str = "store", entry: int | None = None
     ) -> Instruction:
         """Registers to global memory, counted by vmcnt."""
-        return _memory(cls, Kind.GLOBAL_STORE, bytes_per_lane, 1.0, label, entry)
+        return cls(Kind.GLOBAL_STORE, bytes_per_lane=bytes_per_lane, label=label, entry=entry)
 
     @classmethod
     def wait(
@@ -255,23 +274,6 @@ class Instruction:
     def branch(cls, *, label: str = "branch", entry: int | None = None) -> Instruction:
         """The branch back to the loop's head."""
         return cls(Kind.BRANCH, label=label, entry=entry)
-
-
-def _memory(
-    cls: type[Instruction],
-    kind: Kind,
-    bytes_per_lane: int,
-    conflict: float,
-    label: str,
-    entry: int | None,
-) -> Instruction:
-    if bytes_per_lane not in (1, 2, 4, 8, 12, 16):
-        raise ConfigError(
-            f"{kind.name}: {bytes_per_lane} bytes per lane",
-            hint="memory instructions move 1, 2, 4, 8, 12 or 16 bytes per lane",
-            field="bytes_per_lane",
-        )
-    return cls(kind, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label, entry=entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate.costs import KINDS
 from pipeloom.judge.simulate.engine import simulate_programs
-from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program import (
@@ -166,26 +167,13 @@ def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instructi
 
 
 def _issue(issue: Issue, label: str, entry: int, machine: Target) -> Iterable[Instruction]:
-    match issue.unit:
-        case Unit.MATRIX:
-            shape = machine.matrix_op(issue.shape)
-            made = Instruction.mfma(shape, label=label, entry=entry)
-        case Unit.VECTOR | Unit.TRANS | Unit.PACKED:
-            kind = {Unit.VECTOR: Kind.VALU, Unit.TRANS: Kind.TRANS, Unit.PACKED: Kind.PACKED}
-            made = Instruction.valu(kind[issue.unit], label=label, entry=entry)
-        case Unit.LDS_READ:
-            made = Instruction.lds_read(
-                issue.bytes, conflict=issue.conflict, label=label, entry=entry
-            )
-        case Unit.LDS_WRITE:
-            made = Instruction.lds_write(
-                issue.bytes, conflict=issue.conflict, label=label, entry=entry
-            )
-        case Unit.LOAD_LDS | Unit.LOAD:
-            to_lds = issue.unit is Unit.LOAD_LDS
-            made = Instruction.global_load(issue.bytes, to_lds=to_lds, label=label, entry=entry)
-        case Unit.STORE:
-            made = Instruction.global_store(issue.bytes, label=label, entry=entry)
-        case Unit.SCALAR:
-            made = Instruction.salu(label=f"address of {label}", entry=entry)
+    scalar, matrix = issue.unit is Unit.SCALAR, issue.unit is Unit.MATRIX
+    made = Instruction(
+        KINDS[issue.unit],
+        matrix_op=machine.matrix_op(issue.shape) if matrix else None,
+        bytes_per_lane=issue.bytes,
+        conflict=issue.conflict,
+        label=f"address of {label}" if scalar else label,
+        entry=entry,
+    )
     return (made,) * issue.count

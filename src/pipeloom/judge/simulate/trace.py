@@ -298,10 +298,10 @@ class Trace:
 
         return {
             "matrix": max(self._busy_by_simd(costs.matrix_cycles)),
-            "valu issue": max(self._busy_by_simd(lambda i: costs.valu_issue_cycles(i, machine))),
-            "lds": whole_cu(lambda i: costs.lds_cycles(i, machine)),
-            "texture path": whole_cu(lambda i: costs.vmem_cycles(i, machine)),
-            "memory bandwidth": whole_cu(lambda i: costs.memory_cycles(i, machine)),
+            "valu issue": max(self._busy_by_simd(lambda i: costs.cost(i, machine).vector)),
+            "lds": whole_cu(lambda i: costs.cost(i, machine).array),
+            "texture path": whole_cu(lambda i: costs.cost(i, machine).texture),
+            "memory bandwidth": whole_cu(lambda i: costs.cost(i, machine).memory),
         }
 
     def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:

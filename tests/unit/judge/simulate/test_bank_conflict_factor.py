@@ -21,7 +21,7 @@ def test_phases_serve_every_lane_once_at_the_measured_bandwidth(
     (phases,) = [p for p in machine.lds_phases if p.bytes_per_lane == width]
     assert sorted(lane for group in phases.lanes for lane in group) == list(range(64))
     read = Instruction.lds_read(width)
-    assert len(phases.lanes) == costs.lds_cycles(read, machine)
+    assert len(phases.lanes) == costs.cost(read, machine).array
 
 
 @pytest.mark.parametrize("machine", TARGETS, ids=lambda m: str(m.arch))
