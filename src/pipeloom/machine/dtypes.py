@@ -188,7 +188,7 @@ class DType:
         code = np.where(up, high, high - 1)
         sign = np.signbit(array) & (not self.unsigned)
         if self.specials is Specials.FNUZ:
-            sign = sign & (code > 0)
+            sign = sign & (code > 0) & ~np.isnan(array)
         code = np.where(np.isnan(array), self._nan_code(), code)
         codes: Codes = (code + (sign.astype(np.uint32) << (self.bits - 1))).astype(np.uint16)
         return codes

@@ -89,6 +89,13 @@ def test_overflow_goes_where_the_type_says() -> None:
     assert BOOL.round([0.0, 0.5, -3.0]).tolist() == [0.0, 1.0, 1.0]
 
 
+def test_a_nan_is_one_whatever_its_sign() -> None:
+    nans = np.array([np.nan, -np.nan], np.float32)
+    assert np.signbit(nans).tolist() == [False, True]
+    for dtype in (BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ):
+        assert np.isnan(dtype.round(nans)).all(), dtype
+
+
 def test_a_type_of_ones_own_is_a_value() -> None:
     e3m0 = DType("fp4_e3m0", exponent=3, mantissa=0, bias=3)
     assert (e3m0.bits, e3m0.largest) == (4, 16.0)
