@@ -238,8 +238,8 @@ def test_leading_dimensions() -> None:
         launch.check(sizes, {"B": emitted.k_min + 1})
     with pytest.raises(EmitError, match="2 GiB or more"):
         launch.check(sizes, {"A": 1 << 26})
-    with pytest.raises(EmitError, match="2 GiB or more"):  # row 32 of the tile would be row 0
-        launch.check({**sizes, "m": 1}, {"out": 1 << 26})
+    with pytest.raises(EmitError, match="2 GiB or more"):  # (32, 63) would be (0, 0)
+        launch.check({**sizes, "m": 1, "n": 63}, {"out": 1 << 25})
     launch.check({**sizes, "m": 1}, {"out": 1 << 24})
 
 

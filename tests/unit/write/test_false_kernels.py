@@ -17,6 +17,7 @@ from pipeloom.program import (
     VOCABULARY,
     Access,
     Affine,
+    Box,
     Layout,
     OpDef,
     Program,
@@ -30,7 +31,7 @@ from pipeloom.write import EmitError, assemble, emit_program
 from pipeloom.write.lower.partial import check_parts, check_start
 from pipeloom.write.lower.templates import templates_of
 from pipeloom.write.lower.tiles import register_tile
-from tests.unit.write.programs import derived, lanes, row_sum, tile, with_resource
+from tests.unit.write.programs import lanes, row_sum, tile, with_resource
 from tests.unit.write.test_emit_program_refusals import accept
 
 
@@ -216,10 +217,67 @@ def test_past_the_end_of_two_dimensions() -> None:
         assert trial.ok, trial.summary()
 
 
-def test_rows_past_the_end_that_lie_where_columns_do() -> None:
-    """Row 32 of the tile is 2 GiB from row 0, and a column past the end as much further."""
-    launch = emit_program(derived("gemm", "gfx950")).launch
-    sizes = {"m": 1, "n": 63, "k": launch.least}
-    with pytest.raises(EmitError, match="2 GiB or more"):
-        launch.check(sizes, {"out": 1 << 25})
-    launch.check(sizes, {"out": 1 << 24})
+# --- sums in parts --------------------------------------------------------------------------------
+
+
+def halved(reduce: str, boxes: tuple[Box, ...] = (), between: Access | None = None) -> Program:
+    """A row's sum in two steps, the second said to be at ``boxes``, or moved ``between``."""
+    loop = Loop("halved", over="k")
+    x = loop.stream("X", "f32", b=1, k=1, n=512)
+    loop.store("out", x + loop.apply(reduce, x, over=("n",), name="row"))
+    base = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+
+    def parts(step: Work) -> list[Work]:
+        (place,) = step.writes
+        low, high = ((((0, 1), (0, 1), at),) for at in ((0, 256), (256, 512)))
+
+        def half(part: tuple[Box, ...]) -> Work:
+            return replace(step, parts=part, reads=(replace(step.reads[0], boxes=part),))
+
+        def moved(source: Access, target: Access) -> Work:
+            return replace(step, is_copy=True, parts=(), reads=(source,), writes=(target,))
+
+        goes_on = replace(between or place, boxes=boxes)
+        moves = [moved(place, goes_on), moved(goes_on, place)] if between else []
+        last = replace(half(high), writes=(), accumulates=(goes_on,))
+        return [half(low), *moves[:1], last, *moves[1:]]
+
+    (group,) = base.groups
+    sections = tuple(
+        replace(
+            section,
+            steps=tuple(
+                part
+                for step in section.steps
+                for part in (
+                    parts(step) if isinstance(step, Work) and step.node == "row" else [step]
+                )
+            ),
+        )
+        for section in group.sections
+    )
+    spare = replace(base.resource("row"), name="spare")
+    used = (spare,) if between else ()
+    return replace(
+        base,
+        groups=(replace(group, sections=sections),),
+        resources=(*base.resources, *used),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reduce", "boxes"),
+    [("sum_squares", ()), ("sum", (((0, 1), (0, 1)),))],
+    ids=["terms that are computed", "one place, said in two ways"],
+)
+def test_a_sum_in_parts(reduce: str, boxes: tuple[Box, ...]) -> None:
+    program = halved(reduce, boxes)
+    assert verify(program).proved
+    kernel = emit_program(program)
+    trial = run_program(kernel, assemble(kernel), sizes={"b": 1, "k": 1, "n": 512})
+    assert trial.ok, trial.summary()
+
+
+def test_part_of_a_sum_is_not_moved() -> None:
+    """Each lane has a part of it, and the last step would join what was joined before."""
+    refused(halved("sum", between=Access("spare")), "part of a sum that is elsewhere")

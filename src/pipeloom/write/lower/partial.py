@@ -1,19 +1,25 @@
 """Sums in parts: of several steps, and of several lanes.
 
 A row of a matrix result lies in several lanes. Each sums its own part, step by step; only the last
-step of a sum joins the lanes, because nobody reads what is not complete. A place whose layout says
-``partial`` is not joined even then, and what a step may do with it is little (``check_parts``).
+step of a sum joins the lanes, so nobody else may touch what is not complete. A place whose layout
+says ``partial`` is not joined even then, and what a step may do with it is little
+(``check_parts``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeloom.program import Access, Program, Reduce, Resource, Space, Work
+from pipeloom.program.tiles import Box, overlap
 from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.tiles import partial
 
 Position = tuple[int, int, int]
 """Group, section, slot."""
+_Sum = tuple[int, str, int | None, str, int, tuple[Box, ...]]
+"""Group, node, iteration; resource, copy, boxes by wave."""
 TRIPS = 4
 
 
@@ -41,22 +47,48 @@ def unfinished_sums(program: Program) -> frozenset[Position]:
 def _sums(program: Program, more: int) -> list[list[Position]]:
     """The steps of every value that is summed in several, in order, in one run."""
     trips = {name: least + more for name, least in program.min_trips.items()}
-    found: dict[tuple[int, str, int | None, str, int, object], list[Position]] = {}
+    found: dict[_Sum, list[Position]] = {}
     for number, group in enumerate(program.groups):
+        waves, going_on = range(len(group.waves)), dict[_Sum, Access]()
         for at, section in enumerate(group.sections):
-            first = section.first.at(trips)
             for trip in range(trips[section.trips] if section.trips else 1):
+                first = section.first.at(trips) + trip * section.advance
                 for slot, step in enumerate(section.steps):
-                    if not isinstance(step, Work) or not _in_parts(program, step):
+                    if not isinstance(step, Work):
                         continue
-                    iteration = step.iteration
-                    if iteration is not None:
-                        iteration += first + trip * section.advance
-                    access = (*step.accumulates, *step.writes)[0]
-                    place = (access.resource, access.copy, access.boxes)
-                    key = (number, step.node, iteration, *place)
-                    found.setdefault(key, []).append((number, at, slot))
+                    key: _Sum | None = None
+                    if _in_parts(program, step):
+                        place = (*step.accumulates, *step.writes)[0]
+                        iteration = None if step.iteration is None else first + step.iteration
+                        boxes = tuple(_box(program, place, wave) for wave in waves)
+                        key = (number, step.node, iteration, place.resource, place.copy, boxes)
+                        if step.accumulates and key not in going_on:
+                            raise _touched(step)
+                        found.setdefault(key, []).append((number, at, slot))
+                        going_on[key] = place
+                    touched = (*step.reads, *step.writes, *step.accumulates)
+                    for other, access in [*going_on.items()]:
+                        if other != key and any(_meet(program, access, t, waves) for t in touched):
+                            del going_on[other]
     return list(found.values())
+
+
+def _touched(step: Work) -> EmitError:
+    return EmitError(
+        f"{step.label} adds to part of a sum that is elsewhere, or was touched meanwhile",
+        hint="write the first part of a sum, add the others to it, and read it when it is complete",
+        field=step.label,
+    )
+
+
+def _box(program: Program, access: Access, wave: int) -> Box:
+    return access.box(wave) or program.resource(access.resource).type.whole
+
+
+def _meet(program: Program, a: Access, b: Access, waves: Iterable[int]) -> bool:
+    """Whether two accesses have storage in common."""
+    same = (a.resource, a.copy) == (b.resource, b.copy)
+    return same and any(overlap(_box(program, a, w), _box(program, b, w)) for w in waves)
 
 
 def _in_parts(program: Program, step: Work) -> bool:

@@ -399,7 +399,7 @@ def _plan_reduction(
 ) -> Write:
     """Sums in lanes, then across them, then onto the start value; all slots side by side."""
     assert op.reduce is not None
-    how, verb = op.reduce, COMBINE[op.reduce]
+    verb = COMBINE[op.reduce]
     bits = terms[0].bits if terms else ()
     if partial(tile.resource) is op.reduce:
         terms, bits = [replace(t, bits=()) for t in terms], ()
@@ -412,7 +412,6 @@ def _plan_reduction(
         )
     most = max((len(term.slots) for term in terms), default=0)
     scratch = _Scratch(context, tile, min(most, 2), pairs=most > PAIRS)
-    lines = templates_of(op) if op.lowering else ()
     sums = frame.scratch("sums", len(slots))
     shuffled = frame.scratch("exchanged", len(slots)) if bits else None
     half = plan_exchange(frame, context.target, bits)
@@ -426,15 +425,7 @@ def _plan_reduction(
             started = alone and start is not None
             if started and start is not None:
                 _move(code, value, _operand(code, context, scratch, 0, start, begin))
-            if not lines:
-                _combine(code, context, scratch, how, value, source, term.slots, not started)
-                continue
-            for slot in term.slots:
-                into = scratch.result(1) if started else value
-                _apply(code, context, scratch, lines, into, [slot], [source])
-                if started:
-                    code(verb, value, into, value)
-                started = True
+            _combine(code, context, scratch, op, value, source, term.slots, not started)
         if shuffled is not None:
             others = [frame[shuffled].part(i) for i in range(len(slots))]
             address = None if half is None else frame[half]
@@ -480,7 +471,7 @@ def _plan_partial(
     def emit(code: Code) -> None:
         places = [context.registers(target).part(slot) for slot in slots]
         for place, term in zip(places, terms, strict=True):
-            _combine(code, context, scratch, how, place, source, term.slots, start is None)
+            _combine(code, context, scratch, op, place, source, term.slots, start is None)
         if shuffled is not None:
             others = [frame[shuffled].part(i) for i in range(len(slots))]
             address = None if half is None else frame[half]
@@ -493,18 +484,28 @@ def _combine(
     code: Code,
     context: Context,
     scratch: _Scratch,
-    how: Reduce,
+    op: OpDef,
     into: Register,
     source: _Source,
     slots: Sequence[int | None],
     fresh: bool,
 ) -> None:
-    """``slots`` onto what a register holds, or ``fresh`` ones.
+    """The terms of ``slots`` onto what a register holds, or ``fresh`` ones.
 
     Three operands at a time where that goes; else pairs first, which need not wait for each other.
+    Terms that are computed first come one by one.
     """
-    left = list(slots)
+    assert op.reduce is not None
+    how, left = op.reduce, list(slots)
     verb = COMBINE[how]
+    if op.lowering:
+        lines = templates_of(op)
+        for number, slot in enumerate(left):
+            made = into if fresh and number == 0 else scratch.result(1)
+            _apply(code, context, scratch, lines, made, [slot], [source])
+            if made != into:
+                code(verb, into, made, into)
+        return
 
     def term(number: int) -> Operand:
         return _operand(code, context, scratch, number, source, left.pop(0))
