@@ -14,9 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.random_programs.classify import classify
 from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
-from pipeloom.judge.execute import Executor, classify
+from pipeloom.judge.execute import Executor
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.random_programs.cases import Case
+from benchmarks.random_programs.classify import classify
 from benchmarks.random_programs.judging import run
 from benchmarks.random_programs.mutate import SYNCHRONISATION, sample_mutants
 from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import CompiledSchedule, OpDesc, ScheduleEntry, build_schedule, load_spec
-from pipeloom.judge.execute import classify
 from pipeloom.program import Program
 from pipeloom.reference.compiler import compile_schedule
 from pipeloom.reference.lift import lift

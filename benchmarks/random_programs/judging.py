@@ -15,7 +15,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.random_programs.cases import Case
-from pipeloom.judge.execute import Executor, Failure, Setting, adversarial_orders, replay
+from benchmarks.random_programs.classify import Failure, Setting
+from pipeloom.judge.execute import Executor, adversarial_orders, replay
 from pipeloom.judge.verify import Finding, FindingKind, Status, verify
 
 HEADS = ("cases", "wrong", "PROVED", "not proved", "findings", "missed", "false alarms")

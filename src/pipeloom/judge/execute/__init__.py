@@ -7,18 +7,9 @@
 
 ``truth`` makes inputs and says what should come out, ``actions`` what each step does with numbers,
 ``walk`` unrolls a program, ``timing`` and ``order`` choose what the model leaves open, ``machine``
-runs it on a ``memory``, ``watch`` says who read the wrong thing, ``replay`` steers it, and
-``classify`` asks whether a program is ever wrong.
+runs it on a ``memory``, ``watch`` says who read the wrong thing, and ``replay`` steers it.
 """
 
-from pipeloom.judge.execute.classify import (
-    Classification,
-    Failure,
-    Setting,
-    classify,
-    sample_trips,
-    settings,
-)
 from pipeloom.judge.execute.order import ORDERS, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import (
     Fault,
@@ -37,25 +28,19 @@ from pipeloom.judge.execute.timing import TIMINGS, Timing
 __all__ = [
     "ORDERS",
     "TIMINGS",
-    "Classification",
     "Executor",
-    "Failure",
     "Fault",
     "Meeting",
     "Outcome",
     "Place",
-    "Setting",
     "Standing",
     "Suspect",
     "Timing",
     "TraceEvent",
     "Wrong",
     "adversarial_orders",
-    "classify",
     "execute",
     "provoke",
     "replay",
-    "sample_trips",
-    "settings",
     "wave_last",
 ]

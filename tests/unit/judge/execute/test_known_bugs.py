@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.random_programs.classify import classify
 from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
-from pipeloom.judge.execute import Executor, Fault, Outcome, classify
+from pipeloom.judge.execute import Executor, Fault, Outcome
 from pipeloom.program import Barrier, Program, Step, Wait, Work
 from pipeloom.reference.lift import lift
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.random_programs.classify import classify
 from pipeloom.judge.execute import (
     TIMINGS,
     Executor,
@@ -18,7 +19,6 @@ from pipeloom.judge.execute import (
     Meeting,
     Place,
     adversarial_orders,
-    classify,
     execute,
     provoke,
 )

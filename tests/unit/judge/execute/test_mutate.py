@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.random_programs.classify import classify
 from benchmarks.random_programs.mutate import (
     SYNCHRONISATION,
     MutationKind,
@@ -12,7 +13,6 @@ from benchmarks.random_programs.mutate import (
 )
 from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import build_schedule
-from pipeloom.judge.execute import classify
 from pipeloom.program import Barrier, Program, Wait
 from pipeloom.reference.lift import lift
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.random_programs.classify import classify
 from pipeloom import (
     BlockSizing,
     CompiledSchedule,
@@ -29,7 +30,7 @@ from pipeloom import (
     mi355x_double_buffer,
     verify,
 )
-from pipeloom.judge.execute import classify, execute
+from pipeloom.judge.execute import execute
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.kernels import Accumulator, Kernel, Part, Region, Register, Step, kernel_for
 from pipeloom.reference.kernels.double_buffer import OperandCosts

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeloom.judge.execute.order import Order, adversarial_orders
-from pipeloom.judge.execute.outcome import Outcome
-from pipeloom.judge.execute.run import Executor
-from pipeloom.program import VOCABULARY, Program, Vocabulary
+from pipeloom.judge.execute import Executor, Outcome, adversarial_orders
+from pipeloom.judge.execute.order import Order
+from pipeloom.program import Program
 
 TRIP_COUNTS = 4
 """How many trip counts are tried, from the least."""
@@ -87,13 +86,12 @@ def classify(
     *,
     trips: Sequence[Mapping[str, int]] | None = None,
     random_runs: int = 1,
-    ops: Vocabulary = VOCABULARY,
 ) -> Classification:
     """Run ``program`` under every one of ``settings`` until it is wrong.
 
     Without ``trips``: ``sample_trips``.
     """
-    executor = program if isinstance(program, Executor) else Executor(program, ops=ops)
+    executor = program if isinstance(program, Executor) else Executor(program)
     counts = sample_trips(executor.program) if trips is None else trips
     runs = 0
     for setting in settings(executor.program.waves, counts, random_runs):
