@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     emitted = False
     if arguments.launch:
         timing = time_start(*launched(arguments.source, arguments.launch[-1], arguments.kernel))
-        trace, header = timing.timing.shown(SHOWN), str(timing.timing.main)
+        trace, header = timing.shown(SHOWN), str(timing.main)
     else:
         simulation = prepare(simulate_job(arguments))
         trace, header = simulation.run(), simulation.header

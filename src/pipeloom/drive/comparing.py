@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, cast, get_args
 
 from pipeloom.checks import nearest
-from pipeloom.drive.checking import check
 from pipeloom.drive.declared import names_declaration
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
@@ -19,7 +18,7 @@ from pipeloom.drive.reporting import TIMELINE_ITERATIONS, simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
-from pipeloom.drive.timing_files import launched, time_checked, time_start
+from pipeloom.drive.timing_files import judged, launched, time_checked, time_start
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.reference.compiler import Sync
@@ -203,18 +202,9 @@ def compare_files(
     each = list(launches) * (len(paths) if len(launches) == 1 else 1)
     timings, rows = [], []
     for path, launch in zip(paths, each, strict=True):
-        file, start = launched(path, launch, kernel)
-        checked = check(
-            file,
-            start.grid,
-            start.block,
-            start.args,
-            dynamic_lds=start.dynamic_lds,
-            look_for_needless=False,
-            shown=0,
-        )
+        checked = judged(path, launch, kernel, shown=0)
         # A kernel with more findings than a check collects is timed all the same.
-        timing = time_checked(checked) or time_start(file, start).timing
+        timing = time_checked(checked) or time_start(*launched(path, launch, kernel))
         timings.append(timing)
         rows.append(kernel_row(path, timing, checked.verdict.status.title))
 

@@ -6,12 +6,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pipeloom.drive.checking import check
 from pipeloom.drive.emitting import emitted_form
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
-from pipeloom.drive.timing_files import launched, time_checked
+from pipeloom.drive.timing_files import judged, time_checked
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
@@ -119,20 +118,11 @@ def report_file(
     from pipeloom.show.kernel_page import kernel_page
     from pipeloom.show.page import fill_page
 
-    file, start = launched(path, launch, kernel)
-    checked = check(
-        file,
-        start.grid,
-        start.block,
-        start.args,
-        dynamic_lds=start.dynamic_lds,
-        seeds=SEEDS,
-        look_for_needless=False,
-    )
+    checked = judged(path, launch, kernel, seeds=SEEDS)
     timing = time_checked(checked)
     if timing is None:
         raise ConfigError(
-            f"{file.kernel.name} has no page: {checked.verdict.reason}",
+            f"{checked.file.kernel.name} has no page: {checked.verdict.reason}",
             hint="it must run to its end; pipeloom check says more",
             field="launch",
         )

@@ -1,34 +1,31 @@
 """How fast a kernel file is: emulated once for its waves' paths, then simulated loop by loop.
 
-timed = time_file("k.hsaco", grid=(1,), block=(256,), args=[a, b, c, 256, 256, 128])
-print(timed.timing.main)
+timing = time_start(*launched("k.hsaco", "launch.json"))
+print(timing.main)
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pipeloom.drive.checking import MOST_INSTRUCTIONS, Checked, KernelFile, Start, open_kernel
+from pipeloom.drive.checking import (
+    MOST_INSTRUCTIONS,
+    Checked,
+    KernelFile,
+    Start,
+    check,
+    open_kernel,
+)
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.emulate import Timing, run_kernel
-from pipeloom.judge.emulate.arguments import Arguments
 from pipeloom.lift.launch_file import load_launch
 from pipeloom.lift.timing import KernelTiming, time_kernel
 
 MOST_FINDINGS = 10_000
 """What is wrong with a kernel does not keep it from being timed."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedFile:
-    """A kernel file, how it was launched, and how fast it is."""
-
-    file: KernelFile
-    start: Start
-    timing: KernelTiming
 
 
 def launched(
@@ -40,22 +37,27 @@ def launched(
     return file, Start(given.grid, given.block, given.arguments(), given.more_lds())
 
 
-def time_file(
-    source: str | os.PathLike[str] | bytes | KernelFile,
-    grid: Sequence[int],
-    block: Sequence[int],
-    args: Arguments,
-    *,
+def judged(
+    path: str | os.PathLike[str],
+    launch: str | os.PathLike[str],
     kernel: str | None = None,
-    dynamic_lds: int = 0,
-) -> TimedFile:
-    """Emulate one workgroup of the launch and simulate its loops."""
-    file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)
-    return time_start(file, Start(tuple(grid), tuple(block), args, dynamic_lds))
+    **options: Any,
+) -> Checked:
+    """The judgement of a kernel file with its launch file; the options are those of ``check``."""
+    file, start = launched(path, launch, kernel)
+    return check(
+        file,
+        start.grid,
+        start.block,
+        start.args,
+        dynamic_lds=start.dynamic_lds,
+        look_for_needless=False,
+        **options,
+    )
 
 
-def time_start(file: KernelFile, start: Start) -> TimedFile:
-    """The same, of a launch that was made already; only workgroup 0 runs."""
+def time_start(file: KernelFile, start: Start) -> KernelTiming:
+    """Emulate workgroup 0 of the launch and simulate its loops."""
     args, _ = start.fresh()
     recorder = Recorder(file.kernel)
     result = run_kernel(
@@ -78,7 +80,7 @@ def time_start(file: KernelFile, start: Start) -> TimedFile:
             hint="pipeloom check says more; its loops are timed once it runs",
             field="launch",
         )
-    return TimedFile(file, start, time_kernel(file.kernel, recorder.program, recorder.groups[0]))
+    return time_kernel(file.kernel, recorder.program, recorder.groups[0])
 
 
 def time_checked(checked: Checked, most_loops: int | None = None) -> KernelTiming | None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pipeloom import ConfigError
-from pipeloom.drive.checking import KernelFile
+from pipeloom.drive.checking import KernelFile, Start
 from pipeloom.drive.programs import simulate
-from pipeloom.drive.timing_files import time_file
+from pipeloom.drive.timing_files import time_start
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import decode_kernel
 from pipeloom.judge.simulate import Instruction, Kind
@@ -123,7 +123,7 @@ def test_the_code_object_takes_the_cycles_of_the_text(
         for argument in ready.emitted.arguments
     ]
     block = (64 * ready.emitted.waves,)
-    found = time_file(KernelFile(ready.kernel, b""), (1, 1), block, args).timing.main
+    found = time_start(KernelFile(ready.kernel, b""), Start((1, 1), block, args, 0)).main
     walked = simulate_emitted(ready.emitted)
     assert found.cycles == walked.steady_cycles_per_iteration
     assert found.trace.limiting_unit() == walked.limiting_unit()

@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.drive.checking import KernelFile, check
+from pipeloom.drive.checking import KernelFile, Start, check
 from pipeloom.drive.correcting import correct
-from pipeloom.drive.timing_files import (
-    TimedFile,
-    savings,
-    time_checked,
-    time_file,
-    time_loosened,
-)
+from pipeloom.drive.timing_files import savings, time_checked, time_loosened, time_start
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
+from pipeloom.lift.timing import KernelTiming
 from pipeloom.machine.chips import target_for
 
 GFX950 = target_for("gfx950")
@@ -33,18 +28,19 @@ OVERHEAD = 2 * GFX950.issue_cycles.value + GFX950.branch_cycles.value
 """Counter, compare, branch."""
 
 
-def timed(bench: Any, text: str, block: int = 64, lds: int = 0) -> TimedFile:
+def timed(bench: Any, text: str, block: int = 64, lds: int = 0) -> KernelTiming:
     data = bench.assemble(bench.text(text, lds=lds), "gfx950")
     file = KernelFile(load_code_object(data).kernel(), data)
-    return time_file(file, (1,), (block,), [np.zeros(256, np.uint32), np.zeros(256, np.uint32)])
+    args = [np.zeros(256, np.uint32), np.zeros(256, np.uint32)]
+    return time_start(file, Start((1,), (block,), args, 0))
 
 
 def test_a_chain_of_valu_takes_its_latency(bench: Any) -> None:
     """Eight dependent adds: 8 cycles each; eight that do not depend: 4 each."""
     dependent = LOOP.format(trips=6, body="  v_add_u32 v1, v1, v1\n" * 8)
     free = "".join(f"  v_add_u32 v{n}, v20, v20\n" for n in range(1, 9))
-    chain = timed(bench, dependent).timing.main
-    apart = timed(bench, LOOP.format(trips=6, body=free)).timing.main
+    chain = timed(bench, dependent).main
+    apart = timed(bench, LOOP.format(trips=6, body=free)).main
     # The last result is ready long before the branch back has been taken.
     late = GFX950.valu_dependent_cycles.value
     assert chain.cycles == 7 * late + GFX950.valu_cycles.value + OVERHEAD
@@ -55,9 +51,9 @@ def test_a_chain_of_mfma_takes_its_latency(bench: Any) -> None:
     one = "  v_mfma_f32_16x16x32_bf16 a[{0}:{1}], v[8:11], v[12:15], a[{0}:{1}]\n"
     cycles = GFX950.matrix_op("16x16x32_f16").cycles.value
     extra = GFX950.mfma_dependent_extra.value
-    chain = timed(bench, LOOP.format(trips=6, body=one.format(0, 3) * 8)).timing.main
+    chain = timed(bench, LOOP.format(trips=6, body=one.format(0, 3) * 8)).main
     apart = "".join(one.format(4 * n, 4 * n + 3) for n in range(8))
-    free = timed(bench, LOOP.format(trips=6, body=apart)).timing.main
+    free = timed(bench, LOOP.format(trips=6, body=apart)).main
     rest = OVERHEAD + GFX950.mfma_operand_cycles.value
     assert chain.cycles == 7 * (cycles + extra) + max(rest, cycles + extra)
     assert free.cycles == 7 * cycles + max(rest, cycles)
@@ -66,7 +62,7 @@ def test_a_chain_of_mfma_takes_its_latency(bench: Any) -> None:
 
 def test_an_mfma_waits_for_the_vector_result_that_it_reads(bench: Any) -> None:
     body = "  v_exp_f32 v8, v9\n  v_mfma_f32_16x16x32_bf16 a[0:3], v[8:11], v[12:15], 0\n"
-    main = timed(bench, LOOP.format(trips=6, body=body)).timing.main
+    main = timed(bench, LOOP.format(trips=6, body=body)).main
     late = GFX950.valu_dependent_cycles.value - GFX950.valu_cycles.value
     trans, held = GFX950.trans_cycles.value, GFX950.mfma_operand_cycles.value
     assert main.cycles == trans + late + held + OVERHEAD
@@ -80,9 +76,7 @@ def test_bank_conflicts_come_from_the_lanes_addresses(bench: Any) -> None:
         for shift in (2, 8)
     }
     conflicts = {
-        shift: {
-            i.conflict for i in one.timing.main.loop.programs[0].loop if i.kind is Kind.LDS_READ
-        }
+        shift: {i.conflict for i in one.main.loop.programs[0].loop if i.kind is Kind.LDS_READ}
         for shift, one in found.items()
     }
     assert conflicts == {2: {1.0}, 8: {64.0}}, "256 bytes apart: all lanes on one bank"
@@ -97,7 +91,7 @@ def test_rotating_buffers_are_one_iteration(bench: Any) -> None:
   v_add_u32 v1, v1, v1
 .Leven:
   v_add_u32 v2, v2, v2"""
-    main = timed(bench, LOOP.format(trips=8, body=body)).timing.main
+    main = timed(bench, LOOP.format(trips=8, body=body)).main
     assert (main.loop.trips, main.loop.trips_per_iteration) == (8, 2)
     assert len([i for i in main.loop.programs[0].loop if i.kind is Kind.VALU]) == 4
     assert main.cycles == main.trace.steady_cycles_per_iteration / 2
@@ -125,7 +119,7 @@ def test_waves_in_different_loops_run_them_together(bench: Any) -> None:
   s_cmp_lg_u32 s8, 0
   s_cbranch_scc1 .Lother
   s_endpgm"""
-    timing = timed(bench, text, block=128).timing
+    timing = timed(bench, text, block=128)
     assert len(timing.loops) == 2
     by_head = {loop.head_pc: loop for loop in timing.loops}
     first, other = (by_head[pc] for pc in sorted(by_head))
@@ -151,7 +145,7 @@ def test_the_loop_with_the_matrix_work_comes_first(bench: Any) -> None:
   s_cmp_lg_u32 s8, 0
   s_cbranch_scc1 .Louter
   s_endpgm"""
-    loops = timed(bench, text).timing.loops
+    loops = timed(bench, text).loops
     assert [loop.loop.trips for loop in loops] == [3, 2]
     mfmas = [sum(i.kind is Kind.MFMA for i in loop.loop.programs[0].loop) for loop in loops]
     assert mfmas == [1, 3]
@@ -159,14 +153,14 @@ def test_the_loop_with_the_matrix_work_comes_first(bench: Any) -> None:
 
 def test_a_loop_that_ran_once_is_repeated_as_it_ran(bench: Any) -> None:
     text = LOOP.format(trips=1, body="  v_add_u32 v1, v1, v1\n" * 8)
-    main = timed(bench, text).timing.main
+    main = timed(bench, text).main
     late, add = GFX950.valu_dependent_cycles.value, GFX950.valu_cycles.value
     assert main.loop.trips == 1
     assert main.cycles == 7 * late + add + 3 * GFX950.issue_cycles.value, "no branch was taken"
 
 
 def test_a_kernel_without_a_loop_is_one_run(bench: Any) -> None:
-    main = timed(bench, "  v_add_u32 v1, v1, v1\n  v_add_u32 v1, v1, v1\n  s_endpgm").timing.main
+    main = timed(bench, "  v_add_u32 v1, v1, v1\n  v_add_u32 v1, v1, v1\n  s_endpgm").main
     assert main.loop.trips == 0
     assert main.cycles == GFX950.valu_dependent_cycles.value + GFX950.valu_cycles.value
 
@@ -176,7 +170,7 @@ def test_live_registers_are_counted_from_write_to_last_read(bench: Any) -> None:
   v_mov_b32 v2, 2
   v_add_u32 v3, v1, v2
   v_add_u32 v4, v4, v3"""
-    loop = timed(bench, LOOP.format(trips=4, body=body)).timing.main.loop.programs[0].loop
+    loop = timed(bench, LOOP.format(trips=4, body=body)).main.loop.programs[0].loop
     live = [one.live for one in loop if one.kind is Kind.VALU]
     assert live == [2, 3, 4, 2], "v4 is carried from trip to trip"
 
