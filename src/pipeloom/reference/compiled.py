@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pipeloom.checks import check_int
@@ -148,37 +148,6 @@ class CompiledSchedule:
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
         """The entries of one phase."""
         return (self.prologue, self.kernel, self.epilogue)[phase]
-
-    def with_entries(
-        self,
-        phase: Phase,
-        entries: Iterable[ScheduleEntry],
-        warp_stagger_index: int | None = None,
-    ) -> CompiledSchedule:
-        """The same with other entries in one phase, numbered anew.
-
-        Without ``program`` and ``kernel_deps``, which describe the entries that were there before.
-        """
-        phases = [self.prologue, self.kernel, self.epilogue]
-        phases[phase] = tuple(replace(entry, time_slot=i) for i, entry in enumerate(entries))
-        prologue, kernel, epilogue = phases
-        stagger = self.warp_stagger_index if warp_stagger_index is None else warp_stagger_index
-        return replace(
-            self,
-            program=None,
-            prologue=prologue,
-            kernel=kernel,
-            epilogue=epilogue,
-            kernel_deps=(),
-            warp_stagger_index=stagger,
-        )
-
-    def without_entry(self, phase: Phase, slot: int) -> CompiledSchedule:
-        """The same without one entry; the stagger stays between the same two entries."""
-        entries = self.phase(phase)
-        before_stagger = phase is Phase.PROLOGUE and slot < self.warp_stagger_index
-        stagger = self.warp_stagger_index - before_stagger
-        return self.with_entries(phase, entries[:slot] + entries[slot + 1 :], stagger)
 
     @property
     def loop_body(self) -> LoopBody:

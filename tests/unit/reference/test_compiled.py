@@ -149,14 +149,3 @@ def test_impossible_values(changes: dict[str, Any], message: str) -> None:
         replace(build_schedule("ping_pong"), **changes)
     assert caught.value.hint
     assert caught.value.field
-
-
-def test_every_entry_can_be_taken_out() -> None:
-    """Even where ``kernel_deps`` name the last entries."""
-    compiled = build_schedule("ping_pong")
-    for phase in Phase:
-        for slot, entry in enumerate(compiled.phase(phase)):
-            rest = compiled.without_entry(phase, slot)
-            kept = [e.op for e in rest.phase(phase)]
-            assert [*kept[:slot], entry.op, *kept[slot:]] == [e.op for e in compiled.phase(phase)]
-            assert rest.kernel_deps == ()
