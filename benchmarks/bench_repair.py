@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeloom import Phase, build_schedule
-from pipeloom.drive.programs import simulate
+from pipeloom.drive.programs import simulate, verify
 from pipeloom.reference.compiler import Sync
-from pipeloom.reference.verdict import verify
 
 CASES: dict[str, dict[str, Any]] = {
     "ping-pong, bf16 256x256x64": {

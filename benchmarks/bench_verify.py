@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeloom import build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify.prove import _verdict
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 RUNS = 10
 TARGETS_MS = {"ping_pong": 500.0, "four_wave": 300.0}

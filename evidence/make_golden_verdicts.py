@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import Status, Verdict
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# What the verifier says about the canonical golden schedules

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, OrderError, Phase, build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 with gzip.open(GOLDEN, "rt", encoding="utf-8") as stream:

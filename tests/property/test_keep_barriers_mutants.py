@@ -14,9 +14,10 @@ from functools import cache
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, OrderError, Phase, ScheduleEntry, build_schedule
+from pipeloom.drive.programs import as_program, verify
+from pipeloom.judge.verify import proves
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import proves, verify
 
 DRAIN = (OpDesc.wait_vm(0), OpDesc.wait_lgkm(0))
 
@@ -76,7 +77,7 @@ def test_mutants_are_saved_exactly_if_drained_ones_are_proved(name: str) -> None
     verdicts = []
     for _ in range(14):
         compiled = mutant(base(name), rng)
-        verdicts.append(proves(drained(compiled)))
+        verdicts.append(proves(as_program(drained(compiled))))
         if verdicts[-1]:
             assert verify(synchronize(compiled, keep_barriers=True)).proved
         else:

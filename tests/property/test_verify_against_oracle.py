@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipeloom import CompiledSchedule, OpDesc, Phase, ScheduleEntry, build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import Replay, Status
 from pipeloom.reference.kernels import (
     Accumulator,
@@ -32,7 +33,6 @@ from pipeloom.reference.kernels import (
 )
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schedules.jsonl.gz"
 Value = tuple[int | None, ...]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, OrderError, Phase, build_schedule
-from pipeloom.drive.programs import simulate
+from pipeloom.drive.programs import as_program, simulate, verify
 from pipeloom.judge.execute import Executor
+from pipeloom.judge.verify import proves
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpRole, OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import proves, verify
 
 PING_PONG = {
     "bf16": {"schedule": "ping_pong", "geometry": {"BK": 64, "MMA_K": 32, "elem_bytes": 2}},
@@ -133,7 +133,7 @@ def test_no_kept_wait_can_be_looser(name: str) -> None:
     candidates = list(loosened(kept(name, reorder=True)))
     assert len(candidates) > 3
     for what, weaker in candidates:
-        assert not proves(weaker), what
+        assert not proves(as_program(weaker)), what
 
 
 @pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
@@ -219,7 +219,7 @@ def tight(toy: Any, lines: list[list[str]]) -> CompiledSchedule:
 
 
 def proved(compiled: CompiledSchedule, kernel: Any) -> bool:
-    return proves(compiled, kernel)
+    return proves(as_program(compiled, kernel))
 
 
 def test_exactly_what_full_waits_could_save_is_saved(toy: Any) -> None:

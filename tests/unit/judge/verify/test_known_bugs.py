@@ -9,10 +9,10 @@ from functools import lru_cache
 import pytest
 
 from pipeloom import CompiledSchedule, OpRole, Phase, ScheduleEntry, build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import Finding, FindingKind, Status, Verdict
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 NAMES = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
 Edit = Callable[[list[ScheduleEntry]], None]

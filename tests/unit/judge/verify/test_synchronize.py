@@ -22,10 +22,11 @@ from pipeloom import (
     ScheduleEntry,
     build_schedule,
 )
+from pipeloom.drive.programs import as_program, verify
+from pipeloom.judge.verify import proves
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import proves, verify
 from pipeloom.sync.order import nearest_order, precedences
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
@@ -93,7 +94,7 @@ def test_nothing_can_be_spared(name: str) -> None:
     candidates = list(weakened(compiled))
     assert len(candidates) > 8
     for what, weaker in candidates:
-        assert not proves(weaker), what
+        assert not proves(as_program(weaker)), what
 
 
 def test_fewer_waits_and_barriers_than_the_reference() -> None:
@@ -227,7 +228,7 @@ def barrier_counts(toy: Any, kernel: Any, words: list[str], limit: int) -> int:
                 f"vm0 lg0 {'bar ' * gaps.count(n)}{word}" for n, word in enumerate(words)
             )
             compiled = toy.compiled(prologue, line, "vm0 lg0 bar bar mma")
-            if proves(compiled, kernel):
+            if proves(as_program(compiled, kernel)):
                 return total
     raise AssertionError("no placement works")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeloom import build_schedule
-from pipeloom.reference.verdict import verify
+from pipeloom.drive.programs import verify
 
 PAGE = (Path(__file__).parents[4] / "docs" / "verdicts.md").read_text(encoding="utf-8")
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpDesc, Phase, build_schedule
+from pipeloom.drive.programs import verify
 from pipeloom.reference.kernels import (
     KERNELS,
     Effect,
@@ -20,7 +21,6 @@ from pipeloom.reference.kernels import (
 from pipeloom.reference.kernels.shape import MORE_TRIPS, check_loop
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.reference.verdict import verify
 
 Edit = Callable[[list[Step], int, int], list[Step]]
 """(steps of a walk, wave, trips) -> other steps."""
