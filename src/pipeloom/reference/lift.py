@@ -59,17 +59,14 @@ from pipeloom.program import (
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.instruction_counts import InstructionCounts
-from pipeloom.reference.kernels import SHIPPED, Accumulator, Effect, Kernel, Step, kernel_for
+from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Step, kernel_for
 from pipeloom.reference.kernels import Region as LdsRegion
-from pipeloom.reference.kernels.shape import check_loop
 from pipeloom.reference.ops import OpRole, OpTag, Phase
 from pipeloom.reference.walked import LENGTHWISE, Operand, Walked
 
 TRIPS = "T"
 SECTIONS = {Phase.PROLOGUE: "prologue", Phase.KERNEL: "loop", Phase.EPILOGUE: "epilogue"}
 STORE = "store"
-COMPARED_TRIPS = 6
-"""How many more walks of a model of the user's own are compared before it counts as a loop."""
 COUNTERS = {"VM": "vmcnt", "LGKM": "lgkmcnt"}
 
 
@@ -81,8 +78,6 @@ def lift(
     ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
     """
     model = kernel_for(compiled) if kernel is None else kernel
-    if type(model) not in SHIPPED:  # those are loops by the way they are written, and a test
-        check_loop(model, compiled, model.min_trips + COMPARED_TRIPS)
     return _Lift(compiled, model, target or _target(compiled)).program()
 
 

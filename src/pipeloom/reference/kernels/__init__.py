@@ -8,7 +8,6 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.four_wave import FourWaveKernel
-from pipeloom.reference.kernels.grid import GridKernel
 from pipeloom.reference.kernels.interface import (
     NO_EFFECT,
     Accumulator,
@@ -32,11 +31,6 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
 }
 """Schedule name -> the kernel that runs it."""
 
-SHIPPED: frozenset[type[Kernel]] = frozenset(
-    (PingPongKernel, FourWaveKernel, SingleBufferKernel, GridKernel)
-)
-"""Models whose walks need no comparing."""
-
 
 def kernel_for(compiled: CompiledSchedule) -> Kernel:
     """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
@@ -45,7 +39,7 @@ def kernel_for(compiled: CompiledSchedule) -> Kernel:
     if make is None:
         raise ConfigError(
             f"no kernel model is known for schedule {compiled.schedule!r}",
-            hint=f"pass kernel=, a Kernel of your own; {nearest(compiled.schedule, KERNELS)}",
+            hint=f"pass kernel=, a GridKernel; {nearest(compiled.schedule, KERNELS)}",
             field="kernel",
         )
     return make(compiled)

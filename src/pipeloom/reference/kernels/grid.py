@@ -107,7 +107,7 @@ class GridKernel(DoubleBufferKernel):
             raise ConfigError(
                 f"the {self.name} kernel does not know what {describe_op(op)} of role "
                 f"{op.role.name} touches",
-                hint="it knows GLOBAL_LOAD, FRAGMENT_LOAD and COMPUTE; write a Kernel of your own",
+                hint="it knows GLOBAL_LOAD, FRAGMENT_LOAD and COMPUTE; declare others as a Loop",
                 field="OpDesc.role",
             )
         channel = self._channel(op)

@@ -158,8 +158,9 @@ class Step:
 class Kernel(ABC):
     """A kernel as the verifier, the executor and the emitter see it.
 
-    Subclass it for a kernel of your own. ``walk`` and ``effect`` must be pure: the same arguments
-    give the same answer.
+    ``walk`` and ``effect`` are pure, and a walk is a loop: prologue, so many times the same body
+    with only K advancing, epilogue. What an argument over all trip counts takes for granted, a test
+    asks of every model here; a kernel of your own is a ``pipeloom.Loop``.
     """
 
     name: str
@@ -228,14 +229,10 @@ class WalkBuilder:
         index = len(self._steps)
         self._steps.append(Step(index, entry.op, entry.phase, slot, iteration, k_base, tile))
 
-    def own_barrier(
-        self, origin: str, phase: Phase, k_base: int, iteration: int | None = None
-    ) -> None:
-        """Append a barrier of the kernel itself; one in the loop belongs to its iteration."""
+    def own_barrier(self, origin: str, phase: Phase, k_base: int) -> None:
+        """Append a barrier of the kernel itself, outside of the loop."""
         index = len(self._steps)
-        self._steps.append(
-            Step(index, OpDesc.barrier(), phase, -1, iteration, k_base, None, origin)
-        )
+        self._steps.append(Step(index, OpDesc.barrier(), phase, -1, None, k_base, None, origin))
 
     def done(self) -> tuple[Step, ...]:
         """The finished walk."""
