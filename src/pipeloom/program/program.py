@@ -80,6 +80,15 @@ class Section:
     first: Affine = Affine()
     advance: int = 0
 
+    def passes(self, trips: Mapping[str, int]) -> Iterator[tuple[int | None, int]]:
+        """Every trip (None where it is no loop), and what iterations in it count from."""
+        first = self.first.at(trips)
+        if self.trips is None:
+            yield None, first
+            return
+        for trip in range(trips[self.trips]):
+            yield trip, first + trip * self.advance
+
     def __repr__(self) -> str:
         times = f", {self.trips} times" if self.trips else ""
         return f"<Section {self.name}: {len(self.steps)} steps{times}>"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pipeloom.program import Access, Box, Program, Space, Work
 from pipeloom.program.tiles import describe_box, overlap
-from pipeloom.show.steps import trip_counts, walk
+from pipeloom.show.steps import trip_counts
 
 MOST_BOXES = 4
 """Lanes of one copy."""
@@ -91,9 +91,11 @@ def touches(
         if isinstance(step, Work)
     }
     found: dict[StepKey, Touch] = {}
-    for section, trip, slot, step in walk(group, counts):
-        if isinstance(step, Work):
-            base = section.first.at(counts) + trip * section.advance
-            iteration = None if step.iteration is None else base + step.iteration
-            found[section.name, slot, trip] = Touch(iteration, *places[section.name, slot])
+    for section in group.sections:
+        for trip, base in section.passes(counts):
+            for slot, step in enumerate(section.steps):
+                if isinstance(step, Work):
+                    iteration = None if step.iteration is None else base + step.iteration
+                    place = section.name, slot
+                    found[*place, trip or 0] = Touch(iteration, *places[place])
     return found

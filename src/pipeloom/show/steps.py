@@ -289,11 +289,3 @@ def trip_counts(program: Program, trips: int) -> dict[str, int]:
     """All trip counts of a simulated run: the last one varies, the others are their least."""
     last = {program.trips[-1].name: trips} if program.trips else {}
     return program.min_trips | last
-
-
-def walk(group: Group, trips: Mapping[str, int]) -> Iterator[tuple[Section, int, int, Step]]:
-    """Section, trip, slot, step: everything a wave of the group executes, in order."""
-    for section in group.sections:
-        for trip in range(1 if section.trips is None else trips[section.trips]):
-            for slot, step in enumerate(section.steps):
-                yield section, trip, slot, step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -90,24 +89,15 @@ def _run(scripts: Scripts, trips: dict[str, int]) -> Run:
 def _walk(scripts: Scripts, group: int, trips: dict[str, int]) -> Walk:
     events: list[Event] = []
     course: list[tuple[int, int, int]] = []
-    for row, trip in _passes(scripts, group, trips):
-        s = scripts.script_of[group]
-        found = scripts.scripts[s].rows[row]
-        section = found.section
-        first = section.first.at(trips) + trip * section.advance
-        for gap, item in zip(scripts.gaps(s, row), (*found.items, None), strict=True):
-            if isinstance(item, Doing):
-                work = item.by_group[group]
-                course.append((gap, len(events), 0))
-                served = None if work.iteration is None else first + work.iteration
-                events.append(Event(work, row, gap, trip, served))
-            else:
-                course.append((gap, -1, int(item is not None and group in item.groups)))
+    s = scripts.script_of[group]
+    for row, found in enumerate(scripts.scripts[s].rows):
+        for trip, base in found.section.passes(trips):
+            for gap, item in zip(scripts.gaps(s, row), (*found.items, None), strict=True):
+                if isinstance(item, Doing):
+                    work = item.by_group[group]
+                    course.append((gap, len(events), 0))
+                    served = None if work.iteration is None else base + work.iteration
+                    events.append(Event(work, row, gap, trip or 0, served))
+                else:
+                    course.append((gap, -1, int(item is not None and group in item.groups)))
     return Walk(group, tuple(events), tuple(course))
-
-
-def _passes(scripts: Scripts, group: int, trips: dict[str, int]) -> Iterator[tuple[int, int]]:
-    for row, found in enumerate(scripts.scripts[scripts.script_of[group]].rows):
-        name = found.section.trips
-        for trip in range(1 if name is None else trips[name]):
-            yield row, trip

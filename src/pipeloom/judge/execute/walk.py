@@ -118,14 +118,12 @@ def _wave(
         for c in program.target.counters
     }
     for section in group.sections:
-        first = section.first.at(trips)
-        for trip in range(1 if section.trips is None else trips[section.trips]):
-            base = first + trip * section.advance
+        for trip, base in section.passes(trips):
             for slot, step in enumerate(section.steps):
                 iteration = 0
                 if isinstance(step, Work) and step.iteration is not None:
                     iteration = base + step.iteration
-                at = Place(wave, section.name, slot, None if section.trips is None else trip)
+                at = Place(wave, section.name, slot, trip)
                 line = Line(
                     number=len(lines),
                     place=at,

@@ -140,10 +140,7 @@ def walk_group(
     }
     epoch = 0
     for place, section in enumerate(group.sections):
-        first = section.first.at(trips)
-        rounds = 1 if section.trips is None else trips[section.trips]
-        for trip in range(rounds):
-            base = first + trip * section.advance
+        for trip, base in section.passes(trips):
             for slot, step in enumerate(section.steps):
                 index = len(walk.moments)
                 iteration = None
@@ -154,7 +151,7 @@ def walk_group(
                     index,
                     place,
                     slot,
-                    None if section.trips is None else trip,
+                    trip,
                     step,
                     iteration,
                     2 * index,
