@@ -140,24 +140,14 @@ class Instruction:
 
     @classmethod
     def mfma(
-        cls,
-        matrix_op: MatrixOp,
-        *,
-        chain: str | None = None,
-        label: str = "mfma",
-        entry: int | None = None,
+        cls, matrix_op: MatrixOp, *, chain: str | None = None, label: str = "mfma"
     ) -> Instruction:
         """A matrix instruction; with ``chain``, one that accumulates on the chain's last."""
-        return cls(Kind.MFMA, matrix_op=matrix_op, chain=chain, label=label, entry=entry)
+        return cls(Kind.MFMA, matrix_op=matrix_op, chain=chain, label=label)
 
     @classmethod
     def valu(
-        cls,
-        kind: Kind = Kind.VALU,
-        *,
-        chain: str | None = None,
-        label: str = "valu",
-        entry: int | None = None,
+        cls, kind: Kind = Kind.VALU, *, chain: str | None = None, label: str = "valu"
     ) -> Instruction:
         """A vector instruction: plain, transcendental (TRANS) or packed f32 (PACKED)."""
         if kind not in (Kind.VALU, Kind.TRANS, Kind.PACKED):
@@ -166,114 +156,76 @@ class Instruction:
                 hint="use Kind.VALU, Kind.TRANS or Kind.PACKED",
                 field="kind",
             )
-        return cls(kind, chain=chain, label=label, entry=entry)
+        return cls(kind, chain=chain, label=label)
 
     @classmethod
     def lds_read(
-        cls,
-        bytes_per_lane: int,
-        *,
-        conflict: float = 1.0,
-        label: str = "ds_read",
-        entry: int | None = None,
+        cls, bytes_per_lane: int, *, conflict: float = 1.0, label: str = "ds_read"
     ) -> Instruction:
         """LDS to registers, counted by lgkmcnt."""
-        return cls(
-            Kind.LDS_READ,
-            bytes_per_lane=bytes_per_lane,
-            conflict=conflict,
-            label=label,
-            entry=entry,
-        )
+        return cls(Kind.LDS_READ, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label)
 
     @classmethod
     def lds_write(
-        cls,
-        bytes_per_lane: int,
-        *,
-        conflict: float = 1.0,
-        label: str = "ds_write",
-        entry: int | None = None,
+        cls, bytes_per_lane: int, *, conflict: float = 1.0, label: str = "ds_write"
     ) -> Instruction:
         """Registers to LDS, counted by lgkmcnt."""
-        return cls(
-            Kind.LDS_WRITE,
-            bytes_per_lane=bytes_per_lane,
-            conflict=conflict,
-            label=label,
-            entry=entry,
-        )
+        return cls(Kind.LDS_WRITE, bytes_per_lane=bytes_per_lane, conflict=conflict, label=label)
 
     @classmethod
-    def global_load(
-        cls,
-        bytes_per_lane: int,
-        *,
-        to_lds: bool,
-        label: str = "load",
-        entry: int | None = None,
-    ) -> Instruction:
+    def global_load(cls, bytes_per_lane: int, *, to_lds: bool, label: str = "load") -> Instruction:
         """Global memory to LDS or to registers, counted by vmcnt."""
         kind = Kind.GLOBAL_TO_LDS if to_lds else Kind.GLOBAL_TO_VGPR
-        return cls(kind, bytes_per_lane=bytes_per_lane, label=label, entry=entry)
+        return cls(kind, bytes_per_lane=bytes_per_lane, label=label)
 
     @classmethod
-    def global_store(
-        cls, bytes_per_lane: int, *, label: str = "store", entry: int | None = None
-    ) -> Instruction:
+    def global_store(cls, bytes_per_lane: int, *, label: str = "store") -> Instruction:
         """Registers to global memory, counted by vmcnt."""
-        return cls(Kind.GLOBAL_STORE, bytes_per_lane=bytes_per_lane, label=label, entry=entry)
+        return cls(Kind.GLOBAL_STORE, bytes_per_lane=bytes_per_lane, label=label)
 
     @classmethod
-    def wait(
-        cls,
-        *,
-        vm: int | None = None,
-        lgkm: int | None = None,
-        label: str = "",
-        entry: int | None = None,
-    ) -> Instruction:
+    def wait(cls, *, vm: int | None = None, lgkm: int | None = None) -> Instruction:
         """``s_waitcnt``: until at most ``vm`` loads and ``lgkm`` LDS operations are outstanding."""
         if vm is None and lgkm is None:
             raise ConfigError(
                 "a wait names neither vm nor lgkm", hint="give at least one count", field="vm"
             )
-        text = label or "+".join(
+        text = "+".join(
             f"{name}({count})"
             for name, count in (("vmcnt", vm), ("lgkmcnt", lgkm))
             if count is not None
         )
-        return cls(Kind.WAIT, vm=vm, lgkm=lgkm, label=text, entry=entry)
+        return cls(Kind.WAIT, vm=vm, lgkm=lgkm, label=text)
 
     @classmethod
-    def barrier(cls, *, label: str = "s_barrier", entry: int | None = None) -> Instruction:
+    def barrier(cls, *, label: str = "s_barrier") -> Instruction:
         """The n-th barrier of a wave releases when every wave is at its n-th."""
-        return cls(Kind.BARRIER, label=label, entry=entry)
+        return cls(Kind.BARRIER, label=label)
 
     @classmethod
-    def set_prio(cls, priority: int, *, entry: int | None = None) -> Instruction:
+    def set_prio(cls, priority: int) -> Instruction:
         """``s_setprio``: among waves of a SIMD that want the same cycle, the highest goes first."""
-        return cls(Kind.SET_PRIO, amount=priority, label=f"s_setprio {priority}", entry=entry)
+        return cls(Kind.SET_PRIO, amount=priority, label=f"s_setprio {priority}")
 
     @classmethod
-    def nop(cls, count: int = 0, *, entry: int | None = None) -> Instruction:
+    def nop(cls, count: int = 0) -> Instruction:
         """``s_nop count``."""
-        return cls(Kind.NOP, amount=count, label=f"s_nop {count}", entry=entry)
+        return cls(Kind.NOP, amount=count, label=f"s_nop {count}")
 
     @classmethod
-    def salu(cls, *, label: str = "salu", entry: int | None = None) -> Instruction:
+    def salu(cls, *, label: str = "salu") -> Instruction:
         """A scalar instruction."""
-        return cls(Kind.SALU, label=label, entry=entry)
+        return cls(Kind.SALU, label=label)
 
     @classmethod
-    def scalar_load(cls, *, label: str = "s_load", entry: int | None = None) -> Instruction:
+    def scalar_load(cls, *, label: str = "s_load") -> Instruction:
         """Memory to scalar registers, counted by lgkmcnt."""
-        return cls(Kind.SCALAR_LOAD, label=label, entry=entry)
+        return cls(Kind.SCALAR_LOAD, label=label)
 
     @classmethod
-    def branch(cls, *, label: str = "branch", entry: int | None = None) -> Instruction:
+    def branch(cls, *, label: str = "branch") -> Instruction:
         """The branch back to the loop's head."""
-        return cls(Kind.BRANCH, label=label, entry=entry)
+        return cls(Kind.BRANCH, label=label)
 
 
 @dataclass(frozen=True, slots=True)

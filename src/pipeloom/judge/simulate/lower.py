@@ -132,41 +132,42 @@ def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instru
 
 
 def _section(section: Section, machine: Target) -> list[Instruction]:
-    found = [
-        instruction
-        for slot, step in enumerate(section.steps)
-        if not (isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]))
-        for instruction in _instructions(step, slot, machine)
-    ]
-    whole = found if section.trips is None else [*found, *LOOP_END]
-    return [replace(instruction, section=section.name) for instruction in whole]
+    found: list[tuple[int | None, Instruction]] = []
+    for slot, step in enumerate(section.steps):
+        if isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]):
+            continue
+        skipped = isinstance(step, Work) and step.when is not None
+        found += [(None if skipped else slot, one) for one in _instructions(step, machine)]
+    if section.trips is not None:
+        found += [(None, one) for one in LOOP_END]
+    return [replace(one, section=section.name, entry=slot) for slot, one in found]
 
 
-def _instructions(step: Step, entry: int, machine: Target) -> Sequence[Instruction]:
+def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
     match step:
         case Work() if step.when is not None:
             return [*SKIPPED]
         case Work():
-            return [i for issue in step.issues for i in _issue(issue, step.label, entry, machine)]
+            return [i for issue in step.issues for i in _issue(issue, step.label, machine)]
         case Barrier():
-            return (Instruction.barrier(label=step.label or "barrier", entry=entry),)
+            return (Instruction.barrier(label=step.label or "barrier"),)
         case Wait(counter, count):
             traffic = machine.counter(counter).counts
             if traffic is Traffic.GLOBAL:
-                return (Instruction.wait(vm=count, entry=entry),)
+                return (Instruction.wait(vm=count),)
             if traffic is Traffic.LDS:
-                return (Instruction.wait(lgkm=count, entry=entry),)
+                return (Instruction.wait(lgkm=count),)
             raise ConfigError(
                 f"the simulator does not know counter {counter!r}",
                 hint="it knows those that count global or LDS accesses: counts=Traffic...",
                 field="counter",
             )
         case Priority(level):
-            return (Instruction.set_prio(level, entry=entry),)
+            return (Instruction.set_prio(level),)
     return ()
 
 
-def _issue(issue: Issue, label: str, entry: int, machine: Target) -> Iterable[Instruction]:
+def _issue(issue: Issue, label: str, machine: Target) -> Iterable[Instruction]:
     scalar, matrix = issue.unit is Unit.SCALAR, issue.unit is Unit.MATRIX
     made = Instruction(
         KINDS[issue.unit],
@@ -174,6 +175,5 @@ def _issue(issue: Issue, label: str, entry: int, machine: Target) -> Iterable[In
         bytes_per_lane=issue.bytes,
         conflict=issue.conflict,
         label=f"address of {label}" if scalar else label,
-        entry=entry,
     )
     return (made,) * issue.count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from pipeloom.judge.simulate import (
 from pipeloom.machine.gfx950 import GFX950
 
 MFMA = Instruction.mfma(GFX950.matrix_op("16x16x32_f16"))
-LOAD = Instruction.global_load(16, to_lds=True, label="load A", entry=7)
+LOAD = replace(Instruction.global_load(16, to_lds=True, label="load A"), entry=7)
 
 
 def three_phases(iterations: int) -> Trace:
