@@ -23,9 +23,9 @@ from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
-from pipeloom.show.comparison import Comparison
+from pipeloom.show.comparison import Comparison, instruction_row
 from pipeloom.show.comparison import compare as row_of
-from pipeloom.show.kernel_row import kernel_row
+from pipeloom.show.kernel_page import Disassembly
 from pipeloom.show.stream_page import stream_page, stream_row
 
 DEFAULT_TILE = "bf16"
@@ -206,7 +206,9 @@ def compare_files(
         # A kernel with more findings than a check collects is timed all the same.
         timing = time_checked(checked) or time_start(*launched(path, launch, kernel))
         timings.append(timing)
-        rows.append(kernel_row(path, timing, checked.verdict.status.title))
+        main, status = timing.main, checked.verdict.status.title
+        trips = main.loop.trips_per_iteration
+        rows.append(instruction_row(path, main.trace, Disassembly(timing), status, trips))
 
     def pages(names: Sequence[str]) -> list[dict[str, Any]]:
         from pipeloom.show.kernel_page import kernel_page

@@ -10,14 +10,17 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Phase, Trace
 from pipeloom.judge.verify.findings import Verdict
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, tile_text
-from pipeloom.show.segments import stalls_by_step
+from pipeloom.show.segments import Rows, stalls_by_step
 from pipeloom.show.steps import advance, listing, loop_counts
 
 WIDE = 120
+NOT_ASKED = "-"
+"""The verdict of what was only timed."""
 _CAUSES = 48
 """Characters that the columns of causes need to be readable."""
 _FIRST_TO_GO = ("tile", "stalled", "waits", "barriers")
@@ -60,24 +63,60 @@ def compare(
 ) -> Comparison:
     """The row of one variant; ``tile`` is what to call its tile, by default its sizes."""
     counts = loop_counts(program)
-    stalls = [row for row in stalls_by_step(trace, listing(program)) if row.phase is Phase.LOOP]
-    top = "none"
-    if stalls:
-        worst = stalls[0]
-        top = f"{worst.where} {worst.label}, {worst.mean:.0f}: {worst.cause.text}"
-    return Comparison(
-        name=name,
-        cycles_per_iteration=round(trace.steady_cycles_per_iteration, 2),
-        matrix_efficiency=round(max(trace.steady_matrix_efficiency(), default=0.0), 4),
-        limiting_unit=trace.limiting_unit(),
-        total_cycles=trace.total_cycles,
+    return _row(
+        name,
+        trace,
+        listing(program),
         waits=counts.coalesced_waits,
         barriers=counts.barriers,
-        stall_cycles=round(sum(row.mean for row in stalls), 1),
-        top_stall=top,
         verdict=verdict.status.name,
         tile=tile or tile_text(program),
         k_tiles_per_iteration=advance(program),
+    )
+
+
+def instruction_row(
+    name: str, trace: Trace, rows: Rows, verdict: str = NOT_ASKED, trips: int = 1
+) -> Comparison:
+    """The row of instructions that are no program's; their work is the matrix unit's.
+
+    An iteration of the trace is so many ``trips`` of the loop; 0 where there is none.
+    """
+    body, per = trace.programs[0].loop, max(trips, 1)
+    flops = sum(
+        one.matrix_op.flops for p in trace.programs for one in p.loop if one.matrix_op is not None
+    )
+    return _row(
+        name,
+        trace,
+        rows,
+        trips=trips,
+        waits=sum(one.kind is Kind.WAIT for one in body) // per,
+        barriers=sum(one.kind is Kind.BARRIER for one in body) // per,
+        verdict=verdict,
+        tile=f"{flops / per / 1e6:.2f} MFLOP",
+        k_tiles_per_iteration=0,
+    )
+
+
+def _row(name: str, trace: Trace, rows: Rows, *, trips: int = 1, **own: Any) -> Comparison:
+    """What every trace tells, per trip; and what is the variant's own."""
+    stalls = [row for row in stalls_by_step(trace, rows) if row.phase is Phase.LOOP]
+    per, top = max(trips, 1), "none"
+    if stalls:
+        worst = stalls[0]
+        top = f"{worst.where} {worst.label}, {worst.mean / per:.0f}: {worst.cause.text}"
+    cycles = trace.steady_cycles_per_iteration / per if trips else float(trace.total_cycles)
+    busy = trace.steady_matrix_efficiency() if trips else trace.matrix_efficiency()
+    return Comparison(
+        name=name,
+        cycles_per_iteration=round(cycles, 2),
+        matrix_efficiency=round(max(busy, default=0.0), 4),
+        limiting_unit=trace.limiting_unit(),
+        total_cycles=trace.total_cycles,
+        stall_cycles=round(sum(row.mean for row in stalls) / per, 1),
+        top_stall=top,
+        **own,
     )
 
 

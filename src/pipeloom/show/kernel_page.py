@@ -7,6 +7,7 @@ The dictionary is that of ``page_data``, with instructions where a program has s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +17,7 @@ from pipeloom.judge.simulate.trace import Trace
 from pipeloom.lift.timing import KernelTiming, LoopTiming
 from pipeloom.show.page_data import resource_cards, speed_cards, stall_row
 from pipeloom.show.page_timeline import lane_data
-from pipeloom.show.segments import segments, stalls_by_step
+from pipeloom.show.segments import Rows, segments, stalls_by_step
 
 TIMELINE_EVENTS = 40_000
 """Instructions on a timeline, about: a page of some megabytes."""
@@ -101,9 +102,8 @@ def kernel_page(
     rows = Disassembly(timing)
     trace = timing.main.trace
     shown = timing.shown(_shown_iterations(timing.main, iterations))
-    stalls = stalls_by_step(trace, rows)
     lost: dict[int, float] = {}
-    for stall in stalls:
+    for stall in stalls_by_step(trace, rows):
         if stall.row is not None:
             lost[stall.row] = lost.get(stall.row, 0.0) + stall.mean
     roles = _roles(trace)
@@ -114,23 +114,48 @@ def kernel_page(
         for at in (rows.positions[row],)
         for stood in (round(lost.get(row, 0.0), 1),)
     ]
+    return instruction_page(
+        trace,
+        shown,
+        rows,
+        meta={**_meta(timing), "variant": variant},
+        headline=_headline(timing, verdict),
+        sections=[[name, 0, "", loop == 0] for loop, name, _ in rows.sections()],
+        entries=entries,
+        verdict=None if verdict is None else _verdict(rows, verdict),
+        knobs=[["Loops", [_loop_row(n, loop) for n, loop in enumerate(timing.loops)]]],
+        notes=_notes(timing),
+    )
+
+
+def instruction_page(
+    trace: Trace, shown: Trace, rows: Rows, *, meta: Mapping[str, Any], **own: Any
+) -> dict[str, Any]:
+    """The page of instructions that are no program's: what a trace tells, and what is ``own``."""
     found = segments(shown)
     return {
-        "meta": {**_meta(timing, trace), "variant": variant},
-        "headline": _headline(timing, verdict),
+        "meta": {
+            "machine": f"{trace.machine.chip} ({trace.machine.arch})",
+            "sync": "",
+            "strategy": "",
+            "stream": "",
+            "over": "trip",
+            "waves": len(trace.programs),
+            "iterations": trace.iterations,
+            "cycles": trace.total_cycles,
+            "prologue": trace.prologue_cycles,
+            "epilogue": trace.epilogue_cycles,
+            **meta,
+        },
         "unsimulated": "",
-        "sections": [[name, 0, "", loop == 0] for loop, name, _ in rows.sections()],
-        "entries": entries,
         "ops": [],
         "edges": [],
         "critical": [],
         "timeline": lane_data(shown, rows, found, [None] * len(found)),
-        "verdict": None if verdict is None else _verdict(rows, verdict),
-        "stalls": [stall_row(row) for row in stalls],
+        "stalls": [stall_row(row) for row in stalls_by_step(trace, rows)],
         "utilisation": [[unit, round(share, 4)] for unit, share in trace.utilisation().items()],
         "estimate": None,
-        "knobs": [["Loops", [_loop_row(n, loop) for n, loop in enumerate(timing.loops)]]],
-        "notes": _notes(timing),
+        **own,
     }
 
 
@@ -152,24 +177,13 @@ def _roles(trace: Trace) -> dict[int, str]:
     }
 
 
-def _meta(timing: KernelTiming, trace: Trace) -> dict[str, Any]:
-    loop = timing.main.loop
-    trips = loop.trips_per_iteration
+def _meta(timing: KernelTiming) -> dict[str, Any]:
+    trips = timing.main.loop.trips_per_iteration
     return {
         "program": timing.name,
-        "machine": f"{trace.machine.chip} ({trace.machine.arch})",
         "tile": str(timing.main),
-        "sync": "",
-        "strategy": "",
-        "stream": "",
-        "over": "trip",
         "knobs": "Loops",
-        "waves": len(trace.programs),
         "per_iteration": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
-        "iterations": trace.iterations,
-        "cycles": trace.total_cycles,
-        "prologue": trace.prologue_cycles,
-        "epilogue": trace.epilogue_cycles,
     }
 
 
