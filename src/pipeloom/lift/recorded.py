@@ -297,12 +297,10 @@ def _back_edges(program: Sequence[Step]) -> dict[int, int]:
     positions = {step.instruction.pc: at for at, step in enumerate(program)}
     found: dict[int, int] = {}
     for at, step in enumerate(program):
-        one = step.instruction
-        if one.name.startswith(("s_branch", "s_cbranch")):
-            offset = one.fields["simm16"] - (1 << 16 if one.fields["simm16"] >> 15 else 0)
-            head = positions.get(one.pc + 4 + 4 * offset)
-            if head is not None and head <= at:
-                found[head] = at
+        target = step.instruction.target
+        head = None if target is None else positions.get(target)
+        if head is not None and head <= at:
+            found[head] = at
     return found
 
 

@@ -73,7 +73,7 @@ def rewrite_code(kernel: Kernel, edits: Edits, describe: Callable[[Instruction],
                 f"{one.name} at pc {one.pc:#x} computes an address of code, which would change",
                 hint="edit the source of the kernel instead",
             )
-    targets = {target for one in instructions if (target := _target(one)) is not None}
+    targets = {one.target for one in instructions}
     lines = []
     for one in instructions:
         if one.pc in targets:
@@ -103,9 +103,8 @@ def rewrite_code(kernel: Kernel, edits: Edits, describe: Callable[[Instruction],
 
 
 def _line(kernel: Kernel, one: Instruction, describe: Callable[[Instruction], str]) -> str:
-    target = _target(one)
-    if target is not None:
-        return f"  {one.name} .Lpc_{target:x}  // {one.pc:#x}"
+    if one.target is not None:
+        return f"  {one.name} .Lpc_{one.target:x}  // {one.pc:#x}"
     if one.name in _WORDS_OUT:
         return f"  {describe(one)}  // {one.pc:#x}"
     words = [
@@ -113,13 +112,6 @@ def _line(kernel: Kernel, one: Instruction, describe: Callable[[Instruction], st
         for at in range(one.pc, one.pc + one.size, 4)
     ]
     return f"  .long {', '.join(f'{word:#010x}' for word in words)}  // {one.pc:#x} {describe(one)}"
-
-
-def _target(one: Instruction) -> int | None:
-    if not one.name.startswith(("s_branch", "s_cbranch")):
-        return None
-    offset = one.fields["simm16"] - (1 << 16 if one.fields["simm16"] >> 15 else 0)
-    return one.pc + 4 + 4 * offset
 
 
 def _metadata(kernel: Kernel) -> str:

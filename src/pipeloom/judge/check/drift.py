@@ -120,10 +120,8 @@ def _successors(program: tuple[Step, ...]) -> tuple[tuple[int, ...], ...]:
         after = [at + 1] if at + 1 < len(program) else []
         if one.name.startswith("s_endpgm"):
             after = []
-        elif one.name.startswith(("s_branch", "s_cbranch")):
-            jump = one.fields["simm16"]
-            target = places[one.pc + 4 + 4 * (jump - (jump >> 15 << 16))]
-            after = [target, *(after if one.name.startswith("s_cbranch") else [])]
+        elif one.target is not None:
+            after = [places[one.target], *(after if one.name.startswith("s_cbranch") else [])]
         found.append(tuple(after))
     return tuple(found)
 

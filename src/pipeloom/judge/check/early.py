@@ -44,26 +44,18 @@ def issued_early(
 
 def _first(program: Sequence[Step], place: int, register: str) -> int | None:
     """The last instruction before ``place`` that clashes with it in ``register``."""
-    targets = {_target(step) for step in program}
+    targets = {step.instruction.target for step in program}
     second = program[place]
     number = next((r for r in each_register(second.touched) if register_name(r) == register), None)
     if number is None:
         return None
     bit = 1 << number
     for at in range(place - 1, max(place - MOST_BETWEEN, 0) - 1, -1):
-        if program[at + 1].instruction.pc in targets or _target(program[at]) is not None:
+        if program[at + 1].instruction.pc in targets or program[at].instruction.target is not None:
             return None
         if program[at].writes & bit or program[at].reads & second.writes & bit:
             return at
     return None
-
-
-def _target(step: Step) -> int | None:
-    one = step.instruction
-    if not one.name.startswith(("s_branch", "s_cbranch")):
-        return None
-    offset = one.fields["simm16"] - (1 << 16 if one.fields["simm16"] >> 15 else 0)
-    return one.pc + 4 + 4 * offset
 
 
 def _depend(first: Step, second: Step) -> bool:

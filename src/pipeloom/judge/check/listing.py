@@ -26,9 +26,8 @@ def instruction_text(one: Instruction) -> str:
     if name == "s_waitcnt":
         vm, _, lgkm = wait_counts(fields["simm16"])
         return Counts(vm, lgkm).text()
-    if name.startswith(("s_branch", "s_cbranch")):
-        offset = fields["simm16"] - (1 << 16 if fields["simm16"] >> 15 else 0)
-        return f"{name} {one.pc + 4 + 4 * offset:#x}"
+    if one.target is not None:
+        return f"{name} {one.target:#x}"
     if one.encoding == "SOPP":
         return f"{name} {fields['simm16']}" if fields.get("simm16") else name
     (issued,) = read_instructions((one,))

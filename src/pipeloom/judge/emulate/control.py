@@ -8,7 +8,6 @@ from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, register_bits
-from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.step import Run, Step
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
@@ -59,7 +58,8 @@ def build(instruction: Instruction, at: Mapping[int, int]) -> Step | None:
 
 def _branch(instruction: Instruction, at: Mapping[int, int]) -> Step:
     reads, condition = _CONDITIONS[instruction.name]
-    target = instruction.pc + 4 + 4 * signed(instruction.fields["simm16"], 16)
+    target = instruction.target
+    assert target is not None
     if target not in at:
         raise unsupported(instruction, f"branch to {target:#x}, which is no instruction")
     place = at[target]

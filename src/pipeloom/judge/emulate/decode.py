@@ -43,6 +43,14 @@ class Instruction:
         """The 32-bit literal that follows the instruction, if any."""
         return self.fields.get("literal")
 
+    @property
+    def target(self) -> int | None:
+        """The pc that a branch goes to; None of everything else."""
+        if self.encoding != "SOPP" or not self.name.startswith(("s_branch", "s_cbranch")):
+            return None
+        words = self.fields["simm16"]
+        return self.pc + 4 + 4 * (words - (words >> 15 << 16))
+
 
 _SRC, _SSRC = (0, 0x1FF), (0, 0xFF)
 _SSRC2 = (_SSRC, (8, 0xFF))

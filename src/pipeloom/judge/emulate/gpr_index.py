@@ -13,12 +13,12 @@ Indexing" and S_SET_GPR_IDX_ON.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.faults import EmulateError
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.registers import M0, VGPR, register_bits
-from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave
 
@@ -46,10 +46,9 @@ def indexed_pcs(instructions: Sequence[Instruction]) -> frozenset[int]:
     if not found:
         return frozenset()
     for instruction in instructions:
-        if instruction.name.startswith(("s_branch", "s_cbranch")):
-            target = instruction.pc + 4 + 4 * signed(instruction.fields["simm16"], 16)
-            if instruction.pc in found or target in found:
-                raise unsupported(instruction, "a branch while VGPR indexing is on")
+        target = instruction.target
+        if target is not None and (instruction.pc in found or target in found):
+            raise unsupported(instruction, "a branch while VGPR indexing is on")
     return frozenset(pc for pc, is_vector in found.items() if is_vector)
 
 
@@ -116,11 +115,4 @@ def _moved(instruction: Instruction, key: int) -> Instruction:
                 f"{shifted[name] - first}; there are 256",
                 hint="keep the index of s_set_gpr_idx_on within the registers",
             )
-    return Instruction(
-        instruction.pc,
-        instruction.size,
-        instruction.name,
-        instruction.encoding,
-        instruction.variant,
-        {**fields, **shifted},
-    )
+    return replace(instruction, fields={**fields, **shifted})

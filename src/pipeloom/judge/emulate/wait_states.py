@@ -26,7 +26,6 @@ _VCC_PAIR = (VCC, VCC + 1)
 _NO_SADDR = 0x7F
 _SDWA_WHOLE = 6
 """dst_sel of a whole register."""
-_BRANCHES = ("s_branch", "s_cbranch_")
 _ORDER = ("vdst", "sdst", "sdata", "src0", "src1", "src2", "ssrc0", "ssrc1")
 _SCALES = ("scale_src0", "scale_src1")
 _WITHOUT_OPERANDS = (
@@ -119,9 +118,8 @@ def read_instructions(instructions: tuple[Instruction, ...]) -> list[Issued]:
 
 def _issued(one: Instruction, positions: Mapping[int, int]) -> Issued:
     name, fields = one.name, one.fields
-    if name.startswith(_BRANCHES):
-        offset = fields["simm16"] - (1 << 16 if fields["simm16"] >> 15 else 0)
-        target = positions.get(one.pc + 4 + 4 * offset)
+    if one.target is not None:
+        target = positions.get(one.target)
         if target is None:
             return Issued(one.pc, name, name, problem=f"the target of {name} is not in the kernel")
         return Issued(one.pc, name, name, targets=(target,))
