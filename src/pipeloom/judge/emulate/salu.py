@@ -7,6 +7,7 @@ read, screen for undefined values, write the result and SCC.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.operands import (
@@ -289,10 +290,9 @@ def _sopk(instruction: Instruction) -> Step:
         field = value & (1 << (immediate >> 11) + 1) - 1
         write_field = scalar_writer(target, 1, instruction)
         return Step(instruction, lambda wave: write_field(wave, field), 0, here)
-    if name == "s_addk_i32":
-        return _binary_step(_with_literal(instruction, extended), (target, 255), SOP2["s_add_i32"])
-    if name == "s_mulk_i32":
-        return _binary_step(_with_literal(instruction, extended), (target, 255), SOP2["s_mul_i32"])
+    if name in ("s_addk_i32", "s_mulk_i32"):
+        given = replace(instruction, fields={**fields, "literal": extended})
+        return _binary_step(given, (target, 255), SOP2[name.replace("k_", "_")])
     if name.startswith("s_cmpk_"):
         relation, kind = name.split("_")[2:]
         value = immediate if kind == "u32" else extended
@@ -303,14 +303,3 @@ def _sopk(instruction: Instruction) -> Step:
         # HW_REG_MODE: rounding and denormal modes are not modelled (docs/emulator.md).
         return Step(instruction, lambda wave: None, 0 if "imm" in name else here, 0)
     raise unsupported(instruction)
-
-
-def _with_literal(instruction: Instruction, literal: int) -> Instruction:
-    return Instruction(
-        instruction.pc,
-        instruction.size,
-        instruction.name,
-        instruction.encoding,
-        instruction.variant,
-        {**instruction.fields, "literal": literal},
-    )

@@ -42,7 +42,7 @@ Values = npt.NDArray[Any]
 Reader = Callable[[Wave], Values]
 Writer = Callable[[Wave, Values], None]
 
-_DTYPES: dict[str, type[np.generic]] = {
+DTYPES: dict[str, type[np.generic]] = {
     "u32": np.uint32,
     "i32": np.int32,
     "f32": np.float32,
@@ -107,7 +107,7 @@ def source_reader(instruction: Instruction, position: int, code: int, kind: str)
     negate, absolute = modifiers(instruction, position)
     if words_of(kind) == 2:
         read_long = long_reader(code, kind, instruction)
-        dtype = _DTYPES[kind]
+        dtype = DTYPES[kind]
         return _signs(lambda wave: read_long(wave).view(dtype), negate, absolute, kind, instruction)
     read = word_reader(code, kind, instruction)
     if instruction.variant.startswith("SDWA") and position < 2:
@@ -117,7 +117,7 @@ def source_reader(instruction: Instruction, position: int, code: int, kind: str)
     elif instruction.variant == "DPP16" and position == 0:
         selection = dpp_selection(instruction)
         read = _gathered(read, selection)
-    dtype = _DTYPES[kind]
+    dtype = DTYPES[kind]
     if kind.endswith("16"):
         upper = bool(fields.get("opsel", 0) >> position & 1)
         whole = read
@@ -198,7 +198,7 @@ def result_writer(instruction: Instruction, op: Op) -> Writer:
             raise unsupported(instruction, "clamp on an integer result")
         clamp = False
     shape = _output_modifier(clamp, scale)
-    dtype = _DTYPES[kind]
+    dtype = DTYPES[kind]
     if instruction.variant == "DPP16":
         return _dpp_writer(instruction, row, kind, shape)
     if instruction.variant.startswith("SDWA") and words_of(kind) == 1:
@@ -247,7 +247,7 @@ def _output_modifier(clamp: bool, scale: int) -> Callable[[Values], Values]:
 
 
 def _as_word(value: Values, kind: str) -> npt.NDArray[np.uint32]:
-    typed = np.asarray(value, _DTYPES[kind])
+    typed = np.asarray(value, DTYPES[kind])
     if kind.endswith("16"):
         return typed.view(np.uint16).astype(np.uint32)
     return typed.view(np.uint32)

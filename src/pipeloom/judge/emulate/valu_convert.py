@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pipeloom.judge.emulate.formats import (
     float_table,
     fp8_names,
 )
-from pipeloom.judge.emulate.valu import Op
+from pipeloom.judge.emulate.valu import DTYPES, Op
 
 Values = npt.NDArray[Any]
 Words = npt.NDArray[Any]
@@ -56,24 +57,29 @@ def _byte_to_float(index: int) -> Op:
     return Op("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
 
 
+def _cast(to: str) -> Callable[[Values], Values]:
+    return lambda a: a.astype(DTYPES[to])
+
+
+def _whole(to: str) -> Callable[[Values], Values]:
+    limits = np.iinfo(np.dtype(DTYPES[to]))
+    return lambda a: to_integer(a, limits.min, limits.max).astype(DTYPES[to])
+
+
+_CASTS = (
+    *(("f32", of) for of in ("u32", "i32", "f16", "f64")),
+    *(("f16", of) for of in ("u16", "i16", "f32")),
+    *(("f64", of) for of in ("u32", "i32", "f32")),
+)
+_WHOLES = (
+    *((to, of) for to in ("u32", "i32") for of in ("f32", "f64")),
+    ("u16", "f16"),
+    ("i16", "f16"),
+)
 CONVERT_OPS: dict[str, Op] = {
-    "v_cvt_f32_u32": Op("f32", ("u32",), lambda a: a.astype(np.float32)),
-    "v_cvt_f32_i32": Op("f32", ("i32",), lambda a: a.astype(np.float32)),
-    "v_cvt_u32_f32": Op("u32", ("f32",), lambda a: to_integer(a, 0, 0xFFFFFFFF).astype(np.uint32)),
-    "v_cvt_i32_f32": Op(
-        "i32", ("f32",), lambda a: to_integer(a, -0x80000000, 0x7FFFFFFF).astype(np.int32)
-    ),
-    "v_cvt_f16_f32": Op("f16", ("f32",), lambda a: a.astype(np.float16)),
-    "v_cvt_f32_f16": Op("f32", ("f16",), lambda a: a.astype(np.float32)),
+    **{f"v_cvt_{to}_{of}": Op(to, (of,), _cast(to)) for to, of in _CASTS},
+    **{f"v_cvt_{to}_{of}": Op(to, (of,), _whole(to)) for to, of in _WHOLES},
     "v_cvt_f32_bf16": Op("f32", ("u16",), bf16_to_f32),
-    "v_cvt_f64_f32": Op("f64", ("f32",), lambda a: a.astype(np.float64)),
-    "v_cvt_f32_f64": Op("f32", ("f64",), lambda a: a.astype(np.float32)),
-    "v_cvt_f64_i32": Op("f64", ("i32",), lambda a: a.astype(np.float64)),
-    "v_cvt_f64_u32": Op("f64", ("u32",), lambda a: a.astype(np.float64)),
-    "v_cvt_f16_u16": Op("f16", ("u16",), lambda a: a.astype(np.float16)),
-    "v_cvt_f16_i16": Op("f16", ("i16",), lambda a: a.astype(np.float16)),
-    "v_cvt_u16_f16": Op("u16", ("f16",), lambda a: to_integer(a, 0, 0xFFFF).astype(np.uint16)),
-    "v_cvt_i16_f16": Op("i16", ("f16",), lambda a: to_integer(a, -0x8000, 0x7FFF).astype(np.int16)),
     "v_cvt_pk_f16_f32": Op("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
     "v_cvt_pk_bf16_f32": Op("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
     "v_cvt_pkrtz_f16_f32": Op("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),

@@ -1,27 +1,26 @@
-"""Single-precision vector operations (rows for ``valu``), and what other precisions share.
+"""Vector operations on half, single and double precision (rows for ``valu``).
 
 Results are IEEE, rounded to nearest even, denormals kept. The transcendental operations (exp, log,
-rcp, rsq, sqrt, sin, cos) are exact to the last place here, where hardware allows about 1 ulp. The
+rcp, rsq, sqrt, sin, cos) are exact to the last place here, where hardware allows about 1 ulp, and
+of f64 gives about half of the bits, which compilers refine in either case. The
 first five take denormals for zeros and make none in f32, whatever the mode; in f16 they do. (LLVM:
 AMDGPUCodeGenPrepare.cpp of rcp, rsq and sqrt, AMDGPUInstCombineIntrinsic.cpp of exp and log.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.division import division_fixup
-from pipeloom.judge.emulate.fused import fused_f32
+from pipeloom.judge.emulate.fused import fused_f16, fused_f32, fused_f64
 from pipeloom.judge.emulate.valu import Op
 
 Values = npt.NDArray[Any]
-Floats = npt.NDArray[np.float32]
-
-_F32 = ("f32", "f32")
-_F32_3 = ("f32", "f32", "f32")
+Function = Callable[..., Values]
 
 
 def smallest(a: Values, b: Values) -> Values:
@@ -91,40 +90,72 @@ def _to_i32(a: Values) -> npt.NDArray[np.int32]:
     return np.clip(clean, -(2**31), 2**31 - 1).astype(np.int32)
 
 
+def _three(function: Function) -> Function:
+    return lambda a, b, c: function(function(a, b), c)
+
+
+_EVERY: dict[str, tuple[int, Function]] = {
+    "add": (2, np.add),
+    "sub": (2, np.subtract),
+    "subrev": (2, lambda a, b: b - a),
+    "mul": (2, np.multiply),
+    "min": (2, smallest),
+    "max": (2, largest),
+    "min3": (3, _three(smallest)),
+    "max3": (3, _three(largest)),
+    "med3": (3, median),
+    "div_fixup": (3, division_fixup),
+    "exp": (1, exp2),
+    "log": (1, log2),
+    "rcp": (1, reciprocal),
+    "rsq": (1, reciprocal_root),
+    "sqrt": (1, np.sqrt),
+    "sin": (1, turns(np.sin)),
+    "cos": (1, turns(np.cos)),
+    "floor": (1, np.floor),
+    "ceil": (1, np.ceil),
+    "trunc": (1, np.trunc),
+    "rndne": (1, np.rint),
+    "fract": (1, fraction_of),
+    "frexp_mant": (1, lambda a: np.frexp(a)[0]),
+}
+"""Operations by name, their sources and what they compute; the decoder knows which there are."""
+_FLUSHED = ("exp", "log", "rcp", "rsq", "sqrt")
+"""Of f32 alone."""
+
+
+def _precision(kind: str, fused: Function, exponent: str) -> dict[str, Op]:
+    """The rows of one precision; ``exponent`` is the type of its exponents."""
+    found = {
+        f"v_{name}_{kind}": Op(
+            kind,
+            (kind,) * count,
+            flushed(function) if kind == "f32" and name in _FLUSHED else function,
+        )
+        for name, (count, function) in _EVERY.items()
+    }
+    return found | {
+        f"v_fma_{kind}": Op(kind, (kind,) * 3, fused),
+        f"v_fmac_{kind}": Op(kind, (kind,) * 3, fused, accumulates=True),
+        f"v_ldexp_{kind}": Op(kind, (kind, exponent), scale_by_power),
+        f"v_frexp_exp_{exponent}_{kind}": Op(exponent, (kind,), exponent_of),
+    }
+
+
 FLOAT_OPS: dict[str, Op] = {
-    "v_add_f32": Op("f32", _F32, np.add),
-    "v_sub_f32": Op("f32", _F32, np.subtract),
-    "v_subrev_f32": Op("f32", _F32, lambda a, b: b - a),
-    "v_mul_f32": Op("f32", _F32, np.multiply),
-    "v_mul_legacy_f32": Op("f32", _F32, lambda a, b: np.where((a == 0) | (b == 0), 0, a * b)),
-    "v_min_f32": Op("f32", _F32, smallest),
-    "v_max_f32": Op("f32", _F32, largest),
-    "v_fma_f32": Op("f32", _F32_3, fused_f32),
-    "v_fmac_f32": Op("f32", _F32_3, fused_f32, accumulates=True),
-    "v_min3_f32": Op("f32", _F32_3, lambda a, b, c: smallest(smallest(a, b), c)),
-    "v_max3_f32": Op("f32", _F32_3, lambda a, b, c: largest(largest(a, b), c)),
-    "v_med3_f32": Op("f32", _F32_3, median),
-    "v_minimum3_f32": Op("f32", _F32_3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
-    "v_maximum3_f32": Op("f32", _F32_3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
-    "v_exp_f32": Op("f32", ("f32",), flushed(exp2)),
-    "v_log_f32": Op("f32", ("f32",), flushed(log2)),
-    "v_rcp_f32": Op("f32", ("f32",), flushed(reciprocal)),
+    **_precision("f16", fused_f16, "i16"),
+    **_precision("f32", fused_f32, "i32"),
+    **_precision("f64", fused_f64, "i32"),
+    "v_mad_f16": Op("f16", ("f16",) * 3, lambda a, b, c: a * b + c),
+    "v_mac_f16": Op("f16", ("f16",) * 3, lambda a, b, c: a * b + c, accumulates=True),
+    "v_mul_legacy_f32": Op(
+        "f32", ("f32",) * 2, lambda a, b: np.where((a == 0) | (b == 0), 0, a * b)
+    ),
+    "v_minimum3_f32": Op("f32", ("f32",) * 3, _three(np.minimum)),
+    "v_maximum3_f32": Op("f32", ("f32",) * 3, _three(np.maximum)),
     "v_rcp_iflag_f32": Op("f32", ("f32",), flushed(reciprocal)),
-    "v_rsq_f32": Op("f32", ("f32",), flushed(reciprocal_root)),
-    "v_sqrt_f32": Op("f32", ("f32",), flushed(np.sqrt)),
-    "v_sin_f32": Op("f32", ("f32",), turns(np.sin)),
-    "v_cos_f32": Op("f32", ("f32",), turns(np.cos)),
-    "v_floor_f32": Op("f32", ("f32",), np.floor),
-    "v_ceil_f32": Op("f32", ("f32",), np.ceil),
-    "v_trunc_f32": Op("f32", ("f32",), np.trunc),
-    "v_rndne_f32": Op("f32", ("f32",), np.rint),
-    "v_fract_f32": Op("f32", ("f32",), fraction_of),
-    "v_ldexp_f32": Op("f32", ("f32", "i32"), scale_by_power),
-    "v_frexp_mant_f32": Op("f32", ("f32",), lambda a: np.frexp(a)[0]),
-    "v_frexp_exp_i32_f32": Op("i32", ("f32",), exponent_of),
     "v_exp_legacy_f32": Op("f32", ("f32",), exp2),
     "v_log_legacy_f32": Op("f32", ("f32",), log2),
     "v_cvt_rpi_i32_f32": Op("i32", ("f32",), lambda a: _to_i32(np.floor(a + np.float32(0.5)))),
     "v_cvt_flr_i32_f32": Op("i32", ("f32",), lambda a: _to_i32(np.floor(a))),
-    "v_div_fixup_f32": Op("f32", _F32_3, division_fixup),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pipeloom.judge.emulate.valu import Op
 
 Values = npt.NDArray[Any]
 Words = npt.NDArray[Any]
+Function = Callable[..., Values]
 
 _U32 = ("u32", "u32")
 _I32 = ("i32", "i32")
@@ -99,6 +101,10 @@ def _align(a: Words, b: Words, shift: Words) -> Words:
     return _low((_wide(a) << np.uint64(32) | _wide(b)) >> _wide(shift))
 
 
+def _three(function: Function) -> Function:
+    return lambda a, b, c: function(function(a, b), c)
+
+
 def _bit_count(a: Words, b: Words) -> Words:
     return _low(np.bitwise_count(a)) + b
 
@@ -151,7 +157,19 @@ def _shift_pack(a: Values, b: Values, shift: Values, low: int, high: int) -> Wor
     return (parts[0] | parts[1] << 8).astype(np.uint16)
 
 
+_COMPARING: dict[str, tuple[int, Function]] = {
+    "min": (2, np.minimum),
+    "max": (2, np.maximum),
+    "min3": (3, _three(np.minimum)),
+    "max3": (3, _three(np.maximum)),
+    "med3": (3, _middle),
+}
 INTEGER_OPS: dict[str, Op] = {
+    **{
+        f"v_{name}_{kind}": Op(kind, (kind,) * count, function)
+        for kind in ("u32", "i32", "u16", "i16")
+        for name, (count, function) in _COMPARING.items()
+    },
     "v_mov_b32": Op("u32", ("u32",), lambda a: a, copies=True),
     "v_mov_b64": Op("u64", ("u64",), lambda a: a, copies=True),
     "v_not_b32": Op("u32", ("u32",), np.invert),
@@ -177,10 +195,6 @@ INTEGER_OPS: dict[str, Op] = {
     "v_lshlrev_b32": Op("u32", _U32, lambda a, b: b << (a & 31), moves_bits=True),
     "v_lshrrev_b32": Op("u32", _U32, lambda a, b: b >> (a & 31), moves_bits=True),
     "v_ashrrev_i32": Op("i32", _I32, lambda a, b: b >> (a & 31)),
-    "v_min_u32": Op("u32", _U32, np.minimum),
-    "v_max_u32": Op("u32", _U32, np.maximum),
-    "v_min_i32": Op("i32", _I32, np.minimum),
-    "v_max_i32": Op("i32", _I32, np.maximum),
     "v_mul_u32_u24": Op("u32", _U32, lambda a, b: _low24(a) * _low24(b)),
     "v_mul_hi_u32_u24": Op(
         "u32", _U32, lambda a, b: _low(_wide(_low24(a)) * _wide(_low24(b)) >> np.uint64(32))
@@ -225,12 +239,6 @@ INTEGER_OPS: dict[str, Op] = {
         lambda a, b, c: _shift_pack(a, b, c, 0, 255),
         keeps_half=True,
     ),
-    "v_min3_u32": Op("u32", _U32_3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
-    "v_max3_u32": Op("u32", _U32_3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
-    "v_med3_u32": Op("u32", _U32_3, _middle),
-    "v_min3_i32": Op("i32", ("i32",) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
-    "v_max3_i32": Op("i32", ("i32",) * 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
-    "v_med3_i32": Op("i32", ("i32",) * 3, _middle),
     "v_bcnt_u32_b32": Op("u32", _U32, _bit_count),
     "v_lshlrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b << _wide(a & 63)),
     "v_lshrrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b >> _wide(a & 63)),

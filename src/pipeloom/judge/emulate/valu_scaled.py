@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
-from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.operands import all_source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.registers import VGPR, register_bits
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.valu import source_codes, source_reader
@@ -81,10 +81,7 @@ def _narrow(instruction: Instruction, target: str, source: str) -> Step:
         kept = wave.v[row] & np.uint32(~(mask << shift) & 0xFFFFFFFF)
         wave.write_vector(row, packed | kept)
 
-    reads = 0
-    for code in codes[:used]:
-        reads |= source_bits(code)
-    return Step(instruction, run, reads, 1 << (VGPR + row))
+    return Step(instruction, run, all_source_bits(codes[:used]), 1 << (VGPR + row))
 
 
 def _pair_reader(instruction: Instruction, kind: str) -> Callable[[Wave], tuple[Floats, Floats]]:
@@ -128,7 +125,7 @@ def _widen(instruction: Instruction, target: str, source: str, pair: bool) -> St
             wave.write_vector(row, first | wave.v[row] & 0xFFFF0000)
 
     registers = 2 if pair and target == "f32" else 1
-    reads = source_bits(codes[0]) | source_bits(codes[1])
+    reads = all_source_bits(codes[:2])
     return Step(instruction, run, reads, register_bits(VGPR + row, registers))
 
 

@@ -41,14 +41,6 @@ def _multiply_add(a: Values, b: Values, c: Values) -> Values:
     return total
 
 
-def _middle(a: Values, b: Values, c: Values) -> Values:
-    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
-
-
-def _three(function: Function) -> Function:
-    return lambda a, b, c: function(function(a, b), c)
-
-
 def _clamped(result: str, sources: tuple[str, ...], function: Function) -> Op:
     return Op(result, sources, function, saturated=saturating(function))
 
@@ -65,16 +57,6 @@ SHORT_OPS: dict[str, Op] = {
     "v_lshlrev_b16": Op("u16", _U16, lambda a, b: b << (a & 15)),
     "v_lshrrev_b16": Op("u16", _U16, lambda a, b: b >> (a & 15)),
     "v_ashrrev_i16": Op("i16", _I16, lambda a, b: b >> (a & 15)),
-    "v_min_u16": Op("u16", _U16, np.minimum),
-    "v_max_u16": Op("u16", _U16, np.maximum),
-    "v_min_i16": Op("i16", _I16, np.minimum),
-    "v_max_i16": Op("i16", _I16, np.maximum),
-    "v_min3_u16": Op("u16", _U16_3, _three(np.minimum)),
-    "v_max3_u16": Op("u16", _U16_3, _three(np.maximum)),
-    "v_med3_u16": Op("u16", _U16_3, _middle),
-    "v_min3_i16": Op("i16", _I16_3, _three(np.minimum)),
-    "v_max3_i16": Op("i16", _I16_3, _three(np.maximum)),
-    "v_med3_i16": Op("i16", _I16_3, _middle),
     "v_sat_pk_u8_i16": Op(
         "u16",
         ("u32",),

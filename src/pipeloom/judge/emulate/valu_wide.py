@@ -11,7 +11,13 @@ import numpy as np
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.division import DOUBLE, SINGLE, division_fused, division_scale
-from pipeloom.judge.emulate.operands import long_reader, source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.operands import (
+    all_source_bits,
+    long_reader,
+    source_bits,
+    unsupported,
+    word_reader,
+)
 from pipeloom.judge.emulate.registers import LANES, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.screening import screen_reads, screen_upper
 from pipeloom.judge.emulate.step import Step
@@ -122,9 +128,7 @@ def _division_scale(instruction: Instruction) -> Step:
         wave.write_mask(flags, mask_of(np.broadcast_to(flag, (LANES,))) & wave.exec_mask)
 
     width = words_of(kind)
-    reads = 0
-    for code in codes:
-        reads |= source_bits(code, width)
+    reads = all_source_bits(codes, width)
     return Step(instruction, run, reads, register_bits(target, width) | register_bits(flags, 2))
 
 
@@ -140,7 +144,5 @@ def _division_fused(instruction: Instruction) -> Step:
         write(wave, division_fused(precision, a, b, c, lanes_of(wave.read_mask(VCC))))
 
     width = words_of(kind)
-    reads = register_bits(VCC, 2)
-    for code in codes:
-        reads |= source_bits(code, width)
+    reads = register_bits(VCC, 2) | all_source_bits(codes, width)
     return Step(instruction, run, reads, register_bits(_target(instruction), width))
