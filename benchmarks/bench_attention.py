@@ -25,8 +25,8 @@ from pipeloom.drive.deriving import Progress, derive
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate import simulate_stream
 from pipeloom.judge.verify import Status, verify
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.peel import MASKED, peel
 from pipeloom.program.program import Group, Program
 from pipeloom.program.steps import Step, Unit, Work

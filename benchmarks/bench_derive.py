@@ -31,9 +31,9 @@ from pipeloom.drive.programs import as_program, simulate
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.verify import verify
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import planned_cycles
 from pipeloom.write import assemble

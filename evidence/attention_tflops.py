@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.bench_attention import DEPTH, KEYS, QUERIES, TRIPS, WAVES, _passed, alone
 from pipeloom.declare.kernels import attention
 from pipeloom.drive.deriving import derive
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.write.lower.emit import emit_program
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"

@@ -24,8 +24,8 @@ from pipeloom.cms.lift import WAVES
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.deriving import derive
 from pipeloom.judge.verify import verify
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.write.lower.emit import emit_program
 
 TRIPS = 8

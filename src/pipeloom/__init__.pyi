@@ -50,7 +50,7 @@ from .judge.emulate import load_code_object as load_code_object, run_kernel as r
 from .judge.execute import Outcome as Outcome
 from .judge.simulate import Trace as Trace, simulate_stream as simulate_stream
 from .judge.verify import Status as Status, Verdict as Verdict
-from .lift import simulate_emitted as simulate_emitted
+from .machine_code import simulate_emitted as simulate_emitted
 from .machine.chips import target_for as target_for
 from .machine.dtypes import (
     BF16 as BF16,

@@ -13,7 +13,7 @@ from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
-from pipeloom.lift.launch_file import load_launch, template
+from pipeloom.machine_code.launch_file import load_launch, template
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

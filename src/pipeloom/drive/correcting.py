@@ -13,7 +13,7 @@ from pipeloom.judge.check.study import Study
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.wait_states import Basis
-from pipeloom.lift.rewrite import Edit, rewrite_code, rewrite_text
+from pipeloom.machine_code.rewrite import Edit, rewrite_code, rewrite_text
 from pipeloom.notebook import fragment
 
 

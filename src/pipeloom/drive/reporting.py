@@ -15,7 +15,7 @@ from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
-from pipeloom.lift.timing import KernelTiming
+from pipeloom.machine_code.timing import KernelTiming
 
 if TYPE_CHECKING:
     from pipeloom.machine.resources import Resources

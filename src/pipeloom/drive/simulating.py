@@ -86,7 +86,7 @@ class Simulation:
             return simulate(
                 self.program, self.machine, iterations=k_tiles, jitter=jitter, seed=seed
             )
-        from pipeloom.lift import simulate_emitted
+        from pipeloom.machine_code import simulate_emitted
 
         kernel = self.emission.kernel
         return simulate_emitted(kernel, self.machine, k_tiles, jitter=jitter, seed=seed)

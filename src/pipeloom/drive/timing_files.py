@@ -21,8 +21,8 @@ from pipeloom.drive.checking import (
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.emulate import Timing, run_kernel
-from pipeloom.lift.launch_file import load_launch
-from pipeloom.lift.timing import KernelTiming, time_kernel
+from pipeloom.machine_code.launch_file import load_launch
+from pipeloom.machine_code.timing import KernelTiming, time_kernel
 
 MOST_FINDINGS = 10_000
 """What is wrong with a kernel does not keep it from being timed."""

@@ -15,8 +15,8 @@ from pipeloom import SpecError, build_schedule, emit
 from pipeloom.cli.main import main
 from pipeloom.drive.programs import simulate
 from pipeloom.drive.tiling import tile_for
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.schedules import DEFAULT_TILES
 

@@ -15,8 +15,8 @@ from pipeloom.drive.trial import run_program
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.weave import Pattern

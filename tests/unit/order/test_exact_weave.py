@@ -10,8 +10,8 @@ from pipeloom.declare.kernels import attention, gemm
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import verify
-from pipeloom.lift import simulate_emitted
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code import simulate_emitted
 from pipeloom.order import exact_weave as module
 from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine

@@ -12,8 +12,8 @@ from pipeloom.declare.kernels import attention, gemm
 from pipeloom.errors import StructureError
 from pipeloom.judge.simulate.lower import wave_programs
 from pipeloom.judge.verify import verify
-from pipeloom.lift import emitted_programs
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine_code import emitted_programs
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
 from pipeloom.order.peel import MASKED, peel

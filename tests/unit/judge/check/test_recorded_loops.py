@@ -12,8 +12,8 @@ from pipeloom.drive.correcting import correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened, time_start
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
-from pipeloom.lift.timing import KernelTiming
 from pipeloom.machine.chips import target_for
+from pipeloom.machine_code.timing import KernelTiming
 
 GFX950 = target_for("gfx950")
 LOOP = """

@@ -22,9 +22,15 @@ from pipeloom.judge.check.record import GroupRecord, WaveTrace
 from pipeloom.judge.emulate import Touch
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Instruction, WaveProgram, bank_conflict
-from pipeloom.lift.lowering import MachineLine, lower_line, read_step, values_of, with_values
-from pipeloom.lift.pressure import live_counts
 from pipeloom.machine.target import WAVE_LANES, Target
+from pipeloom.machine_code.lowering import (
+    MachineLine,
+    lower_line,
+    read_step,
+    values_of,
+    with_values,
+)
+from pipeloom.machine_code.pressure import live_counts
 
 MOST_PERIOD = 8
 """Trips after which a loop repeats, at most; of one that does not, all trips are one period."""

@@ -19,10 +19,10 @@ from pipeloom.judge.emulate import Kernel
 from pipeloom.judge.emulate.limits import Limits
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Trace, simulate_programs
-from pipeloom.lift.recorded import RecordedKernel, RecordedLoop
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import Target
+from pipeloom.machine_code.recorded import RecordedKernel, RecordedLoop
 
 MOST_ITERATIONS = 32
 LEAST_ITERATIONS = 8

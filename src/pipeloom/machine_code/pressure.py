@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeloom.judge.emulate.registers import VGPR
-from pipeloom.lift.lowering import MachineLine
+from pipeloom.machine_code.lowering import MachineLine
 
 Masks = Mapping[int, tuple[int, int]]
 

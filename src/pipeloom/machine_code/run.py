@@ -9,11 +9,11 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Unit
 from pipeloom.judge.simulate.lower import ITERATIONS
-from pipeloom.lift.lowering import lower_line, read_line, values_of, with_values
-from pipeloom.lift.pressure import live_counts
-from pipeloom.lift.walk import Executed, WavePath, walk_wave
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
+from pipeloom.machine_code.lowering import lower_line, read_line, values_of, with_values
+from pipeloom.machine_code.pressure import live_counts
+from pipeloom.machine_code.walk import Executed, WavePath, walk_wave
 from pipeloom.write import EmittedKernel
 from pipeloom.write.isa import Instruction as Line
 from pipeloom.write.isa import Provenance

@@ -12,7 +12,8 @@ import pytest
 
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import Kernel, KernelArgument, KernelMetadata
-from pipeloom.lift.launch_file import (
+from pipeloom.machine.dtypes import BF16, FP4, FP6, FP8
+from pipeloom.machine_code.launch_file import (
     Buffer,
     Fill,
     Launch,
@@ -23,7 +24,6 @@ from pipeloom.lift.launch_file import (
     save_launch,
     template,
 )
-from pipeloom.machine.dtypes import BF16, FP4, FP6, FP8
 
 
 def kernel(*arguments: KernelArgument, metadata: KernelMetadata, size: int) -> Kernel:

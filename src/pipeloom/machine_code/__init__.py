@@ -14,7 +14,7 @@ other.
 
 from __future__ import annotations
 
-from pipeloom.lift.run import emitted_programs, simulate_emitted
-from pipeloom.lift.walk import WavePath, walk_wave
+from pipeloom.machine_code.run import emitted_programs, simulate_emitted
+from pipeloom.machine_code.walk import WavePath, walk_wave
 
 __all__ = ["WavePath", "emitted_programs", "simulate_emitted", "walk_wave"]
