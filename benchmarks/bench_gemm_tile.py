@@ -45,7 +45,7 @@ def main() -> None:
             assert isinstance(subject, ScheduleSubject)
             form = choose_form(subject).form
             assert form.cycles is not None
-            tiles = subject.kernel(form.compiled).tiles_per_iteration
+            tiles = advance(subject.form(form.sync, form.reorder))
             what = f"{name} gfx950 {dtype}, {form.label}"
             print(f"{what:34} {'':15} {form.cycles / tiles:12.0f}")
 

@@ -58,7 +58,7 @@ def test_times_are_in_order_and_units_are_not_shared(case: dict[str, object]) ->
         if instruction.kind is Kind.MFMA:
             matrix[simd].append((event.start, event.done))
         if instruction.kind in (Kind.MFMA, *costs.VALU_KINDS):
-            width = costs.valu_issue_cycles(instruction, machine)
+            width = costs.cost(instruction, machine).vector
             vector[simd].append((event.start, event.start + width))
         assert event.ready <= event.start <= event.done <= trace.total_cycles
         assert event.start < event.free
