@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.declare import Loop
+from pipeloom.declare.kernels import gemm
 from pipeloom.drive.emitting import Emission, EmitJob, emission_subject, emit
 from pipeloom.drive.sources import Named, Source, find_source
 from pipeloom.drive.subjects import ProgramSubject
 from pipeloom.errors import SpecError
-from pipeloom.program import Program
+from pipeloom.program import Meaning
 
 if TYPE_CHECKING:
     from pipeloom.drive.trial import Trial
@@ -31,6 +32,9 @@ BYTES_PER_OUTPUT = 40
 
 USUAL: Mapping[str, int] = MappingProxyType({"m": 256, "n": 256, "k": 512})
 """The sizes of a matrix product where none are given."""
+
+PRODUCT = gemm(name="a matrix product")
+"""What every schedule computes, before its tile is known."""
 
 Track = Callable[[Iterable[int]], Iterable[int]]
 
@@ -84,17 +88,15 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     """Run the kernel of a source in the emulator; ``track`` may watch the seeds go by."""
     if not isinstance(job, RunJob):
         job = RunJob(job if isinstance(job, EmitJob) else EmitJob(Source.of(job)))
-    if not job.sizes.keys() - USUAL.keys():
-        _check_memory(job, _gemm_bytes({**USUAL, **job.sizes}))
     declared = find_source(job.emit.source)
-    _check_names(job)
+    _check_early(job)
     over = declared.over if isinstance(declared, Loop) else "k"
     usual = None if isinstance(declared, Loop) else USUAL["k"]
     found = emit(replace(job.emit, k=job.sizes.get(over, usual)))
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)
     _check_depth(kernel.launch, sizes, isinstance(declared, Loop))
-    _check_memory(job, _needed_bytes(kernel.launch, sizes), sizes)
+    _check_memory(job, _needed_bytes(kernel.launch.meaning, sizes), sizes)
     _check_work(job, kernel, sizes)
     from pipeloom.drive.trial import Launchable, run_program
     from pipeloom.write import assemble
@@ -115,45 +117,40 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     return Ran(job, found, sizes, trials)
 
 
-def _check_names(job: RunJob) -> None:
-    """Refuse dimensions and scalars that a loop lacks before the search, which takes its time."""
-    subject = emission_subject(job.emit)
-    if isinstance(subject, ProgramSubject):
-        from pipeloom.drive.trial import scalar_values
-        from pipeloom.write.launch import check_dimensions
+def _check_early(job: RunJob) -> None:
+    """Refuse sizes and scalars that no kernel takes before the search, which takes its time."""
+    from pipeloom.drive.trial import scalar_values
+    from pipeloom.write.launch import check_dimensions, check_sizes
 
-        origin = subject.origin
-        meaning = origin.meaning if isinstance(origin, Program) else origin.loop.meaning
-        check_dimensions(meaning, job.sizes)
-        scalar_values(meaning, job.scalars)
+    subject = emission_subject(job.emit)
+    meaning = subject.meaning if isinstance(subject, ProgramSubject) else PRODUCT.meaning
+    check_dimensions(meaning, job.sizes)
+    sizes = _open_sizes(meaning, job.sizes)
+    check_sizes(meaning, sizes)
+    scalar_values(meaning, job.scalars)
+    _check_memory(job, _needed_bytes(meaning, sizes), sizes)
+
+
+def _open_sizes(meaning: Meaning, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for every dimension; what is not given is usual in a product, else a tile."""
+    tile = meaning.tile
+    usual = USUAL if tile.keys() == USUAL.keys() else tile
+    return {**tile, **usual, **dict.fromkeys(meaning.batch, 1), **given}
 
 
 def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every dimension; what is not given is usual, a tile, or the least and a trip."""
-    from pipeloom.write.launch import check_dimensions
-
-    meaning, tiles = launch.meaning, launch.tiles
-    check_dimensions(meaning, given)
-    product = tiles.keys() == USUAL.keys()
-    sizes = {dim: given.get(dim, USUAL[dim] if product else tile) for dim, tile in tiles.items()}
-    sizes |= {dim: given.get(dim, 1) for dim in meaning.batch}
-    over = meaning.over
-    if over in tiles and over not in given:
-        beyond = USUAL[over] - launch.least if product else 1
+    """The same for a kernel, which has a least size along its loop, and takes whole trips more."""
+    meaning = launch.meaning
+    sizes, over = _open_sizes(meaning, given), meaning.over
+    if over in launch.tiles and over not in given:
+        beyond = USUAL[over] - launch.least if launch.tiles.keys() == USUAL.keys() else 1
         trips = max(0, -(-beyond // launch.step)) if launch.step else 0
         sizes[over] = launch.least + trips * launch.step
     return sizes
 
 
-def _gemm_bytes(sizes: Mapping[str, int]) -> int:
-    """Memory of one run of a matrix product, before its kernel is known."""
-    m, n, k = (sizes[dim] for dim in USUAL)
-    return (m + n) * k * BYTES_PER_INPUT + m * n * BYTES_PER_OUTPUT if min(m, n, k) > 0 else 0
-
-
-def _needed_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
+def _needed_bytes(meaning: Meaning, sizes: Mapping[str, int]) -> int:
     """Memory of one run, about."""
-    meaning = launch.meaning
     return sum(
         prod(sizes[dim] for dim in node.dims) * per
         for nodes, per in ((meaning.inputs, BYTES_PER_INPUT), (meaning.outputs, BYTES_PER_OUTPUT))
@@ -172,12 +169,12 @@ def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     return prod(launch.grid(sizes)) * kernel.waves * (len(kernel.lines) + trips * longest)
 
 
-def _check_memory(job: RunJob, needed_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
+def _check_memory(job: RunJob, needed_bytes: int, sizes: Mapping[str, int]) -> None:
     """Refuse what does not fit in memory, before anything is allocated."""
     needed = needed_bytes / 1e9
     if needed > job.max_memory_gb:
         raise SpecError(
-            f"{_words(sizes or {**USUAL, **job.sizes})} takes about {needed:.1f} GB of memory to "
+            f"{_words(sizes)} takes about {needed:.1f} GB of memory to "
             f"run and compare, over the limit of {job.max_memory_gb:g} GB",
             hint="run a smaller problem, which shows the same kernel; or raise the limit: "
             f"--max-memory {needed + 0.5:.0f}",

@@ -29,7 +29,7 @@ from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
-from pipeloom.program import VOCABULARY, Program, Vocabulary
+from pipeloom.program import VOCABULARY, Meaning, Program, Vocabulary
 from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
 from pipeloom.reference.compiler import Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
@@ -145,6 +145,11 @@ class ProgramSubject(Subject):
                     field=option,
                 )
 
+    @property
+    def meaning(self) -> Meaning:
+        """What it computes, known before the search."""
+        return (self.origin if isinstance(self.origin, Program) else self.origin.loop).meaning
+
     @cached_property
     def _named(self) -> Program:
         if isinstance(self.origin, Program):
@@ -173,10 +178,8 @@ class ProgramSubject(Subject):
         return self.origin.target
 
     def tile(self) -> Tile | None:
-        meaning = self.program().meaning
-        nodes = (*meaning.inputs, *meaning.outputs)
-        sizes = {dim: size for node in nodes for dim, size in node.type.sizes.items()}
-        return Tile(sizes, max((n.type.dtype.bits / 8 for n in meaning.inputs), default=4.0))
+        inputs = self.meaning.inputs
+        return Tile(self.meaning.tile, max((n.type.dtype.bits / 8 for n in inputs), default=4.0))
 
     def tile_text(self) -> str:
         return headers.tile_text(self.program())

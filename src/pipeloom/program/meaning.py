@@ -366,6 +366,12 @@ class Meaning:
         )
 
     @cached_property
+    def tile(self) -> Mapping[str, int]:
+        """What one workgroup takes along each dimension of the arrays, in one iteration."""
+        nodes = (*self.inputs, *self.outputs)
+        return {dim: size for node in nodes for dim, size in node.type.sizes.items()}
+
+    @cached_property
     def grid(self) -> tuple[str, ...]:
         """Dimensions that workgroups share out, in order of first appearance in the outputs."""
         dims = (d for n in self.outputs for d in n.type.dims if d != self.over)

@@ -28,9 +28,7 @@ _SYNCHRONISED = {
 def tile_text(program: Program) -> str:
     """The sizes of one workgroup's tile and of one iteration, and the types of the inputs."""
     meaning = program.meaning
-    sizes = {
-        d: n for node in (*meaning.inputs, *meaning.outputs) for d, n in node.type.sizes.items()
-    }
+    sizes = meaning.tile
     dims = [d for d in (*meaning.grid, meaning.over) if d in sizes]
     types = dict.fromkeys(str(node.type.dtype) for node in meaning.inputs)
     if dims == ["m", "n", "k"]:

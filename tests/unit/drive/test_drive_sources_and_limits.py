@@ -14,6 +14,7 @@ import pytest
 import pipeloom as pl
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.cli.main import main
+from pipeloom.drive import running
 from pipeloom.drive.declared import load_declaration
 from pipeloom.drive.emitting import EmitJob, emission_subject, emit
 from pipeloom.drive.loops import LoopSource
@@ -134,6 +135,31 @@ def test_a_problem_too_large_is_refused_before_memory_is_taken(
     err = capsys.readouterr().err
     assert "GB of memory" in err
     assert "--max-memory" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("gemm_tile --m 0 --n 5", "along 'm' is 0"),
+        ("gemm_tile --k -1", "along 'k' is -1"),
+        ("ping_pong --m 0", "along 'm' is 0"),
+        ("ping_pong --size keys=3", "no dimension 'keys'"),
+        ("attention --size q=1000000 --size keys=1000000", "GB of memory"),
+        ("gemm_tile --m 1000000 --n 1000000", "GB of memory"),
+    ],
+)
+def test_sizes_are_refused_before_anything_is_made(
+    words: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def emitted(job: EmitJob) -> None:
+        pytest.fail("it was emitted first")
+
+    monkeypatch.setattr(running, "emit", emitted)
+    assert main(["run", *words.split()]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_too_much_work_is_refused_with_the_limit_that_would_do(

@@ -161,11 +161,7 @@ class Memory:
                 hint=f"a launch has at most {MAX_GRID}, one of them for all of a batch",
                 field="grid",
             )
-        self.tiles = {
-            dim: size
-            for array in self.arrays.values()
-            for dim, size in array.node.type.sizes.items()
-        }
+        self.tiles = meaning.tile
         for array in self.arrays.values():
             frame.scalar(f"buffer {array.name}", 4, 4)
             for axis in range(len(array.dims) - 1):
