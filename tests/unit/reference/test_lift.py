@@ -10,7 +10,7 @@ from pipeloom import ConfigError, OpRole, build_schedule
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Barrier, Program, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Effect, FourWaveKernel, Kernel, Register, Step, kernel_for
+from pipeloom.reference.kernels import Effect, GridKernel, Kernel, Register, Step, kernel_for
 from pipeloom.reference.lift import SECTIONS, lift
 
 SHIPPED = [
@@ -93,7 +93,7 @@ def test_the_hash_leaves_labels_and_provenance_out() -> None:
     assert replace(program, groups=(weaker,)).content_hash != program.content_hash
 
 
-class _TwoRegisters(FourWaveKernel):
+class _TwoRegisters(GridKernel):
     """A model whose fragments fill two registers at once: no step of a program does."""
 
     def effect(self, step: Step, wave: int) -> Effect:
@@ -104,7 +104,7 @@ class _TwoRegisters(FourWaveKernel):
         return effect
 
 
-class _Silent(FourWaveKernel):
+class _Silent(GridKernel):
     """A model whose loads write nothing."""
 
     def effect(self, step: Step, wave: int) -> Effect:
@@ -113,7 +113,7 @@ class _Silent(FourWaveKernel):
 
 
 @pytest.mark.parametrize("model", [_TwoRegisters, _Silent])
-def test_models_that_no_program_can_say_are_refused(model: type[FourWaveKernel]) -> None:
+def test_models_that_no_program_can_say_are_refused(model: type[GridKernel]) -> None:
     compiled = build_schedule("four_wave")
     kernel: Kernel = model.for_schedule(compiled)
     with pytest.raises(ConfigError, match="no program step does"):

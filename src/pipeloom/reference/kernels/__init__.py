@@ -1,4 +1,4 @@
-"""The kernels that consume schedules, one file each; ``kernel_for`` picks by schedule name."""
+"""The kernels that consume schedules; ``kernel_for`` picks by schedule name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels.four_wave import FourWaveKernel
+from pipeloom.reference.kernels.grid import GridKernel, four_wave, ping_pong
 from pipeloom.reference.kernels.interface import (
     NO_EFFECT,
     Accumulator,
@@ -21,12 +21,11 @@ from pipeloom.reference.kernels.interface import (
     Step,
     WalkBuilder,
 )
-from pipeloom.reference.kernels.ping_pong import PingPongKernel
 from pipeloom.reference.kernels.single_buffer import SingleBufferKernel
 
 KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
-    "ping_pong": PingPongKernel.for_schedule,
-    "four_wave": FourWaveKernel.for_schedule,
+    "ping_pong": ping_pong,
+    "four_wave": four_wave,
     "single_buffer": SingleBufferKernel.for_schedule,
 }
 """Schedule name -> the kernel that runs it."""
@@ -51,11 +50,10 @@ __all__ = [
     "Accumulator",
     "Counter",
     "Effect",
-    "FourWaveKernel",
+    "GridKernel",
     "Kernel",
     "LdsRead",
     "Part",
-    "PingPongKernel",
     "Region",
     "Register",
     "SingleBufferKernel",

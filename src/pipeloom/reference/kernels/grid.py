@@ -1,48 +1,90 @@
-"""A double-buffered matmul with any grid of MMAs, for schedules of your own.
+"""The double-buffered matmuls: the shipped ones, and any grid of MMAs for schedules of your own.
 
-C = A x B^T, A cut into ``rows`` regions and B into ``columns``, each operand in two LDS stages. Ops
-are told apart by role and operand, not by fixed tags, so any tags will do:
+C[M,N] = A[M,K] x B[N,K]^T, A cut into ``rows`` regions and B into ``columns``, each operand in two
+LDS stages. Ops are told apart by role and operand, so any tags will do:
 
     load A (stage s, sub h)       all waves together fill region h of A, stage s
-    fragment A (stage s, sub q)   each wave reads its slice of region q into fragment A q
+    fragment A (stage s, sub q)   each wave reads its q-th part of A into fragment A q
     MMA (i, j)                    fragment A i times fragment B j, into accumulator (i, j)
 
-and so for B. Waves stand ``waves[0]`` along M by ``waves[1]`` along N; a wave reads the slice of
-its M row from A, of its N column from B. A schedule names its kernel in its ``kernel`` hook:
+and so for B. Waves stand ``waves[0]`` along M by ``waves[1]`` along N. Part q of a wave is its
+slice of region q; or, where the rows of each wave are ``together``, the q-th of these. A schedule
+names its kernel in its ``kernel`` hook:
 
     def kernel(self, compiled):
         return GridKernel.for_schedule(compiled, waves=(2, 2))
 
-The K loop is that of the shipped double buffers: the prologue at k_base 0, the loop at k_base 2, 4,
-..., 2T (in K tiles), the epilogue at 2T + 2. Staggered, the second half of the waves runs one
-barrier behind, as in the ping-pong; else all waves are one group and the kernel adds no barrier.
+One trip of the loop sums two K tiles and loads two more, so with T trips the kernel sums 2T + 2
+tiles: the prologue is at k_base 0, the loop at k_base 2, 4, ..., 2T (in tiles), the epilogue at
+2T + 2. Trip count 0 is legal.
+
+Staggered, the second half of the waves executes one more barrier inside the prologue, so from there
+on it is one barrier behind, and the first half makes up for it with one at the end; else all waves
+are one group and the kernel adds no barrier: what orders a prologue load before the loop must stand
+in the entries.
+
+``ping_pong`` is such a kernel: eight waves, 2 by 4, and while the first row of them multiplies, the
+second loads. That row alone reads region 1 of A, and it reads late, which is why the schedule loads
+A(other stage, sub 1) late, as the "completion" load. ``four_wave`` has four waves, 2 by 2, in step,
+and each of them reads every region.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels.double_buffer import (
-    CHANNEL,
-    STAGES,
-    DoubleBufferKernel,
-    OperandCosts,
+from pipeloom.reference.kernels.interface import (
+    NO_EFFECT,
+    Accumulator,
+    Counter,
+    Effect,
+    Kernel,
+    LdsRead,
+    Part,
+    Region,
+    Register,
+    Step,
+    WalkBuilder,
 )
-from pipeloom.reference.kernels.interface import Accumulator, Effect, Part
-from pipeloom.reference.ops import OpDesc, OpRole
+from pipeloom.reference.ops import OpDesc, OpRole, Phase
 
 OPERANDS = ("A", "B")
+STAGES = 2
+SHIPPED_TAGS = {0: 0, 1: 1, 3: 0, 4: 1}
+"""Tags of the shipped schedules' loads and fragments, and the operand of each: 0 is A, 1 is B."""
+UNSET_LGKM_ENTRIES = 1
+"""What a proof takes for a fragment whose lgkm cost is unset (specification, KERNELS.md 4.2)."""
 _READS_AN_OPERAND = (OpRole.GLOBAL_LOAD, OpRole.FRAGMENT_LOAD)
 
 
-class GridKernel(DoubleBufferKernel):
-    """Two LDS stages per operand and a ``rows`` x ``columns`` grid of MMAs per wave."""
+@dataclass(frozen=True, slots=True)
+class OperandCosts:
+    """Counter entries per op and wave, for A and B."""
 
-    name = "grid"
+    vm: tuple[int, int]
+    lgkm: tuple[int, int]
+
+    @classmethod
+    def of(cls, compiled: CompiledSchedule) -> OperandCosts:
+        """The pipeline's costs; an lgkm cost unset there is the scheduler's, else one entry."""
+        config, knobs = compiled.config, compiled.schedule_config
+        return cls(
+            vm=(config.vm_per_load_a, config.vm_per_load_b),
+            lgkm=(
+                config.lgkm_per_load_a or knobs.lgkm_per_load_a or UNSET_LGKM_ENTRIES,
+                config.lgkm_per_load_b or knobs.lgkm_per_load_b or UNSET_LGKM_ENTRIES,
+            ),
+        )
+
+
+class GridKernel(Kernel):
+    """Two LDS stages per operand and a ``rows`` x ``columns`` grid of MMAs per wave."""
 
     def __init__(
         self,
@@ -53,19 +95,24 @@ class GridKernel(DoubleBufferKernel):
         costs: OperandCosts,
         waves: tuple[int, int] = (2, 2),
         staggered: bool = False,
+        together: bool = False,
+        name: str = "grid",
     ) -> None:
         check_int("GridKernel", "rows", rows, 1)
         check_int("GridKernel", "columns", columns, 1)
         check_bool("GridKernel", "staggered", staggered)
         along_m, along_n = _checked_waves(waves, staggered)
+        self.name = name
         self.waves = along_m * along_n
         everyone = tuple(range(self.waves))
         half = self.waves // 2
         self.groups = (everyone[:half], everyone[half:]) if staggered else (everyone,)
-        super().__init__(costs)
+        self.costs = costs
         self._regions = (rows, columns)
         self._along = (along_m, along_n)
+        self._together = together
         self._channels = dict(channels)
+        self._known = lru_cache(maxsize=None)(self._effect)
 
     @classmethod
     def for_schedule(
@@ -87,22 +134,60 @@ class GridKernel(DoubleBufferKernel):
             staggered=staggered,
         )
 
+    @property
+    def tiles_per_iteration(self) -> int:
+        """Two: one per stage."""
+        return STAGES
+
+    def tiles(self, trips: int) -> int:
+        """2 trips + 2."""
+        return STAGES * (trips + 1)
+
     def accumulators(self) -> tuple[Accumulator, ...]:
         """The whole grid, row by row."""
         rows, columns = self._regions
         return tuple(Accumulator(i, j) for i in range(rows) for j in range(columns))
 
-    def fragment_source(self, operand: str, quadrant: int, wave: int) -> tuple[int, Part]:
-        """Region ``quadrant``: the wave's slice of it."""
-        channel = CHANNEL[operand]
-        return quadrant, Part(divmod(wave, self._along[1])[channel], self._along[channel])
+    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
+        """Prologue, loop, epilogue; of two groups, with the stagger and the barriers it needs.
+
+        A ``warp_stagger_index`` past the prologue means no stagger: neither the extra barrier nor
+        the closing one is executed.
+        """
+        walk = WalkBuilder()
+        prologue, at = compiled.prologue, compiled.warp_stagger_index
+        two_groups = len(self.groups) > 1
+        staggered = two_groups and at <= len(prologue)
+        lags = self.group_of(wave) == 1
+        walk.entries(prologue[:at], 0)
+        if staggered and lags:
+            walk.own_barrier("stagger", Phase.PROLOGUE, 0)
+        walk.entries(prologue[at:], 0, first_slot=at)
+        if two_groups:
+            walk.own_barrier("after the prologue", Phase.PROLOGUE, 0)
+        for trip in range(trips):
+            walk.entries(compiled.kernel, STAGES * (trip + 1), trip)
+        last = STAGES * (trips + 1)
+        walk.entries(compiled.epilogue, last)
+        if staggered and not lags:
+            walk.own_barrier("closing", Phase.EPILOGUE, last)
+        return walk.done()
+
+    def effect(self, step: Step, wave: int) -> Effect:
+        """Loads fill regions, fragments read them, MMAs read fragments."""
+        if step.op.is_framework:
+            return NO_EFFECT
+        return self._known(step.op, step.tile, wave)
 
     def _effect(self, op: OpDesc, tile: int | None, wave: int) -> Effect:
         if op.role is OpRole.COMPUTE:
             rows, columns = self._regions
             if op.stage >= rows or op.subtile >= columns:
                 raise self._no_place(op, f"the MMA grid is {rows}x{columns}", "OpDesc.stage")
-            return self._mma(op)
+            return Effect(
+                register_reads=(Register("A", op.stage), Register("B", op.subtile)),
+                accumulator=Accumulator(op.stage, op.subtile),
+            )
         if op.role not in _READS_AN_OPERAND:
             raise ConfigError(
                 f"the {self.name} kernel does not know what {describe_op(op)} of role "
@@ -116,9 +201,38 @@ class GridKernel(DoubleBufferKernel):
             raise self._no_place(op, f"there are {STAGES} LDS stages", "OpDesc.stage")
         if op.subtile >= regions:
             raise self._no_place(op, f"{operand} has {regions} regions", "OpDesc.subtile")
-        if op.role is OpRole.FRAGMENT_LOAD:
-            return self._fragment(op, operand, wave)
-        return self._load(op, operand, tile)
+        if op.role is OpRole.GLOBAL_LOAD:
+            return self._load(op, channel, tile)
+        region, part = self._source(channel, op.subtile, wave)
+        return Effect(
+            Counter.LGKM,
+            op.lgkm_cost or self.costs.lgkm[channel],
+            lds_reads=(LdsRead(Region(operand, op.stage, region), part),),
+            register_writes=(Register(operand, op.subtile),),
+        )
+
+    def _load(self, op: OpDesc, channel: int, tile: int | None) -> Effect:
+        if tile is None:
+            raise ConfigError(
+                f"the {self.name} kernel cannot tell which K tile {describe_op(op)} brings",
+                hint="give the load a k_offset of K_PREV, K0, K1 or K_NEXT",
+                field="OpDesc.k_offset",
+            )
+        return Effect(
+            Counter.VM,
+            op.vm_cost or self.costs.vm[channel],
+            tile=tile,
+            lds_writes=(Region(OPERANDS[channel], op.stage, op.subtile),),
+        )
+
+    def _source(self, channel: int, quadrant: int, wave: int) -> tuple[int, Part]:
+        """Which region, and which of its rows, hold fragment ``quadrant`` of ``wave``."""
+        along, regions = self._along[channel], self._regions[channel]
+        place = divmod(wave, self._along[1])[channel]
+        if not self._together:
+            return quadrant, Part(place, along)
+        region, number = divmod(place * regions + quadrant, along)
+        return region, Part(number, along)
 
     def _channel(self, op: OpDesc) -> int:
         """The op's own, or that of its tag: the loads of a prologue carry no channel."""
@@ -137,6 +251,35 @@ class GridKernel(DoubleBufferKernel):
             hint="stages and subtiles count from 0; change m_mmas and n_mmas, or the op",
             field=field,
         )
+
+
+def ping_pong(compiled: CompiledSchedule) -> GridKernel:
+    """Eight waves, 2 x 4, staggered by one barrier."""
+    return _shipped(compiled, waves=(2, 4), staggered=True, together=True)
+
+
+def four_wave(compiled: CompiledSchedule) -> GridKernel:
+    """Four waves, 2 x 2, in step."""
+    return _shipped(compiled, waves=(2, 2))
+
+
+def _shipped(
+    compiled: CompiledSchedule,
+    *,
+    waves: tuple[int, int],
+    staggered: bool = False,
+    together: bool = False,
+) -> GridKernel:
+    return GridKernel(
+        2,
+        2,
+        channels=SHIPPED_TAGS,
+        costs=OperandCosts.of(compiled),
+        waves=waves,
+        staggered=staggered,
+        together=together,
+        name=compiled.schedule,
+    )
 
 
 def channels_by_tag(body: Sequence[OpDesc]) -> dict[int, int]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels.double_buffer import OperandCosts
+from pipeloom.reference.kernels.grid import OperandCosts
 from pipeloom.reference.kernels.interface import (
     NO_EFFECT,
     Accumulator,

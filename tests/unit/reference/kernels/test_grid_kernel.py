@@ -33,8 +33,7 @@ from pipeloom import (
 from pipeloom.judge.execute import execute
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.kernels import Accumulator, Kernel, Part, Region, Register, Step, kernel_for
-from pipeloom.reference.kernels.double_buffer import OperandCosts
-from pipeloom.reference.kernels.grid import GridKernel
+from pipeloom.reference.kernels.grid import GridKernel, OperandCosts
 from pipeloom.reference.lift import lift
 
 K0, K1, K_PREV = KOffsetKind.K0, KOffsetKind.K1, KOffsetKind.K_PREV

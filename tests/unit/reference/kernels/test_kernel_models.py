@@ -174,7 +174,7 @@ def test_rejections() -> None:
 
     reject("has no place for", stage=2)
     reject("has no place for", subtile=3)
-    reject("does not know op tag 9", tag=9)
+    reject("of role VALU_COMPUTE touches", role=OpRole.VALU_COMPUTE)
     reject("which K tile", k_offset=type(step.op.k_offset).NONE)
     single = build_schedule("single_buffer")
     model = kernel_for(single)
