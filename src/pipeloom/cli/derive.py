@@ -112,5 +112,3 @@ def _print(found: Derived) -> None:
     print(f"  bound {found.bound} cycles ({found.unit}), {100 * found.bound / found.cycles:.2f} %")
     for note in program.provenance.notes[1:]:
         print(f"  {note}")
-    if not found.complete:
-        print("interrupted: this is the best so far", file=sys.stderr)

@@ -111,8 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
         return _run(argv)
-    except KeyboardInterrupt:  # while modules are imported, too
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:  # while modules are imported, too
+        print(": ".join(filter(None, ("interrupted", str(stop)))), file=sys.stderr)
         return 130
 
 

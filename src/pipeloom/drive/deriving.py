@@ -58,6 +58,8 @@ PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
 
+KEPT = "what was tried is kept, and the next call goes on from there"
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -108,6 +110,7 @@ def derive(
     k_tiles: int | None = None,
     like: Loop | None = None,
     short_ends: bool = False,
+    keep_interrupted: bool = True,
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
 ) -> Derived | None:
@@ -115,12 +118,14 @@ def derive(
     LDS, reads, products and vector ops.
 
     Raises ``OrderError`` where no order fits registers, LDS and ``k_tiles``, with what to change.
-    Ctrl-C ends the search and gives the best so far; before there is any, it is raised. ``store``
-    is the usual one unless given. What is found for any number of iterations serves ``k_tiles`` of
-    them too, unless it has more stages: the loop is the same, only its epilogue is made for them.
-    So does what is found for a loop with the same iterations and another end, if one is said to be
-    ``like`` it. With ``short_ends`` it is the program that takes least where iterations take
-    ``PATIENT`` times as long as the fastest loop's, whatever the loop: its ends decide.
+    Ctrl-C ends the search and gives the best so far, or lets the proof come to its end; before
+    there is any, a second time, and without ``keep_interrupted`` it is raised at once, with a word
+    if what was tried is kept. ``store`` is the usual one unless given. What is found for any number
+    of iterations serves ``k_tiles`` of them too, unless it has more stages: the loop is the same,
+    only its epilogue is made for them. So does what is found for a loop with the same iterations
+    and another end, if one is said to be ``like`` it. With ``short_ends`` it is the program that
+    takes least where iterations take ``PATIENT`` times as long as the fastest loop's, whatever the
+    loop: its ends decide.
     """
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
@@ -138,6 +143,7 @@ def derive(
                 target,
                 waves,
                 short_ends=short_ends,
+                keep_interrupted=keep_interrupted,
                 progress=progress,
                 store=kept,
             )
@@ -148,15 +154,11 @@ def derive(
             return made
     log = f"{derived_key(loop, target, waves, k_tiles)}-search"
     search = _Search(lowered, k_tiles, progress, kept, log)
-    complete = True
     try:
-        search.run()
-    except KeyboardInterrupt:
-        if not search.found:
-            raise
-        complete = False
-    derived = search.proved(complete, short_ends)
-    if complete:
+        derived = search.result(short_ends, keep_interrupted)
+    except KeyboardInterrupt as stop:
+        raise (KeyboardInterrupt(KEPT) if search.kept else stop) from None
+    if derived.complete:
         kept.write(key, to_plain(derived))
     return derived
 
@@ -238,6 +240,23 @@ class _Search:
     def done(self) -> bool:
         """Whether what is left to gain is not worth it."""
         return self.best <= CLOSE * self.bound
+
+    @property
+    def kept(self) -> bool:
+        """Whether the next search finds in the store what this one has tried."""
+        return bool(self.tried) and self.store.read(self.key) is not None
+
+    def result(self, short_ends: bool, keep_interrupted: bool) -> Derived:
+        """Search and prove; the first Ctrl-C ends the search, or starts the proof again."""
+        complete = False
+        try:
+            self.run()
+            complete = True
+            return self.proved(complete, short_ends)
+        except KeyboardInterrupt:
+            if not (keep_interrupted and self.found):
+                raise
+        return self.proved(complete, short_ends)
 
     def run(self) -> None:
         """Structures, solved ones, then variations of the best, as long as they help."""

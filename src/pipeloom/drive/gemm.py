@@ -393,7 +393,14 @@ def gemm_program(spec: GemmSpec) -> Program:
             spec, splits=1, alpha=False, beta=False, scales=False, bias=False, activation="none"
         )
         like = plain.loop() if plain != spec else None
-        derived = derive(loop, spec.target, waves, like=like, short_ends=spec.short_ends)
+        derived = derive(
+            loop,
+            spec.target,
+            waves,
+            like=like,
+            short_ends=spec.short_ends,
+            keep_interrupted=False,
+        )
         if derived is not None:
             return derived.program
     return first_program(loop, spec.target, waves)

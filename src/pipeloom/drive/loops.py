@@ -55,9 +55,21 @@ class LoopSource:
     waves: int | Mapping[str, int] = WAVES
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def program(self, progress: Callable[[Progress], None] | None = None) -> Program:
+    def program(
+        self,
+        progress: Callable[[Progress], None] | None = None,
+        *,
+        keep_interrupted: bool = True,
+    ) -> Program:
         """Pipelined, synchronised, proved."""
-        return pipeline(self.loop, self.target, self.waves, progress=progress, **self.options)
+        return pipeline(
+            self.loop,
+            self.target,
+            self.waves,
+            keep_interrupted=keep_interrupted,
+            progress=progress,
+            **self.options,
+        )
 
     def problem(self) -> LoopProblem:
         """What its order must respect."""

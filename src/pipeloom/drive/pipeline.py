@@ -41,6 +41,7 @@ def pipeline(
     global_latency: int | None = None,
     strategy: Strategy | None = None,
     otherwise: Strategy | None = None,
+    keep_interrupted: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Program:
     """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
@@ -51,7 +52,8 @@ def pipeline(
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
     runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order;
     ``otherwise`` does so where none was told and the loop cannot be woven, which a note then says.
-    ``progress`` is told of each better order that the search finds.
+    ``progress`` is told of each better order that the search finds. Ctrl-C ends the search: the
+    best so far is taken, which provenance says, or nothing without ``keep_interrupted``.
 
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
@@ -70,7 +72,14 @@ def pipeline(
             check_int("pipeline", "k_tiles", k_tiles, 1)
         derived, why = None, "not made of loads, products and vector ops"
         try:
-            derived = derive(loop, target, waves, k_tiles=k_tiles, progress=progress)
+            derived = derive(
+                loop,
+                target,
+                waves,
+                k_tiles=k_tiles,
+                keep_interrupted=keep_interrupted,
+                progress=progress,
+            )
         except OrderError as error:  # a strategy may have an order that fits
             why = error.message
         if derived is not None:
@@ -90,6 +99,9 @@ def pipeline(
         global_latency=global_latency,
         strategy=strategy,
     )
+    ordered = arranged.program.provenance.ordered
+    if ordered is not None and ordered.interrupted and not keep_interrupted:
+        raise KeyboardInterrupt
     program = peel(synchronize(arranged.program, barrier_gaps=arranged.barrier_gaps))
     _require_proof(program)
     if notes:

@@ -154,10 +154,8 @@ class ProgramSubject(Subject):
     def _named(self) -> Program:
         if isinstance(self.origin, Program):
             return self.origin
-        made = self.origin.program(self.source.progress)
-        if _is_interrupted(made) and not self.keep_interrupted:
-            raise KeyboardInterrupt
-        return made
+        source, keep = self.source, self.keep_interrupted
+        return self.origin.program(source.progress, keep_interrupted=keep)
 
     def form(self, sync: Sync, reorder: bool) -> Program:
         if sync == "reference":
@@ -189,7 +187,8 @@ class ProgramSubject(Subject):
 
     @property
     def interrupted(self) -> bool:
-        return _is_interrupted(self.program())
+        ordered = self.program().provenance.ordered
+        return ordered is not None and ordered.interrupted
 
     def notes(self) -> tuple[str, ...]:
         sync = self.source.sync
@@ -407,11 +406,6 @@ def shipped_loop(source: Source, found: Mapping[str, Any]) -> LoopSource:
     form: Any = from_plain(FORMS[name], spec, overlay=True, name=f"the {name} spec")
     made: LoopSource = form.build()
     return made
-
-
-def _is_interrupted(program: Program) -> bool:
-    ordered = program.provenance.ordered
-    return ordered is not None and ordered.interrupted
 
 
 def lacks_tile(compiled: CompiledSchedule) -> bool:

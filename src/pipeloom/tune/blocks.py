@@ -154,6 +154,7 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
             target_for(job.arch),
             job.waves,
             short_ends=job.block.short_ends,
+            keep_interrupted=False,
             store=kept,
         )
     except (ConfigError, OrderError):
@@ -161,8 +162,6 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
     except InternalError as error:  # a fault of ours in one block must not end a long run
         warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
         derived = None
-    if derived is not None and not derived.complete:
-        raise KeyboardInterrupt  # the search goes on from there the next time
     cost = None if derived is None else cost_of(derived, job)
     kept.write(job.key, {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)})
     return cost

@@ -13,7 +13,7 @@ import pytest
 
 from pipeloom.cli.main import main
 from pipeloom.drive import deriving
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
 
 LOOPS = """
@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_
         out, err = process.communicate(timeout=120)
     assert "cycles, bound 728 (memory)" in first
     assert (process.returncode, "Traceback" in err) == (130, False)
-    assert "interrupted" in err
+    assert err.count("interrupted") == 1
     assert "PROVED" in out
     assert verify(Program.from_json(file.read_text())).proved
 
@@ -115,7 +115,10 @@ def test_ctrl_c_in_the_search_is_no_success(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """``emit`` writes the fastest or nothing; what shows the best so far says that it is that."""
+    """``emit`` writes the fastest or nothing; what shows the best so far says that it is that.
+
+    Nothing is proved that is not kept.
+    """
     once = iter([None])
 
     def interrupted(program: Program, trips: int = 1) -> float:
@@ -124,10 +127,19 @@ def test_ctrl_c_in_the_search_is_no_success(
         raise KeyboardInterrupt
 
     steady = deriving.steady_cycles
-    monkeypatch.setenv("PIPELOOM_STORE", "off")
+    monkeypatch.setenv("PIPELOOM_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(deriving, "steady_cycles", interrupted)
+    proofs: list[Program] = []
+
+    def counted(program: Program) -> Verdict:
+        proofs.append(program)
+        return verify(program)
+
+    monkeypatch.setattr(deriving, "verify", counted)
     monkeypatch.chdir(tmp_path)
     name, *options = command.split()
     assert main([name, f"{loops}:small", *options]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "interrupted" in err
+    assert (deriving.KEPT in err, len(proofs)) == ((False, 1) if name == "show" else (True, 0))
     assert not Path("k.s").exists()

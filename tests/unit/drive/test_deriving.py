@@ -14,7 +14,7 @@ from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
-from pipeloom.judge.verify import verify
+from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.lower import lower
@@ -139,6 +139,34 @@ def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     fits = 2
     assert len(simulated) - before <= sum(1 for _ in structures(LOWERED)) - fits
     assert whole.cycles < stopped.cycles
+
+
+def test_stopped_in_the_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, it comes to its end; twice, the orders are kept, and none is made again."""
+    loop, store, stops = gemm(64, 64, 32), Store(tmp_path), 2
+    simulated: list[Program] = []
+
+    def counted(program: Program, trips: int = 6) -> float:
+        simulated.append(program)
+        return steady_cycles(program, trips)
+
+    def proof(program: Program) -> Verdict:
+        nonlocal stops
+        if stops:
+            stops -= 1
+            raise KeyboardInterrupt
+        return verify(program)
+
+    monkeypatch.setattr(deriving, "VARIED", 0)
+    monkeypatch.setattr(deriving, "steady_cycles", counted)
+    monkeypatch.setattr(deriving, "verify", proof)
+    with pytest.raises(KeyboardInterrupt, match=deriving.KEPT):
+        derive(loop, GFX950, 4, store=store)
+    stops, before = 1, len(simulated)
+    found = derive(loop, GFX950, 4, store=store)
+    assert found is not None
+    assert found.complete
+    assert len(simulated) == before > 0
 
 
 def test_stopped_before_anything_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
