@@ -198,9 +198,13 @@ def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, f
 
 
 def made_up(node: Node, sizes: Mapping[str, int], seed: int, data: Data) -> Array:
-    """An input's values, as its type holds them."""
+    """An input's values, as its type holds them; block scales are powers of two near 1."""
     rng = np.random.default_rng(seed)
     shape = [sizes[dim] for dim in node.dims]
+    covers = node.type.dtype.covers
+    if covers > 1:
+        blocks = np.exp2(rng.integers(-2, 3, [*shape[:-1], -(-shape[-1] // covers)]))
+        return np.repeat(blocks, covers, axis=-1)[..., : shape[-1]].astype(np.float32)
     if data is Data.INTEGERS:
         values = rng.integers(-3, 4, shape).astype(np.float32)
     else:
@@ -236,7 +240,7 @@ def _storage(dtype: DType) -> type[np.generic]:
 @dataclass(frozen=True, slots=True)
 class _Place:
     """An array in memory: ``order`` has its dimensions, outermost first, ``shape`` their lengths
-    there, spare elements of rows included."""
+    there, in codes, spare ones of rows included."""
 
     node: Node
     sizes: Mapping[str, int]
@@ -259,6 +263,7 @@ class _Place:
                 field="order",
             )
         shape = [sizes[dim] for dim in dims]
+        shape[-1] = -(-shape[-1] // node.type.dtype.covers)
         shape[-1] += extra.get(node.name, 0) if len(node.type.dims) > 1 else 0
         return cls(node, sizes, dims, tuple(shape))
 
@@ -278,6 +283,7 @@ class _Place:
         """Bit patterns, those of 4 bits two to a byte; NaN where rows have spare elements."""
         dtype = self.node.type.dtype
         kind = _storage(dtype)
+        values = values[..., :: dtype.covers]
         codes = values.astype(np.float32) if dtype.bits == 32 else dtype.encode(values).astype(kind)
         nan = dtype.encode(np.array([np.nan]))[0] if dtype.bits < 32 else np.nan
         wide = np.full(self.shape, nan, kind)

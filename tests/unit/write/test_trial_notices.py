@@ -8,8 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from pipeloom.drive.trial import Data, Launchable
-from pipeloom.write import EmitError, assemble
+from pipeloom.declare.products import product
+from pipeloom.drive.trial import Data, Launchable, run_program
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.order.in_order import in_order
+from pipeloom.sync import synchronize
+from pipeloom.write import EmitError, assemble, emit_program
 from tests.unit.write.kernels import run
 
 SHAPE = (64, 64, 64, 16, 32)
@@ -52,3 +57,13 @@ def test_a_size_that_does_not_fit(built: Callable[..., Launchable]) -> None:
     ready = built("single_buffer", "bf16", SHAPE)
     with pytest.raises(EmitError, match="the size along 'm' is 0"):
         run(ready, 0, 8)
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "fp4"])
+def test_block_scales_lie_as_kernels_take_them(dtype: str) -> None:
+    """One code for 32 elements: a right kernel is called right."""
+    loop = product(16, 16, 128, dtype, "f32", blocks=True)
+    emitted = emit_program(synchronize(arrange(loop, GFX950, 1, strategy=in_order).program))
+    sizes = {"m": 21, "n": 13, "k": emitted.launch.least + emitted.launch.step}
+    trial = run_program(emitted, assemble(emitted), sizes=sizes, spare={"blocks_A": 3})
+    assert trial.ok, trial.summary()
