@@ -281,3 +281,17 @@ def test_a_sum_in_parts(reduce: str, boxes: tuple[Box, ...]) -> None:
 def test_part_of_a_sum_is_not_moved() -> None:
     """Each lane has a part of it, and the last step would join what was joined before."""
     refused(halved("sum", between=Access("spare")), "part of a sum that is elsewhere")
+
+
+def test_parts_of_a_sum_are_joined_before_they_are_rounded() -> None:
+    loop = Loop("rounded", over="k")
+    scores = loop.resident("Q", "bf16", q=64, d=32) @ loop.stream("X", "bf16", k=16, d=32)
+    total = loop.carry("S", q=64)
+    total += scores.sum("k")
+    loop.store("out", total.to("bf16") + 0.0)
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    assert any(r.layout and "partial" in dict(r.layout.numbers) for r in program.resources)
+    kernel = emit_program(program)
+    sizes = {"q": 64, "d": 32, "k": kernel.launch.least}
+    trial = run_program(kernel, assemble(kernel), sizes=sizes)
+    assert trial.ok, trial.summary()

@@ -212,6 +212,7 @@ def _plan(
         and tile.pack > 1
         and sources[0].tile is not None
         and sources[0].tile.pack == 1
+        and sources[0].join is None
     )
     jobs = [
         (slot, [_slot(work, source, at, dims, {}) for source in sources])
