@@ -197,6 +197,11 @@ def test_every_field_names_itself_its_value_and_a_remedy(good: Any, name: str, b
         (lambda: DeclarativeSchedule(config=5), r"DeclarativeSchedule\.config is 5"),  # type: ignore[arg-type]
         (lambda: DeclarativeSchedule(target=5), r"DeclarativeSchedule\.target is 5"),  # type: ignore[arg-type]
         (lambda: DeclarativeSchedule(geometry=5), r"DeclarativeSchedule\.geometry is 5"),  # type: ignore[arg-type]
+        (
+            lambda: DeclarativeSchedule(is_fp8=True, geometry=GEOMETRY),
+            r"DeclarativeSchedule\.is_fp8 is set, but its geometry",
+        ),
+        (lambda: replace(GEOMETRY, is_fp8=True), r"is_fp8 is set, but elem_bytes is 2"),
         (lambda: Pipeline4Wave(5), r"Pipeline4Wave\.geometry is 5"),  # type: ignore[arg-type]
         (lambda: Pipeline4Wave(GEOMETRY, 5), r"Pipeline4Wave\.config is 5"),  # type: ignore[arg-type]
         (lambda: Pipeline4Wave(GEOMETRY, None, 5), r"Pipeline4Wave\.target is 5"),  # type: ignore[arg-type]

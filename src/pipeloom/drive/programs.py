@@ -141,8 +141,8 @@ def simulate(
 
     By default 32 of them, or the next number that the program can run.
     """
-    if isinstance(source, CompiledSchedule) and source.geometry is not None:
-        check_agreement(source.config, source.schedule_config, source.geometry)
+    if isinstance(source, CompiledSchedule):
+        check_agreement(source)
     named = Asked(source, default_tile="bf16") if isinstance(source, str | PathLike) else source
     program = as_program(named, kernel, machine)
     count = usual_iterations(program) if k_tiles is None else k_tiles

@@ -266,9 +266,7 @@ class ScheduleSubject(Subject):
 
     def check_counts(self) -> None:
         """Refuse counts of the configuration that are not those of the tile."""
-        compiled = self.compiled()
-        if compiled.geometry is not None:
-            check_agreement(compiled.config, compiled.schedule_config, compiled.geometry)
+        check_agreement(self.compiled())
 
     @property
     def interrupted(self) -> bool:

@@ -45,6 +45,12 @@ class KernelGeometry:
         for name in ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes", "simd_width"):
             check_int("KernelGeometry", name, getattr(self, name), 1)
         check_bool("KernelGeometry", "is_fp8", self.is_fp8)
+        if self.is_fp8 and self.elem_bytes != 1:
+            raise ConfigError(
+                f"KernelGeometry.is_fp8 is set, but elem_bytes is {self.elem_bytes}",
+                hint="an fp8 element has 1 byte; drop is_fp8, which follows from elem_bytes",
+                field="KernelGeometry.is_fp8",
+            )
         for name in ("vm_per_load_a", "vm_per_load_b"):
             check_int("KernelGeometry", name, getattr(self, name), 1)
         for name in ("lgkm_per_load_a", "lgkm_per_load_b"):

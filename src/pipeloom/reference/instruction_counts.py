@@ -10,7 +10,8 @@ The kernel model says what an entry touches; the tile shape says how many instru
     fragment  one ds_read per lgkmcnt entry
     MMA       a quadrant: (BK / MMA_K) steps of its m x n matrix instructions
 
-A schedule without a tile shape has no counts: its programs can be judged, but not simulated.
+A schedule without a tile shape, or whose waits count other instructions than the tile has, has no
+counts: its programs can be judged, but not simulated.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel
@@ -31,8 +31,9 @@ class InstructionCounts:
 
     def __init__(self, compiled: CompiledSchedule, machine: Target, kernel: Kernel) -> None:
         geometry = compiled.geometry
-        self.is_known = geometry is not None
-        if geometry is None:
+        self.fault = disagreement(compiled)
+        self.is_known = geometry is not None and self.fault is None
+        if geometry is None or self.fault is not None:
             return
         self._matrix = machine.matrix_op(geometry.mma_name).name
         self._mmas = _mmas_per_op(geometry, kernel, compiled)
@@ -48,7 +49,7 @@ class InstructionCounts:
         )
 
     def issues(self, op: OpDesc, effect: Effect) -> tuple[Issue, ...]:
-        """What ``op`` issues in one wave; nothing where no tile shape is known."""
+        """What ``op`` issues in one wave; nothing where that is not known."""
         if not self.is_known:
             return ()
         match op.role:
@@ -70,14 +71,21 @@ class InstructionCounts:
         )
 
 
-def check_agreement(
-    config: PipelineConfig, knobs: ScheduleConfig, geometry: KernelGeometry
-) -> None:
-    """Refuse a pipeline whose counts are not those of its tile: its cycles would be of neither.
+def check_agreement(compiled: CompiledSchedule) -> None:
+    """Refuse a pipeline whose counts are not those of its tile: its cycles would be of neither."""
+    if (fault := disagreement(compiled)) is not None:
+        raise fault
+
+
+def disagreement(compiled: CompiledSchedule) -> ConfigError | None:
+    """What a schedule counts otherwise than its tile, if it has one.
 
     A count of 0 is not known. A body of depth 1 may load both operands with one op, and may read
     fragments in pieces of its own.
     """
+    config, knobs, geometry = compiled.config, compiled.schedule_config, compiled.geometry
+    if geometry is None:
+        return None
     for counter in ("vm", "lgkm"):
         names = [f"{counter}_per_load_{operand}" for operand in "ab"]
         counts = [getattr(geometry, name) for name in names]
@@ -86,7 +94,7 @@ def check_agreement(
             known = {count} if config.depth > 1 else {count, sum(counts)}
             own = config.depth == 1 and name != "vm_per_load_a"
             if said and count and not own and said not in known:
-                raise ConfigError(
+                return ConfigError(
                     f"PipelineConfig.{name} is {said}, but KernelGeometry.{name} is {count}: the "
                     "waits count other instructions than the tile has",
                     hint=f"make both {count}, as the tile asks, or compile without a geometry",
@@ -97,12 +105,13 @@ def check_agreement(
         ("N", geometry.BN // geometry.MMA_N, config.n_mmas),
     ):
         if blocks % count:
-            raise ConfigError(
+            return ConfigError(
                 f"PipelineConfig.{axis.lower()}_mmas is {count}, which does not divide the "
                 f"{blocks} blocks of KernelGeometry.MMA_{axis} along KernelGeometry.B{axis}",
                 hint=f"choose {axis.lower()}_mmas or B{axis} so that all MMA ops are of one size",
                 field=f"PipelineConfig.{axis.lower()}_mmas",
             )
+    return None
 
 
 def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSchedule) -> int:

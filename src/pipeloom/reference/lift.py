@@ -107,7 +107,7 @@ class _Lift(Walked):
     def program(self) -> Program:
         kernel, compiled = self.kernel, self.compiled
         advance = kernel.tiles_per_iteration
-        certificate = compiled.certificate
+        certificate, fault = compiled.certificate, self.counts.fault
         return Program(
             name=compiled.schedule,
             meaning=self.meaning,
@@ -125,7 +125,7 @@ class _Lift(Walked):
                     certificate.proved,
                 ),
                 synchronised=SyncMethod.GIVEN,
-                notes=compiled.notes,
+                notes=(*compiled.notes, *([] if fault is None else [fault.message])),
             ),
         )
 

@@ -98,9 +98,10 @@ def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveP
     )
     if not issues:
         raise ConfigError(
-            f"{program.name} has no tile shape, so its ops have no instruction counts",
-            hint="give it a geometry; in a spec file: [geometry] BK, MMA_K, elem_bytes",
-            field="geometry",
+            f"no step of {program.name} says which instructions it issues, so it takes no time",
+            hint="give steps their issues; those of a schedule follow from its tile shape "
+            "(geometry), if it counts the same instructions",
+            field="Work.issues",
         )
     parts = [_parts(program, group, machine) for group in program.groups]
     group_of = {wave: n for n, group in enumerate(program.groups) for wave in group.waves}

@@ -65,6 +65,13 @@ class DeclarativeSchedule(PipelineSchedule):
         check_instance("DeclarativeSchedule", "target", target, TargetProfile)
         if geometry is not None:
             check_instance("DeclarativeSchedule", "geometry", geometry, KernelGeometry)
+            if is_fp8 and not geometry.is_fp8:
+                raise ConfigError(
+                    "DeclarativeSchedule.is_fp8 is set, but its geometry has elements of "
+                    f"{geometry.elem_bytes} bytes",
+                    hint="drop is_fp8, which follows from the geometry, or give that elem_bytes 1",
+                    field="DeclarativeSchedule.is_fp8",
+                )
         self.is_fp8 = is_fp8
         self._target = target
         self._geometry = geometry

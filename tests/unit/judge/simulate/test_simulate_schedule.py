@@ -64,7 +64,7 @@ def test_the_same_input_gives_the_same_trace() -> None:
 
 
 def test_a_schedule_without_a_shape_is_refused() -> None:
-    with pytest.raises(ConfigError, match="ping_pong has no tile shape"):
+    with pytest.raises(ConfigError, match="no step of ping_pong"):
         simulate(build_schedule("ping_pong"))
 
 
@@ -115,6 +115,17 @@ def test_shallow_matrix_instructions_share_a_read() -> None:
     assert len(reads) == 16
 
 
+def test_counts_of_another_tile_are_nobodys() -> None:
+    """Refused as a schedule; as a program it can be judged, and a note says why it has no time."""
+    compiled = build_schedule({**_spec("ping_pong", BF16), "lgkm_a": 3})
+    with pytest.raises(ConfigError, match="lgkm_per_load_a is 3"):
+        simulate(compiled)
+    program = as_program(compiled)
+    assert any("lgkm_per_load_a is 3" in note for note in program.provenance.notes)
+    with pytest.raises(ConfigError, match="no step of ping_pong"):
+        simulate(program)
+
+
 def test_a_single_buffer_without_a_shape_is_refused() -> None:
-    with pytest.raises(ConfigError, match="single_buffer has no tile shape"):
+    with pytest.raises(ConfigError, match="no step of single_buffer"):
         simulate(build_schedule("single_buffer"))
