@@ -71,7 +71,15 @@ class _Interleaver(Weaver):
     def __init__(self, lowered: Lowered, pattern: Pattern) -> None:
         super().__init__(lowered, pattern, {})
         names = [g.name for g in lowered.groups]
-        self.members = [[i for i, t in enumerate(self.tasks) if t.group == n] for n in names]
+        self.members = [
+            [
+                i
+                for i, task in enumerate(self.tasks)
+                if task.group == name and task.issues[0].unit is not Unit.LOAD_LDS
+            ]
+            for name in names
+        ]
+        """Groups do the same work, but for loads: a small tile is loaded by one of them alone."""
         self.mine = [self.tasks[i] for i in self.members[0]]
         self.products = [self._by_node(found) for found in self.products]
         self.count = len(self.products[0])

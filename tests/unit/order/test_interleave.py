@@ -6,7 +6,9 @@ from math import prod
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention
+from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
@@ -120,3 +122,18 @@ def test_skipped_steps_cost_a_branch() -> None:
     labels = {trace.instruction(event).label for event in trace.events}
     assert "skip" in labels
     assert "O.next" not in labels
+
+
+def test_tiles_that_one_group_loads_alone() -> None:
+    """64 rows of 64 bytes are one load of four waves: of eight in two groups, only some load."""
+    loop = Loop("twice", over="k")
+    a = loop.stream("A", "bf16", m=64, k=32).staged()
+    b, d = (loop.stream(name, "bf16", n=64, k=32).staged() for name in "BD")
+    c = loop.carry("C", "f32", m=64, n=64)
+    c += a @ b
+    c = c.becomes(c * 0.5)
+    c += a @ d
+    loop.store("out", c)
+    lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 8)
+    with pytest.raises(OrderError, match="cannot be expanded"):  # an iteration needs the last one
+        woven(lowered, Pattern(groups=2, barriers=2, room=200, lead=64))
