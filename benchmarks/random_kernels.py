@@ -2,6 +2,7 @@
 
     python -m benchmarks.random_kernels                    3,000 cases
     python -m benchmarks.random_kernels --cases 200 --seed 7
+    python -m benchmarks.random_kernels --output evidence/random-kernels.md
 
 Each case is a random declaration, lowered at random, synchronised more or less tightly, and mostly
 broken by one slip. The executor runs it at trip counts 0 to 5 in hostile orders and at random, and
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from benchmarks.random_programs import cases
-from benchmarks.random_programs.judging import run
+from benchmarks.random_programs.judging import page, run
+from evidence.evidence_page import commit, write_page
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,8 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="also write the ledger here")
     options = parser.parse_args(arguments)
-    return run(cases(options.seed, options.cases), options.cases)
+    judgements = run(cases(options.seed, options.cases), options.cases)
+    if options.output is not None:
+        given = " ".join(sys.argv[1:] if arguments is None else arguments)
+        made = f"python -m benchmarks.random_kernels {given}"
+        write_page(options.output, lambda: page(judgements, options.seed, made, commit()))
+    return int(any(j.missed or j.false_alarm for j in judgements))
 
 
 if __name__ == "__main__":

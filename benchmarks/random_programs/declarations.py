@@ -1,16 +1,17 @@
-"""Random loops: streams, residents and scalars; vector ops, row reductions, products; carries that
-are summed, maximised or replaced, always or under a condition; stores in and after the loop, there
-with vector steps of their own."""
+"""Random loops: streams, residents and scalars; vector ops, masks and selections by what is left of
+the loop, row reductions, products; carries that are summed, maximised or replaced, always or under
+a condition; stores in and after the loop, there with vector steps of their own."""
 
 from __future__ import annotations
 
 from random import Random
 
-from pipeloom.declare import Loop, Tensor, exp2, maximum, minimum, where
+from pipeloom.declare import Loop, Tensor, exp2, keep, maximum, minimum, where, within
 from pipeloom.errors import GraphError
 from pipeloom.program import Meaning
 
 ROWS = 4
+VECTORS = ("add", "sub", "max", "min", "mul", "neg", "where", "bf16", "within", "left")
 
 
 def random_meaning(rng: Random) -> Meaning:
@@ -31,7 +32,7 @@ class _Draw:
         self.used: set[str] = set()
         self.pool: list[Tensor] = []
         self.products = 0
-        self.inexact = rng.random() < 0.15
+        self.inexact = rng.random() < 0.25
         self.alike: set[frozenset[str]] = set()
         """Values and their opposites or roundings, which would add up to nothing."""
 
@@ -83,7 +84,9 @@ class _Draw:
         x = self.take("m", "k")
         others = [t for t in self.pool if t.name != x.name and set(t.type.dims) <= {"m", "k"}]
         with_other = others and rng.random() < 0.7
-        kind = rng.choice(("add", "sub", "max", "min", "mul", "neg", "where", "bf16"))
+        kind = rng.choice(
+            ("add", "sub", "max", "min", "mul", "neg", "where", "bf16", "within", "left")
+        )
         number = {"max": -20.0, "min": 20.0}.get(kind, 2.0)  # never flattens everything
         y: Tensor | float = self.use(rng.choice(others)) if with_other else number
         if kind == "mul" and self.products:
@@ -91,6 +94,7 @@ class _Draw:
         if isinstance(y, Tensor) and frozenset((x.name, y.name)) in self.alike:
             kind = "max"
         self.products += kind == "mul"
+        left = self.loop.left("k", self.k) if kind in ("within", "left") else None
         if self.inexact and rng.random() < 0.5:
             made = exp2(x)
         elif kind == "add":
@@ -107,6 +111,8 @@ class _Draw:
             made = -x
         elif kind == "where":
             made = where(x > (0.5 if self.inexact else 9.0), x, -x)  # now this, now that
+        elif left is not None:
+            made = within(x, left) if kind == "within" else where(left > self.k, x, -x)
         else:
             made = x.to("bf16")
         if kind in ("neg", "bf16"):
@@ -117,6 +123,9 @@ class _Draw:
     def rows(self) -> Tensor:
         """A value per row of the newest tiles."""
         x = self.take("m", "k")
+        if self.inexact and self.rng.random() < 0.6:  # minus infinity past the end
+            masked = keep(x + 0.5, self.loop.left("k", self.k), 1)
+            return maximum(masked.max("k"), -20.0)
         return x.max("k") if self.rng.random() < 0.5 else x.sum("k")
 
     # --- carries ----------------------------------------------------------------------------------

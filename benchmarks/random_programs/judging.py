@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -18,8 +18,9 @@ from benchmarks.random_programs.cases import Case
 from benchmarks.random_programs.classify import Failure, Setting
 from pipeloom.judge.execute import Executor, adversarial_orders, replay
 from pipeloom.judge.verify import Finding, FindingKind, Status, verify
+from pipeloom.program import NodeKind, Work
 
-HEADS = ("cases", "wrong", "PROVED", "not proved", "findings", "missed", "false alarms")
+HEADS = ("cases", "wrong", "PROVED", "TIMING", "RACE", "findings", "missed", "false alarms")
 BAR = 40
 RACES = (FindingKind.RAW, FindingKind.WAR)
 
@@ -30,10 +31,15 @@ class Judgement:
 
     case: Case
     failure: Failure | None
-    proved: bool
+    status: Status
     findings: int
     failed: tuple[Any, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the verdict is PROVED."""
+        return self.status is Status.PROVED
 
     @property
     def missed(self) -> bool:
@@ -51,8 +57,7 @@ class Judgement:
         return {
             "cases": 1,
             "wrong": int(self.failure is not None),
-            "PROVED": int(self.proved),
-            "not proved": int(not self.proved),
+            **{status.name: int(self.status is status) for status in Status},
             "findings": self.findings,
             "missed": int(self.missed),
             "false alarms": int(self.false_alarm),
@@ -92,7 +97,6 @@ def judge(case: Case) -> Judgement:
     executed = perf_counter()
     verdict = verify(case.program)
     verified = perf_counter()
-    proved = verdict.status is Status.PROVED
     failed = []
     for finding in verdict.findings:
         if finding.status is not Status.PROVED and not shown(executor, finding):
@@ -102,7 +106,7 @@ def judge(case: Case) -> Judgement:
         "verify": verified - executed,
         "replay": perf_counter() - verified,
     }
-    return Judgement(case, failure, proved, len(verdict.findings), tuple(failed), seconds)
+    return Judgement(case, failure, verdict.status, len(verdict.findings), tuple(failed), seconds)
 
 
 def shown(executor: Executor, finding: Finding) -> bool:
@@ -113,15 +117,52 @@ def shown(executor: Executor, finding: Finding) -> bool:
     return not outcome.clean
 
 
-def print_table(judgements: list[Judgement]) -> None:
-    """One row per sort of case."""
+def table(
+    judgements: Iterable[Judgement], kinds: Callable[[Judgement], Iterable[str]]
+) -> list[tuple[str, ...]]:
+    """One row per sort of case, the total last: its name, then the columns of ``HEADS``."""
     rows: dict[str, Tally[str]] = {}
     for judgement in judgements:
-        for name in (judgement.case.kind, "total"):
+        for name in (*kinds(judgement), "total"):
             rows.setdefault(name, Tally()).update(judgement.row)
-    print(f"{'':20}" + "".join(f"{head:>14}" for head in HEADS))
-    for name in sorted(rows, key=lambda name: (name == "total", name)):
-        print(f"{name:20}" + "".join(f"{rows[name][head]:>14}" for head in HEADS))
+    names = sorted(rows, key=lambda name: (name == "total", name))
+    return [(name, *(str(rows[name][head]) for head in HEADS)) for name in names]
+
+
+def features(judgement: Judgement) -> Iterator[str]:
+    """What a program has of what makes proofs hard."""
+    program = judgement.case.program
+    steps = [s for g in program.groups for _, _, s in g.steps() if isinstance(s, Work)]
+    yield f"{len(program.groups)} group(s) of waves"
+    if len(program.trips) > 1:
+        yield "two loops"
+    if program.plain.factors:
+        yield "two loops, the first without masks"
+    if any(step.when is not None for step in steps):
+        yield "steps under a condition"
+    if any(node.kind is NodeKind.LEFT for node in program.meaning.nodes):
+        yield "masks and selections by iteration"
+
+
+def page(judgements: list[Judgement], seed: int, made: str, commit: str) -> str:
+    """The ledger, as Markdown."""
+    lines = [
+        "# Random kernels",
+        "",
+        f"Written by `{made}` at commit {commit}: {len(judgements)} cases from seed {seed}, "
+        "each a random declaration, lowered at random, synchronised more or less tightly and "
+        "mostly broken by one slip. *wrong*: some execution gives a wrong or undefined number, or "
+        "hangs. *missed*: wrong, and PROVED. *false alarm*: not PROVED, and some finding cannot be "
+        "made to happen.",
+    ]
+    sorts: tuple[tuple[str, Callable[[Judgement], Iterable[str]]], ...] = (
+        ("slip", lambda judgement: (judgement.case.kind,)),
+        ("programs with", features),
+    )
+    for title, kinds in sorts:
+        rows = [(title, *HEADS), ("---",) * (1 + len(HEADS)), *table(judgements, kinds)]
+        lines += ["", *("| " + " | ".join(row) + " |" for row in rows)]
+    return "\n".join(lines) + "\n"
 
 
 def describe(judgement: Judgement) -> str:
@@ -147,8 +188,8 @@ def progress(done: int, total: int, start: float) -> None:
         )
 
 
-def run(some: Iterable[Case], total: int) -> int:
-    """Judge the cases and print the table; 1 if the two disagree anywhere."""
+def run(some: Iterable[Case], total: int) -> list[Judgement]:
+    """Judge the cases and print the table."""
     start = perf_counter()
     judgements: list[Judgement] = []
     for case in some:
@@ -157,8 +198,9 @@ def run(some: Iterable[Case], total: int) -> int:
         if judgement.missed or judgement.false_alarm:
             print("\n" + describe(judgement))
         progress(len(judgements), total, start)
-    print_table(judgements)
+    for row in (("", *HEADS), *table(judgements, lambda judgement: (judgement.case.kind,))):
+        print(f"{row[0]:20}" + "".join(f"{cell:>14}" for cell in row[1:]))
     for what in ("execute", "verify", "replay"):
         print(f"{what}: {sum(j.seconds[what] for j in judgements):.0f} s")
     print(f"{perf_counter() - start:.0f} s in all")
-    return int(any(j.missed or j.false_alarm for j in judgements))
+    return judgements

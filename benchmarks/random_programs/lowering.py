@@ -94,6 +94,8 @@ class Op:
     entries: int = 1
     when: str | None = None
     reduced: tuple[int, int] | None = None
+    masks: bool = False
+    """In place, so that a loop may leave it out."""
     stage: int = 0
 
 
@@ -120,6 +122,7 @@ class Plan:
     sections: tuple[tuple[Section, tuple[Item, ...]], ...]
     trips: tuple[TripCount, ...]
     iterations: Affine
+    plain: Affine
     name: str = "random"
 
     def program(
@@ -148,6 +151,7 @@ class Plan:
             groups=tuple(groups),
             trips=self.trips,
             iterations=self.iterations,
+            plain=self.plain,
         )
 
     @property
@@ -276,7 +280,7 @@ class _Lowering:
     def ref(self, name: str, group: int, split: bool, region: Region) -> Ref:
         """How a step of ``group``, cut or not, reads a value."""
         node = self.meaning[name]
-        if node.kind in (NodeKind.SCALAR, NodeKind.CONSTANT):
+        if node.kind.is_number:
             return Ref(None, name, node.type)
         update = self.update_of.get(name, name)
         distance = int(update != name and region is Region.LOOP)
@@ -302,8 +306,23 @@ class _Lowering:
             carried = [u for u in node.uses if u in self.update_of]
             if carried:
                 group = self.group_of[node.name] = self.group_of[self.update_of[carried[0]]]
+        masked = self.masked(node)
+        if masked is not None:
+            self.group_of[node.name] = self.group_of[masked]
+            home = self.registers[masked, self.group_of[masked]][0]
+            self.registers[node.name, self.group_of[masked]] = [home]
+            return
         split = self.rows(node.type, group) and self.rng.random() < 0.7
         self.new_home(node.name, node.type, group, split, node.region)
+
+    def masked(self, node: Node) -> str | None:
+        """What a mask masks in place: a result that nobody else needs."""
+        if node.name not in self.meaning.masks or node.name in self.start_of:
+            return None
+        value = node.uses[0]
+        users = [n.name for n in self.meaning.nodes if value in n.operands]
+        alone = self.meaning[value].kind is NodeKind.OP and users == [node.name]
+        return value if alone and value not in self.start_of else None
 
     def compute(self, node: Node) -> None:
         rng = self.rng
@@ -334,7 +353,7 @@ class _Lowering:
             self.ops.append(
                 Op(f"{node.op} {node.name}" + f".{number}" * cut, node.name, node.region, group,
                    split, reads, home, node.type, accumulates=own or number > 0, when=when,
-                   reduced=part)
+                   reduced=part, masks=self.masked(node) is not None)
             )  # fmt: skip
 
     def store(self, node: Node) -> None:
@@ -376,7 +395,11 @@ class _Lowering:
         after = self.topological(
             [op for op in self.ops if op.region is Region.AFTER], lambda a, b: self.feeds(a, b)
         )
-        names = ["T"] if self.rng.random() < 0.85 else ["T", "U"]
+        masks = [op for op in loop if op.masks]
+        names = ["T"] if self.rng.random() < (0.4 if masks else 0.8) else ["T", "U"]
+        plain = Affine()
+        if masks and len(names) > 1:  # the first loop leaves them out
+            plain = Affine(stages - 1 - min(op.stage for op in masks), (("T", unroll),))
         sections = [(Section(name="before", steps=()), self.straight(before, rest))]
         fill = [
             (op, time - op.stage) for time in range(stages - 1) for op in body if time >= op.stage
@@ -384,7 +407,12 @@ class _Lowering:
         sections.append((Section(name="prologue", steps=()), self.items(fill, rest)))
         passed: list[tuple[str, int]] = []
         for name in names:
-            turns = [(op, stages - 1 + turn - op.stage) for turn in range(unroll) for op in body]
+            turns = [
+                (op, stages - 1 + turn - op.stage)
+                for turn in range(unroll)
+                for op in body
+                if not (op.masks and name == "T" and plain.factors)
+            ]
             first = Affine(0, tuple(passed))
             section = Section(
                 name=f"loop {name}", steps=(), trips=name, first=first, advance=unroll
@@ -420,6 +448,7 @@ class _Lowering:
             sections=tuple(sections),
             trips=tuple(TripCount(name) for name in names),
             iterations=Affine(rest, tuple(passed)),
+            plain=plain,
         )
 
     def feeds(self, a: Op, b: Op) -> bool:
@@ -457,7 +486,7 @@ class _Lowering:
                 if y.stage < least:
                     y.stage, changed = least, True
             for x in loop:  # what is written in place must not wait longer than its readers
-                if x.home is not None and (x.home.in_place or x.accumulates):
+                if x.home is not None and (x.home.in_place or x.accumulates or x.masks):
                     partners = [o for o in loop if o.home is x.home]
                     for y in loop:
                         for read in y.reads:

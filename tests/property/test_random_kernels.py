@@ -11,7 +11,7 @@ from benchmarks.random_programs import cases
 from benchmarks.random_programs.judging import describe, judge
 from pipeloom.judge.execute import Executor, adversarial_orders
 
-CASES = 150
+CASES = 120
 SHARDS = 6
 CONCRETE = (("random", "random"), ("late", "reverse"), ("stale", "forward"), ("overrun", "reverse"))
 

@@ -104,7 +104,10 @@ class Session:
         self.lines = executor.timelines(trips, policy, seed)
         walks = executor.walks(trips)
         iterations = max(0, program.iterations.at(self.trips))
-        self._truth = truth_for(program.meaning, iterations, seed, executor.ops, arrays)
+        plain = program.plain_at(self.trips)
+        self._truth = truth_for(
+            program.meaning, iterations, seed, executor.ops, arrays, plain=plain
+        )
         self._watch = Watch(self._truth, executor.storage.size) if explain else None
         kind = WorstMemory if timing_named(policy).whole_flight else Memory
         self.memory = kind(executor.storage, self._truth, np.random.default_rng(seed), self._watch)

@@ -5,9 +5,10 @@ sets of inputs at once: whole numbers of mixed sign; rising from iteration to it
 A maximum that misses the newest tile shows with the second, one that misses the oldest with the
 third, and conditions on either hold for some iterations and elements and not for others. What does
 not change from tile to tile lies above all tiles in half of its elements, so that it never clamps
-every maximum or minimum. They are whole numbers so small that sums are exact in every order; where
-a meaning has ops that are not exact (``exp2``, ``div``, ops of your own) they are fractions small
-enough for those, and outputs are compared to within rounding.
+every maximum or minimum. The last tile of a meaning that masks goes past the end of its arrays, if
+the program promises to mask there. They are whole numbers so small that sums are exact in every
+order; where a meaning has ops that are not exact (``exp2``, ``div``, ops of your own) they are
+fractions small enough for those, and outputs are compared to within rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
-from pipeloom.program.evaluate import evaluate_block, is_exact
+from pipeloom.program.evaluate import evaluate_block, is_exact, left_tile
 
 Array = NDArray[Any]
 SETS = 3
@@ -133,17 +134,23 @@ def truth_for(
     seed: int,
     ops: Vocabulary = VOCABULARY,
     arrays: Mapping[str, Any] | None = None,
+    *,
+    plain: int = 0,
 ) -> Truth:
-    """Inputs of ``seed``, or the given ones: per input its tiles, per scalar its number."""
+    """Inputs of ``seed``, or the given ones: per input its tiles, per scalar its number.
+
+    Nothing is past the end in the first ``plain`` iterations, nor with given inputs.
+    """
     if arrays is not None:
         return _given(meaning, iterations, ops, arrays)
-    key = (id(meaning), id(ops), iterations, seed)
+    ends = plain < iterations and meaning.until is None
+    key = (id(meaning), id(ops), iterations, seed, ends)
     found = _RECENT.get(key)
     if found is None:
         if len(_RECENT) >= _KEPT:
             _RECENT.clear()
         for spread in SPREADS if is_exact(meaning) else SPREADS[:1]:
-            found = _random(meaning, iterations, ops, seed, spread)
+            found = _random(meaning, iterations, ops, seed, spread, ends)
             if found.exact:
                 break
         assert found is not None
@@ -152,11 +159,13 @@ def truth_for(
 
 
 _KEPT = 64
-_RECENT: dict[tuple[int, int, int, int], Truth] = {}
+_RECENT: dict[tuple[int, int, int, int, bool], Truth] = {}
 """Kept because thousands of mutants share one meaning; an entry holds on to what its key names."""
 
 
-def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int) -> Truth:
+def _random(
+    meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int, ends: bool
+) -> Truth:
     rng = np.random.default_rng(seed)
     unit = 1.0 if is_exact(meaning) else FRACTION
     sets: list[Tiles] = []
@@ -175,6 +184,12 @@ def _random(meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, sprea
             elif node.kind is not NodeKind.STREAM:
                 numbers += max(1, spread // STEPS) * iterations * (rng.random(size) < 0.5)
             tiles[node.name] = list(numbers * unit)
+        for node in meaning.nodes:
+            if ends and meaning.is_left(node.name, meaning.over):
+                (tile,) = node.type.shape
+                sizes = {meaning.over: iterations * tile - (0, tile // 2, tile - 1)[trend]}
+                left = [left_tile(meaning, node, sizes, {}, i) for i in range(iterations)]
+                tiles[node.name] = left
         sets.append(tiles)
         scalars.append(
             {

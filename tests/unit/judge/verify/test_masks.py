@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from pipeloom.declare.kernels import attention
+from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.masks import masked_throughout
 from pipeloom.judge.verify.prove import _FoundWrongError, _plans, _Search
@@ -77,6 +78,25 @@ def test_the_loop_that_is_proved_is_the_one_that_was_cut() -> None:
     assert masked_throughout(peel(whole())) == whole()
     assert masked_throughout(whole()) is None
     assert verify(peel(whole())).coverage.plain == "T"
+
+
+def test_an_execution_shows_a_mask_that_is_missing_past_the_end() -> None:
+    def without(section: str) -> Program:
+        def change(s: Section) -> Section:
+            steps = (x for x in s.steps if not (isinstance(x, Work) and x.node == "keep"))
+            return replace(s, steps=tuple(steps)) if s.name == section else s
+
+        return edited(peel(whole()), change)
+
+    trips = {"T": 1, MASKED: 1}
+    assert execute(peel(whole()), trips=trips).correct
+    for section in (MASKED, "epilogue"):
+        assert not verify(without(section)).proved
+    assert [execute(without(s), trips=trips).correct for s in ("loop", MASKED, "epilogue")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_priorities_may_differ_between_the_two() -> None:
