@@ -337,6 +337,27 @@ def _is_memory(program: Program, name: str) -> bool:
     return _is_input(program, name) or (name in meaning and meaning[name].kind is NodeKind.OUTPUT)
 
 
+def _check_instructions(program: Program, step: Work, where: str) -> None:
+    """A product that names its instruction has types which that takes together.
+
+    One that names none may be judged, and is no kernel.
+    """
+    types = [program.meaning[name].type.dtype.name for name in program.meaning[step.node].uses[:2]]
+    for issue in step.issues:
+        if issue.unit is not Unit.MATRIX or not issue.shape or len(set(types)) < 2:
+            continue
+        op = program.target.matrix_op(issue.shape)
+        if not op.multiplies(*types, scaled=op.scaled):
+            raise StructureError(
+                f"program {program.name!r}: {where} {step.label!r} multiplies {types[0]} by "
+                f"{types[1]}, which {op.name} does not",
+                hint=f"{op.name} takes {' or '.join(op.operands)}, both operands alike"
+                if not op.mixes
+                else f"{op.name} takes {', '.join(op.operands)}",
+                field=where,
+            )
+
+
 def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
     node = program.meaning[step.node]
     domain = node.type if step.is_copy else program.meaning.domain(node)
@@ -350,6 +371,8 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
             )
     if len(step.parts) > 1 and len(step.parts) != len(group.waves):
         raise _per_wave(program, where, step.label, len(step.parts), group)
+    if not step.is_copy:
+        _check_instructions(program, step, where)
     if step.counter is not None:
         program.target.counter(step.counter)
         check_int(f"program {program.name}", f"{where}.entries", step.entries, 1)

@@ -12,6 +12,7 @@ import pytest
 from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import gemm
 from pipeloom.errors import ConfigError, ScheduleError, SpecError, StructureError
+from pipeloom.machine.dtypes import FP16
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.strategy import Exact
@@ -251,6 +252,14 @@ def _memory_has_one_copy(p: Program) -> Program:
     return with_steps(p, replace(first_work(p, "A"), reads=(Access("A", copy=1),)))
 
 
+def _types_of_two_instructions(p: Program) -> Program:
+    nodes = (
+        replace(n, type=replace(n.type, dtype=FP16)) if n.name == "B" else n
+        for n in p.meaning.nodes
+    )
+    return replace(p, meaning=replace(p.meaning, nodes=tuple(nodes)))
+
+
 def _unknown_trips(p: Program) -> Program:
     (group,) = p.groups
     section = Section(name="more", steps=(), trips="U")
@@ -284,6 +293,7 @@ def _unknown_trips_in_first(p: Program) -> Program:
         (_boxes_per_wave, StructureError, "has 3 boxes for 4 waves"),
         (_copy_out_of_range, ConfigError, r"prologue\[0\]\.copy is \d"),
         (_memory_has_one_copy, ConfigError, r"prologue\[0\]\.copy is 1"),
+        (_types_of_two_instructions, StructureError, "bf16 by fp16, which 16x16x32_f16 does not"),
         (_unknown_trips, StructureError, "section 'more' counts trips by U"),
         (_unknown_trips_in_first, StructureError, "section 'more' counts trips by V"),
     ],
