@@ -1,7 +1,7 @@
 """Single instructions in time: products at the pace of the matrix unit, all else woven in between.
 
-    order       products in nested loops over depth, rows and columns; an operand fragment lives
-                from its read to its last product
+    order       products in nested loops over depth, rows and columns, neighbours with results of
+                their own; an operand fragment lives from its read to its last product
     reads       evenly spaced over the iteration, none later than its fragment's first product less
                 the LDS latency, in the order of those deadlines; or in a part of the iteration, one
                 tile after the other, so that LDS is free sooner for loads that take long
@@ -19,8 +19,9 @@ it is a ``Timetable`` of the modulo problem of copies, which decides stages and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil
 
 from pipeloom.errors import OrderError
@@ -132,7 +133,18 @@ class Weaver:
             turn = _sums_before(meaning, meaning[task.node])
             return (turn, *(at[name] for name in self.pattern.order), task.node)
 
-        return sorted(mine, key=key)
+        sums = (list(turn) for _, turn in groupby(sorted(mine, key=key), lambda i: key(i)[0]))
+        return [i for turn in sums for i in self._alternating(turn)]
+
+    def _alternating(self, products: Sequence[int]) -> Iterator[int]:
+        """The same, but no two neighbours add to one result while there is another: the second
+        would wait for the first."""
+        left = list(products)
+        last: object = None
+        while left:
+            at = next((n for n, i in enumerate(left) if self.tasks[i].left != last), 0)
+            last = self.tasks[left[at]].left
+            yield left.pop(at)
 
     def _time(self, group: int, number: int) -> float:
         """When a product starts, in the steady loop."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from math import prod
 
 import pytest
@@ -13,7 +14,8 @@ from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
-from pipeloom.judge.simulate import simulate
+from pipeloom.judge.simulate import Kind, simulate
+from pipeloom.judge.simulate.lower import usual_iterations
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.order.instructions import refinable, refine
@@ -108,6 +110,25 @@ def test_a_sum_is_whole_before_the_next_product_adds_to_it() -> None:
     loop.store("out", c)
     program = woven(lower(loop.meaning, GFX950, loop.ops, loop.staged, 4), Pattern(barriers=2))
     assert verify(program).proved, verify(program).summary()
+
+
+def test_products_that_add_to_one_result_are_no_neighbours() -> None:
+    """The second would wait for the first, and the simulator of a program sees that."""
+    target = target_for("gfx942")
+    for m, apart in ((16, False), (32, True)):
+        lowered = lowered_gemm(m, 16, 64, 1, "fp16", "gfx942")
+        program = woven(lowered, Pattern(order=("rows", "columns", "depth")))
+        trace = simulate(program, iterations=usual_iterations(program))
+        starts, onto = [], []
+        for event in trace.events:
+            found = trace.instruction(event)
+            if found.kind is Kind.MFMA:
+                starts.append(event.start)
+                onto.append(found.chain)
+        assert all(one != two for one, two in pairwise(onto)) is apart
+        length = target.matrix_op("16x16x16_f16").cycles.value
+        late = 0 if apart else target.mfma_dependent_extra.value
+        assert min(two - one for one, two in pairwise(starts)) == length + late
 
 
 def test_groups_that_take_turns_start_one_barrier_apart() -> None:

@@ -1,8 +1,9 @@
 """A program on the machine: each step becomes the instructions that it issues.
 
 Steps say themselves what they issue (``Work.issues``); a loop adds two scalar instructions and the
-branch back. Waves go to the SIMDs in turn, so that waves w and w + 4 share one: in the ping-pong
-one of each group.
+branch back. A step that is one matrix instruction waits for the one before that adds to the same
+result; within larger steps the writer orders them so that none waits. Waves go to the SIMDs in
+turn, so that waves w and w + 4 share one: in the ping-pong one of each group.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
         case Work() if step.when is not None:
             return [*SKIPPED]
         case Work():
-            return [i for issue in step.issues for i in _issue(issue, step.label, machine)]
+            made = [i for issue in step.issues for i in _issue(issue, step.label, machine)]
+            return [replace(made[0], chain=_sum(step)), *made[1:]] if made else []
         case Barrier():
             return (Instruction.barrier(label=step.label or "barrier"),)
         case Wait(counter, count):
@@ -166,6 +168,15 @@ def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
         case Priority(level):
             return (Instruction.set_prio(level),)
     return ()
+
+
+def _sum(step: Work) -> str | None:
+    """What a single matrix instruction adds to."""
+    first = step.issues[0] if step.issues else None
+    if first is None or first.unit is not Unit.MATRIX or first.count > 1 or not step.accumulates:
+        return None
+    onto = step.accumulates[0]
+    return f"{onto.resource}#{onto.copy} {onto.boxes}"
 
 
 def _issue(issue: Issue, label: str, machine: Target) -> Iterable[Instruction]:
