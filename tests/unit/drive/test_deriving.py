@@ -16,6 +16,7 @@ from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
@@ -25,8 +26,9 @@ from pipeloom.program import Program
 from pipeloom.write import assemble
 from pipeloom.write.lower.emit import emit_program
 
-GFX950 = target_for("gfx950")
+GFX950, GFX942 = target_for("gfx950"), target_for("gfx942")
 SMALL = gemm(64, 64, 32)
+INNER_DEPTH = ("columns", "rows", "depth")
 LOWERED = lower(SMALL.meaning, GFX950, SMALL.ops, SMALL.staged, 4)
 
 
@@ -105,7 +107,7 @@ def test_iterations_too_few_for_every_order(
 
 def test_registers_are_counted_before_anything_is_written() -> None:
     """gfx942 has no transposed read: elements of a tile read across rows have a register each."""
-    target = target_for("gfx942")
+    target = GFX942
     loop = product(256, 256, 64, "fp16", "fp16", layout="TN")
     with pytest.raises(OrderError, match="192 registers per lane") as raised:
         derive(loop, target, {"m": 2, "n": 4}, store=Store(None))
@@ -183,16 +185,21 @@ def test_what_has_no_product_is_left_to_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "waves", "pattern"),
+    ("target", "shape", "waves", "pattern"),
     [
-        ((64, 64, 64), 4, Pattern(barriers=2)),
-        ((64, 64, 64), 4, Pattern(exact=True)),
-        ((128, 128, 64), 8, Pattern(groups=2, cluster=8, margin=0)),
+        (GFX950, (64, 64, 64), 4, Pattern(barriers=2)),
+        (GFX950, (64, 64, 64), 4, Pattern(exact=True)),
+        (GFX950, (128, 128, 64), 8, Pattern(groups=2, cluster=8, margin=0)),
+        (GFX942, (128, 128, 32), 4, Pattern(order=INNER_DEPTH, barriers=2, span=80)),
     ],
 )
-def test_written_and_run(shape: tuple[int, int, int], waves: int, pattern: Pattern) -> None:
-    loop = gemm(*shape)
-    program = woven(lower(loop.meaning, GFX950, loop.ops, loop.staged, waves), pattern)
+def test_written_and_run(
+    target: Target, shape: tuple[int, int, int], waves: int, pattern: Pattern
+) -> None:
+    """What the simulator says of a program is what it says of its instructions, which may be faster
+    by what the writer hides of the loop's own."""
+    loop = gemm(*shape, dtype="fp16")
+    program = woven(lower(loop.meaning, target, loop.ops, loop.staged, waves), pattern)
     emitted = emit_program(program)
     least = program.iterations.at(program.min_trips)
     step = sum(factor for _, factor in program.iterations.factors)
@@ -201,6 +208,6 @@ def test_written_and_run(shape: tuple[int, int, int], waves: int, pattern: Patte
         emitted, assemble(emitted), sizes={"m": m, "n": n, "k": k * (least + step)}, seed=5
     )
     assert trial.ok, trial.summary()
-    trace = simulate_emitted(emitted, GFX950, least + 6 * step)
+    trace = simulate_emitted(emitted, target, least + 6 * step)
     cycles = trace.steady_cycles_per_iteration / step
-    assert cycles == pytest.approx(steady_cycles(program), rel=0.1)
+    assert 0.975 <= cycles / steady_cycles(program) <= 1.01

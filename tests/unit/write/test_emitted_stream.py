@@ -72,7 +72,8 @@ def test_the_loop_issues_what_the_program_lowers_to(
     k_tiles: int,
     trips: int,
 ) -> None:
-    """And costs about as much: wait states and offsets, that the program does not know, more."""
+    """And costs about as much: wait states and offsets, that the program does not know, more; less
+    where the counting of the loop is hidden."""
     program, emitted = built_program(name, dtype, shape), built(name, dtype, shape).emitted
     programs, counted = emitted_programs(emitted, GFX950, k_tiles)
     assert counted == trips
@@ -85,7 +86,7 @@ def test_the_loop_issues_what_the_program_lowers_to(
         assert mfmas == [i.matrix_op for i in model.loop if i.kind is Kind.MFMA]
     cycles = simulate_emitted(emitted).steady_cycles_per_iteration
     expected = simulate(program).steady_cycles_per_iteration
-    assert 0.999 * expected <= cycles <= 1.05 * expected
+    assert 0.995 * expected <= cycles <= 1.05 * expected
     row = f"| {name} | {dtype} | {expected:.0f} | {cycles:.0f} |"
     assert row in PAGE.read_text("utf-8"), row
 

@@ -390,7 +390,7 @@ class _Emission:
         self._steps(code, group, at, section)
         self.clock.advance(code, section)
         code("s_cmp_lt_i32", 0, left)
-        code.lines[start:] = balance(hoist_scalars(code.lines[start:]), self.target)
+        code.lines[start:] = balance(hoist_scalars(code.lines[start:], self.target), self.target)
         code("s_cbranch_scc1", loop)
         code.label(after)
         self.clock.leave(section)
