@@ -21,6 +21,7 @@ from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
 from pipeloom.order.matrix import (
     Product,
+    crowded,
     granules,
     in_vectors,
     products,
@@ -87,8 +88,9 @@ def lower(
 def _divided(
     meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
 ) -> tuple[dict[str, Product], Shares]:
-    """Large matrix instructions beside vector ops, if the waves' shares are whole ones of them."""
-    if in_vectors(meaning):
+    """Large matrix instructions where others need room beside them, if the waves' shares are whole
+    ones of them."""
+    if in_vectors(meaning) or crowded(meaning, target):
         try:
             found = products(meaning, target, large=True)
             return found, divide(meaning, waves, granules(found), quadrants)

@@ -2,7 +2,8 @@
 
 The widest plain instruction of 16 x 16 results for the operands' type, or of 32 x 32 where there is
 no other, or where vector ops of the loop take the results: under an instruction of twice the length
-there is room for three times as many of them. Operands lie K-wise in lanes: a lane has
+there is room for three times as many of them; or where a small one has room for a single other.
+Operands lie K-wise in lanes: a lane has
 ``lane_bytes`` of one instruction, and one memory instruction moves up to 16 bytes of it, so one
 read may serve two narrow instructions.
 """
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
 from pipeloom.machine.target import REGISTER_BYTES, WAVE_LANES, MatrixOp, Target
+from pipeloom.program.costs import cost_of
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS
 
 
@@ -83,6 +86,12 @@ def in_vectors(meaning: Meaning) -> bool:
     found = [n for n in meaning.nodes if n.kind is NodeKind.OP and n.region is Region.LOOP]
     products = {n.name for n in found if n.op in PRODUCTS}
     return any(products & set(n.operands) for n in found if n.name not in products)
+
+
+def crowded(meaning: Meaning, target: Target) -> bool:
+    """Whether the small instruction of a product leaves its wave a single issue slot."""
+    costs = [cost_of(Unit.MATRIX, target, op=p.op) for p in products(meaning, target).values()]
+    return any(cost.matrix - cost.held < 2 * target.issue_cycles.value for cost in costs)
 
 
 def products(meaning: Meaning, target: Target, *, large: bool = False) -> dict[str, Product]:

@@ -37,6 +37,8 @@ from pipeloom.program.steps import Unit
 
 WHOLE = 100
 """Percent."""
+AHEAD = 2
+"""Loads to LDS that a load of block scales may find ahead of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +247,15 @@ class Weaver:
         return sorted(reads, key=lambda i: (tiles.get(self.tasks[i].reads[0].place, 0), use(i), i))
 
     def _scales(self, group: int) -> None:
-        """Place the loads of block scales."""
+        """Place the loads of block scales; loads to LDS may be ahead of them on their way."""
         uses = self._uses(group)
         mine = self.of(Unit.LOAD, group)
         mine.sort(key=lambda i: (uses[self.tasks[i].writes[0].place][0], i))
+        longest = max(self.machine.memory(self.tasks[i]) for i in self.of(Unit.LOAD_LDS))
         latest = [
-            uses[self.tasks[i].writes[0].place][0] - self.machine.load_latency(self.tasks[i])
+            uses[self.tasks[i].writes[0].place][0]
+            - self.machine.load_latency(self.tasks[i])
+            - AHEAD * longest
             for i in mine
         ]
         spacing = self.ii / max(1, len(mine))

@@ -12,6 +12,7 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
+from pipeloom.declare.products import product
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import Kind, simulate
@@ -76,6 +77,18 @@ def test_instructions_do_the_same_work(groups: int, dtype: str, arch: str) -> No
         assert task.issues[0].count == 1
         assert task.issues[0].unit is Unit.MATRIX or task.entries == 1
     assert {t.group for t in fine.tasks} == {g.name for g in fine.groups}
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("fp4", "32x32x64"), ("fp8", "16x16x128")])
+def test_a_wave_has_two_issue_slots_behind_each_product(dtype: str, shape: str) -> None:
+    """Block scales take a slot of every product, and loads of their own."""
+    loop = product(64, 64, 256, dtype, blocks=True)
+    lowered = lower(loop.meaning, GFX950, loop.ops, loop.staged, 4)
+    products = [t.issues[0] for t in lowered.of(Region.LOOP) if t.issues[0].unit is Unit.MATRIX]
+    assert all(issue.shape.startswith(shape) for issue in products)
+    held = GFX950.mfma_operand_cycles.value + GFX950.mfma_scale_cycles.value
+    room = GFX950.matrix_op(products[0].shape).cycles.value - held
+    assert room >= 2 * GFX950.issue_cycles.value
 
 
 def test_what_loads_to_registers_is_not_cut() -> None:
