@@ -112,7 +112,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "reference.resync": (*CONSUME, "program", "sync", "reference.lift"),
     "sync": ("errors", "checks", "plain", "program", "machine", "judge.verify"),
     "judge.simulate": ("errors", "checks", "notebook", "machine", "program"),
-    "judge.execute": ("errors", "checks", "machine", "program"),
+    "judge.execute": ("errors", "checks", "notebook", "machine", "program"),
     "machine.elf": (),
     "judge.wait_states": (),
     "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),

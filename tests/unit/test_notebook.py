@@ -7,11 +7,14 @@ from html.parser import HTMLParser
 
 import pytest
 
+import pipeloom as pl
 from pipeloom import CompiledSchedule, ModuloProblem, build_schedule, emit, verify
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.judge.simulate import Trace
 from pipeloom.notebook import SHOWN, fragment
+from pipeloom.order.in_order import in_order
 from pipeloom.order.modulo import solve_modulo
+from pipeloom.order.weave import Pattern
 
 TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
 
@@ -105,6 +108,36 @@ def test_a_program(compiled: CompiledSchedule) -> None:
     shown = small(as_program(compiled)._repr_html_())
     assert shown.text.startswith("ping_pong\n on gfx950, 8 waves; computes 2 + 2 * T iterations")
     assert "4, 5, 6, 7\nloop\nT\n24\n10\n16\n" in shown.text
+
+
+def test_results_print_short(compiled: CompiledSchedule, trace: Trace) -> None:
+    """Whatever a public verb gives, however much it holds, is a line or two at a prompt."""
+    target, loop = pl.target_for("gfx950"), pl.kernels.gemm(32, 32, 32)
+    program = pl.pipeline(loop, target, 1, strategy=in_order)
+    kernel = pl.emit(program)
+    depth = program.iterations.at(program.min_trips)
+    results = (
+        *(compiled, trace, loop, program, program.meaning, kernel, kernel.launch),
+        pl.kernels.attention(64, 64, 64).meaning,
+        pl.Derived(program, 32.0, 32, "matrix unit", 32, Pattern(), 1),
+        verify(program),
+        pl.execute(program, trips=1),
+        pl.execute(as_program(compiled), trips=1),
+        pl.run(kernel, sizes={"m": 32, "n": 32, "k": 32 * depth}),
+        pl.fix(program),
+        pl.compare(["single_buffer:tile=bf16", "single_buffer:sync=proven"]),
+    )
+    assert {type(r).__name__: len(repr(r)) for r in results if len(repr(r)) > 500} == {}
+
+
+def test_an_outcome(compiled: CompiledSchedule) -> None:
+    wrong = pl.execute(as_program(compiled), trips=1)
+    assert f"{len(wrong.wrong)} wrong" in repr(wrong)
+    assert small(wrong._repr_html_()).seen.count("tr") == 1 + SHOWN
+    right = pl.execute(
+        as_program(build_schedule("four_wave", sync="proven", reorder=True)), trips=1
+    )
+    assert "correct" in repr(right)
 
 
 def test_a_trace(trace: Trace) -> None:

@@ -73,6 +73,9 @@ class Compared:
     pages: Callable[[Sequence[str]], list[dict[str, Any]]]
     """What a page shows of each under its name."""
 
+    def __repr__(self) -> str:
+        return f"<Compared {', '.join(row.name for row in self.rows)}>"
+
     def page(self) -> str:
         """All of them on one page, their timelines over one axis."""
         from pipeloom.show.page import fill_page

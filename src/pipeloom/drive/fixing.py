@@ -47,6 +47,10 @@ class Fixed:
     choice: Choice
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        before, after = self.verdict_before.status.name, self.verdict_after.status.name
+        return f"<Fixed {self.header}: {before} -> {after}, {self.choice.form.words}>"
+
     @property
     def unchanged(self) -> bool:
         """Whether there was nothing to fix."""

@@ -289,6 +289,10 @@ class Meaning:
                 f"constant {node.name!r} has no number", hint="give it a start", field=node.name
             )
 
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(n.name for n in nodes) for nodes in (self.inputs, self.outputs))
+        return f"<Meaning {self.name}: {ins} -> {outs}, {len(self.nodes)} values over {self.over}>"
+
     def __getitem__(self, name: str) -> Node:
         found = self._by_name.get(name)
         if found is None:

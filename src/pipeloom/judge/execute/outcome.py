@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from pipeloom.notebook import fragment
+
 
 class Place(NamedTuple):
     """A step as one wave executes it.
@@ -149,6 +151,21 @@ class Outcome:
     def clean(self) -> bool:
         """Whether, besides, no step read anything but what it says it reads."""
         return self.correct and not self.suspects
+
+    @property
+    def summary(self) -> str:
+        """``T=2: correct, 0 suspect reads``; or how many are wrong, or hang."""
+        trips = " ".join(f"{name}={count}" for name, count in self.trips.items())
+        found = f"{len(self.hang)} waves hang" if self.hang else "correct"
+        found = f"{len(self.wrong)} wrong" if self.wrong else found
+        return f"{trips}: {found}, {len(self.suspects)} suspect reads"
+
+    def __repr__(self) -> str:
+        return f"<Outcome of {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        items = (*self.hang, *self.wrong, *self.suspects)
+        return fragment("Outcome", self.summary, ("what went wrong",), ([str(i)] for i in items))
 
     def describe(self, limit: int = 5) -> str:
         """The outcome in words, at most ``limit`` lines of each sort."""
