@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,14 @@ import pytest
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.trial import run_program
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.order.arrange import arrange
+from pipeloom.order.in_order import in_order
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Work
+from pipeloom.sync import synchronize
 from pipeloom.write import assemble
 from pipeloom.write.faults import HazardError
 from pipeloom.write.lower import emit
@@ -51,9 +56,7 @@ def test_what_is_no_whole_span_stays_as_it_is() -> None:
     assert not dealt_dimensions(program_of(96))
 
 
-def test_nobody_states_more_stores_than_there_are() -> None:
-    """Fewer instructions than stated would make waits wrong, so columns stay where they were."""
-    program = program_of(64)
+def stored_otherwise(program: Program, store: Callable[[Work], Work]) -> Program:
     groups = [
         replace(
             group,
@@ -61,7 +64,7 @@ def test_nobody_states_more_stores_than_there_are() -> None:
                 replace(
                     section,
                     steps=tuple(
-                        replace(step, entries=2 * step.entries)
+                        store(step)
                         if isinstance(step, Work) and step.label.startswith("store")
                         else step
                         for step in section.steps
@@ -72,7 +75,25 @@ def test_nobody_states_more_stores_than_there_are() -> None:
         )
         for group in program.groups
     ]
-    assert not dealt_dimensions(program.with_groups(tuple(groups), program.provenance))
+    return program.with_groups(tuple(groups), program.provenance)
+
+
+def test_a_tile_of_no_whole_spans_that_is_stored_at_once() -> None:
+    """Said without a box, all of it: columns 32 to 47 would be dealt over 32 to 63."""
+
+    def bare(step: Work) -> Work:
+        (write,) = step.writes
+        return replace(step, parts=(), writes=(replace(write, boxes=()),), entries=1)
+
+    loop = gemm(16, 48, 32)
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    assert not dealt_dimensions(stored_otherwise(program, bare))
+
+
+def test_nobody_states_more_stores_than_there_are() -> None:
+    """Fewer instructions than stated would make waits wrong, so columns stay where they were."""
+    more = stored_otherwise(program_of(64), lambda step: replace(step, entries=2 * step.entries))
+    assert not dealt_dimensions(more)
 
 
 def test_only_what_no_instructions_compute_is_written_otherwise(

@@ -85,8 +85,9 @@ def _by_rows(program: Program, work: Work) -> bool:
 
 def _may(program: Program, meaning: Meaning, dim: str) -> bool:
     """Whether nobody needs neighbours along a dimension, or to know where he stands."""
+    having = [node for node in meaning.nodes if dim in node.type.dims]
     if dim == meaning.over or any(
-        dim in node.type.dims and node.kind is NodeKind.LEFT for node in meaning.nodes
+        node.kind is NodeKind.LEFT or node.type.sizes[dim] % SPAN for node in having
     ):
         return False
     arrays = {node.name: node for node in (*meaning.inputs, *meaning.outputs)}
