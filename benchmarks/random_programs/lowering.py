@@ -365,10 +365,9 @@ class _Lowering:
         if not split and self.rows(kind, group) and self.rng.random() < 0.5:
             split = True
         source = self.ref(use, group, split, node.region)
-        counter = "vmcnt" if self.rng.random() < 0.8 else None
         self.ops.append(
             Op(f"store {node.name}", use, node.region, group, split, [source], None, kind,
-               output=node.name, is_copy=True, counter=counter)
+               output=node.name, is_copy=True, counter="vmcnt", entries=self.entries())
         )  # fmt: skip
 
     # --- order ------------------------------------------------------------------------------------

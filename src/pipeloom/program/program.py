@@ -29,7 +29,7 @@ from typing import Any
 
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import SpecError, StructureError
-from pipeloom.machine.target import Target
+from pipeloom.machine.target import Target, Traffic
 from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program.meaning import Meaning, NodeKind
@@ -373,11 +373,9 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
         raise _per_wave(program, where, step.label, len(step.parts), group)
     if not step.is_copy:
         _check_instructions(program, step, where)
-    if step.counter is not None:
-        program.target.counter(step.counter)
-        check_int(f"program {program.name}", f"{where}.entries", step.entries, 1)
-    for access in (*step.reads, *step.writes, *step.accumulates):
+    for access in step.accesses:
         _check_access(program, group, access, where, step.label)
+    _check_counter(program, step, where)
     for access in (*step.writes, *step.accumulates):
         if _is_input(program, access.resource):
             raise StructureError(
@@ -394,6 +392,43 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
             hint="only a copy may read shared, to a place that it writes shared",
             field=where,
         )
+
+
+_MOVERS = {
+    Traffic.GLOBAL: (Unit.LOAD, Unit.LOAD_LDS, Unit.STORE),
+    Traffic.LDS: (Unit.LDS_READ, Unit.LDS_WRITE),
+}
+
+
+def _check_counter(program: Program, step: Work, where: str) -> None:
+    """The machine counts accesses by what they touch, and one entry per instruction.
+
+    Fewer entries only make waits stricter: a wait for ``n`` retires a step once ``n`` entries
+    follow it, which more instructions do earlier.
+    """
+    touched = _traffic(program, step)
+    counter = None if step.counter is None else program.target.counter(step.counter)
+    if (None if counter is None else counter.counts) is not touched:
+        right = None if touched is None else program.target.counting(touched).name
+        raise StructureError(
+            f"program {program.name!r}: {where} {step.label!r} is counted by {step.counter}, but "
+            f"{program.target.arch} counts it by {right}",
+            hint="what touches memory or LDS, and nothing else, is counted as the target says",
+            field=where,
+        )
+    if counter is not None:
+        stated = [i.count for i in step.issues if touched and i.unit in _MOVERS[touched]]
+        most = sum(stated) if touched and step.issues else None
+        check_int(f"program {program.name}", f"{where}.entries", step.entries, 1, most)
+
+
+def _traffic(program: Program, step: Work) -> Traffic | None:
+    """What it touches outside of its wave, by which it is counted."""
+    names = {access.resource for access in step.accesses}
+    if any(_is_memory(program, n) and not program.meaning[n].kind.is_number for n in names):
+        return Traffic.GLOBAL
+    in_lds = (r.name in names for r in program.resources if r.space is Space.LDS)
+    return Traffic.LDS if any(in_lds) else None
 
 
 def _is_within(type_: TileType, box: Box) -> bool:

@@ -114,6 +114,11 @@ class Work:
     latency: int = 0
     when: str | None = None
 
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All that it touches."""
+        return (*self.reads, *self.writes, *self.accumulates)
+
     def part(self, wave: int) -> Box | None:
         """The part of the ``wave``-th wave of the group; None means all of the domain."""
         if not self.parts:

@@ -57,6 +57,56 @@ def first_work(program: Program, node: str) -> Work:
     )
 
 
+# --- counters: once taken on trust, so that these were PROVED ------------------------------------
+
+
+def _uncounted(step: dict[str, Any]) -> None:
+    if step["is"] == "work":
+        step.update(counter=None, entries=0)
+
+
+def _swapped(step: dict[str, Any]) -> None:
+    other = {"vmcnt": "lgkmcnt", "lgkmcnt": "vmcnt", None: None}
+    if "counter" in step:
+        step["counter"] = other[step["counter"]]
+
+
+def _fourfold(step: dict[str, Any]) -> None:
+    if step.get("counter") == "vmcnt":
+        key = "entries" if step["is"] == "work" else "count"
+        step[key] *= 4
+
+
+@pytest.mark.parametrize("edit", [_uncounted, _swapped, _fourfold])
+def test_counters_are_the_machines_and_not_the_programs(
+    program: Program, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    plain = program.to_dict()
+    for group in plain["groups"]:
+        for section in group["sections"]:
+            if edit is _uncounted:
+                section["steps"] = [s for s in section["steps"] if s["is"] != "wait"]
+            for step in section["steps"]:
+                edit(step)
+    with pytest.raises(ScheduleError, match=r"is counted by|\.entries is"):
+        Program.from_dict(plain)
+
+
+def test_each_step_has_one_counter_and_no_more_entries_than_instructions(program: Program) -> None:
+    works = {s for g in program.groups for _, _, s in g.steps() if isinstance(s, Work)}
+    assert {s.counter for s in works} == {None, "vmcnt", "lgkmcnt"}
+    for step in works:
+        for counter in {None, "vmcnt", "lgkmcnt"} - {step.counter}:
+            entries = 1 if counter else 0
+            with pytest.raises(StructureError, match="is counted by"):
+                with_steps(program, replace(step, counter=counter, entries=entries))
+        if step.counter:
+            with pytest.raises(ConfigError, match="entries is"):
+                with_steps(program, replace(step, entries=step.entries + 1))
+            with_steps(program, replace(step, entries=1))
+            with_steps(program, replace(step, entries=99, issues=()))
+
+
 # --- JSON and identity ----------------------------------------------------------------------------
 
 

@@ -63,12 +63,11 @@ def all_deeds(program: Program) -> Deeds:
             if not isinstance(step, Work) or (number, id(step)) in found:
                 continue
             where = f"{section.name}[{slot}] {step.label!r}"
-            accesses = (*step.reads, *step.writes, *step.accumulates)
-            differs = len(step.parts) > 1 or any(len(access.boxes) > 1 for access in accesses)
+            differs = len(step.parts) > 1 or any(len(access.boxes) > 1 for access in step.accesses)
             alike: dict[object, Deed] = {}
             mine = found[number, id(step)] = dict[int, Deed]()
             for place, wave in enumerate(group.waves):
-                key = differs and (step.part(place), *(a.box(place) for a in accesses))
+                key = differs and (step.part(place), *(a.box(place) for a in step.accesses))
                 if key not in alike:
                     alike[key] = _deed(program, step, place, where)
                 mine[wave] = alike[key]

@@ -185,7 +185,7 @@ class _Emission:
             access.resource == resource.name
             for _, _, step in group.steps()
             if isinstance(step, Work)
-            for access in (*step.reads, *step.writes, *step.accumulates)
+            for access in step.accesses
         )
         if not touched:
             return
@@ -455,8 +455,7 @@ def _accumulators(program: Program, ops: Vocabulary) -> set[str]:
             if program.meaning[step.node].op in PRODUCTS:
                 products |= {a.resource for a in (*step.writes, *step.accumulates)}
             elif section.trips is not None:
-                accesses = (*step.reads, *step.writes, *step.accumulates)
-                others |= {access.resource for access in accesses}
+                others |= {access.resource for access in step.accesses}
     return products - others
 
 

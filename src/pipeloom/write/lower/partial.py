@@ -66,9 +66,10 @@ def _sums(program: Program, more: int) -> list[list[Position]]:
                             raise _touched(step)
                         found.setdefault(key, []).append((number, at, slot))
                         going_on[key] = place
-                    touched = (*step.reads, *step.writes, *step.accumulates)
                     for other, access in [*going_on.items()]:
-                        if other != key and any(_meet(program, access, t, waves) for t in touched):
+                        if other != key and any(
+                            _meet(program, access, t, waves) for t in step.accesses
+                        ):
                             del going_on[other]
     return list(found.values())
 

@@ -122,6 +122,8 @@ def _steps(words: list[str], waves: tuple[int, ...], read_entries: int) -> list[
             writes=(Access("out", parts),),
             parts=parts,
             is_copy=True,
+            counter="vmcnt",
+            entries=1,
         )
     )
     return steps

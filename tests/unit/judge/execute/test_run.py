@@ -106,6 +106,7 @@ def test_an_op_of_your_own() -> None:
         Space,
         TileType,
         TripCount,
+        Wait,
     )
 
     tile = TileType(("m", "k"), (4, 2), F32)
@@ -119,7 +120,12 @@ def test_an_op_of_your_own() -> None:
         ),
     )
     steps = (
-        Work(node="x", label="x", iteration=0, reads=(Access("A"),), writes=(Access("r"),)),
+        Work(
+            node="A", label="load", iteration=0, reads=(Access("A"),), writes=(Access("a"),),
+            is_copy=True, counter="vmcnt", entries=1,
+        ),
+        Wait("vmcnt", 0),
+        Work(node="x", label="x", iteration=0, reads=(Access("a"),), writes=(Access("r"),)),
         Work(
             node="x", label="store", iteration=0, reads=(Access("r"),), writes=(Access("out"),),
             is_copy=True, counter="vmcnt", entries=1,
@@ -129,7 +135,7 @@ def test_an_op_of_your_own() -> None:
         name="twice",
         meaning=meaning,
         target=target_for("gfx950"),
-        resources=(Resource(name="r", space=Space.REGISTER, type=tile),),
+        resources=tuple(Resource(name=n, space=Space.REGISTER, type=tile) for n in "ar"),
         groups=(Group((0,), (Section(name="loop", steps=steps, trips="T", advance=1),)),),
         trips=(TripCount("T"),),
         iterations=Affine(0, (("T", 1),)),

@@ -14,6 +14,7 @@ from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.masks import masked_throughout
 from pipeloom.judge.verify.prove import _FoundWrongError, _plans, _Search
 from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.target import Counter, Fact, FactKind
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
 from pipeloom.order.peel import MASKED, peel
@@ -127,8 +128,10 @@ def promised(program: Program, more: int) -> Program:
 def test_what_is_no_such_pair_of_loops_is_left_alone() -> None:
     program = peel(whole())
     masked = next(s.steps for s in program.groups[0].sections if s.name == MASKED)
+    more = Counter("othercnt", Fact(7, "entries", FactKind.ASSUMED, "made up"))
+    counting = replace(program, target=replace(GFX950, counters=(*GFX950.counters, more)))
     counted = tuple(
-        replace(s, counter="vmcnt", entries=1) if isinstance(s, Work) and s.node == "keep" else s
+        replace(s, counter=more.name, entries=1) if isinstance(s, Work) and s.node == "keep" else s
         for s in masked
     )
     others = {
@@ -138,7 +141,7 @@ def test_what_is_no_such_pair_of_loops_is_left_alone() -> None:
         "iterations skipped": edited(program, lambda s: shifted(s, MASKED, 1)),
         "more iterations": replace(program, iterations=Affine(1, (("T", 2), (MASKED, 1)))),
         "a mask with a counter": edited(
-            program, lambda s: replace(s, steps=counted) if s.name == MASKED else s
+            counting, lambda s: replace(s, steps=counted) if s.name == MASKED else s
         ),
     }
     for name, other in others.items():

@@ -13,6 +13,7 @@ from tests.unit.judge.verify.programs import (
     ROW,
     TILE,
     copy,
+    lds,
     program,
     register,
     row_sum,
@@ -26,14 +27,14 @@ def walked(
 ) -> list[Walk]:
     base: Program = program(
         row_sum(),
-        [register("R", TILE), register("sum", ROW)],
+        [register("R", TILE), register("Q", TILE), register("sum", ROW), lds("L", TILE)],
         [(group, [straight("all", *steps)]) for group in waves],
     )
     return [walk_group(base, n, {"T": 0}, stall) for n in range(len(waves))]
 
 
 def load(entries: int = 1, counter: str = "vm") -> Work:
-    return copy("X", "X", "R", 0, counter, entries)
+    return copy("X", {"vm": "X", "lgkm": "L"}[counter], "R", 0, counter, entries)
 
 
 def dates(walk: Walk) -> list[tuple[int, int]]:
@@ -62,7 +63,7 @@ def test_never_retired() -> None:
 
 
 def test_a_step_without_a_counter_is_done_at_issue() -> None:
-    (walk,) = walked(copy("X", "X", "R", 0))
+    (walk,) = walked(copy("X", "Q", "R", 0))
     assert (walk.moments[0].issue, walk.moments[0].retire) == (0, 0)
 
 

@@ -17,19 +17,29 @@ from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
 from pipeloom.judge.verify.walk import walk_group
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import lift
-from tests.unit.judge.verify.programs import ROW, TILE, copy, program, register, row_sum, straight
+from tests.unit.judge.verify.programs import (
+    ROW,
+    TILE,
+    copy,
+    lds,
+    program,
+    register,
+    row_sum,
+    straight,
+)
 
 LIMITS = {"vm": 63, "lgkm": 15}
+SOURCES = {"vm": "X", "lgkm": "L"}
 Op = tuple[str, int, int]
 """Counter, entries, latency."""
 
 
 def program_of(ops: list[Op]) -> Program:
     steps = [
-        replace(copy("X", "X", "R", 0, counter, entries), latency=cycles)
+        replace(copy("X", SOURCES[counter], "R", 0, counter, entries), latency=cycles)
         for counter, entries, cycles in ops
     ]
-    resources = [register("R", TILE), register("sum", ROW)]
+    resources = [register("R", TILE), register("sum", ROW), lds("L", TILE)]
     return program(row_sum(), resources, [((0,), [straight("all", *steps)])])
 
 

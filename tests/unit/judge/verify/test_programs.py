@@ -179,10 +179,10 @@ def test_part_of_a_tile_moved_to_another_place_is_still_itself() -> None:
 
 
 def test_a_count_over_the_limit_is_no_wait() -> None:
-    """20 entries behind the load: lgkmcnt(16) cannot be encoded, and nothing else waits."""
+    """80 entries behind the load: vmcnt(64) cannot be encoded, and nothing else waits."""
     tile = register("R", TILE)
-    load = replace(load_row("R", 0), counter="lgkmcnt")
-    noise = replace(load_row("spare", 0), counter="lgkmcnt", entries=20)
+    load = load_row("R", 0)
+    noise = replace(load_row("spare", 0), entries=80)
     base = program(
         row_sum(),
         [tile, register("spare", TILE), register("sum", ROW, 0.0)],
@@ -190,7 +190,7 @@ def test_a_count_over_the_limit_is_no_wait() -> None:
             (
                 (0,),
                 [
-                    looped(load, noise, wait("lgkm", 16), add_up(["R"], "sum", 0), wait("lgkm", 0)),
+                    looped(load, noise, wait("vm", 64), add_up(["R"], "sum", 0), wait("vm", 0)),
                     straight("end", copy("out", "sum", "out", None, "vm")),
                 ],
             )
@@ -199,8 +199,8 @@ def test_a_count_over_the_limit_is_no_wait() -> None:
     verdict = refuted(base, FindingKind.REGISTER)
     assert FindingKind.ENCODING in kinds(verdict)
     stalled = verify(base, counter_stall=True)
-    assert stalled.proved  # the issue of 20 entries through a counter of 15 retires the load
-    fits = edited(base, 0, "loop", lambda steps: steps.__setitem__(2, wait("lgkm", 14)))
+    assert stalled.proved  # the issue of 80 entries through a counter of 63 retires the load
+    fits = edited(base, 0, "loop", lambda steps: steps.__setitem__(2, wait("vm", 62)))
     assert verify(fits).proved
 
 
