@@ -181,6 +181,11 @@ def test_an_instruction_that_the_target_lacks() -> None:
         assemble_text(text, "gfx942")
 
 
+def test_text_is_not_an_emitted_kernel() -> None:
+    with pytest.raises(ConfigError, match="assemble_text takes text"):
+        assemble("s_endpgm")  # type: ignore[arg-type]
+
+
 def test_without_the_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ziglang", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
