@@ -157,6 +157,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(table(found))
         if arguments.page is not None:
             print(f"wrote {arguments.page / 'index.html'}")
+    return exit_code(arguments, found)
+
+
+def exit_code(arguments: argparse.Namespace, found: list[Tuned]) -> int:
+    """0 if the search is complete, or has run for as long as it was given."""
     if all(one.complete for one in found):
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
