@@ -16,11 +16,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
+from pipeloom.declare.products import Finish
 from pipeloom.drive.store import Store
 from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, Finish, problems
+from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
 
