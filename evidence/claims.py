@@ -227,10 +227,10 @@ def _table(claim: Claim, found: tuple[Measured, ...]) -> str:
     ]
     for number, row in enumerate(rows):
         baseline = claim.variants[number][2]
-        ratio = row.cycles_per_iteration / rows[baseline].cycles_per_iteration
+        ratio = row.cycles_per_trip / rows[baseline].cycles_per_trip
         change = "baseline" if baseline == number else f"{ratio - 1:+.1%}"
         lines.append(
-            f"| {row.name} | {row.cycles_per_iteration:.0f} | {change} "
+            f"| {row.name} | {row.cycles_per_trip:.0f} | {change} "
             f"| {row.matrix_efficiency:.1%} | {row.stall_cycles:.0f} | {row.waits} "
             f"| {row.barriers} | {row.verdict} | {row.limiting_unit} | {row.top_stall} |\n"
         )
@@ -248,7 +248,7 @@ def _reading(claim: Claim, found: tuple[Measured, ...]) -> str:
         if variant.same_entries(baseline):
             parts.append(f"{row.name}: the very same entries as {base.name}")
             continue
-        ratio = row.cycles_per_iteration / base.cycles_per_iteration - 1
+        ratio = row.cycles_per_trip / base.cycles_per_trip - 1
         if abs(ratio) < 0.0005:
             size = "as many cycles as"
         else:

@@ -36,7 +36,7 @@ class Comparison:
     """
 
     name: str
-    cycles_per_iteration: float
+    cycles_per_trip: float
     matrix_efficiency: float
     limiting_unit: str
     total_cycles: int
@@ -46,12 +46,12 @@ class Comparison:
     top_stall: str
     verdict: str
     tile: str
-    k_tiles_per_iteration: int
+    k_tiles_per_trip: int
 
     @property
     def cycles(self) -> float:
         """Of one K tile; of one trip where nobody knows how many that is."""
-        return self.cycles_per_iteration / (self.k_tiles_per_iteration or 1)
+        return self.cycles_per_trip / (self.k_tiles_per_trip or 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the field names."""
@@ -71,7 +71,7 @@ def compare(
         barriers=counts.barriers,
         verdict=verdict.status.name,
         tile=tile or tile_text(program),
-        k_tiles_per_iteration=advance(program),
+        k_tiles_per_trip=advance(program),
     )
 
 
@@ -95,7 +95,7 @@ def instruction_row(
         barriers=sum(one.kind is Kind.BARRIER for one in body) // per,
         verdict=verdict,
         tile=f"{flops / per / 1e6:.2f} MFLOP",
-        k_tiles_per_iteration=0,
+        k_tiles_per_trip=0,
     )
 
 
@@ -110,7 +110,7 @@ def _row(name: str, trace: Trace, rows: Rows, *, trips: int = 1, **own: Any) -> 
     busy = trace.steady_matrix_efficiency() if trips else trace.matrix_efficiency()
     return Comparison(
         name=name,
-        cycles_per_iteration=round(cycles, 2),
+        cycles_per_trip=round(cycles, 2),
         matrix_efficiency=round(max(busy, default=0.0), 4),
         limiting_unit=trace.limiting_unit(),
         total_cycles=trace.total_cycles,
@@ -146,7 +146,7 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = WIDE) -> Rende
     for index, row in enumerate(rows):
         cells = [column[index] for column in columns.values()]
         table.add_row(*cells, *((_limit(row), row.top_stall) if wide else ()))
-    sums = sorted({row.k_tiles_per_iteration for row in rows})
+    sums = sorted({row.k_tiles_per_trip for row in rows})
     text = Text("\nsteady loop: ", "bright_black")
     text.append("cycles per K tile, the rest per trip" if any(sums) else "per trip")
     if len(sums) == 1 and sums[0]:
@@ -177,17 +177,16 @@ def _limit(row: Comparison) -> str:
 
 def _same_work(rows: Sequence[Comparison]) -> bool:
     """Whether the cycles of every variant are of equally much work, so that they compare."""
-    return len({(row.tile, row.k_tiles_per_iteration > 0) for row in rows}) == 1
+    return len({(row.tile, row.k_tiles_per_trip > 0) for row in rows}) == 1
 
 
 def _columns(rows: Sequence[Comparison]) -> dict[str, list[Text]]:
     best = min((row.cycles for row in rows), default=0.0)
     if not _same_work(rows):
         best = -1.0
-    sums = [row.k_tiles_per_iteration for row in rows]
-    differ = (
-        {"K tiles a trip": [Text(str(number)) for number in sums]} if len(set(sums)) > 1 else {}
-    )
+    sums = [row.k_tiles_per_trip for row in rows]
+    tiles = [Text(str(number) if number else "-") for number in sums]
+    differ = {"K tiles a trip": tiles} if len(set(sums)) > 1 else {}
     return {
         "variant": [Text(row.name) for row in rows],
         "verdict": [Text(row.verdict, style=_STYLES.get(row.verdict, "")) for row in rows],

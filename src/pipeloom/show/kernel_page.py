@@ -183,7 +183,7 @@ def _meta(timing: KernelTiming) -> dict[str, Any]:
         "program": timing.name,
         "tile": str(timing.main),
         "knobs": "Loops",
-        "per_iteration": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
+        "per_trip": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
     }
 
 

@@ -157,7 +157,7 @@ def _meta(page: _Page, options: PageOptions) -> dict[str, Any]:
         "variant": options.get("variant", ""),
         "over": tiles_text(program, 1).removeprefix("1 "),
         "waves": 0 if trace is None else len(trace.programs),
-        "per_iteration": tiles_text(program, advance(program)),
+        "per_trip": tiles_text(program, advance(program)),
         "iterations": 0 if trace is None else trace.iterations,
         "cycles": 0 if trace is None else trace.total_cycles,
         "prologue": 0 if trace is None else trace.prologue_cycles,

@@ -59,7 +59,7 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
             "program": name,
             "tile": "a stream",
             "knobs": "",
-            "per_iteration": "1 trip of the loop",
+            "per_trip": "1 trip of the loop",
             "variant": name,
         },
         headline=[

@@ -167,7 +167,7 @@ def test_a_racing_program_comes_out_proved(
     after = pl.Program.from_json(mended.read_text(encoding="utf-8"))
     assert pl.verify(after).proved
     cycles = pl.simulate(after).steady_cycles_per_iteration
-    assert told["cost"]["cycles_per_iteration"] == pytest.approx(cycles, abs=0.01)
+    assert told["cost"]["cycles_per_trip"] == pytest.approx(cycles, abs=0.01)
     derived = pl.synchronize(pl.Program.from_json(Path(broken).read_text()), reorder=True)
     assert cycles <= pl.simulate(derived).steady_cycles_per_iteration
     assert main(["fix", str(mended)]) == 0

@@ -27,7 +27,7 @@ def test_a_stream_is_a_variant(file: str) -> None:
     found = compare([file, f"{file}:waves_per_simd=2,stagger=true,mfma=32x32x16_f16"])
     alone = simulate_stream(LOOP)
     both = simulate_stream(LOOP, mfma="32x32x16_f16", waves_per_simd=2, stagger=True)
-    assert [row.cycles_per_iteration for row in found.rows] == [
+    assert [row.cycles_per_trip for row in found.rows] == [
         round(trace.steady_cycles_per_iteration, 2) for trace in (alone, both)
     ]
     assert [row.barriers for row in found.rows] == [1, 1]

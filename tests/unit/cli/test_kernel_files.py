@@ -132,7 +132,7 @@ def test_compare_ranks_two_files(
 ) -> None:
     found = _json(capsys, "compare", *files[:2], "--launch", files[2])
     assert isinstance(found, list)
-    assert [row["cycles_per_iteration"] for row in found] == [CYCLES, CYCLES - 4]
+    assert [row["cycles_per_trip"] for row in found] == [CYCLES, CYCLES - 4]
     assert [row["verdict"] for row in found] == ["PROVED", "PROVED"]
 
 

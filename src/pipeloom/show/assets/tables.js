@@ -11,7 +11,7 @@ function fillHead() {
   if (m.waves)
     parts.push(
       `${m.waves} waves`,
-      `simulated for ${m.iterations} trips of ${m.per_iteration}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
+      `simulated for ${m.iterations} trips of ${m.per_trip}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
     );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
