@@ -79,6 +79,14 @@ def test_instructions_that_compute_something_else_are_found_out() -> None:
     assert "elements of out wrong" in trial.summary()
 
 
+def test_an_instruction_that_does_not_exist_is_named_with_near_ones() -> None:
+    misspelt = pl.OpDef("acme.relu4", 1, RELU6.function, lowering=("v_maxx_f32 {d}, 0, {0}",))
+    with pytest.raises(pl.ScheduleError, match=r"'acme\.relu4'.* unknown .* v_maxx_f32") as caught:
+        pl.emit(piped(misspelt), ops=words(misspelt))
+    assert "v_max_f32" in str(caught.value.hint)
+    assert caught.value.field == "acme.relu4.lowering"
+
+
 def test_a_file_does_not_carry_it() -> None:
     """Order needs no op's meaning, numbers and machine code do."""
     again = pl.Program.from_json(piped(RELU6).to_json())

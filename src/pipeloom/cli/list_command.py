@@ -25,7 +25,7 @@ PIPE = 10_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.description = __doc__
+    parser.description = "List what is shipped."
     add_json(parser)
     parser.set_defaults(run=run)
 

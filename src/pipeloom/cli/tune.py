@@ -16,12 +16,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
-from pipeloom.declare.products import Finish
 from pipeloom.drive.store import Store
 from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
+from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, Finish, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
 
@@ -103,12 +102,11 @@ def add_tuning(parser: argparse.ArgumentParser, *, shapes: bool = True) -> None:
         default="none",
         help="what is done with each element of C last",
     )
-    parser.set_defaults(tokens=TOKENS)
+    parser.set_defaults(tokens=None)
     if shapes:
         parser.add_argument(
             "--tokens",
             type=_numbers,
-            default=TOKENS,
             metavar="N,N",
             help="rows of A for a model's shapes (default " + ",".join(map(str, TOKENS)) + ")",
         )
@@ -158,11 +156,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(table(found))
         if arguments.page is not None:
             print(f"wrote {arguments.page / 'index.html'}")
-    return exit_code(arguments, found)
-
-
-def exit_code(arguments: argparse.Namespace, found: list[Tuned]) -> int:
-    """0 if the search is complete, or has run for as long as it was given."""
     if all(one.complete for one in found):
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
@@ -173,11 +166,15 @@ def tuned(arguments: argparse.Namespace, shapes: list[str]) -> list[Tuned]:
     """The best plans of the shapes, as the arguments say, with a bar on stderr."""
     if arguments.address is not None and arguments.on != "ray":
         raise UsageError("--address needs --on ray")
+    if arguments.tokens is not None and not any(word.lower() in MODELS for word in shapes):
+        raise UsageError(
+            f"--tokens is for a model's shapes ({', '.join(MODELS)}); {' '.join(shapes)} is none"
+        )
     options = vars(arguments)
     asked = problems(
         shapes,
         arguments.dtype,
-        arguments.tokens,
+        arguments.tokens or TOKENS,
         arguments.layout,
         arguments.batches,
         Finish(**{field.name: options[field.name] for field in fields(Finish)}),

@@ -258,8 +258,11 @@ class ScheduleSubject(Subject):
         return machine
 
     def form(self, sync: Sync | None = None, reorder: bool | None = None) -> Program:
+        """For the chip that is named, unless naming one changes nothing."""
         compiled = self.compiled(sync, reorder)
-        return lift(compiled, self.kernel(compiled), self.machine())
+        any_chip = compiled.geometry is None and compiled.arch is None
+        machine = target_for(ANY_CHIP) if any_chip else self.machine()
+        return lift(compiled, self.kernel(compiled), machine)
 
     def program(self) -> Program:
         return self.form()

@@ -240,6 +240,15 @@ class Target:
         """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup."""
         return self.vgprs_per_simd_lane.value // -(-waves // self.simds.value)
 
+    def more_room(self, waves: int) -> str:
+        """What to do where the registers of a wave do not suffice: a hint."""
+        simds = self.simds.value
+        if waves < simds:
+            return "make the tile smaller, or share it among more waves"
+        if waves == simds:
+            return "make the tile smaller"
+        return f"make the tile smaller, or use fewer waves: {simds} share no registers"
+
     def __repr__(self) -> str:
         return f"<Target {self.arch} ({self.chip})>"
 

@@ -136,6 +136,15 @@ class _Chooser:
                     continue
                 layout = self.known[name]
                 wanted = accumulator(product.side, flip=dims[0] == product.depth)
+                if layout.kind == "lanes":
+                    raise ConfigError(
+                        f"{self.meaning.name}.{node.name} multiplies {name!r}, which vector ops "
+                        "compute of loaded tiles; a product takes what is loaded for it, and what "
+                        "is computed of other products",
+                        hint="put that into the array before the launch, and declare the stream "
+                        "as it is multiplied; factors by row or column may come behind the product",
+                        field=node.name,
+                    )
                 if layout != wanted:
                     raise ConfigError(
                         f"{self.meaning.name}.{node.name}: operand {name!r} lies as {layout.kind} "

@@ -133,7 +133,7 @@ def _instruction(
         raise ConfigError(
             f"{meaning.name}.{node.name}: pipeloom writes no {form} matrix instruction of "
             f"{target.arch} for {' and '.join(dict.fromkeys(names))}",
-            hint=_remedy(types, known),
+            hint=_remedy(types, known, target),
             field=node.name,
         )
     side = max if large else min
@@ -145,9 +145,17 @@ def _packs(dtype: DType) -> bool:
     return REGISTER_BYTES * 8 % dtype.bits == 0
 
 
-def _remedy(types: tuple[DType, DType], known: list[MatrixOp]) -> str:
-    """What to declare instead: the types that instructions take, and which of them together."""
-    takes = {t: op for op in known for t in DTYPES if t.name in op.operands and _packs(t)}
+def _remedy(types: tuple[DType, DType], known: list[MatrixOp], target: Target) -> str:
+    """What to declare instead: the types that instructions take, and which of them together.
+
+    Those of 32 bits are simulated, not written.
+    """
+    takes = {
+        t: op
+        for op in known
+        for t in DTYPES
+        if t.name in op.operands and _packs(t) and t.bits < REGISTER_BYTES * 8
+    }
     mixed = ", ".join(t.name for t, op in takes.items() if op.mixes)
     alone = ", ".join(t.name for t, op in takes.items() if not op.mixes)
     pairs = [f"any two of {mixed}"] * bool(mixed) + [f"two of one type out of {alone}"] * bool(
@@ -156,7 +164,7 @@ def _remedy(types: tuple[DType, DType], known: list[MatrixOp]) -> str:
     if not pairs:
         return "the chip has none: multiply without block scales, or for gfx950"
     told = f"operands are {', or '.join(pairs)}"
-    if any(t.scale is not None for t in types):
+    if any(t.scale is not None for t in types) and any(op.scaled for op in target.matrix_ops):
         return f'{told}; with block scales: loop.apply("scaled_matmul", a, b, scales_a, scales_b)'
     if types[0] != types[1]:
         return f"{told}; store both arrays in one type; what is computed gets it by .to(...)"

@@ -205,7 +205,7 @@ def register_copies(lowered: Lowered) -> dict[str, int]:
     if left < one:
         raise OrderError(
             f"fragments take {one} registers per lane, and {left} are left",
-            hint="make the tile smaller, or share it among more waves",
+            hint=target.more_room(waves),
         )
     copies = dict.fromkeys((p.name for p in fragments), left // one if one else 1)
     return copies | dict.fromkeys((p.name for p in loaded), ahead)

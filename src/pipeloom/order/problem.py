@@ -236,7 +236,7 @@ def _copies(lowered: Lowered, rotating: list[Place]) -> dict[str, int]:
             f"{lowered.meaning.name}: a wave has {share} registers per lane; matrix results take "
             f"{in_matrix}, other kept values {others}, addresses {reserved}, and one iteration "
             f"needs {needed} more",
-            hint="make the tile smaller, or share it among more waves",
+            hint=target.more_room(waves),
             field="waves",
         )
     each = max(1, left // one) if one else 1

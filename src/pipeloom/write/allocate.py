@@ -113,6 +113,6 @@ def _over(
     return RegisterLimitError(
         f"{used} {kinds} registers are needed, but a wave of a workgroup of {waves} waves has "
         f"{limit} on {target.arch}; at {where} these are live ({load[worst]} in all): {names}",
-        hint="make the tile smaller, or share it among more waves",
+        hint=target.more_room(waves),
         field="tile",
     )

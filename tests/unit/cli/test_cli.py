@@ -58,6 +58,7 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 0
     out = capsys.readouterr().out
     assert out.startswith("usage: pipeloom")
+    assert "``" not in out
     if len(arguments) == 1:
         assert all(command in out for command in COMMANDS)
 

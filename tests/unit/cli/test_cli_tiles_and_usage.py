@@ -120,6 +120,15 @@ def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture
 # ---------------------------------------------------------------- usage
 
 
+def test_a_chip_that_changes_nothing_is_not_in_the_header(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, plain, _ = _run(capsys, "show", "ping_pong")
+    _, out, err = _run(capsys, "show", "ping_pong", "--arch", "gfx942")
+    assert "--arch changes nothing" in err
+    assert out.splitlines()[0] == plain.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -139,6 +148,7 @@ def test_fix_leaves_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture
             "not a whole number of 1 or more",
         ),
         (["simulate", "--stream", "M4", "--iterations", "0"], "not a whole number of 1 or more"),
+        (["tune", "64x64x64", "--tokens", "64"], "--tokens is for a model's shapes"),
     ],
 )
 def test_options_without_effect_are_wrong_usage(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,33 @@ def test_shapes(first: dict[str, int], second: dict[str, int], match: str) -> No
 def test_element_types(dtype: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         arrange(gemm(64, 64, 128, dtype), GFX950, 4)
+
+
+def test_the_remedy_is_one_that_the_chip_and_the_writer_have() -> None:
+    with pytest.raises(ConfigError) as caught:
+        arrange(gemm(64, 64, 128, "mxfp8"), GFX942, 4)
+    named = set(re.findall(r"[a-z_0-9]+", str(caught.value.hint)))
+    assert {"bf16", "fp16", "fp8_fnuz"} <= named
+    assert not {"f32", "scaled_matmul"} & named
+
+
+def test_a_product_of_what_vector_ops_make_of_a_loaded_tile() -> None:
+    loop = Loop("odd", over="k")
+    a, b = loop.stream("A", "f32", m=64, k=32), loop.stream("B", "bf16", n=64, k=32)
+    c = loop.carry("C", m=64, n=64)
+    c += a.to("bf16").named("rounded") @ b
+    loop.store("out", c)
+    with pytest.raises(ConfigError, match="multiplies 'rounded'") as caught:
+        arrange(loop, GFX950, 4)
+    assert "before the launch" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("waves", "more"), [(1, True), (64, False)])
+def test_more_waves_are_no_remedy_where_they_share_registers(waves: int, more: bool) -> None:
+    with pytest.raises(ConfigError, match="registers per lane") as caught:
+        arrange(gemm(256, 256, 64), GFX950, waves)
+    assert ("more waves" in str(caught.value.hint)) is more
+    assert ("fewer waves" in str(caught.value.hint)) is not more
 
 
 @pytest.mark.parametrize(

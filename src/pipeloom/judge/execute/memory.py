@@ -40,7 +40,11 @@ class Memory:
     """LDS, registers, inputs and outputs of one workgroup; writes are there when they happen."""
 
     def __init__(
-        self, storage: Storage, truth: Truth, rng: np.random.Generator, watch: Watch | None
+        self,
+        storage: Storage,
+        truth: Truth,
+        rng: np.random.Generator,
+        watch: Watch | None = None,
     ) -> None:
         self._storage = storage
         self._truth = truth
@@ -205,7 +209,11 @@ class WorstMemory(Memory):
     """What could differ at any moment of a flight is undefined."""
 
     def __init__(
-        self, storage: Storage, truth: Truth, rng: np.random.Generator, watch: Watch | None
+        self,
+        storage: Storage,
+        truth: Truth,
+        rng: np.random.Generator,
+        watch: Watch | None = None,
     ) -> None:
         super().__init__(storage, truth, rng, watch)
         self._now = 0

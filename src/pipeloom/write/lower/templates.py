@@ -1,8 +1,9 @@
 """Instructions from the text of an op's lowering: ``v_max_f32 {d}, 0, {0}``.
 
 ``{d}`` is the result, ``{0}``, ``{1}`` the operands, ``{t}`` a scratch register; besides these an
-operand is ``vcc``, an integer or a float. An opcode that the instruction table lacks gets a
-signature from its text: the first operand is written, the others are read.
+operand is ``vcc``, an integer or a float. An opcode that the instruction table lacks, but the judge
+of wait states knows, gets a signature from its text: the first operand is written, the others are
+read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from pipeloom.judge.wait_states.mnemonics import MNEMONICS
 from pipeloom.program import OpDef
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import OPCODES, VCC, Opcode, Operand, Register, Unit
@@ -19,6 +22,7 @@ from pipeloom.write.isa import OPCODES, VCC, Opcode, Operand, Register, Unit
 _INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)$")
 _FLOAT = re.compile(r"-?\d+\.\d*(e-?\d+)?$")
 _PLACE = re.compile(r"\{(d|t|\d)\}$")
+OPERANDS = "operands are {d}, {0}, {1}, ..., {t}, vcc and numbers"
 INLINE = range(-16, 65)
 """Integers that an instruction holds without a literal (CDNA3 ISA, 5.2)."""
 
@@ -69,6 +73,10 @@ def _template(op: OpDef, line: str) -> Template:
     if not operands or not name.startswith("v_"):
         raise _unreadable(op, line, "is no vector instruction with a result")
     opcode = OPCODES.get(name)
+    if opcode is None and re.sub(r"_e(32|64)$", "", name) not in MNEMONICS:
+        near = get_close_matches(name, [*OPCODES, *MNEMONICS], n=3)
+        hint = f"near it: {', '.join(dict.fromkeys(near))}" if near else "names are LLVM's"
+        raise _unreadable(op, line, f"has the unknown instruction {name}", hint)
     if opcode is None:
         codes = ["cs2" if operands[0] == VCC else "v1"]
         codes += ["cs2" if operand == VCC else "svi1" for operand in operands[1:]]
@@ -97,9 +105,7 @@ def _operand(op: OpDef, line: str, part: str) -> str | int | Register:
     raise _unreadable(op, line, f"has operand {part!r}")
 
 
-def _unreadable(op: OpDef, line: str, what: str) -> EmitError:
+def _unreadable(op: OpDef, line: str, what: str, hint: str = OPERANDS) -> EmitError:
     return EmitError(
-        f"lowering of op {op.name!r}: {line!r} {what}",
-        hint="operands are {d}, {0}, {1}, ..., {t}, vcc and numbers",
-        field=op.name,
+        f"lowering of op {op.name!r}: {line!r} {what}", hint=hint, field=f"{op.name}.lowering"
     )
