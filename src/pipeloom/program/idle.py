@@ -7,16 +7,17 @@ that is used after the loop. That a declaration looks at what is left does not s
 one sum and forget another.
 
 One iteration is followed in abstract values: a number that all elements have, a carried value as it
-was before, what is left, something positive, or anything. Anything is taken to be finite; a scalar
-that is usually positive, to be so. What is not known to be kept counts as changed.
+was before, what is left, something positive, or anything. Anything is taken to be finite, but for a
+carried value that starts at infinity, which it still is where an array is empty; a scalar that is
+usually positive, to be so. What is not known to be kept counts as changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from math import inf, isnan, prod
+from math import inf, isinf, isnan, prod
 from types import MappingProxyType
 
 import numpy as np
@@ -44,6 +45,7 @@ class _Value:
     enough: bool = False
     """It is never less than what a mask has to ask for."""
     positive: bool = False
+    finite: bool = True
 
 
 _ANY = _Value()
@@ -125,7 +127,7 @@ def _value(meaning: Meaning, node: Node, values: Mapping[str, _Value], end: End)
     if node.kind is NodeKind.STREAM:
         return _NONE if end is End.ARRAYS and _ends_with_block(meaning, node) else _ANY
     if node.kind is NodeKind.CARRY:
-        return _Value(carry=node.name)
+        return _Value(carry=node.name, finite=not isinf(node.start or 0.0))
     if node.kind is NodeKind.SCALAR:
         return _Value(positive=node.positive)
     if node.kind is NodeKind.LEFT:
@@ -177,7 +179,10 @@ def _result(meaning: Meaning, node: Node, of: list[_Value], end: End) -> _Value:
             each = float(op.function(*(np.float32(number or 0.0) for number in numbers)))
             return _number(each * (count if op.reduce is Reduce.ADD else 1), end)
     known = _RULES.get(node.op)
-    return _ANY if known is None else known(*of)
+    result = _ANY if known is None else known(*of)
+    if all(value.finite for value in of) or result.carry is not None:
+        return result
+    return replace(_ANY if node.op in _OF_FINITE else result, finite=False)
 
 
 def _add(a: _Value, b: _Value) -> _Value:
@@ -273,3 +278,6 @@ _RULES: Mapping[str, Callable[..., _Value]] = MappingProxyType(
     }
 )
 """What is known of a result by its operands, where not all of them are numbers."""
+
+_OF_FINITE = frozenset({"add", "sub", "mul", "matmul", "div", "fma"})
+"""Ops that may give NaN of an infinity, whatever the other operand."""

@@ -110,3 +110,18 @@ def test_a_mask_that_rounds_or_asks_for_a_scalar_is_no_mere_mask() -> None:
     kept = loop.apply("keep", x, loop.left("k", ROWS), 1, dtype=BF16)
     loop.store("out", top.becomes(maximum(top, kept.max("k"))))
     assert not loop.meaning.masks
+
+
+@pytest.mark.parametrize(("start", "takes_any_size"), [(-1e30, True), (float("-inf"), False)])
+def test_a_maximum_that_starts_at_infinity(start: float, takes_any_size: bool) -> None:
+    """Without a key, what is masked less the maximum is infinity less infinity."""
+    loop = Loop("weights", over="k")
+    x = keep(loop.stream("X", F32, n=COLUMNS, k=ROWS), loop.left("k", ROWS), 1)
+    top = loop.carry("top", F32, start=start, n=COLUMNS)
+    weight = loop.carry("weight", F32, start=0, n=COLUMNS)
+    best = x.max("k")
+    with loop.when(best > top):
+        top = top.becomes(best)
+    weight += exp2(x - top).sum("k")
+    loop.store("out", weight)
+    assert loop.meaning.ragged is takes_any_size
