@@ -348,12 +348,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A line for the reader."""
+    """A line for the reader, whatever is in the names that it quotes."""
 
     text: str
 
     def __str__(self) -> str:
-        return f"// {self.text}"
+        return f"// {' '.join(self.text.splitlines())}"
 
 
 S_NOP = 0xBF800000

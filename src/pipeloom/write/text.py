@@ -6,12 +6,13 @@ metadata is what HIP reads to pack arguments (LLVM AMDGPUUsage, "Code Object V5"
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.machine.resources import Resources
 from pipeloom.machine.target import WAVE_LANES
-from pipeloom.write.isa import CACHE_LINE, S_NOP, Instruction, Line
+from pipeloom.write.isa import CACHE_LINE, S_NOP, Comment, Instruction, Line
 
 CODE_OBJECT_VERSION = 5
 PREFETCHED_LINES = 16
@@ -43,7 +44,7 @@ def kernel_text(
 ) -> tuple[str, list[int]]:
     """(text, line number of each of ``lines``)."""
     out = [
-        f"// {title}",
+        str(Comment(title)),
         f"// {resources}",
         f'.amdgcn_target "amdgcn-amd-amdhsa--{target}"',
         f".amdhsa_code_object_version {CODE_OBJECT_VERSION}",
@@ -111,7 +112,7 @@ def _metadata(
         "amdhsa.version: [1, 2]",
         f"amdhsa.target: amdgcn-amd-amdhsa--{target}",
         "amdhsa.kernels:",
-        f"  - .name: {name}",
+        f"  - .name: !str {json.dumps(name)}",
         f"    .symbol: {name}.kd",
         f"    .kernarg_segment_size: {_argument_bytes(arguments)}",
         "    .kernarg_segment_align: 8",
@@ -127,7 +128,7 @@ def _metadata(
     ]
     for argument in arguments:
         out += [
-            f"      - .name: {argument.name}",
+            f"      - .name: !str {json.dumps(argument.name)}",
             f"        .offset: {argument.offset}",
             f"        .size: {argument.size}",
             f"        .value_kind: {'global_buffer' if argument.is_pointer else 'by_value'}",

@@ -23,6 +23,7 @@ from pipeloom.program import (
     Program,
     Resource,
     Space,
+    Step,
     TripCount,
     Work,
 )
@@ -294,4 +295,26 @@ def test_parts_of_a_sum_are_joined_before_they_are_rounded() -> None:
     kernel = emit_program(program)
     sizes = {"q": 64, "d": 32, "k": kernel.launch.least}
     trial = run_program(kernel, assemble(kernel), sizes=sizes)
+    assert trial.ok, trial.summary()
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["inf", "true", "0x10", "\u00e4", "a: b", "a\ns_endpgm\n"])
+def test_names_are_names_only(name: str) -> None:
+    """They stand in metadata, in symbols and in comments, and none is an instruction."""
+    program = row_sum()
+    (group,) = program.groups
+
+    def called(step: Step) -> Step:
+        return replace(step, label=name) if isinstance(step, Work) else step
+
+    sections = tuple(
+        replace(section, steps=tuple(map(called, section.steps))) for section in group.sections
+    )
+    kernel = emit_program(
+        replace(program, name=name, groups=(replace(group, sections=sections),)), name=name
+    )
+    trial = run_program(kernel, assemble(kernel), sizes={"b": 1, "k": 4, "c": 256})
     assert trial.ok, trial.summary()

@@ -90,7 +90,7 @@ def emit_program(
     judged_as(program.target.arch)
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
-    symbol = re.sub(r"\W", "_", name or program.name)
+    symbol = re.sub(r"^(?=\d)|\W", "_", name or program.name, flags=re.ASCII)
     status = require_proved(judge(program), f"program {program.name!r}", allow_timing=allow_timing)
     dealt = dealt_dimensions(program)
     if dealt:
