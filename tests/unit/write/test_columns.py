@@ -11,6 +11,8 @@ import pytest
 
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.trial import run_program
+from pipeloom.judge.emulate import vmem
+from pipeloom.judge.emulate.memory import Addresses, Extent, Words, store_words
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
@@ -25,6 +27,8 @@ from pipeloom.write.faults import HazardError
 from pipeloom.write.lower import emit
 from pipeloom.write.lower.columns import SPAN, dealt, dealt_dimensions
 from pipeloom.write.lower.emit import emit_program
+
+LINE = 128
 
 
 def program_of(n: int) -> Program:
@@ -50,6 +54,26 @@ def test_stores_are_16_bytes_wide_and_right_for_any_size() -> None:
     code = assemble(emitted)
     for m, n in ((39, 72), (31, 77)):
         assert run_program(emitted, code, sizes={"m": m, "n": n, "k": emitted.launch.least}).ok
+
+
+def test_two_stores_of_a_wave_fill_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One behind the other: what the second finds open in a line of C, it closes."""
+    stores: list[Addresses] = []
+
+    def recorded(extents: list[Extent], values: Words) -> None:
+        first = [extent.buffer.base + extent.offsets for extent in extents]
+        stores.append(np.add.outer(np.concatenate(first), np.arange(4 * values.shape[1])).ravel())
+        store_words(extents, values)
+
+    monkeypatch.setattr(vmem, "store_words", recorded)
+    emitted = emit_program(program_of(64))
+    sizes = {"m": 32, "n": 64, "k": emitted.launch.least}
+    assert run_program(emitted, assemble(emitted), sizes=sizes, spare={"out": 0}).ok
+    assert len(stores) == 4
+    for first, second in zip(stores[::2], stores[1::2], strict=True):
+        lines, counts = np.unique(np.concatenate((first, second)) // LINE, return_counts=True)
+        assert len(lines) == 16
+        assert set(counts) == {LINE}
 
 
 def test_what_is_no_whole_span_stays_as_it_is() -> None:
