@@ -139,7 +139,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
     c = _Matrix.blank(UNTOUCHED, kind, (p.batches, p.m, p.n), p.spare[2], p.gap[2])
     guard = np.full(GUARD * np.dtype(kind).itemsize, UNTOUCHED, np.uint8).view(kind)
     before = np.zeros((p.batches, p.m, p.n), np.float32)
-    if spec.beta:
+    if spec.finish.beta:
         # Where beta is 0, C may be anything; else small integers like A and B.
         before = rng.integers(-3, 4, before.shape).astype(np.float32)
         c.codes[c.places()] = _codes(
@@ -200,7 +200,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
 def _vectors(made: Gemm, p: GemmCall, rng: np.random.Generator) -> dict[str, Array]:
     """Scales, which are powers of two, and bias: by batch, as they are declared."""
     spec, lengths = made.spec, {"scale_A": p.m, "scale_B": p.n, "bias": p.n}
-    asked = {"scale_A": spec.scales, "scale_B": spec.scales, "bias": spec.bias}
+    asked = {"scale_A": spec.finish.scales, "scale_B": spec.finish.scales, "bias": spec.finish.bias}
     return {
         name: (
             rng.integers(-3, 4, (p.batches, length))
@@ -217,16 +217,18 @@ def _finished(
 ) -> Array:
     """What follows the sum, in double precision."""
     value = product
-    if spec.scales:
+    if spec.finish.scales:
         value = value * vectors["scale_A"][:, :, None] * vectors["scale_B"][:, None, :]
-    value = value * (p.alpha if spec.alpha else 1.0) + before * (p.beta if spec.beta else 0.0)
-    if spec.bias:
+    value = value * (p.alpha if spec.finish.alpha else 1.0) + before * (
+        p.beta if spec.finish.beta else 0.0
+    )
+    if spec.finish.bias:
         value = value + vectors["bias"][:, None, :]
-    if spec.activation == "relu":
+    if spec.finish.activation == "relu":
         value = np.maximum(value, 0)
-    elif spec.activation == "silu":
+    elif spec.finish.activation == "silu":
         value = value / 2 * (1 + np.tanh(value / 2))
-    elif spec.activation == "gelu":
+    elif spec.finish.activation == "gelu":
         inner = np.sqrt(2 / np.pi) * (value + 0.044715 * value**3)
         value = value / 2 * (1 + np.tanh(inner))
     return np.asarray(value)
@@ -234,7 +236,7 @@ def _finished(
 
 def _same(spec: GemmSpec, got: Array, want: Array) -> Array:
     """Sums of small integers are exact; exponentials may send a value to its neighbour."""
-    slack = 2.0**-spec.out_element.mantissa if spec.activation in ("silu", "gelu") else 0.0
+    slack = 2.0**-spec.out_element.mantissa if spec.finish.activation in ("silu", "gelu") else 0.0
     with np.errstate(invalid="ignore"):
         near = np.abs(got - want) <= slack * np.maximum(np.abs(want), 1)
     return np.asarray((got == want) | near)

@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.random_gemms import KINDS, draw_spec
 from evidence.attention_runs import VARIANTS
 from evidence.emit_cases import Case, cases, output_cases
+from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.drive.loops import LOOPS, BlockSpec
 from pipeloom.program import Program
@@ -28,9 +29,11 @@ ENDINGS: tuple[tuple[str, dict[str, str]], ...] = (
 """Products that do more than store, as they are declared."""
 ROWS = (("softmax", 4096), ("softmax", 256), ("rms_norm", 4096), ("rms_norm", 256))
 LARGE = (
-    GemmSpec(arch="gfx942", layout="NN", BM=128, BN=128, waves_n=2, beta=True, bias=True),
+    GemmSpec(
+        arch="gfx942", layout="NN", BM=128, BN=128, waves_n=2, finish=Finish(beta=True, bias=True)
+    ),
     GemmSpec(layout="NT", batched=True),
-    GemmSpec(layout="TN", beta=True, bias=True),
+    GemmSpec(layout="TN", finish=Finish(beta=True, bias=True)),
 )
 """Whole products with the fastest order that is found; those drawn at random have the first."""
 

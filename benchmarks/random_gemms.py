@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 from pipeloom.declare.fused import ACTIVATIONS
+from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.machine.dtypes import E8M0
 
@@ -39,22 +40,26 @@ def draw_spec(rng: np.random.Generator) -> GemmSpec:
     small, blocks = dtype in ("fp8", "bf8"), dtype.startswith("mx")
     arch = "gfx950" if blocks else arch
     bm, bn, waves_m, waves_n = BLOCKS[int(rng.integers(len(BLOCKS)))]
+    dtype_b = str(rng.choice(["fp8", "bf8"])) if small else None
+    out = str(rng.choice(["bf16", "fp16", "f32", "fp8"]))
+    layout = str(rng.choice(["NT"] if dtype == "mxfp4" else ["NN", "NT", "TN", "TT"]))
+    alpha, beta = bool(rng.integers(2)), bool(rng.integers(2))
+    align = int(rng.choice([16, 16, 4, 1 if small or blocks else 2]))
+    scales, bias = bool(rng.integers(2)), bool(rng.integers(2))
+    activation = str(rng.choice(["none", "none", *ACTIVATIONS]))
+    finish = Finish(alpha, beta, scales, bias, activation)
     return GemmSpec(
         arch=arch,
         dtype=dtype,
-        dtype_b=str(rng.choice(["fp8", "bf8"])) if small else None,
-        out=str(rng.choice(["bf16", "fp16", "f32", "fp8"])),
-        layout=str(rng.choice(["NT"] if dtype == "mxfp4" else ["NN", "NT", "TN", "TT"])),
+        dtype_b=dtype_b,
+        out=out,
+        layout=layout,
         BM=bm,
         BN=bn,
         waves_m=waves_m,
         waves_n=waves_n,
-        alpha=bool(rng.integers(2)),
-        beta=bool(rng.integers(2)),
-        align=int(rng.choice([16, 16, 4, 1 if small or blocks else 2])),
-        scales=bool(rng.integers(2)),
-        bias=bool(rng.integers(2)),
-        activation=str(rng.choice(["none", "none", *ACTIVATIONS])),
+        align=align,
+        finish=finish,
         splits=int(rng.choice([1, 1, 2, 3, 5])),
         batched=bool(rng.integers(2)),
         search=False,
@@ -134,9 +139,10 @@ def main() -> int:
         covered.update(
             [spec.arch, spec.dtype, spec.layout, f"out {spec.out}", f"align {spec.align}"]
         )
-        flags = ("alpha", "beta", "scales", "bias", "batched")
-        covered.update(name for name in flags if getattr(spec, name))
-        covered[f"activation {spec.activation}"] += 1
+        flags = ("alpha", "beta", "scales", "bias")
+        covered.update(name for name in flags if getattr(spec.finish, name))
+        covered["batched"] += spec.batched
+        covered[f"activation {spec.finish.activation}"] += 1
         covered[f"splits {spec.splits}"] += 1
         covered["workgroups too many"] += any(outcome.problem.excess)
         covered["K 0"] += outcome.problem.k == 0

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Protocol
 
 from pipeloom import compile_schedule, load_spec, target_for
+from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
 from pipeloom.drive.loops import (
     AttentionSpec,
@@ -182,7 +183,7 @@ class FamilyCase:
         """Scores that hardly differ: a rescale, which waits by itself, is jumped over."""
         if isinstance(self.spec, AttentionSpec):
             return {"scale": 1e-4}
-        return {"beta": 1.0} if isinstance(self.spec, GemmSpec) and self.spec.beta else {}
+        return {"beta": 1.0} if isinstance(self.spec, GemmSpec) and self.spec.finish.beta else {}
 
     def sizes(self, launch: Launch, trips: int, ragged: bool = False) -> dict[str, int]:
         """As given, and so many trips."""
@@ -284,7 +285,7 @@ def weakened_cases() -> Iterator[Subject]:
     rows = (("b", 1), ("n", 256))
     for arch in ("gfx942", "gfx950"):
         for layout in ("NT", "TN"):
-            whole = replace(small, arch=arch, layout=layout, beta=True)
+            whole = replace(small, arch=arch, layout=layout, finish=Finish(beta=True))
             yield FamilyCase("gemm", whole, f"64x64, {layout}, beta", square)
         for family, fused in FUSED.items():
             yield FamilyCase(family, fused(arch=arch, geometry=block), "64x64", square)

@@ -98,9 +98,9 @@ def test_the_real_verdicts_pass_the_same_gate() -> None:
         ({}, {"A": 100}, "ld_A", "ld_A is 100, shorter than a row of 128"),
         ({}, {"A": 132}, "ld_A", "132 elements .*not 16-byte aligned"),
         ({"m": 128}, {"A": 2**23 - 8}, None, ""),
-        ({"m": 128}, {"A": 2**23}, "ld_A", "touches of A spans"),
+        ({"m": 128}, {"A": 2**23}, "ld_A", "touches of A,"),
         ({"n": 2**22 - 8}, {}, None, ""),
-        ({"n": 2**22}, {}, "ld_out", "touches of out spans"),
+        ({"n": 2**22}, {}, "ld_out", "touches of out,"),
     ],
     ids=str,
 )
@@ -179,6 +179,11 @@ def test_an_instruction_that_the_target_lacks() -> None:
     assemble_text(text, "gfx950")
     with pytest.raises(AssemblyError, match=r"line 1: .*not supported on this GPU"):
         assemble_text(text, "gfx942")
+
+
+def test_text_is_not_an_emitted_kernel() -> None:
+    with pytest.raises(ConfigError, match="assemble_text takes text"):
+        assemble("s_endpgm")  # type: ignore[arg-type]
 
 
 def test_without_the_assembler(monkeypatch: pytest.MonkeyPatch) -> None:

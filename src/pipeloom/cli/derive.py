@@ -95,10 +95,11 @@ def _k_tiles(arguments: argparse.Namespace, chosen: LoopSource) -> int | None:
     """As asked for; what else a loop's spec can set is for the modulo solver."""
     for name, value in chosen.options.items():
         if value is not None and name not in ("k_tiles", "otherwise"):
+            key = "work_limit" if name == "strategy" else name
             raise SpecError(
-                f"{name} is for the modulo solver, and derive finds it",
-                hint=f"drop {name}, or use pipeloom solve",
-                field=name,
+                f"{key} is for the modulo solver, which derive does not leave the order to",
+                hint=f"drop {key}, or use pipeloom solve",
+                field=key,
             )
     given: int | None = arguments.k_tiles
     return chosen.options.get("k_tiles") if given is None else given

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
-from pipeloom.cli.tune import add_tuning, tuned
+from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.tune import add_tuning, exit_code, tuned
 from pipeloom.cli.usage import at_least
 from pipeloom.errors import SpecError
 
@@ -68,7 +67,4 @@ def run(arguments: argparse.Namespace) -> int:
         )
         print(f"  {len(found.trials)} of {found.candidates} blocks timed")
         print(f"wrote {', '.join(map(str, places.values()))}, and {beside}: how to launch it")
-    if found.complete:
-        return 0
-    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
-    return INTERRUPTED_CODE if arguments.seconds is None else 0
+    return exit_code(arguments, [found])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json
-from pipeloom.cli.tune import add_shapes, add_tuning, table, tuned
+from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.tune import add_shapes, add_tuning, exit_code, table, tuned
 from pipeloom.cli.usage import check_folder, make_folder
 
 
@@ -41,7 +40,4 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(table(found))
         print(f"wrote {arguments.folder}: {kernels} kernel(s) for {len(found)} shape(s)")
-    if all(one.complete for one in found):
-        return 0
-    print("not complete: this is the best so far; the next run goes on", file=sys.stderr)
-    return INTERRUPTED_CODE if arguments.seconds is None else 0
+    return exit_code(arguments, found)

@@ -16,11 +16,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
 from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
+from pipeloom.declare.products import Finish
 from pipeloom.drive.store import Store
 from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, Finish, problems
+from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
 
@@ -156,6 +157,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(table(found))
         if arguments.page is not None:
             print(f"wrote {arguments.page / 'index.html'}")
+    return exit_code(arguments, found)
+
+
+def exit_code(arguments: argparse.Namespace, found: list[Tuned]) -> int:
+    """0 if the search is complete, or has run for as long as it was given."""
     if all(one.complete for one in found):
         return 0
     print("not complete: this is the best so far; the next run goes on", file=sys.stderr)

@@ -7,6 +7,8 @@ other way round. The argument ``C`` is what C was, ``out`` what it becomes: they
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pipeloom.declare.fused import activation_for
 from pipeloom.declare.loop import Loop
 from pipeloom.declare.tensor import Tensor
@@ -17,6 +19,32 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 """Of A and B: N as in the formula, T stored transposed."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Finish:
+    """What follows the sum: activation(alpha * sum + beta * C + bias), each only where asked for.
+
+    ``scales`` multiply every element of the sum with one of its row and one of its column; C is
+    what it was. Vectors are f32.
+    """
+
+    alpha: bool = False
+    beta: bool = False
+    scales: bool = False
+    bias: bool = False
+    activation: str = "none"
+
+    def __post_init__(self) -> None:
+        activation_for(self.activation)
+
+    def __str__(self) -> str:
+        names = [name for name in ("scales", "alpha", "beta", "bias") if getattr(self, name)]
+        return ", ".join(names + ([] if self.activation == "none" else [self.activation]))
+
+
+PLAIN = Finish()
+"""Nothing."""
+
+
 def product(
     m: int = 256,
     n: int = 256,
@@ -25,18 +53,13 @@ def product(
     out: DType | str = BF16,
     *,
     layout: str = "NT",
-    alpha: bool = False,
-    beta: bool = False,
-    scales: bool = False,
-    bias: bool = False,
-    activation: str = "none",
+    finish: Finish = PLAIN,
     dtype_b: DType | str | None = None,
     blocks: bool = False,
     name: str = "gemm",
 ) -> Loop:
-    """out = activation(alpha * op(A) @ op(B) + beta * C + bias), each only where asked for.
+    """out = op(A) @ op(B), and what ``finish`` makes of it.
 
-    ``scales`` multiplies every element of the product with one of its row and one of its column.
     ``blocks``: 32 elements of A along K share a scale of the stream ``blocks_A``, those of B one of
     ``blocks_B``: M x K / 32 and N x K / 32 codes of E8M0, whatever the layout.
     """
@@ -54,7 +77,7 @@ def product(
         total += loop.apply("scaled_matmul", a.staged(), b.staged(), *shared, over=("k",))
     else:
         total += loop.apply("matmul", a.staged(), b.staged(), over=("k",))
-    value = _finished(loop, total, out, m, n, scales, alpha, beta, bias, activation)
+    value = _finished(loop, total, out, m, n, finish)
     loop.store("out", value.to(out))
     return loop
 
@@ -64,11 +87,7 @@ def slices_sum(
     n: int = 256,
     out: DType | str = BF16,
     *,
-    alpha: bool = False,
-    beta: bool = False,
-    scales: bool = False,
-    bias: bool = False,
-    activation: str = "none",
+    finish: Finish = PLAIN,
     name: str = "gemm_sum",
 ) -> Loop:
     """The rest of a product whose K was cut into slices: their sums, in order, and what follows."""
@@ -76,7 +95,7 @@ def slices_sum(
     part = loop.stream("P", F32, s=1, m=m, n=n)
     total = loop.carry("sum", F32, start=0, m=m, n=n)
     total += part.sum("s")
-    value = _finished(loop, total, out, m, n, scales, alpha, beta, bias, activation)
+    value = _finished(loop, total, out, m, n, finish)
     loop.store("out", value if dtype_for(out) == F32 and value is total else value.to(out))
     return loop
 
@@ -100,30 +119,21 @@ def packed(
 
 
 def _finished(
-    loop: Loop,
-    total: Tensor,
-    out: DType | str,
-    m: int,
-    n: int,
-    scales: bool,
-    alpha: bool,
-    beta: bool,
-    bias: bool,
-    activation: str,
+    loop: Loop, total: Tensor, out: DType | str, m: int, n: int, finish: Finish
 ) -> Tensor:
     """What follows the sum; beta's part first, which frees C's registers."""
     before: Tensor | None = None
-    if beta:
+    if finish.beta:
         before = loop.resident("C", out, m=m, n=n)
         before = before if dtype_for(out) == F32 else before.to(F32)
         before = before * loop.scalar("beta")
     value = total
-    if scales:
+    if finish.scales:
         value = value * loop.resident("scale_A", F32, m=m) * loop.resident("scale_B", F32, n=n)
-    if alpha:
+    if finish.alpha:
         value = value * loop.scalar("alpha")
     if before is not None:
         value = before + value
-    if bias:
+    if finish.bias:
         value = value + loop.resident("bias", F32, n=n)
-    return activation_for(activation)(value)
+    return activation_for(finish.activation)(value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from pipeloom.judge.emulate import (
     Kernel,
     Pitched,
     Placed,
+    RunResult,
     Timing,
     check_hazards,
     load_code_object,
@@ -57,7 +58,6 @@ from pipeloom.judge.emulate.wave import POISON_WORD
 from pipeloom.write.assemble import assemble_text, link_object
 
 Array = npt.NDArray[Any]
-Lines = Mapping[int, str]
 
 SEEDS = 8
 """Runs that try to show a race, beside the directed ones."""
@@ -126,6 +126,21 @@ class Start:
             for one in self.args
         ]
         return args, list(copies.values())
+
+    def run(self, kernel: Kernel, **options: Any) -> tuple[RunResult, list[Array]]:
+        """Emulate the launch, with nothing judged on the way; and its arrays as they are then."""
+        args, outputs = self.fresh()
+        result = run_kernel(
+            kernel,
+            grid=self.grid,
+            block=self.block,
+            args=args,
+            dynamic_lds=self.dynamic_lds,
+            check_races=False,
+            check_wait_states=False,
+            **options,
+        )
+        return result, outputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,21 +255,13 @@ class _Check:
 
     def run(self, look_for_needless: bool, shown: int) -> Checked:
         kernel = self._file.kernel
-        stopped = ""
-        args, outputs = self._start.fresh()
         try:
             recorder = Recorder(
                 kernel, lambda count: self._tell(f"emulating: {count:,} instructions")
             )
-            result = run_kernel(
+            result, outputs = self._start.run(
                 kernel,
-                grid=self._start.grid,
-                block=self._start.block,
-                args=args,
-                dynamic_lds=self._start.dynamic_lds,
                 timing=Timing.EARLY,
-                check_races=False,
-                check_wait_states=False,
                 max_findings=_MAX_FINDINGS,
                 max_instructions=self._limit,
                 observer=recorder,
@@ -372,18 +379,11 @@ class _Check:
         leftover: int = POISON_WORD,
     ) -> int:
         """How many numbers come out otherwise; all of them where the run breaks down."""
-        args, outputs = self._start.fresh()
         try:
-            result = run_kernel(
+            result, outputs = self._start.run(
                 self._file.kernel if kernel is None else kernel,
-                grid=self._start.grid,
-                block=self._start.block,
-                args=args,
-                dynamic_lds=self._start.dynamic_lds,
                 timing=timing,
                 seed=seed,
-                check_races=False,
-                check_wait_states=False,
                 max_findings=_MAX_FINDINGS,
                 max_instructions=self._limit,
                 last_first=last_first,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pipeloom.drive.programs import simulate
 from pipeloom.drive.subjects import ScheduleSubject, Subject, lacks_tile, open_schedule
 from pipeloom.errors import ConfigError, OrderError, ScheduleError
+from pipeloom.judge.simulate.lower import simulate, usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.reference.compiler import Sync
@@ -169,9 +169,9 @@ def _timed_form(subject: Subject, form: Form) -> Form:
 
 
 def _simulated(subject: Subject, form: Form) -> Trace:
-    if not isinstance(subject, ScheduleSubject):
-        return simulate(subject.form(form.sync, form.reorder))
-    compiled = subject.compiled(form.sync, form.reorder)
-    kernel = subject.kernel(compiled)
-    trips = max(TRIPS, kernel.min_trips)
-    return simulate(compiled, subject.machine(), kernel, kernel.tiles(trips))
+    program = subject.form(form.sync, form.reorder)
+    count = usual_iterations(program)
+    if isinstance(subject, ScheduleSubject):
+        least = program.min_trips.items()
+        count = program.iterations.at({name: max(TRIPS, trips) for name, trips in least})
+    return simulate(program, iterations=count)

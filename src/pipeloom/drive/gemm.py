@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.checks import check_int
-from pipeloom.declare.fused import activation_for
 from pipeloom.declare.loop import Loop
-from pipeloom.declare.products import LAYOUTS, packed, product, slices_sum
+from pipeloom.declare.products import LAYOUTS, PLAIN, Finish, packed, product, slices_sum
 from pipeloom.drive.deriving import derive
 from pipeloom.drive.loops import ROW_BYTES, ROWS, element_type
 from pipeloom.drive.pipeline import pipeline
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
 
 
-FINISH = ("alpha", "beta", "scales", "bias", "activation")
-"""Fields of a spec that say what follows the sum, as ``product`` takes them."""
 SUM_TILE = (8, 256)
 SUM_WAVES = 4
 """Of the kernel that adds up slices: 8 elements of a lane, whole rows of lanes for a bias."""
@@ -58,14 +55,12 @@ LINE = 64
 class GemmSpec:
     """One kernel of a family: the block of a workgroup, its waves, and what launches may ask.
 
-    What follows the sum: ``scales`` by row of A and column of B, ``alpha``, ``beta`` times what C
-    was, a ``bias`` by column, an ``activation``; each only where asked for, vectors in f32.
-    ``splits`` cuts K into so many slices, each with workgroups of its own, whose sums go to a
-    workspace; a second kernel adds them up in order. ``BK`` is what two tiles leave room for in
-    LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on gfx942; see ``multiples``),
-    else only whole trips. With ``search`` the order is the fastest that ``derive`` finds, else the
-    first that fits, which is proved all the same; ``short_ends`` asks ``derive`` for an order whose
-    loop may be a little slower, for where loads set its time.
+    ``finish`` is what follows the sum. ``splits`` cuts K into so many slices, each with workgroups
+    of its own, whose sums go to a workspace; a second kernel adds them up in order. ``BK`` is what
+    two tiles leave room for in LDS, unless given. ``any_k`` takes every K (of whole 16 bytes, 4 on
+    gfx942; see ``multiples``), else only whole trips. With ``search`` the order is the fastest that
+    ``derive`` finds, else the first that fits, which is proved all the same; ``short_ends`` asks
+    ``derive`` for an order whose loop may be a little slower, for where loads set its time.
 
     ``dtype_b`` is B's type where it is not that of A: fp8 with bf8.
 
@@ -90,11 +85,7 @@ class GemmSpec:
     BK: int | None = None
     waves_m: int = 2
     waves_n: int = 4
-    alpha: bool = False
-    beta: bool = False
-    scales: bool = False
-    bias: bool = False
-    activation: str = "none"
+    finish: Finish = PLAIN
     splits: int = 1
     align: int = 16
     any_k: bool = True
@@ -137,7 +128,6 @@ class GemmSpec:
                 hint="NT: elements that share a byte follow each other along K",
                 field="layout",
             )
-        activation_for(self.activation)
         if self.layout not in LAYOUTS:
             raise ConfigError(
                 f"gemm.layout is {self.layout!r}",
@@ -199,17 +189,12 @@ class GemmSpec:
             layout=self.layout,
             dtype_b=self.element_b,
             blocks=self.blocks,
-            **(self._finish if whole else {}),
+            finish=self.finish if whole else PLAIN,
         )
 
     def rest(self) -> Loop:
         """What the second kernel does with the sums of the slices."""
-        return slices_sum(*SUM_TILE, self.out_element, **self._finish)
-
-    @property
-    def _finish(self) -> dict[str, Any]:
-        """What follows the sum."""
-        return {name: getattr(self, name) for name in FINISH}
+        return slices_sum(*SUM_TILE, self.out_element, finish=self.finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +321,9 @@ def gemm_kernel(spec: GemmSpec) -> Gemm:
 
     program = gemm_program(spec)
     name, whole = kernel_name(spec), spec.splits == 1
-    alone: list[tuple[str, str]] = [("C", "beta")] if spec.beta else []
+    alone: list[tuple[str, str]] = [("C", "beta")] if spec.finish.beta else []
     read = ["A", "B", *(["blocks_A", "blocks_B"] if spec.blocks else [])]
-    operands = [(operand, "alpha") for operand in read] if spec.alpha and whole else []
+    operands = [(operand, "alpha") for operand in read] if spec.finish.alpha and whole else []
     placing = Placing(
         ragged=spec.any_k or not whole or spec.packs,
         batched=spec.batched,
@@ -389,9 +374,7 @@ def gemm_program(spec: GemmSpec) -> Program:
     loop, waves = spec.loop(), {"m": spec.waves_m, "n": spec.waves_n}
     if spec.search:
         # What follows the sum changes no iteration: one search serves all of them.
-        plain = replace(
-            spec, splits=1, alpha=False, beta=False, scales=False, bias=False, activation="none"
-        )
+        plain = replace(spec, splits=1, finish=PLAIN)
         like = plain.loop() if plain != spec else None
         derived = derive(
             loop,
@@ -436,8 +419,9 @@ def kernel_name(spec: GemmSpec) -> str:
         f"w{spec.waves_m}x{spec.waves_n}",
     ]
     parts += ["short"] if spec.short_ends else []
-    parts += [name for name in FINISH[:-1] if getattr(spec, name)]
-    parts += [] if spec.activation == "none" else [spec.activation]
+    finish = spec.finish
+    parts += [n for n in ("alpha", "beta", "scales", "bias") if getattr(finish, n)]
+    parts += [] if finish.activation == "none" else [finish.activation]
     parts += [f"k{spec.splits}"] if spec.splits > 1 else []
     parts += [f"align{spec.align}"] if spec.align == NARROW else []
     parts += ["anyk"] if spec.any_k or spec.packs else []

@@ -51,7 +51,7 @@ def pipeline(
     of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
     iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
     runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order;
-    ``otherwise`` does so where none was told and the loop cannot be woven, which a note then says.
+    ``otherwise`` does so where none was told and the loop cannot be woven; why, a note says.
     ``progress`` is told of each better order that the search finds. Ctrl-C ends the search: the
     best so far is taken, which provenance says, or nothing without ``keep_interrupted``.
 
@@ -84,9 +84,7 @@ def pipeline(
             why = error.message
         if derived is not None:
             return peeled(derived.program)
-        if otherwise is not None:
-            strategy = otherwise
-            notes = (f"not woven from single instructions: {why}",)
+        strategy, notes = otherwise, (f"not woven from single instructions: {why}",)
     arranged = arrange(
         loop,
         target,

@@ -20,7 +20,7 @@ from pipeloom.drive.checking import (
 )
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.emulate import Timing, run_kernel
+from pipeloom.judge.emulate import Timing
 from pipeloom.machine_code.launch_file import load_launch
 from pipeloom.machine_code.timing import KernelTiming, time_kernel
 
@@ -58,17 +58,10 @@ def judged(
 
 def time_start(file: KernelFile, start: Start) -> KernelTiming:
     """Emulate workgroup 0 of the launch and simulate its loops."""
-    args, _ = start.fresh()
     recorder = Recorder(file.kernel)
-    result = run_kernel(
+    result, _ = start.run(
         file.kernel,
-        grid=start.grid,
-        block=start.block,
-        args=args,
-        dynamic_lds=start.dynamic_lds,
         timing=Timing.EARLY,
-        check_races=False,
-        check_wait_states=False,
         max_findings=MOST_FINDINGS,
         max_instructions=MOST_INSTRUCTIONS,
         observer=recorder,

@@ -6,6 +6,8 @@ One set for every loop: nothing here is tuned to a single kernel.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeloom.machine.target import (
     BarrierKind,
     Counter,
@@ -32,39 +34,19 @@ _LLVM = "LLVM's gfx950 scheduling model: 4 cycles per pass"
 _HALVES = ("bf16", "fp16")
 _BYTES = ("fp8", "bf8")
 
-MATRIX_OPS = (
-    MatrixOp(16, 16, 32, "f16", Fact(16, "cycles", _MEASURED, _TRACES), takes=_HALVES),
-    MatrixOp(32, 32, 16, "f16", Fact(32, "cycles", _MEASURED, _TRACES), takes=_HALVES),
+_SCALABLE = (
     MatrixOp(16, 16, 128, "fp8", Fact(32, "cycles", _MEASURED, _TRACES), takes=_BYTES, mixes=True),
     MatrixOp(16, 16, 128, "fp6", Fact(16, "cycles", _MEASURED, _TRACES)),
     MatrixOp(16, 16, 128, "fp4", Fact(16, "cycles", _MEASURED, _TRACES)),
     MatrixOp(32, 32, 64, "fp8", Fact(64, "cycles", _MEASURED, _TRACES), takes=_BYTES, mixes=True),
     MatrixOp(32, 32, 64, "fp6", Fact(32, "cycles", _DERIVED, _PASSES)),
     MatrixOp(32, 32, 64, "fp4", Fact(32, "cycles", _DERIVED, _PASSES)),
-    MatrixOp(
-        16,
-        16,
-        128,
-        "fp8",
-        Fact(32, "cycles", _MEASURED, _TRACES),
-        scaled=True,
-        takes=_BYTES,
-        mixes=True,
-    ),
-    MatrixOp(16, 16, 128, "fp6", Fact(16, "cycles", _MEASURED, _TRACES), scaled=True),
-    MatrixOp(16, 16, 128, "fp4", Fact(16, "cycles", _MEASURED, _TRACES), scaled=True),
-    MatrixOp(
-        32,
-        32,
-        64,
-        "fp8",
-        Fact(64, "cycles", _MEASURED, _TRACES),
-        scaled=True,
-        takes=_BYTES,
-        mixes=True,
-    ),
-    MatrixOp(32, 32, 64, "fp6", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
-    MatrixOp(32, 32, 64, "fp4", Fact(32, "cycles", _DERIVED, _PASSES), scaled=True),
+)
+MATRIX_OPS = (
+    MatrixOp(16, 16, 32, "f16", Fact(16, "cycles", _MEASURED, _TRACES), takes=_HALVES),
+    MatrixOp(32, 32, 16, "f16", Fact(32, "cycles", _MEASURED, _TRACES), takes=_HALVES),
+    *_SCALABLE,
+    *(replace(op, scaled=True) for op in _SCALABLE),
     MatrixOp(16, 16, 16, "f16", Fact(16, "cycles", _VENDOR, _LLVM), takes=_HALVES),
     MatrixOp(32, 32, 8, "f16", Fact(32, "cycles", _VENDOR, _LLVM), takes=_HALVES),
     MatrixOp(16, 16, 32, "fp8", Fact(16, "cycles", _VENDOR, _LLVM), takes=_BYTES, mixes=True),

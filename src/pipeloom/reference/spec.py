@@ -45,8 +45,8 @@ class UnknownKeyError(SpecError):
 
 
 def load_spec(source: SpecSource) -> PipelineSchedule:
-    """The schedule that a mapping, or a ``.json`` or ``.toml`` file, describes."""
-    data = dict(read_spec(source))
+    """The schedule that a mapping, a file (``.json``, ``.toml``) or a shipped name describes."""
+    data = dict(find_spec(source))
     name = _schedule_name(data)
     del data["schedule"]
     return from_plain(SCHEDULES[name], data, overlay=True, name=f"the {name} spec").build()

@@ -29,7 +29,7 @@ def tile_text(program: Program) -> str:
     """The sizes of one workgroup's tile and of one iteration, and the types of the inputs."""
     meaning = program.meaning
     sizes = meaning.tile
-    dims = [d for d in (*meaning.grid, meaning.over) if d in sizes]
+    dims = [d for d in dict.fromkeys((*meaning.grid, meaning.over, *sizes)) if d in sizes]
     types = dict.fromkeys(str(node.type.dtype) for node in meaning.inputs)
     if dims == ["m", "n", "k"]:
         return f"{'x'.join(str(sizes[d]) for d in dims)} {', '.join(types)}"

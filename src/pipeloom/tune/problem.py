@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeloom.checks import nearest
-from pipeloom.declare.fused import activation_for
-from pipeloom.declare.products import LAYOUTS
+from pipeloom.declare.products import LAYOUTS, PLAIN, Finish
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import dtype_for
 
@@ -25,28 +24,6 @@ TOKENS = (1024, 4096, 16384)
 _SIZES = re.compile(r"[-\dxX,;.\s]+")
 """What is meant to be a shape."""
 _SHAPE = re.compile(r"\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*[xX,;\s]\s*(\d+)\s*")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Finish:
-    """What follows the sum: scales by row and column, alpha, beta times C, bias, activation."""
-
-    alpha: bool = False
-    beta: bool = False
-    scales: bool = False
-    bias: bool = False
-    activation: str = "none"
-
-    def __post_init__(self) -> None:
-        activation_for(self.activation)
-
-    def __str__(self) -> str:
-        names = [name for name in ("scales", "alpha", "beta", "bias") if getattr(self, name)]
-        return ", ".join(names + ([] if self.activation == "none" else [self.activation]))
-
-
-PLAIN = Finish()
-"""Nothing."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -72,9 +72,10 @@ class Tuned:
     @property
     def spec(self) -> GemmSpec:
         """Of its kernel, with what follows the sum."""
-        finish = to_plain(self.problem.finish)
-        batched = self.problem.batches > 1
-        spec = replace(self.job.spec(self.plan.split), batched=batched, **finish)
+        problem = self.problem
+        spec = replace(
+            self.job.spec(self.plan.split), batched=problem.batches > 1, finish=problem.finish
+        )
         odd = copied_bytes(gpu_for(self.chip).target, self.problem)
         return replace(spec, align=least_align(spec)) if odd else spec
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from pipeloom.errors import ConfigError
 from pipeloom.machine.elf import read_sections
 from pipeloom.write.faults import AssemblyError
 from pipeloom.write.kernel import EmittedKernel, SourceLine
@@ -42,6 +43,12 @@ class CodeObject:
 
 def assemble(emitted: EmittedKernel) -> CodeObject:
     """Assemble and link; raises ``AssemblyError`` with line and entry where that fails."""
+    if not isinstance(emitted, EmittedKernel):
+        raise ConfigError(
+            f"assemble takes an EmittedKernel, not a {type(emitted).__name__}",
+            hint="pass what emit returns; pipeloom.write.assemble_text takes text and a target",
+            field="emitted",
+        )
     numbers = sorted(emitted.line_map)
     text = _labelled(emitted.text, numbers)
     text += f'.section {LINE_SECTION},"",@progbits\n'

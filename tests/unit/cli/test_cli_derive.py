@@ -59,6 +59,8 @@ def test_what_cannot_be_derived(loops: str, capsys: pytest.CaptureFixture[str]) 
     assert "only loops are derived" in capsys.readouterr().err
     assert main(["derive", "gemm_tile", "--set", "depth=2"]) == 1
     assert "depth is for the modulo solver" in capsys.readouterr().err
+    assert main(["derive", "gemm_tile", "--set", "work_limit=1"]) == 1
+    assert "work_limit is for the modulo solver" in capsys.readouterr().err
 
 
 def test_shipped_loops_are_derived_by_name(

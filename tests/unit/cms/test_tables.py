@@ -236,4 +236,7 @@ def test_a_record_that_is_no_table_says_what_it_lacks() -> None:
 def test_commands_take_the_file_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_text(json.dumps(SMALL.to_dict()), encoding="utf-8")
-    assert open_source(str(path)).program() == lift_table(SMALL)
+    subject = open_source(str(path))
+    assert subject.program() == lift_table(SMALL)
+    assert "64x32x64 bf16" in subject.program().provenance.source
+    assert "64x32x16" not in subject.header()

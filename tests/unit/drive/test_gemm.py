@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from benchmarks.random_gemms import run_one
+from pipeloom.declare.products import Finish
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.errors import ConfigError
@@ -68,14 +69,14 @@ def _columns(layout: str, problem: GemmCall) -> tuple[int, int]:
 def test_alpha_and_beta(alpha: float, beta: float) -> None:
     """Where beta is 0, C is NaN before and never read; in place, and any row length."""
     problem = GemmCall(m=33, n=71, k=72, spare=(0, 8, 2), alpha=alpha, beta=beta)
-    got = run_gemm(ready(alpha=True, beta=True), problem)
+    got = run_gemm(ready(finish=Finish(alpha=True, beta=True)), problem)
     assert got.summary().startswith("correct")
 
 
 @pytest.mark.parametrize("k", [0, 200])
 def test_slices_of_k_are_added_up_in_order(k: int) -> None:
     """Slices that have nothing to sum store zeros; a second kernel does what follows the sum."""
-    made = ready(splits=3, beta=True, batched=True)
+    made = ready(splits=3, finish=Finish(beta=True), batched=True)
     problem = GemmCall(m=33, n=70, k=k, batches=2, gap=(8, 8, 3), beta=2.0, excess=(1, 1, 1))
     assert run_gemm(made, problem).summary().startswith("correct")
     contract = made.made.contract()
@@ -130,8 +131,17 @@ def test_both_kinds_of_8_bit_floats(arch: str, a: str, b: str) -> None:
     ("options", "k"),
     [
         ({"dtype": "mxfp8"}, 416),
-        ({"dtype": "mxfp4", "align": 4, "batched": True, "alpha": True}, 544),
-        ({"dtype": "mxfp8", "layout": "TN", "splits": 2, "bias": True, "out": "bf16"}, 288),
+        ({"dtype": "mxfp4", "align": 4, "batched": True, "finish": Finish(alpha=True)}, 544),
+        (
+            {
+                "dtype": "mxfp8",
+                "layout": "TN",
+                "splits": 2,
+                "finish": Finish(bias=True),
+                "out": "bf16",
+            },
+            288,
+        ),
     ],
 )
 def test_blocks_along_k_with_scales_of_their_own(options: dict[str, object], k: int) -> None:
@@ -174,10 +184,10 @@ def test_block_scales_need_a_matrix_unit_that_takes_them() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"bias": True, "activation": "gelu", "alpha": True, "beta": True},
-        {"dtype": "fp8", "out": "fp8", "scales": True, "beta": True, "batched": True},
-        {"arch": "gfx942", "dtype": "fp8", "out": "fp8", "scales": True, "bias": True,
-         "activation": "relu", "splits": 2},
+        {"finish": Finish(bias=True, activation="gelu", alpha=True, beta=True)},
+        {"dtype": "fp8", "out": "fp8", "finish": Finish(scales=True, beta=True), "batched": True},
+        {"arch": "gfx942", "dtype": "fp8", "out": "fp8", "splits": 2,
+         "finish": Finish(scales=True, bias=True, activation="relu")},
     ],
 )  # fmt: skip
 def test_what_follows_the_sum(options: dict[str, object]) -> None:
@@ -190,7 +200,7 @@ def test_what_follows_the_sum(options: dict[str, object]) -> None:
 
 def test_an_unknown_activation_is_refused() -> None:
     with pytest.raises(ConfigError, match="'gleu'"):
-        GemmSpec(activation="gleu")
+        Finish(activation="gleu")
 
 
 @pytest.mark.parametrize("number", [22, 4009])

@@ -107,6 +107,8 @@ def test_what_cannot_be_woven_says_so() -> None:
     assert program.provenance.ordered is not None
     assert program.provenance.ordered.strategy == "in_order"
     assert "not woven" in program.provenance.notes[0]
+    plain = pl.pipeline(row_sum(), GFX950, 1)
+    assert "not woven" in plain.provenance.notes[0]
 
 
 def test_a_chip_by_name_and_a_function_for_a_loop() -> None:

@@ -55,6 +55,13 @@ latency = { MMA = 32, LOAD_A = 300 }
 """
 
 
+def test_a_shipped_name_is_a_spec() -> None:
+    named = load_spec("ping_pong")
+    assert named.build_body() == load_spec({"schedule": "ping_pong"}).build_body()
+    with pytest.raises(SpecError, match="neither a shipped schedule nor a spec file"):
+        load_spec("ping_pung")
+
+
 def test_json_toml_and_mapping_agree(tmp_path: Path) -> None:
     as_json, as_toml = tmp_path / "s.json", tmp_path / "s.toml"
     as_json.write_text(json.dumps(SPEC))

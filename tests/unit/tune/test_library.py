@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.cli.main import main
+from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.store import Store
 from pipeloom.errors import ScheduleError
@@ -32,7 +33,7 @@ from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16, E8M0, FP4
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tune import library
-from pipeloom.tune.problem import Finish, Problem
+from pipeloom.tune.problem import Problem
 from pipeloom.tune.search import Trial, Tuned
 
 Array = npt.NDArray[Any]

@@ -67,7 +67,7 @@ def test_what_is_not_proved() -> None:
 
 def test_a_layout_that_nobody_knows() -> None:
     refused(with_resource(row_sum(), "rows", layout=Layout("rings")), "layout 'rings'")
-    refused(with_resource(row_sum(), "rows", layout=None), "have no layout")
+    refused(with_resource(row_sum(), "rows", layout=None), "has no layout")
     refused(with_resource(row_sum(), "rows", layout=Layout("operand")), "lacks its number 'side'")
 
 

@@ -24,6 +24,7 @@ from benchmarks.llvm_passes import (
     successors,
 )
 from evidence.emit_cases import Case
+from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import GemmSpec
 
 pytestmark = pytest.mark.usefixtures("short_search")
@@ -85,7 +86,11 @@ needs_llvm = pytest.mark.skipif(
 SUBJECTS = [
     tile(Case("single_buffer", "gfx950", "bf16", (64, 64, 64, 16, 32))),
     tile(Case("gemm_tile", "gfx942", "fp8", (64, 64, 64, 16, 32))),
-    whole(GemmSpec(BM=128, BN=64, waves_m=2, waves_n=1, out="f32", beta=True, search=False)),
+    whole(
+        GemmSpec(
+            BM=128, BN=64, waves_m=2, waves_n=1, out="f32", finish=Finish(beta=True), search=False
+        )
+    ),
 ]
 """The last stores part of C, and loads the next."""
 

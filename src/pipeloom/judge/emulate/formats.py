@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
-Words = npt.NDArray[np.uint32]
 Halves = npt.NDArray[np.uint16]
 
 

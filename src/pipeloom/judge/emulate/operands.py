@@ -18,7 +18,6 @@ from pipeloom.judge.emulate.faults import UnsupportedInstructionError
 from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.wave import Wave
 
-Array = npt.NDArray[np.generic]
 Words = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.uint64]
 ScalarReader = Callable[[Wave], int]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.fused import fused_f16, fused_f32
@@ -38,8 +37,6 @@ from pipeloom.judge.emulate.valu import (
     source_reader,
 )
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
-
-Words = npt.NDArray[np.uint32]
 
 
 def build_special(instruction: Instruction) -> Step | None:

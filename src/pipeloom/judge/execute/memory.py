@@ -40,11 +40,7 @@ class Memory:
     """LDS, registers, inputs and outputs of one workgroup; writes are there when they happen."""
 
     def __init__(
-        self,
-        storage: Storage,
-        truth: Truth,
-        rng: np.random.Generator,
-        watch: Watch | None = None,
+        self, storage: Storage, truth: Truth, rng: np.random.Generator, watch: Watch | None
     ) -> None:
         self._storage = storage
         self._truth = truth
@@ -209,11 +205,7 @@ class WorstMemory(Memory):
     """What could differ at any moment of a flight is undefined."""
 
     def __init__(
-        self,
-        storage: Storage,
-        truth: Truth,
-        rng: np.random.Generator,
-        watch: Watch | None = None,
+        self, storage: Storage, truth: Truth, rng: np.random.Generator, watch: Watch | None
     ) -> None:
         super().__init__(storage, truth, rng, watch)
         self._now = 0

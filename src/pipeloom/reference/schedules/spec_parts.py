@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeVar
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.config import BlockSizing, FragOrder, TargetProfile
 from pipeloom.reference.geometry import PING_PONG_GRID, KernelGeometry
 from pipeloom.reference.mi355x import mi355x_single_buffer_target, mi355x_target
-
-T = TypeVar("T")
-
-_DOUBLE_BUFFER_TARGETS: Mapping[str, Callable[[int, int, int], TargetProfile]] = MappingProxyType(
-    {"mi355x": mi355x_target}
-)
-_SINGLE_BUFFER_TARGETS: Mapping[str, Callable[[], TargetProfile]] = MappingProxyType(
-    {"mi355x": mi355x_single_buffer_target}
-)
 
 TARGETS: Mapping[str, str] = MappingProxyType(
     {"mi355x": "MI355X (gfx950) as the specification's cost model sees it"}
@@ -44,7 +34,7 @@ class TargetSpec:
         self, geometry: KernelGeometry | None = None, wave_grid: tuple[int, int] = PING_PONG_GRID
     ) -> TargetProfile:
         """The profile; counts and max_globals come from here, else the geometry, else defaults."""
-        make = _lookup(self.name, _DOUBLE_BUFFER_TARGETS)
+        _check_name(self.name)
         vm_a, vm_b = self.vm_per_load_a, self.vm_per_load_b
         if geometry is not None:
             vm_a = geometry.vm_per_load_a if vm_a is None else vm_a
@@ -60,7 +50,7 @@ class TargetSpec:
         max_globals = self.max_globals
         if max_globals is None:
             max_globals = 1 if geometry is None else geometry.max_globals(wave_grid)
-        profile = make(
+        profile = mi355x_target(
             4 if vm_a is None else vm_a,
             4 if vm_b is None else vm_b,
             max_globals if sizing is None else sizing.max_globals,
@@ -82,7 +72,8 @@ class SingleBufferTargetSpec:
 
     def build(self) -> TargetProfile:
         """The profile."""
-        profile = _lookup(self.name, _SINGLE_BUFFER_TARGETS)()
+        _check_name(self.name)
+        profile = mi355x_single_buffer_target()
         return TargetProfile(profile.cost_model.with_latency(self.latency), profile.pipeline)
 
 
@@ -132,11 +123,10 @@ class SingleBufferGeometrySpec(GeometrySpec):
     BN: int = 128
 
 
-def _lookup(name: str, table: Mapping[str, T]) -> T:
-    if name not in table:
+def _check_name(name: str) -> None:
+    if name not in TARGETS:
         raise ConfigError(
             f"target.name is {name!r}, which is not a known target",
-            hint=nearest(name, table),
+            hint=nearest(name, TARGETS),
             field="target.name",
         )
-    return table[name]

@@ -140,8 +140,9 @@ def register_tile(resource: Resource, *, single: bool = False) -> RegisterTile:
         )
     if layout is None and resource.space is not Space.SCALAR:
         raise EmitError(
-            f"registers {resource.name} have no layout",
-            hint=f"give one of: {', '.join(_KINDS)}",
+            f"{resource.name!r} has no layout, which says what each lane's registers hold",
+            hint=f"give one of: {', '.join(_KINDS)}; a program of a table has none, and is judged "
+            "and simulated only",
             field=resource.name,
         )
     if resource.space is Space.SCALAR and kind != "uniform":
