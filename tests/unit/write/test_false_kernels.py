@@ -318,3 +318,14 @@ def test_names_are_names_only(name: str) -> None:
     )
     trial = run_program(kernel, assemble(kernel), sizes={"b": 1, "k": 4, "c": 256})
     assert trial.ok, trial.summary()
+
+
+@pytest.mark.parametrize("name", ["c", "k", "ld_X"])
+def test_two_arguments_of_one_name(name: str) -> None:
+    """The later one was loaded over the other: the size of c was the bits of a float."""
+    loop = Loop("mean", over="k")
+    total = loop.carry("S", b=1, c=64)
+    total += loop.stream("X", "f32", b=1, k=1, c=64).sum("k")
+    loop.store("out", total * loop.scalar(name))
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    refused(program, f"two arguments called '{name}'")

@@ -129,8 +129,16 @@ def arguments_of(meaning: Meaning, placing: Placing) -> tuple[Argument, ...]:
     names += [(BATCHES, 4)] if placing.uses_z else []
     names += [(stride_name(a.name, dim), 4) for a in arrays.values() for dim in a.node.batch]
     names += [(n.name, 4) for n in meaning.nodes if n.kind is NodeKind.SCALAR]
-    arguments, offset = [], 0
+    arguments, offset, seen = [], 0, set[str]()
     for name, size in names:
+        if name in seen:
+            raise EmitError(
+                f"the kernel of {meaning.name!r} has two arguments called {name!r}",
+                hint="give the array, the dimension or the scalar another name: arrays, sizes, "
+                "ld_ARRAY, strides and scalars are arguments",
+                field=name,
+            )
+        seen.add(name)
         arguments.append(Argument(name, offset, size, name in arrays))
         offset += size
     return tuple(arguments)
