@@ -172,7 +172,8 @@ def main(arguments: list[str] | None = None) -> int:
         for number, (base, count) in enumerate(work)
         for case in mutants_of(base, count, options.seed + number)
     ]
-    return run(cases, len(cases))
+    judgements = run(cases, len(cases))
+    return int(any(j.missed or j.false_alarm for j in judgements))
 
 
 if __name__ == "__main__":
