@@ -137,6 +137,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drive.store": (),
     "drive.deriving": (
         "errors",
+        "checks",
         "plain",
         "machine",
         "drive.store",

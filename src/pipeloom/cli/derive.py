@@ -15,7 +15,8 @@ from pipeloom.cli.common import (
     tell_search,
     write_file,
 )
-from pipeloom.drive.deriving import Derived, derive
+from pipeloom.cli.usage import at_least
+from pipeloom.drive.deriving import Derived, Ended, derive
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.pipeline import peeled
 from pipeloom.drive.subjects import ProgramSubject, open_source
@@ -46,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--k-tiles", type=int, metavar="N", help="iterations to be run, if that is known"
     )
     parser.add_argument(
+        "--orders",
+        type=at_least(1),
+        metavar="N",
+        help="end the search when so many orders were tried; the best of them is proved, and the "
+        "next call goes on from there",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write the program as JSON"
     )
     add_json(parser)
@@ -57,7 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _loop(arguments)
     loop = chosen.loop
     found = derive(
-        loop, chosen.target, chosen.waves, k_tiles=_k_tiles(arguments, chosen), progress=tell_search
+        loop,
+        chosen.target,
+        chosen.waves,
+        k_tiles=_k_tiles(arguments, chosen),
+        orders=arguments.orders,
+        progress=tell_search,
     )
     if found is None:
         raise SpecError(
@@ -74,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**plain, "busy": found.busy, "program": program.content_hash})
     else:
         _print(found)
-    if found.complete:
+    if found.ended is not Ended.INTERRUPT:
         return 0
     print("interrupted: this is the best so far", file=sys.stderr)
     return INTERRUPTED_CODE

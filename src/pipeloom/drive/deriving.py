@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import ceil
 
+from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import InternalError, OrderError, ScheduleError
@@ -61,6 +63,14 @@ time of an iteration, the loop does not."""
 KEPT = "what was tried is kept, and the next call goes on from there"
 
 
+class Ended(Enum):
+    """What ended a search."""
+
+    ALL_TRIED = "all_tried"
+    LIMIT = "limit"
+    INTERRUPT = "interrupt"
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The best so far: cycles per iteration, and the bound."""
@@ -78,7 +88,7 @@ class Derived:
     """A proved program; ``cycles`` are those of the simulator, per iteration in the steady loop.
 
     ``why`` is the certificate of ``bound``: no order of the loop's instructions is faster.
-    ``complete`` is False where the search was stopped.
+    ``ended`` tells what ended the search.
     """
 
     program: Program
@@ -88,8 +98,13 @@ class Derived:
     matrix: int
     pattern: Pattern
     tried: int
-    complete: bool = True
+    ended: Ended = Ended.ALL_TRIED
     why: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing stopped the search."""
+        return self.ended is Ended.ALL_TRIED
 
     @property
     def gap(self) -> float:
@@ -110,6 +125,7 @@ def derive(
     k_tiles: int | None = None,
     like: Loop | None = None,
     short_ends: bool = False,
+    orders: int | None = None,
     keep_interrupted: bool = True,
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
@@ -125,8 +141,11 @@ def derive(
     only its epilogue is made for them. So does what is found for a loop with the same iterations
     and another end, if one is said to be ``like`` it. With ``short_ends`` it is the program that
     takes least where iterations take ``PATIENT`` times as long as the fastest loop's, whatever the
-    loop: its ends decide.
+    loop: its ends decide. ``orders`` limits how many are tried, once one fits; those that are kept
+    count, so that the result is the same whatever is kept, but for a whole search.
     """
+    if orders is not None:
+        check_int("derive", "orders", orders, 1)
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
         return None
@@ -143,6 +162,7 @@ def derive(
                 target,
                 waves,
                 short_ends=short_ends,
+                orders=orders,
                 keep_interrupted=keep_interrupted,
                 progress=progress,
                 store=kept,
@@ -155,7 +175,7 @@ def derive(
     log = f"{derived_key(loop, target, waves, k_tiles)}-search"
     search = _Search(lowered, k_tiles, progress, kept, log)
     try:
-        derived = search.result(short_ends, keep_interrupted)
+        derived = search.result(short_ends, orders, keep_interrupted)
     except KeyboardInterrupt as stop:
         raise (KeyboardInterrupt(KEPT) if search.kept else stop) from None
     if derived.complete:
@@ -246,32 +266,40 @@ class _Search:
         """Whether the next search finds in the store what this one has tried."""
         return bool(self.tried) and self.store.read(self.key) is not None
 
-    def result(self, short_ends: bool, keep_interrupted: bool) -> Derived:
+    def result(self, short_ends: bool, orders: int | None, keep_interrupted: bool) -> Derived:
         """Search and prove; the first Ctrl-C ends the search, or starts the proof again."""
-        complete = False
+        ended = Ended.INTERRUPT
         try:
-            self.run()
-            complete = True
-            return self.proved(complete, short_ends)
+            ended = self.run(orders)
+            return self.proved(ended, short_ends)
         except KeyboardInterrupt:
             if not (keep_interrupted and self.found):
                 raise
-        return self.proved(complete, short_ends)
+        return self.proved(ended, short_ends)
 
-    def run(self) -> None:
-        """Structures, solved ones, then variations of the best, as long as they help."""
-        for pattern in structures(self.lowered):
+    def run(self, orders: int | None) -> Ended:
+        """Try one after the other, ``orders`` at most, or until one fits."""
+        for pattern in self.patterns():
+            if pattern in self.tried:
+                continue
+            if orders is not None and len(self.tried) >= orders and self.found:
+                return Ended.LIMIT
             self.try_(pattern)
+        return Ended.ALL_TRIED
+
+    def patterns(self) -> Iterator[Pattern]:
+        """Structures, solved ones, then variations of the best, as long as they help."""
+        yield from structures(self.lowered)
         enough = CLOSED
         for pattern in solved(self.lowered) if VARIED else ():
             if self.best > enough * self.bound:
-                self.try_(pattern)
+                yield pattern
             enough = CLOSE
         while not self.done:
             before = self.best
             for pattern in self.found[:VARIED]:
                 for other in variations(pattern):
-                    self.try_(other)
+                    yield other
                     if self.done:
                         return
             if self.best == before:
@@ -279,8 +307,6 @@ class _Search:
 
     def try_(self, pattern: Pattern) -> None:
         """Make and simulate one."""
-        if pattern in self.tried:
-            return
         before = self.best
         if pattern in self.known:
             self.tried[pattern] = self.known[pattern]
@@ -303,7 +329,7 @@ class _Search:
         tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
         self.store.write(self.key, {"tried": tried})
 
-    def proved(self, complete: bool, short_ends: bool) -> Derived:
+    def proved(self, ended: Ended, short_ends: bool) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
             woven(self.lowered, next(iter(self.tried)), self.k_tiles)
@@ -319,7 +345,7 @@ class _Search:
             pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0, floor))
         cycles = self.tried[pattern] or self.best
         count = len(self.tried)
-        return _proved(self.lowered, programs[pattern], pattern, cycles, count, complete)
+        return _proved(self.lowered, programs[pattern], pattern, cycles, count, ended)
 
 
 def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived | None:
@@ -329,14 +355,14 @@ def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived 
     except OrderError:
         return None
     cycles = steady_cycles(program)
-    return _proved(lowered, program, found.pattern, cycles, found.tried, found.complete)
+    return _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
 
 
 def _proved(
-    lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, complete: bool
+    lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, ended: Ended
 ) -> Derived:
     least = _least(lowered)
-    described = _described(lowered, program, cycles, least, pattern, complete)
+    described = _described(lowered, program, cycles, least, pattern, tried, ended)
     verdict = verify(described)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
@@ -348,7 +374,7 @@ def _proved(
         matrix_cycles(lowered),
         pattern,
         tried,
-        complete,
+        ended,
         least.why,
     )
 
@@ -395,7 +421,8 @@ def _described(
     cycles: float,
     least: _Least,
     pattern: Pattern,
-    complete: bool,
+    tried: int,
+    ended: Ended,
 ) -> Program:
     """``program`` with what is known of it in its provenance."""
     ordered = program.provenance.ordered
@@ -413,6 +440,7 @@ def _described(
         f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
         f"{program.iterations} iterations",
         f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",
+        *([] if ended is Ended.ALL_TRIED else [f"the best of {tried} orders; there are more"]),
     )
     bound = least.cycles
     how = replace(
@@ -420,7 +448,7 @@ def _described(
         cycles=round(cycles),
         bound=bound,
         proved=round(cycles) <= bound,
-        interrupted=not complete,
+        interrupted=ended is Ended.INTERRUPT,
     )
     provenance = replace(program.provenance, ordered=how, notes=notes)
     return program.with_groups(program.groups, provenance)

@@ -9,10 +9,10 @@ import pytest
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
-from pipeloom.drive.deriving import Derived, Progress, derive, derived_key, steady_cycles
+from pipeloom.drive.deriving import Derived, Ended, Progress, derive, derived_key, steady_cycles
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
-from pipeloom.errors import OrderError
+from pipeloom.errors import ConfigError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.chips import target_for
@@ -141,6 +141,28 @@ def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     fits = 2
     assert len(simulated) - before <= sum(1 for _ in structures(LOWERED)) - fits
     assert whole.cycles < stopped.cycles
+
+
+def test_a_limit_ends_the_search_and_not_the_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is that of the limit, whether its orders are kept or not."""
+    monkeypatch.setattr(deriving, "VARIED", 0)
+    store, other = Store(tmp_path / "one"), Store(tmp_path / "other")
+    first = derive(SMALL, GFX950, 4, orders=2, store=store)
+    assert first is not None
+    assert (first.ended, first.tried) == (Ended.LIMIT, 2)
+    assert verify(first.program).proved
+    assert first == derive(SMALL, GFX950, 4, orders=2, store=other)
+    assert first.program.provenance.ordered is not None
+    assert not first.program.provenance.ordered.interrupted
+    more = derive(SMALL, GFX950, 4, orders=3, store=store)
+    assert more is not None
+    assert (more.ended, more.tried) == (Ended.LIMIT, 3)
+    assert more.cycles <= first.cycles
+    assert first == derive(SMALL, GFX950, 4, orders=2, store=store)
+    with pytest.raises(ConfigError, match="orders"):
+        derive(SMALL, GFX950, 4, orders=0, store=store)
 
 
 def test_stopped_in_the_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
