@@ -1,7 +1,7 @@
 """Which part of a tile each entry of a table brings, as boxes: reads, packs, MFMAs.
 
-A value of an operand has four dimensions: its rows, ``k`` (8 pieces per K step, the registers of a
-fragment), ``s`` and ``q``. No table says how the lanes share a tile out among its loads, so each
+A value of an operand has four dimensions: its rows, ``k`` (in 8 pieces per K step, the registers of
+a fragment), ``s`` and ``q``. No table says how the lanes share a tile out among its loads, so each
 load brings a slice of ``s`` and every read needs all of it: every load must be there before any
 read. ``q`` tells the three products of tf32 apart, ordered so that high and low parts are ranges:
 A is high in 0:2 and low in 2:3, B low in 0:1 and high in 1:3. Rows of a set are numbered so that
@@ -115,17 +115,17 @@ class Operand:
             group, piece = divmod(entry, PIECES)
             share = held // self._groups(half)
             rows = self._rows(tiles.start + group * share, share)
-            return (rows, (base + piece, base + piece + 1), *every)
+            return (rows, self._depth(base + piece, 1), *every)
         if self.table.splits and not self.k_contiguous:
             wide = held * PIECES // count
             group, piece = divmod(entry, PIECES)
             rows = self._rows(tiles.start + group * wide, wide)
-            return (rows, (base + piece, base + piece + 1), *every)
+            return (rows, self._depth(base + piece, 1), *every)
         each = count // held
         tile, part = divmod(entry, each)
         start = base + part * (PIECES // each)
         rows = self._rows(tiles.start + tile, 1)
-        return (rows, (start, start + PIECES // each), *every)
+        return (rows, self._depth(start, PIECES // each), *every)
 
     def read_bytes(self, half: int) -> int:
         """Bytes per lane of one ``ds_read``."""
@@ -202,16 +202,30 @@ class Operand:
     def _rows(self, first: int, count: int) -> Range:
         return first * self.side, (first + count) * self.side
 
+    def _depth(self, first: int, count: int) -> Range:
+        size = self.table.mi[2] // PIECES
+        return first * size, (first + count) * size
+
     def _piece(
         self, tile: int, half: int, base: int, pieces: Range, slices: int
     ) -> tuple[Range, Range, Range]:
         rows = self._rows(self.place(tile, half), 1)
-        return rows, (base + pieces[0], base + pieces[1]), (0, slices)
+        return rows, self._depth(base + pieces[0], pieces[1] - pieces[0]), (0, slices)
 
 
 def slices_of(a: Operand, b: Operand) -> int:
     """Size of ``s``: fine enough for the loads of both."""
     return lcm(a.loads, b.loads)
+
+
+def number_of(table: Table, a: int, b: int, half: int) -> int:
+    """The number of the MFMA of two tiles and a K half where none is moved: see ``products``."""
+    rows, columns = table.wave_tile
+    if table.k_steps == 2:
+        return (half * columns + b) * rows + a
+    a_half, across = divmod(a, rows // 2)
+    b_half, along = divmod(b, columns // 2)
+    return ((2 * b_half + a_half) * (columns // 2) + along) * (rows // 2) + across
 
 
 def products(table: Table) -> Iterator[tuple[int, int, int, int, int]]:

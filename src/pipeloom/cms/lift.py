@@ -23,10 +23,10 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.cms.fragments import FIRST, SECOND, Operand, products, slices_of
 from pipeloom.cms.scalars import Addresses, follow
-from pipeloom.cms.table import Table
+from pipeloom.cms.table import DTYPES, Table
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import target_for
-from pipeloom.machine.dtypes import BF16, F32, FP8, DType
+from pipeloom.machine.dtypes import F32
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.program import Affine, Group, Program, Section, TripCount
@@ -37,7 +37,7 @@ from pipeloom.program.tiles import Box, TileType, shifted
 
 WAVES = 4
 TRIPS = "T"
-_DTYPES: dict[str, DType] = {"bf16": BF16, "fp8": FP8, "tf32": F32}
+RAW = " raw"
 _BRANCH_SLOTS = 5  # a taken branch, in scalar instructions
 
 
@@ -103,7 +103,9 @@ class _Lift:
         table = self.table
         paths = table.num_code_paths
         notes = [
-            f"path {n}: {note}" for n, found in enumerate(self.addresses) for note in found.notes
+            f"path {n}: {note}"
+            for n, found in enumerate(self.addresses)
+            for note in (*found.notes, *self._unread(self.orders[n]))
         ]
         return Program(
             name=table.id,
@@ -123,7 +125,7 @@ class _Lift:
         )
 
     def _meaning(self) -> Meaning:
-        dtype = _DTYPES[self.table.dtype]
+        dtype = DTYPES[self.table.dtype]
         c = TileType(("m", "n"), self.table.tile[:2], F32)
         streams = [
             Node(
@@ -152,11 +154,11 @@ class _Lift:
         )
 
     def _shape(self, operand: Operand, rows: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        k = 8 * self.table.k_steps
+        k = self.table.tile[2]
         return (operand.dim, "k", "s", "q"), (rows, k, self.slices, operand.products)
 
     def _resources(self) -> Iterator[Resource]:
-        dtype = _DTYPES[self.table.dtype]
+        dtype = DTYPES[self.table.dtype]
         for operand in (self.a, self.b):
             tile = TileType(*self._shape(operand, self.table.tile[operand.axis]), dtype)
             copies = self.table.lds_buffers
@@ -164,7 +166,8 @@ class _Lift:
             wave = TileType(*self._shape(operand, operand.tiles * operand.side), dtype)
             names = [operand.name + suffix for suffix in _registers(self.table, operand)]
             for name in names:
-                yield Resource(name=f"registers {name}", space=Space.REGISTER, type=wave)
+                copies = self._raw_copies if name.endswith(RAW) else 1
+                yield Resource(name=_register(name), space=Space.REGISTER, type=wave, copies=copies)
         sides = tuple(o.tiles * o.side for o in (self.a, self.b))
         sums = TileType(("m", "n"), sides, F32)
         yield Resource(name="registers C", space=Space.REGISTER, type=sums, start=0.0)
@@ -209,7 +212,23 @@ class _Lift:
 
     @property
     def _packs_ahead(self) -> bool:
+        """Whether packs of the next tile's set follow its reads in the same iteration."""
         return "UsePLRPack" in self.table.flags
+
+    @property
+    def _raw_copies(self) -> int:
+        """Names for what is read and not yet packed. Packs ahead belong to the reads of their own
+        iteration: a name by tile, so that one ahead of its read does not find the tile before."""
+        return self.table.lds_buffers if self._packs_ahead else 1
+
+    def _unread(self, order: list[tuple[str, int]]) -> Iterator[str]:
+        """What packs the reads of its own iteration, and stands before the first of them."""
+        at = {entry: place for place, entry in enumerate(order)}
+        for operand in (self.a, self.b):
+            for half in (FIRST, SECOND) if self._packs_ahead else (SECOND,):
+                pack, read = ((operand.key(kind, half), 0) for kind in ("Pack", "LR"))
+                if operand.packed and at[pack] < at[read]:
+                    yield f"{pack[0]}[0] packs what {read[0]}[0] reads later in the iteration"
 
     def _iteration(
         self, steps: _Path, path: int, waves: tuple[int, ...], turn: int, which: str
@@ -235,7 +254,9 @@ class _Lift:
             elif kind.startswith("Pack"):
                 operand, half = self._operand(kind[4]), SECOND if kind[5:] == "0" else FIRST
                 ahead = half == FIRST and self._packs_ahead
-                if not (ahead and which == "nll"):
+                if ahead and which == "nll":
+                    steps.vector()  # of a tile that does not exist
+                else:
                     self._pack(steps, operand, half, entry, waves, turn + ahead)
             elif kind[:3] == "LRS":
                 if which != "nll":
@@ -258,7 +279,7 @@ class _Lift:
         whole = TileType(*self._shape(operand, self.table.tile[operand.axis]), F32).whole
         width = self.slices // operand.loads
         part = (whole[0], whole[1], (number * width, (number + 1) * width), whole[3])
-        size = _DTYPES[self.table.dtype].bytes(self.table.tile[operand.axis] * self.table.tile[2])
+        size = DTYPES[self.table.dtype].bytes(self.table.tile[operand.axis] * self.table.tile[2])
         lanes = 64 * WAVES
         copy = buffer % self.table.lds_buffers
         return Work(
@@ -292,13 +313,15 @@ class _Lift:
     ) -> Work:
         box = operand.read(half, entry, self.slices)
         parts = self._parts(operand, box, waves)
-        target = _register(operand.name + (" raw" if operand.packed else ""))
+        target, copy = _register(operand.name), 0
+        if operand.packed:
+            target, copy = _register(operand.name + RAW), tile % self._raw_copies
         return Work(
             node=operand.name,
             label=f"{operand.key('LR', half)}[{entry}]",
             iteration=tile,
             reads=(Access(_lds(operand), parts, copy=buffer % self.table.lds_buffers),),
-            writes=(Access(target, (box,)),),
+            writes=(Access(target, (box,), copy=copy),),
             parts=parts,
             is_copy=True,
             counter=self.lds_counter,
@@ -320,13 +343,15 @@ class _Lift:
             steps.vector()
             return
         # The 4x4 MFMA that tf32 takes the error with lasts as long as two vector instructions.
-        error = pack.source.endswith("raw") and pack.target.endswith("rest")
+        from_raw = pack.source.endswith(RAW)
+        error = from_raw and pack.target.endswith("rest")
+        copy = tile % self._raw_copies if from_raw else 0
         steps.add(
             Work(
                 node=operand.name,
                 label=f"{operand.key('Pack', half)}[{entry}]",
                 iteration=tile,
-                reads=(Access(_register(pack.source), (pack.box,)),),
+                reads=(Access(_register(pack.source), (pack.box,), copy=copy),),
                 writes=(Access(_register(pack.target), (pack.box,)),),
                 parts=self._parts(operand, pack.box, waves),
                 is_copy=True,
@@ -422,4 +447,4 @@ def _register(name: str) -> str:
 def _registers(table: Table, operand: Operand) -> tuple[str, ...]:
     if not operand.packed:
         return ("",)
-    return ("", " raw", " rest") if table.splits else ("", " raw")
+    return ("", RAW, " rest") if table.splits else ("", RAW)

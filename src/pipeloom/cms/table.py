@@ -17,12 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeloom.errors import SpecError
+from pipeloom.machine.dtypes import BF16, F32, FP8, FP16, DType
 
 KINDS = (
     "SYNC", "SNOP", "LCC", "GRIncA", "GRIncB", "GRA", "GRB", "LRSA", "LRSB", "LWSA", "LWSB",
     *(f"{kind}{operand}{half}" for kind in ("LR", "Pack") for operand in "AB" for half in "013"),
 )  # fmt: skip
 SLOT_ORDERS = ("table", "old")
+DTYPES: dict[str, DType] = {"bf16": BF16, "fp16": FP16, "fp8": FP8, "tf32": F32}
+"""The types of a table; tf32 is f32 in LDS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,27 @@ def test_a_bug_in_the_last_loop_only_is_found_and_fixed_by_its_flag() -> None:
     assert verify(lift_table(replace(table, nll_zero_dscnt=True))).status is Status.PROVED
 
 
+def test_packs_ahead_belong_to_the_reads_of_their_own_iteration() -> None:
+    """The same slots: packs at the start of an iteration, sound for what the one before read."""
+    packs = {
+        **{f"LR{operand}0": (-1,) * 8 for operand in "AB"},
+        **{f"LR{operand}1": (2,) * 8 for operand in "AB"},
+        "PackA1": (-1,) * 8,
+        "PackB1": (-1,) * 4,
+        "PackA0": (1,) * 8,
+        "PackB0": (1,) * 4,
+    }
+    table = changed(replace(SMALL, layout="NT"), **packs)
+    assert verify(lift_table(table)).proved
+    program = lift_table(replace(table, flags=frozenset({"UsePLRPack"})))
+    verdict = verify(program)
+    assert {f.first.op.partition("[")[0] for f in verdict.findings if f.first} == {
+        "PackA1",
+        "PackB1",
+    }
+    assert any("PackA1[0] packs what LRA1[0]" in note for note in program.provenance.notes)
+
+
 def test_scc_is_followed_through_the_descriptors_carries() -> None:
     split = changed(GRIncB=(-1, -1, -1, 0, 1, 1, 1, 1, 1), GRA=(0, 0, 0, 0), GRB=(2, 2), LWSB=(3,))
     program = lift_table(split)
