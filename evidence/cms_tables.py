@@ -19,7 +19,7 @@ from typing import Any
 from evidence.cms_loops import shared_file
 from pipeloom.cms import lift_table, read_table
 from pipeloom.cms.table import Table
-from pipeloom.judge.simulate.lower import simulate
+from pipeloom.drive.exporting import steady_cycles
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Traffic
 from pipeloom.program.program import Program
@@ -49,12 +49,6 @@ def _judge(table: Table, program: Program) -> Verdict:
     return verify(program, counter_stall=relies or None)
 
 
-def steady_cycles(table: Table, program: Program) -> float:
-    """Modelled cycles of one K tile."""
-    trace = simulate(program, iterations=2 + 8 * table.lds_buffers)
-    return trace.steady_cycles_per_iteration / table.lds_buffers
-
-
 def verdicts(names: list[str]) -> None:
     """One line per table."""
     for record in records("cms_tables.jsonl"):
@@ -62,7 +56,7 @@ def verdicts(names: list[str]) -> None:
             continue
         table = read_table(record)
         program = lift_table(table)
-        cycles = steady_cycles(table, program)
+        cycles = steady_cycles(program)
         print(_line(f"{table.id} {cycles:.0f}", program, _judge(table, program)), flush=True)
 
 

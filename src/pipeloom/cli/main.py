@@ -62,6 +62,7 @@ COMMANDS = (
         "solve",
     ),
     Command("derive", "the fastest proved program of a loop of your own", "derive"),
+    Command("export", "a loop as the MFMA-indexed table that hipBLASLt takes", "export"),
     Command("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
     Command("gemm", "one shape in, its best kernel out, with its predicted throughput", "gemm"),
     Command(

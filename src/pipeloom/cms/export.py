@@ -1,84 +1,208 @@
 """A program's loop as a table, for those who write tables.
 
 ``export_table`` takes any program of a product on four waves whose loop issues single instructions:
-MFMAs, ``ds_read``s that fill a K half of this tile or of the next, loads to LDS, waits, barriers.
-It numbers MFMA tiles in the order of their reads, as a table does, and writes the order of MFMAs as
-``mfma_reorder`` where it is another. Scalar instructions, which a program does not have, are put
-where they do no harm. SYNC is the last kind, so what follows a wait within a slot goes to the next
-slot; lift the table and verify it before you use it.
+MFMAs, ``ds_read``s, loads to LDS, waits, barriers. A loop in the form of a table keeps every slot:
+each read fills a register set of this K tile or of the next, in one order of MFMA tiles, the loads
+of one operand precede those of the other. What ``derive`` finds is not in that form, as
+``unlike_a_table`` says: of such a loop the table has the order of the MFMAs, as far as the form
+allows (one K half, or quarter of the tile, after the other), and ``place`` says where all else
+stands. Scalar instructions, which a program does not have, are put where they do no harm.
+SYNC is the last kind but one, so what follows a wait within a slot goes to the next slot. Lift the
+table and verify it before you use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from pipeloom.cms.table import Sync, Table
+from pipeloom.cms.fragments import number_of
+from pipeloom.cms.place import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, swaps
+from pipeloom.cms.table import DTYPES, Sync, Table
 from pipeloom.errors import SpecError
-from pipeloom.machine.target import Traffic
+from pipeloom.machine.target import WAVE_LANES, Traffic
 from pipeloom.program.program import Group, Program, Section
+from pipeloom.program.resources import Space
 from pipeloom.program.steps import Barrier, Step, Unit, Wait, Work
 
-_ORDER = (
-    "GRIncA", "GRIncB", "LRA0", "LRB0", "LRSA", "LRSB", "GRA", "GRB", "LWSA", "LWSB",
-    "LRA1", "LRB1", "SYNC", "LCC",
-)  # fmt: skip
+CHIP = "gfx950"
+WAVES = 4
+MOST_BUFFERS = 3
+LOAD_BYTES = (16, 4)
+"""Of a lane, by one load: the widest that brings an operand in whole loads."""
 
 
 @dataclass
 class _Slots:
     """The entries of one code path, as they are found."""
 
-    found: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in _ORDER})
+    found: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     sync: list[Sync] = field(default_factory=list)
     tiles: dict[str, list[int]] = field(default_factory=dict)  # first rows, in order of reads
     mfmas: list[tuple[int, int, int]] = field(default_factory=list)  # (m, n, k) where each starts
 
 
-def export_table(program: Program, *, name: str, layout: str = "TN", dtype: str = "bf16") -> Table:
+def export_table(program: Program, *, name: str, layout: str = "TN") -> Table:
     """The table of a program's loop; ``SpecError`` where a table cannot say it."""
+    frame = _frame(program, name, layout)
     paths = [_path(program, group) for group in program.groups]
+    if _unlike(paths, frame):
+        return _placed(program, frame)
     first = paths[0]
-    if any(path.sync != first.sync or path.mfmas != first.mfmas for path in paths):
-        raise _no("its groups differ in more than the places of reads and loads", "groups")
-    shape = _shape(program)
-    rows, columns = first.tiles["A1"], first.tiles["B1"]
-    depths = sorted({k for _, _, k in first.mfmas})
-    old = [
-        depths.index(k) * len(rows) * len(columns) + columns.index(n) * len(rows) + rows.index(m)
-        for m, n, k in first.mfmas
-    ]
-    across = [_waves_along(program, dim) for dim in "mn"]
-    end = len(first.mfmas) - 1
-    for path in paths:
-        path.found |= {"GRIncA": [-1] * 9, "GRIncB": [-1] * 9, "LCC": [end, end]}
-        for operand in "AB":
-            path.found[f"LRS{operand}"] = [path.found[f"LR{operand}0"][-1]]
-            path.found[f"LWS{operand}"] = [path.found[f"GR{operand}"][-1]]
+    rows, columns = (
+        list(dict.fromkeys(first.tiles[f"{operand}1"] + first.tiles[f"{operand}0"]))
+        for operand in "AB"
+    )
     loads = sum(len(first.found[kind]) // 2 for kind in ("GRA", "GRB"))
+    begin = min(path.found[kind][0] for path in paths for kind in ("GRA", "GRB"))
+    moves = [min(n, begin) for n in range(2 * MOVES)]
+    for path in paths:
+        path.found |= {"GRIncA": moves[:MOVES], "GRIncB": moves[MOVES:]}
+        path.found["LCC"] = [len(first.mfmas) - 1] * LOOP_COUNTER
+        path.found |= swaps(path.found, frame.lds_buffers)
     schedule = {}
-    for kind in _ORDER:
+    for kind in KINDS:
         lists = tuple(tuple(path.found[kind]) for path in paths)
         schedule[kind] = lists if len(set(lists)) > 1 else lists[:1]
-    sizes = program.meaning["C.next"].type.sizes
-    k = shape[2] * len(depths)
-    return Table(
-        id=name,
-        tile=(sizes["m"], sizes["n"], k),
-        layout=layout,
-        dtype=dtype,
-        mi=shape,
-        wave_group=(across[0], across[1]),
-        wave_tile=(len(rows), len(columns)),
+    return replace(
+        frame,
         num_code_paths=len(paths),
-        num_mfma=len(old),
         schedule=schedule,
         sync=tuple(first.sync),
         nglshift=loads,
         nllshift=loads,
-        nll_zero_dscnt=True,
-        mfma_reorder=() if old == sorted(old) else tuple(old),
+        mfma_reorder=_reorder(first.mfmas, rows, columns, frame),
     )
+
+
+def unlike_a_table(program: Program) -> str:
+    """Why a program's loop is not in the form of a table; nothing where it is."""
+    frame = _frame(program, program.name, "TN")
+    return _unlike([_path(program, group) for group in program.groups], frame)
+
+
+# --- any loop -------------------------------------------------------------------------------------
+
+
+def _frame(program: Program, name: str, layout: str) -> Table:
+    """The table without its entries; its MFMAs in the program's order."""
+    meaning, groups = program.meaning, program.groups
+    if not {"A", "B", "C.next"} <= {node.name for node in meaning.nodes}:
+        raise _no("it is not C += A @ B", "meaning")
+    if program.target.arch != CHIP:
+        raise _no(f"it is for {program.target.arch}, and tables are for {CHIP}", "target")
+    if program.waves != WAVES:
+        raise _no(f"it has {program.waves} waves", "waves")
+    element = meaning["A"].type.dtype
+    dtype = next((name for name, known in DTYPES.items() if known == element), None)
+    if dtype is None:
+        raise _no(f"its elements are {element.name}", "dtype")
+    orders = [[_start(step) for step in _mfmas(program, group)] for group in groups]
+    first = next(_mfmas(program, groups[0]))
+    op = program.target.matrix_op(next(i.shape for i in first.issues if i.unit is Unit.MATRIX))
+    rows, columns, depths = (list(dict.fromkeys(part)) for part in zip(*orders[0], strict=True))
+    if len(depths) > 2 or (len(depths) == 1 and (len(rows) % 2 or len(columns) % 2)):
+        raise _no(
+            f"{len(depths)} K steps of {len(rows)}x{len(columns)} MFMAs in a wave, where a table "
+            "has two, or one of even numbers of MFMAs",
+            "tile",
+        )
+    if any(_ranks(order) != _ranks(orders[0]) for order in orders):
+        raise _no("its groups multiply in different orders", "groups")
+    sizes = meaning["C.next"].type.sizes
+    across = [_waves_along(program, axis) for axis in (0, 1)]
+    frame = Table(
+        id=name,
+        tile=(sizes["m"], sizes["n"], op.k * len(depths)),
+        layout=layout,
+        dtype=dtype,
+        mi=(op.m, op.n, op.k),
+        wave_group=(across[0], across[1]),
+        wave_tile=(len(rows), len(columns)),
+        num_code_paths=1,
+        num_mfma=len(orders[0]),
+        schedule={},
+        sync=(),
+        nll_zero_dscnt=True,
+        lds_buffers=min(
+            MOST_BUFFERS, *(r.copies for r in program.resources if r.space is Space.LDS)
+        ),
+    )
+    return replace(frame, mfma_reorder=_reorder(orders[0], rows, columns, frame))
+
+
+def _placed(program: Program, frame: Table) -> Table:
+    old = frame.mfma_reorder or tuple(range(frame.num_mfma))
+    part = frame.num_mfma // (2 if frame.k_steps == 2 else 4)
+    sorted_ = tuple(sorted(old, key=lambda number: number // part))
+    element = DTYPES[frame.dtype]
+    loads = {}
+    for operand, rows in zip("AB", frame.tile, strict=False):
+        size = int(element.bytes(rows * frame.tile[2]))
+        whole = [n for n in LOAD_BYTES if size % (n * WAVE_LANES * WAVES) == 0]
+        if not whole:
+            raise _no(f"{size} bytes of {operand} are no whole loads of {WAVES} waves", "tile")
+        loads[operand] = size // (whole[0] * WAVE_LANES * WAVES)
+    fragment = element.bytes(frame.mi[0] * frame.mi[2]) / WAVE_LANES
+    total = sum(loads.values())
+    return place(
+        replace(
+            frame,
+            mfma_reorder=() if sorted_ == tuple(range(frame.num_mfma)) else sorted_,
+            nglshift=total,
+            nllshift=total,
+        ),
+        loads,
+        int(fragment) // READ_BYTES,
+        program.target,
+    )
+
+
+def _mfmas(program: Program, group: Group) -> Iterator[Work]:
+    """The MFMAs of one iteration, in order: those that two trips of the loop have of the second."""
+    loop = program.main_loop(group)
+    if loop is None or not loop.advance:
+        raise _no("it has no loop", "sections")
+    for trip in (1, 0):
+        for step in loop.steps:
+            if not isinstance(step, Work) or step.iteration != trip * loop.advance:
+                continue
+            if any(issue.unit is Unit.MATRIX for issue in step.issues):
+                yield step
+
+
+def _start(step: Work) -> tuple[int, int, int]:
+    (m, _), (n, _), (k, _) = (step.part(0) or ())[:3]
+    return m, n, k
+
+
+def _ranks(order: Sequence[tuple[int, int, int]]) -> list[tuple[int, ...]]:
+    """The same, counting rows, columns and depths by their first use."""
+    known = [list(dict.fromkeys(part)) for part in zip(*order, strict=True)]
+    return [tuple(names.index(at) for names, at in zip(known, one, strict=True)) for one in order]
+
+
+def _reorder(
+    order: Sequence[tuple[int, int, int]], rows: list[int], columns: list[int], frame: Table
+) -> tuple[int, ...]:
+    """``mfma_reorder`` where tiles are numbered in the order of ``rows`` and ``columns``."""
+    depths = sorted({k for _, _, k in order})
+    old = tuple(
+        number_of(frame, rows.index(m), columns.index(n), depths.index(k)) for m, n, k in order
+    )
+    return () if old == tuple(range(len(old))) else old
+
+
+def _waves_along(program: Program, axis: int) -> int:
+    """How many different parts of a dimension the waves of the workgroup have."""
+    starts = set()
+    for group in program.groups:
+        step = next(_mfmas(program, group))
+        starts |= {step.parts[w % len(step.parts)][axis] for w in range(len(group.waves))}
+    return len(starts)
+
+
+# --- a loop in the form of a table ----------------------------------------------------------------
 
 
 def _path(program: Program, group: Group) -> _Slots:
@@ -88,8 +212,7 @@ def _path(program: Program, group: Group) -> _Slots:
         unit = _unit(step)
         if unit is Unit.MATRIX and isinstance(step, Work):
             slot, behind, turn = slot + 1, False, step.iteration
-            (m, _), (n, _), (k, _) = (step.part(0) or ())[:3]
-            found.mfmas.append((m, n, k))
+            found.mfmas.append(_start(step))
         elif isinstance(step, Wait | Barrier):
             found.found["SYNC"].append(slot)
             found.sync.append(_sync(program, step))
@@ -108,30 +231,31 @@ def _path(program: Program, group: Group) -> _Slots:
                     seen.append(row)
             else:
                 raise _no(f"{step.label} is neither an MFMA, a read nor a load", "steps")
-    _check(found)
-    _from_the_wave(found)
     return found
 
 
-def _from_the_wave(found: _Slots) -> None:
-    """Count rows from the wave's first, so that groups compare."""
-    first = [min(start[axis] for start in found.mfmas) for axis in (0, 1)]
-    found.mfmas = [(m - first[0], n - first[1], k) for m, n, k in found.mfmas]
-    for key, rows in found.tiles.items():
-        found.tiles[key] = [row - first["AB".index(key[0])] for row in rows]
-
-
-def _check(found: _Slots) -> None:
-    for operand in "AB":
-        if found.tiles.get(f"{operand}0", []) != found.tiles.get(f"{operand}1", [None]):
-            raise _no(f"the halves of {operand} are not read in one order of tiles", "steps")
-        if not found.found[f"GR{operand}"]:
-            raise _no(f"it does not load {operand}", "steps")
-    a, b = found.found["GRA"], found.found["GRB"]
-    if not (a[-1] <= b[0] or b[-1] < a[0]):
-        raise _no("loads of A and B alternate, which one m0 cannot follow", "steps")
-    if max(slot for slots in found.found.values() for slot in slots) >= len(found.mfmas):
-        raise _no("something stands behind the last wait of the loop", "steps")
+def _unlike(paths: Sequence[_Slots], frame: Table) -> str:
+    """Why a loop is not in the form of a table."""
+    for found in paths:
+        if found.sync != paths[0].sync or _ranks(found.mfmas) != _ranks(paths[0].mfmas):
+            return "its groups differ in more than the places of reads and loads"
+        if len(found.mfmas) != frame.num_mfma or len(set(found.mfmas)) != frame.num_mfma:
+            return "its loop is cut within an iteration"
+        for operand in "AB":
+            halves = [found.tiles.get(f"{operand}{half}", []) for half in (0, 1)]
+            if frame.k_steps == 2 and halves[0] != halves[1]:
+                return f"the halves of {operand} are not read in one order of tiles"
+            whole = len(halves[0]) == len(halves[1]) and not {*halves[0]} & {*halves[1]}
+            if frame.k_steps == 1 and not whole:
+                return f"{operand} is not read in two halves of its tiles"
+            if not found.found[f"GR{operand}"]:
+                return f"it does not load {operand}"
+        a, b = found.found["GRA"], found.found["GRB"]
+        if not (a[-1] <= b[0] or b[-1] < a[0]):
+            return "loads of A and B alternate, which one m0 cannot follow"
+        if max(slot for slots in found.found.values() for slot in slots) >= frame.num_mfma:
+            return "something stands behind the last wait of the loop"
+    return ""
 
 
 def _one_iteration(group: Group) -> Sequence[Step]:
@@ -158,30 +282,6 @@ def _unit(step: Step) -> Unit | None:
     if len(issues) != 1 or issues[0].count != 1:
         raise _no(f"{step.label} is {sum(i.count for i in issues)} instructions", "steps")
     return issues[0].unit
-
-
-def _shape(program: Program) -> tuple[int, int, int]:
-    for group in program.groups:
-        for _, _, step in group.steps():
-            if isinstance(step, Work) and _unit_of_matrix(step):
-                name = next(i.shape for i in step.issues if i.unit is Unit.MATRIX)
-                op = program.target.matrix_op(name)
-                return op.m, op.n, op.k
-    raise _no("it multiplies nothing", "steps")
-
-
-def _unit_of_matrix(step: Work) -> bool:
-    return any(issue.unit is Unit.MATRIX for issue in step.issues)
-
-
-def _waves_along(program: Program, dim: str) -> int:
-    """How many different parts of a dimension the waves of the workgroup have."""
-    starts = set()
-    for group in program.groups:
-        step = next(s for _, _, s in group.steps() if isinstance(s, Work) and _unit_of_matrix(s))
-        axis = "mn".index(dim)
-        starts |= {step.parts[w % len(step.parts)][axis] for w in range(len(group.waves))}
-    return len(starts)
 
 
 def _no(what: str, field: str) -> SpecError:

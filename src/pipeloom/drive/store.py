@@ -31,7 +31,7 @@ OFF = "off"
 FILE = "store.sqlite"
 FORMAT = 1
 """Of the file; SQLite keeps it as ``user_version``, which is 0 in a new one."""
-LAST = ("cli", "show", "tune")
+LAST = ("cli", "cms", "show", "tune")
 """Packages that stand after what is kept."""
 BUSY_SECONDS = 60
 """How long one waits for another's transaction."""

@@ -1,0 +1,82 @@
+"""``pipeloom export``: a loop as the MFMA-indexed table that hipBLASLt's engineers write."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pipeloom.cli.common import (
+    add_arch,
+    add_json,
+    add_source,
+    add_tile,
+    check_ending,
+    exit_code,
+    opened,
+    print_json,
+    write_file,
+)
+from pipeloom.drive.exporting import Exported, export
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Write the loop of a matrix product on four waves (gemm_tile, a loop of your own, a "
+        "program, a table) as an MFMA-indexed table (docs/tables.md), which verify, simulate and "
+        "report take. What is derived is put in the form of a table: its order of MFMAs is kept. "
+        "Says whether the table is proved and how many cycles it takes; the exit code is that of "
+        "the verdict."
+    )
+    add_source(parser)
+    add_tile(parser)
+    add_arch(parser)
+    parser.add_argument("--name", help="the table's id (default: that of the loop)")
+    parser.add_argument("-o", "--output", metavar="FILE.json", help="write the table")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export, judge, print; the exit code is that of the verdict."""
+    if arguments.output:
+        check_ending(arguments.output, ".json", "a table in JSON")
+    subject = opened(arguments)
+    found = export(subject, arguments.name or subject.program().name)
+    record = found.table.to_dict()
+    if arguments.output:
+        write_file(Path(arguments.output), json.dumps(record) + "\n")
+    if arguments.json:
+        print_json(
+            {
+                "table": record,
+                "status": found.verdict.status.name,
+                "cycles": found.cycles,
+                "program_cycles": found.program_cycles,
+                "placed": found.placed,
+            }
+        )
+    else:
+        _print(found)
+    return exit_code(subject) or found.verdict.status.exit_code
+
+
+def _print(found: Exported) -> None:
+    table = found.table
+    tile = "x".join(map(str, table.tile))
+    print(f"{table.id}, {tile} {table.dtype}: {found.verdict.summary()}")
+    print(
+        f"{found.cycles:.0f} cycles per K tile as a table, {found.program_cycles:.0f} as it was; "
+        f"{table.num_mfma} MFMAs, {table.lds_buffers} LDS buffers"
+    )
+    if found.placed:
+        print(f"not the program's slots: {found.placed}")
+    for kind in table.schedule:
+        for path in range(len(table.schedule[kind])):
+            print(f"  {kind:8}{' '.join(map(str, table.slots(kind, path)))}")
+    for slot, one in zip(table.slots("SYNC", 0), table.sync, strict=True):
+        counts = [f"dscnt {one.dscnt}"] * (one.dscnt >= 0) + [f"vlcnt {one.vlcnt}"] * (
+            one.vlcnt >= 0
+        )
+        print(f"  behind MFMA {slot}: {'barrier' if one.barrier else ', '.join(counts)}")
