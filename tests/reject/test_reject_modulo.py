@@ -122,6 +122,18 @@ BAD: list[tuple[Callable[[], object], type[ScheduleError], str]] = [
         "'p' has no schedule with II up to 8",
     ),
     (
+        lambda: solve_modulo(problem(edges=(Edge(0, 1, 10**9), Edge(1, 0, 0, 1)))),
+        OrderError,
+        "needs 1000000000 cycles per iteration; the solver goes up to 1000000",
+    ),
+    (
+        lambda: solve_modulo(
+            problem(edges=(Edge(0, 1, 10**9),), budget=Budget(stages=1)), work_limit=0.01
+        ),
+        OrderError,
+        "no schedule of 'p' was found before the search was stopped",
+    ),
+    (
         lambda: solve_modulo(
             problem(
                 edges=(Edge(0, 1, 1), Edge(0, 1, 0, 2)),

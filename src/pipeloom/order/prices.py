@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from pipeloom.checks import check_int
 from pipeloom.errors import InternalError
 from pipeloom.order.modulo import Reservation
 from pipeloom.order.modulo import Unit as ModuloUnit
@@ -50,6 +51,10 @@ class Price:
     uses: tuple[Reservation, ...]
 
 
+LONGEST_LATENCY = 1_000_000
+"""Cycles of a load that one may plan for; the tables of a search are as long as what it orders."""
+
+
 class Prices:
     """Prices of the tasks of one iteration.
 
@@ -60,6 +65,8 @@ class Prices:
         self._lowered = lowered
         self._machine = Machine(lowered)
         self._tasks = lowered.of(Region.LOOP)
+        if global_latency is not None:
+            check_int("pipeline", "global_latency", global_latency, 0, LONGEST_LATENCY)
         latency = lowered.target.global_latency.value
         self._global_latency = latency if global_latency is None else global_latency
 

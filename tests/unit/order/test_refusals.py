@@ -157,8 +157,10 @@ def test_too_much_lds() -> None:
         arrange(loop, GFX950, 4)
 
 
-@pytest.mark.parametrize("name", ["depth", "stages", "k_tiles"])
-def test_numbers_are_checked(name: str) -> None:
-    limits: dict[str, int] = {name: 0}
-    with pytest.raises(ConfigError, match=rf"pipeline\.{name} is 0"):
+@pytest.mark.parametrize(
+    ("name", "value"), [("depth", 0), ("stages", 0), ("k_tiles", 0), ("global_latency", 10**9)]
+)
+def test_numbers_are_checked(name: str, value: int) -> None:
+    limits: dict[str, int] = {name: value}
+    with pytest.raises(ConfigError, match=rf"pipeline\.{name} is {value}, but"):
         arrange(gemm(64, 64, 32), GFX950, 4, **limits)  # type: ignore[arg-type]

@@ -79,7 +79,8 @@ class Decider:
         )
         self.monotone = not self.budgeted and self.structure.stretches()
         lifetimes = len(problem.values) + len(problem.channels)
-        self.graph_steps = (1 + lifetimes) * len(self.structure.edges) // EDGES_PER_STEP
+        paths = (1 + lifetimes) * len(self.structure.edges)
+        self.graph_steps = max(1, paths // EDGES_PER_STEP)
         self._cores: dict[int, tuple[Core, CoreSearch]] = {}
 
     def quick(self, ii: int, effort: Effort) -> Decision:

@@ -109,15 +109,17 @@ def fits_budget(problem: ModuloProblem, usage: Usage) -> bool:
 
 def unit_tables(problem: ModuloProblem, ii: int, starts: Sequence[int]) -> tuple[UnitTable, ...]:
     """The modulo reservation table, one row per unit that is used."""
-    rows: dict[str, list[list[int]]] = {}
+    rows: dict[str, dict[int, tuple[int, ...]]] = {}
     for index, op in enumerate(problem.ops):
         for use in op.uses:
-            row = rows.setdefault(use.unit, [[] for _ in range(ii)])
+            row = rows.setdefault(use.unit, {})
             first = starts[index] + use.offset
             for cycle in range(first, first + use.occupancy):
-                row[cycle % ii].append(index)
+                row[cycle % ii] = (*row.get(cycle % ii, ()), index)
     return tuple(
-        UnitTable(unit.name, unit.capacity, tuple(tuple(slot) for slot in rows[unit.name]))
+        UnitTable(
+            unit.name, unit.capacity, tuple(rows[unit.name].get(slot, ()) for slot in range(ii))
+        )
         for unit in problem.units
         if unit.name in rows
     )

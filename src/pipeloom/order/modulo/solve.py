@@ -31,6 +31,9 @@ ALL_OBJECTIVES = (
 
 FIRST_ROUND_WORK = 2.0
 
+MOST_SLOTS = 1_000_000
+"""The largest II: tables of a search and of its result have a cell per slot."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -124,7 +127,8 @@ class _Solve:
         self.effort = effort
         effort.tick = self._tick
         self.asked_ii = max_ii
-        self.max_ii = enough_ii(problem) if max_ii is None else max_ii
+        self.useful_ii = enough_ii(problem) if max_ii is None else max_ii
+        self.max_ii = min(MOST_SLOTS, self.useful_ii)
         self.progress = progress
         self.decider = Decider(problem, tuple(hint))
         self.best: Decision | None = None
@@ -160,7 +164,7 @@ class _Solve:
         return self._result(refined)
 
     def _reject_hopeless(self) -> None:
-        """One buffer per channel is the least any schedule holds, whatever its II."""
+        """One buffer per channel is the least that any schedule holds; and tables have an end."""
         limit = self.problem.budget.lds_bytes
         least = sum(channel.bytes for channel in self.problem.channels)
         if limit is not None and least > limit:
@@ -170,6 +174,17 @@ class _Solve:
                 hint=f"give at least {least} bytes, or smaller buffers",
                 field="budget.lds_bytes",
             )
+        if MOST_SLOTS < self.lower_bound <= self.useful_ii:
+            raise OrderError(
+                f"{self.problem.name!r} has no II below {self.lower_bound}: "
+                f"{bound_words(self.decider)}; the solver goes up to {MOST_SLOTS}",
+                hint=self._coarser,
+                field="latency",
+            )
+
+    @property
+    def _coarser(self) -> str:
+        return f"count time in larger units than a {self.problem.time_unit}"
 
     def _climb(self) -> None:
         """Quick decisions at rising IIs, in growing steps, until one finds a schedule.
@@ -220,7 +235,7 @@ class _Solve:
             while not self._finished():
                 if self._exact(self._above_bound(step), work) is Verdict.UNKNOWN:
                     break
-                step = 2 * step + 1
+                step = min(2 * step + 1, MOST_SLOTS)
             while not self._finished() and self.best is not None:
                 if self._exact(self.best.ii - 1, work) is not Verdict.FOUND:
                     break
@@ -286,10 +301,12 @@ class _Solve:
                 f"II < {self.lower_bound} is impossible",
                 hint="give more time, or larger budgets",
             )
-        if self.asked_ii is not None:
+        if self.asked_ii is not None or self.max_ii == MOST_SLOTS:
             return OrderError(
-                f"{name!r} has no schedule with II up to {self.asked_ii}",
-                hint="raise max_ii, or the budgets",
+                f"{name!r} has no schedule with II up to {self.max_ii}",
+                hint="raise max_ii, or the budgets"
+                if self.max_ii < MOST_SLOTS
+                else f"raise the budgets, or {self._coarser}",
             )
         return OrderError(
             f"{name!r} has no schedule at any II within its budgets", hint="raise a budget"
