@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -114,3 +115,34 @@ def test_a_counter_that_counts_nothing_of_a_kernel() -> None:
         pl.simulate(idle)
     with pytest.raises(pl.EmitError, match="'teacnt', which counts no memory accesses"):
         pl.emit(idle)
+
+
+PHASED = replace(ACME, barriers=(*ACME.barriers, pl.BarrierKind("mbarrier", phases=2)))
+
+
+def phased(program: pl.Program, barrier: pl.Barrier) -> pl.Program:
+    """The program for a chip with such barriers, and one of them first of all."""
+    (group,) = program.groups
+    first, *rest = group.sections
+    first = replace(first, steps=(barrier, *first.steps))
+    groups = (replace(group, sections=(first, *rest)),)
+    return replace(program, target=PHASED, groups=groups)
+
+
+def test_a_barrier_with_phases_and_expected_arrivals_is_stated(program: pl.Program) -> None:
+    """No judge knows them yet, and each says so; the format does not change when one does."""
+    made = phased(program, pl.Barrier("mbarrier", phase=1, arrivals=3, copy=2, arrive_only=True))
+    again = pl.Program.from_json(made.to_json())
+    assert again == made
+    assert again.groups[0].sections[0].steps[0] == made.groups[0].sections[0].steps[0]
+    judges: list[Callable[[pl.Program], object]] = [
+        pl.verify,
+        pl.simulate,
+        lambda p: pl.execute(p, trips=1),
+    ]
+    for judge in judges:
+        with pytest.raises(pl.ScheduleError, match="phases"):
+            judge(made)
+    for phase, arrivals in ((2, 3), (0, None), (0, 0)):
+        with pytest.raises(pl.ConfigError, match=r"phase|arrivals"):
+            phased(program, pl.Barrier("mbarrier", phase=phase, arrivals=arrivals))

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.random_programs.mutate import sample_mutants
 from pipeloom import ConfigError, StructureError, build_schedule
 from pipeloom.judge.execute import execute, provoke
+from pipeloom.machine.target import BarrierKind
 from pipeloom.program import Access, Barrier, Program, Step, Work
 from pipeloom.reference.lift import lift
 
@@ -107,8 +108,10 @@ def test_steps_that_do_not_fit_together(program: Program) -> None:
 
 
 def test_barriers_with_phases(program: Program) -> None:
+    kinds = (*program.target.barriers, BarrierKind("mbarrier", phases=2))
+    program = replace(program, target=replace(program.target, barriers=kinds))
     with pytest.raises(ConfigError, match="with phases, which cannot be executed"):
-        execute(_with_first(program, Barrier(arrive_only=True)), trips=1)
+        execute(_with_first(program, Barrier("mbarrier", phase=0, arrivals=4)), trips=1)
 
 
 def test_a_sample_of_minus_one(program: Program) -> None:

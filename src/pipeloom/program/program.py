@@ -297,7 +297,22 @@ def _check(program: Program) -> None:
                 program.target.counter(step.counter)
                 check_int(f"program {program.name}", f"{where}.count", step.count, 0)
             elif isinstance(step, Barrier):
-                program.target.barrier(step.name)
+                _check_barrier(program, step, where)
+
+
+def _check_barrier(program: Program, step: Barrier, where: str) -> None:
+    kind, owner = program.target.barrier(step.name), f"program {program.name}"
+    if kind.phases:
+        check_int(owner, f"{where}.phase", step.phase, 0, kind.phases - 1)
+        check_int(owner, f"{where}.arrivals", step.arrivals, 1)
+        check_int(owner, f"{where}.copy", step.copy, 0)
+    elif step != Barrier(step.name, step.label):
+        raise StructureError(
+            f"program {program.name!r}: {where} gives a phase, arrivals or a copy to the barrier "
+            f"{step.name!r}, which has no phases on {program.target.arch}",
+            hint="all waves of the workgroup meet at it; a target's BarrierKind says what has them",
+            field=where,
+        )
 
 
 def _check_trips(program: Program) -> None:

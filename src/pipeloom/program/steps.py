@@ -146,8 +146,9 @@ class Wait:
 class Barrier:
     """Meet the other waves at a barrier of the target.
 
-    ``label`` says whose it is where the schedule has none (``stagger``). Barriers with phases name
-    the ``phase`` they complete, and may only ``arrive``.
+    ``label`` says whose it is where the schedule has none (``stagger``). Of a kind with phases a
+    kernel has several, told apart by ``copy``; they name the ``phase`` that they complete and how
+    many ``arrivals`` complete it, and may only arrive.
     """
 
     TAG: ClassVar[str] = "barrier"
@@ -156,6 +157,8 @@ class Barrier:
     label: str = ""
     phase: int | None = None
     arrive_only: bool = False
+    arrivals: int | None = None
+    copy: int = 0
 
 
 @dataclass(frozen=True, slots=True)

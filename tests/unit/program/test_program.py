@@ -253,6 +253,10 @@ def _unknown_barrier(p: Program) -> Program:
     return with_steps(p, Barrier("cluster"))
 
 
+def _barrier_without_phases(p: Program) -> Program:
+    return with_steps(p, Barrier(arrive_only=True))
+
+
 def _unknown_node(p: Program) -> Program:
     return with_steps(p, replace(first_work(p, "A"), node="Z"))
 
@@ -332,6 +336,7 @@ def _unknown_trips_in_first(p: Program) -> Program:
         (_unknown_counter, ConfigError, "gfx950 has no counter 'vscnt'"),
         (_negative_wait, ConfigError, r"prologue\[0\]\.count is -1"),
         (_unknown_barrier, ConfigError, "gfx950 has no barrier 'cluster'"),
+        (_barrier_without_phases, StructureError, "'workgroup', which has no phases on gfx950"),
         (_unknown_node, ScheduleError, "has no value 'Z'"),
         (_part_out_of_range, StructureError, r"prologue\[0\] 'load A\d' works on .* no part of"),
         (_part_of_other_rank, StructureError, "which is no part of"),

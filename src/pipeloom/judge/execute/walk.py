@@ -156,7 +156,7 @@ def _wave(
 
 
 def _check_barrier(program: Program, step: Barrier) -> None:
-    if program.target.barrier(step.name).phases or step.arrive_only:
+    if program.target.barrier(step.name).phases:
         raise ConfigError(
             f"{program.name} meets at barrier {step.name!r} with phases, which cannot be executed",
             hint="the executor knows barriers of the whole workgroup",

@@ -152,6 +152,12 @@ def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
         case Work():
             made = [i for issue in step.issues for i in _issue(issue, step.label, machine)]
             return [replace(made[0], chain=_sum(step)), *made[1:]] if made else []
+        case Barrier() if machine.barrier(step.name).phases:
+            raise ConfigError(
+                f"barrier {step.name!r} has phases, which are not simulated",
+                hint="barriers that all waves of the workgroup meet at are",
+                field="Barrier.name",
+            )
         case Barrier():
             return (Instruction.barrier(label=step.label or "barrier"),)
         case Wait(counter, count):

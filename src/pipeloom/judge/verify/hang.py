@@ -20,8 +20,7 @@ def check_barriers_known(program: Program) -> None:
         for section, slot, step in group.steps():
             if isinstance(step, Barrier):
                 names.add(step.name)
-                kind = program.target.barrier(step.name)
-                if step.phase is not None or step.arrive_only or kind.phases:
+                if program.target.barrier(step.name).phases:
                     raise StructureError(
                         f"cannot decide program {program.name!r}: {section.name}[{slot}] is a "
                         "barrier with phases",

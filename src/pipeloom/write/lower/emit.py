@@ -172,7 +172,7 @@ class _Emission:
                     self.writes[number, at, slot] = self._plan_work(step)
                     continue
                 region = None
-                if isinstance(step, Barrier) and (step.phase is not None or step.arrive_only):
+                if isinstance(step, Barrier) and step.phase is not None:
                     raise EmitError(
                         f"barrier {step.name!r} of section {section.name!r} has phases",
                         hint="this target's barriers have none",

@@ -12,7 +12,6 @@ from pipeloom.judge.verify import FindingKind, Status, Verdict, proves, verify
 from pipeloom.program import (
     Access,
     Affine,
-    Barrier,
     Program,
     Step,
     TripCount,
@@ -368,14 +367,6 @@ def test_a_wait_that_is_never_met_is_a_barrier_others_do_not_reach() -> None:
     base = edited(producer_consumer(), 1, "end", lambda steps: steps.insert(0, BARRIER))
     verdict = refuted(base, FindingKind.BARRIER)
     assert verdict.findings[0].trips == 0
-
-
-def test_barriers_with_phases_are_refused() -> None:
-    base = edited(
-        producer_consumer(), 0, "loop", lambda steps: steps.__setitem__(2, Barrier(phase=0))
-    )
-    with pytest.raises(StructureError, match="phases"):
-        verify(base)
 
 
 def test_a_consumer_that_reads_the_other_half() -> None:
