@@ -282,6 +282,8 @@ def weakened_cases() -> Iterator[Subject]:
             yield Case(schedule, target, "fp8", shapes["fp8"][0])
     block, square = BlockSpec(BM=64, BN=64), (("m", 64), ("n", 64))
     small = GemmSpec(BM=64, BN=64, waves_m=2, waves_n=2, search=False)
+    for dtype in ("mxfp8", "mxfp4"):
+        yield FamilyCase("gemm", replace(small, dtype=dtype), "64x64, block scales", square)
     rows = (("b", 1), ("n", 256))
     for arch in ("gfx942", "gfx950"):
         for layout in ("NT", "TN"):
