@@ -118,10 +118,7 @@ class _Lift:
             ),
             trips=(TripCount(TRIPS, 1),),
             iterations=Affine(2, ((TRIPS, table.lds_buffers),)),
-            provenance=Provenance(
-                source=f"table {table.id}, {'x'.join(map(str, table.tile))} {table.dtype}",
-                notes=tuple(notes),
-            ),
+            provenance=Provenance(source=f"table {table.id}", notes=tuple(notes)),
         )
 
     def _meaning(self) -> Meaning:

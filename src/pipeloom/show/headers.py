@@ -31,8 +31,8 @@ def tile_text(program: Program) -> str:
     sizes = meaning.tile
     dims = [d for d in dict.fromkeys((*meaning.grid, meaning.over, *sizes)) if d in sizes]
     types = dict.fromkeys(str(node.type.dtype) for node in meaning.inputs)
-    if dims == ["m", "n", "k"]:
-        return f"{'x'.join(str(sizes[d]) for d in dims)} {', '.join(types)}"
+    if dims[:3] == ["m", "n", "k"]:
+        return f"{'x'.join(str(sizes[d]) for d in dims[:3])} {', '.join(types)}"
     return f"{', '.join(f'{d} {sizes[d]}' for d in dims)} in {', '.join(types)}"
 
 
