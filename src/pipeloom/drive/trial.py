@@ -135,7 +135,8 @@ def run_program(
     extra = {node.name: SPARE for node in meaning.outputs} | dict(spare or {})
     places = {n.name: _Place.of(n, sizes, extra, (order or {}).get(n.name)) for n in nodes}
     pitches = {n.name: places[n.name].pitch for n in nodes}
-    launch.check(sizes, pitches)
+    strides = {stride_name(n.name, d): places[n.name].stride(d) for n in nodes for d in n.batch}
+    launch.check(sizes, pitches, strides)
     ready = code if isinstance(code, Launchable) else Launchable.load(emitted, code)
     values = {
         node.name: made_up(node, sizes, seed + 1_000_003 * at, data)

@@ -12,7 +12,7 @@ from pipeloom.program import Affine, Meaning
 from pipeloom.program.meaning import NodeKind
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
-from pipeloom.write.lower.memory import Array, arrays_of, dimensions
+from pipeloom.write.lower.memory import Array, arrays_of, dimensions, stride_name
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 
 SIZE_LIMIT = 1 << 31
@@ -71,8 +71,16 @@ class Launch:
             return self.least
         return self.least + -(-max(size - self.least, 0) // self.step) * self.step
 
-    def check(self, sizes: Mapping[str, int], pitches: Mapping[str, int] | None = None) -> None:
-        """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute."""
+    def check(
+        self,
+        sizes: Mapping[str, int],
+        pitches: Mapping[str, int] | None = None,
+        strides: Mapping[str, int] | None = None,
+    ) -> None:
+        """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute.
+
+        ``pitches`` are leading dimensions by array, ``strides`` those of batches by argument.
+        """
         over = (self.meaning.over,) if self.placing.ragged else ()
         empty = () if self.placing == ONE_PROBLEM else (*self.meaning.grid, *over)
         check_sizes(self.meaning, sizes, empty)
@@ -92,6 +100,8 @@ class Launch:
             if array.has_pitch:
                 self._check_pitch(name, pitch, sizes)
             self._check_span(array, pitch, sizes)
+            for argument in (stride_name(name, dim) for dim in array.node.batch):
+                self._check_aligned(name, argument, (strides or {}).get(argument, 0))
 
     def _check_grid(self, sizes: Mapping[str, int]) -> None:
         meaning = self.meaning
@@ -128,20 +138,23 @@ class Launch:
             )
 
     def _check_pitch(self, name: str, pitch: int, sizes: Mapping[str, int]) -> None:
-        node = self.meaning[name]
-        bits, row = node.type.dtype.bits, self.pitch(name, sizes)
+        row = self.pitch(name, sizes)
         if pitch < row:
             raise EmitError(
                 f"ld_{name} is {pitch}, shorter than a row of {row}",
                 hint="leading dimensions are in elements",
                 field=f"ld_{name}",
             )
-        if pitch * bits % (8 * self.pitches.get(name, 1)):
+        self._check_aligned(name, f"ld_{name}", pitch)
+
+    def _check_aligned(self, name: str, argument: str, elements: int) -> None:
+        bits = self.meaning[name].type.dtype.bits
+        if elements * bits % (8 * self.pitches.get(name, 1)):
             raise EmitError(
-                f"ld_{name} is {pitch} elements of {bits} bits: rows are not "
+                f"{argument} is {elements} elements of {bits} bits: rows are not "
                 f"{self.pitches[name]}-byte aligned",
                 hint="pad rows",
-                field=f"ld_{name}",
+                field=argument,
             )
 
     def _check_span(self, array: Array, pitch: int, sizes: Mapping[str, int]) -> None:

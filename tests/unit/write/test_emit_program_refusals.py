@@ -242,6 +242,20 @@ def test_leading_dimensions() -> None:
     launch.check({**sizes, "m": 1}, {"out": 1 << 24})
 
 
+def test_strides_of_a_batch() -> None:
+    """Rows of a later problem are aligned like those of the first."""
+    loop = Loop("sums", over="k")
+    total = loop.carry("S", "f32", b=1, c=512)
+    total += loop.stream("X", "bf16", b=1, k=1, c=512).sum("k")
+    loop.store("out", total)
+    loop.batch("X", "out", over=("heads",))
+    launch = emit_program(pipeline(loop, GFX950, 1, strategy=in_order)).launch
+    sizes = {"b": 1, "k": launch.least, "c": 512, "heads": 2}
+    launch.check(sizes, strides={"stride_X_heads": 514})
+    with pytest.raises(EmitError, match=r"stride_X_heads is 513 .* 4-byte aligned"):
+        launch.check(sizes, strides={"stride_X_heads": 513})
+
+
 def test_arrays_of_one_dimension_have_an_end_too() -> None:
     """2^30 f32 make a descriptor of 0 bytes: reads would give zeros, and stores go nowhere."""
     loop = Loop("relu", over="k")
