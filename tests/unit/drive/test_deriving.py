@@ -233,3 +233,12 @@ def test_written_and_run(
     trace = simulate_emitted(emitted, target, least + 6 * step)
     cycles = trace.steady_cycles_per_iteration / step
     assert 0.975 <= cycles / steady_cycles(program) <= 1.01
+
+
+def test_where_a_tile_lies_is_computed_once_per_iteration() -> None:
+    """Also where two streams are not loaded for the same iteration, and take turns."""
+    program = woven(LOWERED, Pattern(deep=1))
+    text = emit_program(program).text
+    label = next(line[:-1] for line in text.splitlines() if "_loop_" in line and line[-1] == ":")
+    body = text[text.index(f"{label}:") : text.index(f"s_cbranch_scc1 {label}")]
+    assert body.count("s_add_i32") <= 2 * program.step

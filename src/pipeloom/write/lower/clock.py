@@ -17,6 +17,9 @@ from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.memory import Array, Memory, Stride
 
+OFFSETS = ("tile offset", "other tile offset")
+"""Of loads ahead: two streams that are not loaded for the same iteration take turns."""
+
 
 class Clock:
     """The scalars of iterations: ``extent`` (elements of all trips), ``left``, ``at`` by stride."""
@@ -66,13 +69,15 @@ class Clock:
         self.constant = program.iterations.constant
         self.least = program.iterations.at(program.min_trips)
         self._positions: dict[str, Stride] = {}
-        self._ahead: tuple[Stride, int] | None = None
+        self._ahead: dict[tuple[Stride, int], str] = {}
+        """Offsets that are computed, the last one used at the end, and where they are."""
         self._base = Affine()
         frame.scalar("extent")
         if self.plain is not None:
             frame.scalar("plain")
         frame.scalar("left")
-        frame.scalar("tile offset")
+        for name in OFFSETS:
+            frame.scalar(name)
         if memory.placing.ragged:
             frame.scalar("missing")
 
@@ -180,7 +185,7 @@ class Clock:
 
     def forget(self) -> None:
         """At a label, nobody knows what was computed before."""
-        self._ahead = None
+        self._ahead = {}
 
     def enter(self, code: Code, section: Section) -> None:
         """Bring every stream to the section's first iteration."""
@@ -230,10 +235,11 @@ class Clock:
         clamped = self._memory.meaning.ragged
         if iteration == 0 and not clamped:
             return at
-        result = self._frame["tile offset"]
-        if self._ahead == (stride, iteration):
+        known = self._ahead.pop((stride, iteration), None)
+        name = self._ahead[stride, iteration] = known or self._vacant()
+        result = self._frame[name]
+        if known is not None:
             return result
-        self._ahead = (stride, iteration)
         self._ahead_of(code, result, at, iteration, stride)
         if clamped:
             # Past the end, all of a tile is: num_records - soffset must not be negative, because
@@ -241,10 +247,14 @@ class Clock:
             code("s_min_u32", result, result, self._frame[f"buffer {array.name}"].part(2))
         return result
 
+    def _vacant(self) -> str:
+        """A scalar for one more offset, if need be of the one that was not used for longest."""
+        unused = [name for name in OFFSETS if name not in self._ahead.values()]
+        return unused[0] if unused else self._ahead.pop(next(iter(self._ahead)))
+
     def elements_left(self, code: Code, iteration: int) -> Register:
         """How many elements there are from the first one of ``iteration`` on; may be negative."""
-        result = self._frame["tile offset"]
-        self._ahead = None
+        result = self._frame[self._vacant()]
         code("s_sub_i32", result, self._frame[f"size {self.over}"], self._frame["at 1"])
         if iteration:
             code("s_sub_i32", result, result, iteration * self.tile)
