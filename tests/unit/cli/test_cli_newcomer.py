@@ -202,13 +202,19 @@ def test_compare_is_whole_in_a_pipe_and_says_what_a_narrow_terminal_lacks(
 
 @pytest.mark.parametrize(
     ("k", "hint"),
-    [("500", "use k = 384 or 512"), ("0", "use k = 128;"), ("-64", "use k = 128;")],
+    [("500", "use k = 384 or 512"), ("64", "use k = 128;")],
 )
 def test_run_names_the_nearest_depth(k: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "ping_pong", "--k", k]) == 1
     said = capsys.readouterr().err
     assert f"k is {k}, but the kernel starts with 128 and steps by 128" in said
     assert hint in said
+
+
+@pytest.mark.parametrize("k", ["0", "-64"])
+def test_run_refuses_a_depth_of_nothing(k: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "ping_pong", "--k", k]) == 1
+    assert f"the size along 'k' is {k}" in capsys.readouterr().err
 
 
 def test_the_estimate_names_a_legal_depth(capsys: pytest.CaptureFixture[str]) -> None:
