@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from math import ceil
 
 from pipeloom.checks import check_int
@@ -32,6 +33,7 @@ from pipeloom.order.lower import lower
 from pipeloom.order.patterns import (
     bound_of,
     certificate,
+    choices,
     matrix_cycles,
     solved,
     structures,
@@ -56,6 +58,8 @@ EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of ``USUAL`` iterations decides."""
 USUAL = 64
+MOST_SHOWN = 9
+"""Values of one choice that a note of what was searched lists."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
@@ -173,9 +177,9 @@ def derive(
                 kept.write(key, to_plain(made))
             return made
     log = f"{derived_key(loop, target, waves, k_tiles)}-search"
-    search = _Search(lowered, k_tiles, progress, kept, log)
+    search = _Search(lowered, k_tiles, progress, kept, log, short_ends)
     try:
-        derived = search.result(short_ends, orders, keep_interrupted)
+        derived = search.result(orders, keep_interrupted)
     except KeyboardInterrupt as stop:
         raise (KeyboardInterrupt(KEPT) if search.kept else stop) from None
     if derived.complete:
@@ -233,16 +237,23 @@ class _Search:
         progress: Callable[[Progress], None] | None,
         store: Store,
         key: str,
+        short_ends: bool,
     ) -> None:
         self.lowered, self.k_tiles, self.progress = lowered, k_tiles, progress
         self.store, self.key = store, key
         least = _least(lowered)
         self.bound, self.unit = least.cycles, least.unit
+        self.close, self.most = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL, MOST_EQUAL
+        if short_ends:
+            self.close, self.most = PATIENT, MOST_PATIENT
+        self.short_ends = short_ends
         self.tried: dict[Pattern, float | None] = {}
         self.known: dict[Pattern, float | None] = {
             from_plain(Pattern, entry["pattern"]): entry["cycles"]
             for entry in (store.read(key) or {"tried": []})["tried"]
         }
+        self.least = cache(lambda barriers: unit_times(lowered, barriers)[0].cycles)
+        self.choices = choices(lowered)
         self.started = time.monotonic()
 
     @property
@@ -266,21 +277,30 @@ class _Search:
         """Whether the next search finds in the store what this one has tried."""
         return bool(self.tried) and self.store.read(self.key) is not None
 
-    def result(self, short_ends: bool, orders: int | None, keep_interrupted: bool) -> Derived:
+    def result(self, orders: int | None, keep_interrupted: bool) -> Derived:
         """Search and prove; the first Ctrl-C ends the search, or starts the proof again."""
         ended = Ended.INTERRUPT
         try:
             ended = self.run(orders)
-            return self.proved(ended, short_ends)
+            return self.proved(ended)
         except KeyboardInterrupt:
             if not (keep_interrupted and self.found):
                 raise
-        return self.proved(ended, short_ends)
+        return self.proved(ended)
+
+    @property
+    def equal(self) -> list[Pattern]:
+        """Those among which the shortest kernel decides."""
+        equal = [p for p in self.found if (self.tried[p] or 0.0) <= self.close * self.best]
+        return equal[: self.most]
 
     def run(self, orders: int | None) -> Ended:
-        """Try one after the other, ``orders`` at most, or until one fits."""
+        """Try one after the other, ``orders`` at most, or until one fits.
+
+        What a unit forbids to be as fast as the best is left out.
+        """
         for pattern in self.patterns():
-            if pattern in self.tried:
+            if pattern in self.tried or self.least(pattern.barriers) > self.close * self.best:
                 continue
             if orders is not None and len(self.tried) >= orders and self.found:
                 return Ended.LIMIT
@@ -288,8 +308,14 @@ class _Search:
         return Ended.ALL_TRIED
 
     def patterns(self) -> Iterator[Pattern]:
-        """Structures, solved ones, then variations of the best, as long as they help."""
-        yield from structures(self.lowered)
+        """Structures, solved ones, then variations of the best, as long as they help.
+
+        Of structures, no more than there are to choose from at the end, if they are at the bound.
+        """
+        for pattern in structures(self.lowered):
+            yield pattern
+            if self.best <= CLOSED * self.bound and len(self.equal) == self.most:
+                break
         enough = CLOSED
         for pattern in solved(self.lowered) if VARIED else ():
             if self.best > enough * self.bound:
@@ -298,7 +324,7 @@ class _Search:
         while not self.done:
             before = self.best
             for pattern in self.found[:VARIED]:
-                for other in variations(pattern):
+                for other in variations(pattern, self.choices):
                     yield other
                     if self.done:
                         return
@@ -329,19 +355,16 @@ class _Search:
         tried = [{"pattern": to_plain(p), "cycles": c} for p, c in self.tried.items()]
         self.store.write(self.key, {"tried": tried})
 
-    def proved(self, ended: Ended, short_ends: bool) -> Derived:
+    def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
             woven(self.lowered, next(iter(self.tried)), self.k_tiles)
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
-        close, most = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL, MOST_EQUAL
-        if short_ends:
-            close, most = PATIENT, MOST_PATIENT
-        equal = [p for p in self.found if (self.tried[p] or 0.0) <= close * self.best]
-        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal[:most]}
+        equal = self.equal
+        programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal}
         pattern = equal[0]
         if len(programs) > 1:
-            floor = PATIENT * self.best if short_ends else None
+            floor = PATIENT * self.best if self.short_ends else None
             pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0, floor))
         cycles = self.tried[pattern] or self.best
         count = len(self.tried)
@@ -429,8 +452,13 @@ def _described(
     assert ordered is not None
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
     grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
-    turns = f", in turns of {pattern.cluster} products" if pattern.cluster else ""
     gap = 100 * (cycles / least.cycles - 1)
+    at_bound = cycles <= CLOSE * least.cycles
+    stopped = {
+        Ended.ALL_TRIED: f"at the bound of the {least.unit}" if at_bound else "no change helps",
+        Ended.LIMIT: "there are more",
+        Ended.INTERRUPT: "interrupted, there are more",
+    }
     busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
     notes = (
         f"{cycles:.6g} cycles per iteration simulated; {least.cycles} are the least, by the "
@@ -439,8 +467,8 @@ def _described(
         f"cycles per iteration by unit: {busy}",
         f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
         f"{program.iterations} iterations",
-        f"waves: {grid or 'one'}; {pattern.groups} group(s){turns}",
-        *([] if ended is Ended.ALL_TRIED else [f"the best of {tried} orders; there are more"]),
+        f"waves: {grid or 'one'}; {_roles(pattern)}",
+        f"searched: {_searched(lowered)}; {tried} orders simulated; {stopped[ended]}",
     )
     bound = least.cycles
     how = replace(
@@ -452,3 +480,25 @@ def _described(
     )
     provenance = replace(program.provenance, ordered=how, notes=notes)
     return program.with_groups(program.groups, provenance)
+
+
+def _roles(pattern: Pattern) -> str:
+    """Who does what, when."""
+    loading = pattern.loading.name.lower().replace("_", " ")
+    parts = {
+        f"{pattern.groups} group(s)": True,
+        f"in turns of {pattern.cluster} products": pattern.cluster > 0,
+        "a barrier apart": pattern.cluster > 0 or pattern.stagger,
+        f"loads {loading}": pattern.groups > 1,
+        "priorities": pattern.priority,
+    }
+    return ", ".join(part for part, told in parts.items() if told)
+
+
+def _searched(lowered: Lowered) -> str:
+    """The values of every choice; of many, how many."""
+    found = []
+    for name, values in choices(lowered).items():
+        few = len(values) <= MOST_SHOWN and all(type(value) is int for value in values)
+        found.append(f"{name} {' '.join(map(str, values)) if few else f'in {len(values)} ways'}")
+    return ", ".join(found)

@@ -19,7 +19,7 @@ from itertools import product
 from math import prod
 
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES
-from pipeloom.order.roles import WaveGroup
+from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import RUN, registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
 from pipeloom.program.meaning import Region
@@ -49,12 +49,13 @@ def is_skipped(task: Task) -> bool:
     return task.when is not None or task.issues[0].unit is Unit.SCALAR
 
 
-def refine(lowered: Lowered, groups: int = 1) -> Lowered:
-    """The same work in single instructions, by ``groups`` of waves that take turns in loading.
+def refine(lowered: Lowered, groups: int = 1, loading: Loading = Loading.IN_TURN) -> Lowered:
+    """The same work in single instructions, by ``groups`` of waves.
 
-    Every group computes the part of its own waves. ``lowered`` must be ``refinable``.
+    Every group computes the part of its own waves; ``loading`` says who loads what they share.
+    ``lowered`` must be ``refinable``.
     """
-    cut = _Cutter(lowered, _split(lowered.groups[0], groups))
+    cut = _Cutter(lowered, _split(lowered.groups[0], groups), loading)
     tasks = [piece for task in lowered.tasks for piece in cut.task(task)]
     return replace(lowered, groups=cut.groups, places=tuple(cut.places()), tasks=tuple(tasks))
 
@@ -100,11 +101,12 @@ class _Grain:
 
 
 class _Cutter:
-    def __init__(self, lowered: Lowered, groups: tuple[WaveGroup, ...]) -> None:
+    def __init__(self, lowered: Lowered, groups: tuple[WaveGroup, ...], loading: Loading) -> None:
         self._lowered = lowered
-        self.groups = groups
+        self.groups, self._loading = groups, loading
         self._grains: dict[str, _Grain] = {}
         tasks = lowered.of(Region.LOOP)
+        self._tiles = [t.label for t in tasks if t.issues[0].unit is Unit.LOAD_LDS]
         products = [t for t in tasks if t.issues[0].unit is Unit.MATRIX]
         second = {t.reads[1].place for t in products}
         for task in tasks:
@@ -186,7 +188,7 @@ class _Cutter:
         )
 
     def _load(self, task: Task) -> Iterator[Task]:
-        """Whole rows, as many as the waves of a group bring at once; groups take turns.
+        """Whole rows, as many as the waves of a group bring at once.
 
         What is left of a tile that full loads do not share evenly comes in narrow ones. Every load
         has its place in LDS computed.
@@ -202,13 +204,23 @@ class _Cutter:
             yield replace(
                 task,
                 label=task.label if whole else f"{task.label}.{number}",
-                group=self.groups[number % len(self.groups)].name,
+                group=self._loader(task, number).name,
                 parts=(part,),
                 reads=(replace(task.reads[0], boxes=(part,)),),
                 writes=(replace(task.writes[0], boxes=(inside,)),),
                 entries=entries,
                 issues=(issue, Issue(Unit.SCALAR, entries)),
             )
+
+    def _loader(self, task: Task, number: int) -> WaveGroup:
+        """The group of the ``number``-th load of a tile."""
+        turn = {
+            Loading.IN_TURN: number,
+            Loading.BY_TILE: self._tiles.index(task.label),
+            Loading.FIRST: 0,
+            Loading.LAST: len(self.groups) - 1,
+        }
+        return self.groups[turn[self._loading] % len(self.groups)]
 
     def _shares(self, task: Task) -> Iterator[tuple[int, int, int]]:
         """The loads of a tile: rows, instructions per wave, bytes per lane."""

@@ -10,7 +10,7 @@ next, all of it in single instructions.
     loads       as in ``weave``
 
 What does not fit under one product goes on under the next, whichever node that is of: the split of
-work between products is a result. Groups of waves do the same one barrier apart.
+work between products is a result. Groups of waves do the same, with ``stagger`` one barrier apart.
 """
 
 from __future__ import annotations
@@ -116,10 +116,6 @@ class _Interleaver(Weaver):
     def _by_node(self, products: list[int]) -> list[int]:
         nodes = list(dict.fromkeys(task.node for task in self.mine))
         return sorted(products, key=lambda i: nodes.index(self.tasks[i].node))
-
-    @property
-    def _share(self) -> float:
-        return self.ii / self.pattern.barriers if len(self.members) > 1 else 0.0
 
     def _copies(self, place: Place) -> int:
         """Of a rotating register tile: results of products rotate, what is made of them waits."""
@@ -378,7 +374,7 @@ class _Interleaver(Weaver):
                 size = place.type.dtype.bytes(place.type.elements)
                 channels.append(Channel(name, size, tuple(fills), held))
                 places.append(place.name)
-        stagger = 1 if len(self.members) > 1 else 0
+        stagger = 1 if self._share else 0
         return self._stated(edges, channels, places, len(barriers), stagger)
 
     def _cells(self, place: Place) -> list[Channel]:

@@ -1,19 +1,20 @@
-"""Which ways to weave there are for a loop, and the program of each.
+"""The ways to weave a loop, generated from it and its machine, and the program of each.
 
-    structures     groups of waves, their turns, barriers: what the loop looks like
-    variations     of one structure: order of products, copies, distances in time
+    groups      numbers that divide the waves of a SIMD, so that each has waves of every group
+    cluster     products of a turn: every divisor of those that a wave has
+    barriers, stagger, loading, priority, order, copies, distances in time
 
-    solved         loops whose times the modulo solver finds
-
-Told only a number of waves, a search tries structures first and then varies the best. Nothing here
-knows how fast a program is.
+A *structure* is a point of the coarse grid: groups, turns, barriers, the part of the iteration that
+reads take. A *variation* of a pattern is the same with one choice made otherwise. *Solved* are
+loops whose times the modulo solver finds. Nothing here knows how fast a program is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
+from typing import Any
 
 from pipeloom.errors import OrderError
 from pipeloom.order.exact_weave import exact_bound, exact_weave
@@ -21,6 +22,7 @@ from pipeloom.order.instructions import has_vectors, refine
 from pipeloom.order.interleave import interleave
 from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
+from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
@@ -34,83 +36,137 @@ from pipeloom.program.steps import Unit
 
 STRATEGY = "weave"
 ROOMS = (12, 20, 32)
-"""Cycles between products, beyond what vector ops take on average."""
+"""Cycles between products, beyond what vector ops take on average: little, or they would not be
+spread."""
 LOADED_COPIES = 3
 """Of block scales, which are loaded from memory to registers: its latency may be an iteration's."""
 MOST_UNROLL = 6
 MOST_STEPS = 1200
 """Iterations and instructions of a trip, beyond which code grows for little."""
+NEAR = 2
+"""Of a long list of values, a variation takes those so many places from the pattern's own."""
+
+ORDERS = tuple(permutations(("depth", "rows", "columns")))
+BARRIERS = (1, 2, 3, 4, 8)
+STRUCTURE = ("groups", "cluster")
+"""Choices that every structure makes anew, so that none is varied in them."""
+Choices = Mapping[str, tuple[Any, ...]]
+"""By field of ``Pattern``, its values."""
+
+
+def choices(lowered: Lowered) -> Choices:
+    """Every value that a choice may have for this loop."""
+    machine = Machine(refine(lowered))
+    tasks, even = lowered.of(Region.LOOP), machine.waves % machine.target.simds.value == 0
+    groups = _divisors(machine.per_simd) if even else (1,)
+    several = len(groups) > 1
+    found: dict[str, tuple[Any, ...]] = {"groups": groups}
+    if several:
+        found |= {"loading": tuple(Loading), "priority": (False, True), "stagger": (False, True)}
+    if has_vectors(lowered):
+        least, step = _room(machine), machine.issue
+        return found | {
+            "room": tuple(range(least, least + 12 * step, step)),
+            "lead": (64, 128),
+            "quiet": ((16, 16), (16, 24, 24)),
+        }
+    products = sum(i.count for t in tasks for i in t.issues if i.unit is Unit.MATRIX)
+    tiles = sum(p.space is Space.LDS and p.rotates for p in lowered.places)
+    return found | {
+        "cluster": (0, *_divisors(products)[1:-1]) if several else (0,),
+        "barriers": BARRIERS,
+        "span": (WHOLE, *range(95, 45, -5)),
+        "deep": tuple(sorted({0, 1, tiles // 2, tiles})),
+        "order": ORDERS,
+        "margin": (0, 16, 32, 64, 128),
+        "lead": (0, 64, 128, 256),
+        "pace": (75, 90, 100, 115, 140),
+    }
+
+
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1, number + 1) if number % n == 0)
+
+
+def _room(machine: Machine) -> int:
+    """Cycles that what stands between two products takes on average."""
+    tasks = machine.lowered.of(Region.LOOP)
+    products = sum(machine.matrix(t) > 0 for t in tasks)
+    needed = sum(machine.issued(t) for t in tasks if not machine.matrix(t)) // products
+    return needed // machine.issue * machine.issue
+
+
+def sensible(pattern: Pattern) -> bool:
+    """Whether its choices go together."""
+    alone, hurried = pattern.groups == 1, pattern.span < WHOLE
+    if pattern.cluster or pattern.exact:
+        plain = pattern.barriers == 1 and not (hurried or pattern.stagger)
+        return plain and (alone if pattern.exact else not alone)
+    if alone and (pattern.stagger or pattern.loading is not Loading.IN_TURN):
+        return False
+    if pattern.stagger and (hurried or pattern.barriers < pattern.groups):
+        return False
+    return not hurried or 1 < pattern.barriers < 4
 
 
 def structures(lowered: Lowered) -> Iterator[Pattern]:
-    """Every shape of loop that the waves allow."""
-    machine = Machine(lowered)
+    """Every shape of loop that the waves allow: the coarse grid of the space, simple ones first."""
+    space = choices(lowered)
     if has_vectors(lowered):
-        yield from _between(lowered)
+        yield from _between(lowered, space["groups"])
         return
-    products = sum(t.issues[0].unit is Unit.MATRIX for t in refine(lowered).of(Region.LOOP))
-    hurried = (Pattern(barriers=b, span=s) for b in (2, 3) for s in (60, 80))
-    if machine.alone:
-        yield from (Pattern(barriers=b, deep=d) for b in (1, 2) for d in (0, 1, 2, 4))
-        yield from hurried
-        return
-    turns = [m for m in (4, 8, 16, 32) if products % m == 0 and products // m > 1]
-    orders = (Pattern().order, ("rows", "depth", "columns"))
-    yield from (Pattern(barriers=b) for b in (1, 2, 4))
-    yield from hurried
-    if len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0:
-        yield from (Pattern(groups=2, barriers=b) for b in (2, 4))
-        yield from (Pattern(groups=2, cluster=m, order=o) for o in orders for m in turns)
+    alone = Machine(lowered).alone
+    steady = {
+        "groups": space["groups"],
+        "cluster": space["cluster"],
+        "order": (ORDERS[0], ORDERS[2]),
+        "barriers": (1, 2) if alone else (1, 2, 4),
+        "deep": space["deep"] if alone else (0,),
+    }
+    hurried = {"groups": space["groups"], "span": (80, 60), "barriers": (2, 3)}
+    for grid in (steady, hurried):
+        for values in product(*grid.values()):
+            pattern = Pattern(**dict(zip(grid, values, strict=True)))
+            if sensible(pattern) and (pattern.cluster or pattern.order == ORDERS[0]):
+                yield pattern
 
 
-def _between(lowered: Lowered) -> Iterator[Pattern]:
-    """Loops with vector ops between products, and how much room there is for them, to begin with:
-    little more than they need, or they would not be spread."""
-    fine = refine(lowered)
-    machine, tasks = Machine(fine), fine.of(Region.LOOP)
-    products = sum(machine.matrix(t) > 0 for t in tasks)
-    needed = sum(machine.issued(t) for t in tasks if not machine.matrix(t)) // products
-    two = len(lowered.groups[0].waves) % 2 == 0 and machine.per_simd % 2 == 0
-    for more in ROOMS:
-        room = machine.issue * ((needed + more) // machine.issue)
-        yield Pattern(room=room, lead=64, quiet=(16, 16))
-        if two:
-            yield Pattern(groups=2, barriers=2, room=room, lead=64, quiet=(16, 16), deep=2)
+def _between(lowered: Lowered, groups: Sequence[int]) -> Iterator[Pattern]:
+    """Loops with vector ops between products."""
+    machine = Machine(refine(lowered))
+    for more, count in product(ROOMS, groups):
+        apart = count > 1
+        yield Pattern(
+            groups=count,
+            barriers=count,
+            stagger=apart,
+            deep=2 * apart,
+            room=_room(machine) + more,
+            lead=64,
+            quiet=(16, 16),
+            priority=not machine.alone,
+        )
 
 
-def variations(pattern: Pattern) -> Iterator[Pattern]:
-    """Small changes of one."""
-    if pattern.room:
-        for more in (-4, 4):
-            yield replace(pattern, room=pattern.room + more)
-        yield replace(pattern, lead=128)
-        yield replace(pattern, quiet=(16, 24, 24))
-        return
-    if pattern.exact:
-        yield from (replace(pattern, margin=margin) for margin in (0, 32))
-        return
-    for deep in (0, 1, 2, 4):
-        yield replace(pattern, deep=deep)
-    for pace in (75, 90, 115, 140):
-        yield replace(pattern, pace=pace)
-    for margin in (0, 32, 64, 128):
-        yield replace(pattern, margin=margin)
-    for lead in (64, 128, 256):
-        yield replace(pattern, lead=lead)
-    for order in permutations(("depth", "rows", "columns")):
-        yield replace(pattern, order=order)
-    if pattern.span < WHOLE:
-        for span in (-10, -5, 5, 10):
-            yield replace(pattern, span=pattern.span + span)
-    if not pattern.cluster:
-        for barriers in (1, 2, 3, 4, 8):
-            yield replace(pattern, barriers=barriers)
+def variations(pattern: Pattern, space: Choices) -> Iterator[Pattern]:
+    """The same with one choice made otherwise; the solver takes few of them."""
+    names = ("margin", "deep") if pattern.exact else [n for n in space if n not in STRUCTURE]
+    for name in names:
+        values, now = space[name], getattr(pattern, name)
+        if len(values) > 2 * NEAR + 2:
+            at = values.index(now)
+            values = values[max(0, at - NEAR) : at + NEAR + 1]
+        for value in values:
+            other = replace(pattern, **{name: value})
+            if value != now and sensible(other):
+                yield other
 
 
-def unit_times(lowered: Lowered) -> tuple[UnitTime, ...]:
-    """How long an iteration keeps every unit busy, the longest first."""
+def unit_times(lowered: Lowered, barriers: int = 1) -> tuple[UnitTime, ...]:
+    """How long an iteration keeps every unit busy, the longest first; none of as many barriers is
+    faster, whatever its groups."""
     shared = any(p.space is Space.LDS and p.rotates for p in lowered.places)
-    return Machine(refine(lowered)).times(1 if shared else 0)
+    return Machine(refine(lowered)).times(barriers if shared else 0)
 
 
 def bound_of(lowered: Lowered) -> tuple[int, str]:
@@ -149,7 +205,7 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
 
     Raises ``OrderError`` where the pattern does not fit the loop or the machine.
     """
-    fine = refine(lowered, pattern.groups)
+    fine = refine(lowered, pattern.groups, pattern.loading)
     found = _timed(fine, pattern)
     expansion = expand(found.loop, found.timetable)
     if expansion.unroll > MOST_UNROLL or len(expansion.kernel) > MOST_STEPS:
@@ -175,12 +231,12 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
         ),
     )
     program = with_waits(program)
-    return in_turns(program) if has_vectors(lowered) else program
+    return in_turns(program) if pattern.priority else program
 
 
 def planned_cycles(lowered: Lowered, pattern: Pattern) -> float:
     """The II of a pattern's timetable, in cycles: what its loop takes if all goes to plan."""
-    return _timed(refine(lowered, pattern.groups), pattern).timetable.ii / TICKS
+    return _timed(refine(lowered, pattern.groups, pattern.loading), pattern).timetable.ii / TICKS
 
 
 def _timed(fine: Lowered, pattern: Pattern) -> Woven:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
@@ -36,6 +37,15 @@ class Consumer:
 
 
 Role = Producer | Consumer
+
+
+class Loading(Enum):
+    """Which of several groups that compute load a tile to LDS."""
+
+    IN_TURN = "in_turn"  # load by load
+    BY_TILE = "by_tile"  # every group its own tiles
+    FIRST = "first"  # the group that is first at the matrix unit
+    LAST = "last"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,9 @@ def _raised(section: Section) -> Iterator[Step]:
     yield from steps[: matrix[0] if matrix else len(steps)]
     for first, last in zip(matrix, [*matrix[1:], len(steps)], strict=True):
         yield steps[first]
-        yield Priority(0)
-        yield from _ahead(steps[first + 1 : last])
+        if last - first > 1:
+            yield Priority(0)
+            yield from _ahead(steps[first + 1 : last])
 
 
 def _ahead(steps: Sequence[Step]) -> Iterator[Step]:

@@ -11,8 +11,9 @@
                 before its next: at the pace of memory, deadlines first
     scales      evenly spaced loads to registers, a latency before their first product
 
-With ``groups`` of waves, each does the same a share of an iteration later; with ``cluster`` they
-take turns at the matrix unit, so many products at a time, and do everything else meanwhile. All of
+With ``groups`` of waves, each does the same beside the others, or with ``stagger`` from one barrier
+to the next later; with ``cluster`` they take turns at the matrix unit, so many products at a time,
+and do everything else meanwhile. All of
 it is a ``Timetable`` of the modulo problem of copies, which decides stages and unrolling.
 """
 
@@ -27,6 +28,7 @@ from math import ceil
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
 from pipeloom.order.problem import LoopProblem
+from pipeloom.order.roles import Loading
 from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.tasks import Lowered, Place
@@ -45,10 +47,14 @@ AHEAD = 2
 class Pattern:
     """One way to weave; every field is a choice of the search.
 
+    ``groups`` of waves, of which ``loading`` says who loads. With ``cluster`` they take turns at
+    the matrix unit, so many products at a time; with ``stagger`` each is a barrier behind the one
+    before it. ``priority`` lets who is next at the matrix unit go first.
     ``order`` nests the products, outermost first. ``margin`` is added to the LDS latency, ``lead``
     is by how much more reads come early, both in cycles; ``pace`` stretches the time between loads,
     in percent. ``deep`` LDS tiles rotate through one copy more than they need. ``room`` is for how
-    many cycles of other instructions there is between two products, where vectors are computed.
+    many cycles of other instructions there is between two products, where vectors are computed,
+    ``quiet`` how many are kept free of them ahead of a barrier, product by product.
     ``span`` is the part of an iteration that reads take, in percent.
     ``exact`` leaves the times to the modulo solver (``exact_weave``).
     """
@@ -65,6 +71,9 @@ class Pattern:
     quiet: tuple[int, ...] = ()
     span: int = WHOLE
     exact: bool = False
+    loading: Loading = Loading.IN_TURN
+    stagger: bool = False
+    priority: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,8 @@ class Weaver:
         count, groups = len(self.products[group]), len(self.products)
         cluster = self.pattern.cluster
         if not cluster:
-            return number * self.ii / count + group * self.ii / (groups * count)
+            beside = group * self.ii / (groups * count)
+            return number * self.ii / count + beside + group * self._share
         turn = self.ii * cluster / count
         pace = turn / (groups * cluster)
         return number // cluster * turn + number % cluster * pace + group * turn / groups
@@ -381,6 +391,8 @@ class Weaver:
     def weave(self) -> Woven:
         groups = range(len(self.products))
         firsts, *ends = zip(*(self._reads(group) for group in groups), strict=True)
+        if self._share:  # the others are as far behind a later barrier
+            firsts, ends = firsts[:1], [group[:1] for group in ends]
         barriers = self._barriers([min(firsts), *map(max, ends)])
         for group in groups:
             self._clear(group, barriers)
@@ -407,8 +419,11 @@ class Weaver:
 
     @property
     def _share(self) -> float:
-        """How long a group of several computes at a time."""
-        return self.ii * self.pattern.cluster / (len(self.products) * len(self.products[0]))
+        """By how much a group is behind the one before: from a barrier of the loop to the next."""
+        pattern, groups = self.pattern, len(self.lowered.groups)
+        if pattern.cluster:
+            return self.ii * pattern.cluster / (groups * len(self.products[0]))
+        return self.ii / pattern.barriers if pattern.stagger and groups > 1 else 0.0
 
     def _own(self, task: int) -> float:
         """When a task starts on the clock of its group: groups that take turns start in turn."""
@@ -436,7 +451,7 @@ class Weaver:
                 channels.append(Channel(name, size, tuple(fills), held, most))
                 places.append(place.name)
                 edges |= {Edge(f, r, 1): None for f in fills for r in readers}
-        stagger = 1 if self.pattern.cluster else 0
+        stagger = 1 if self._share else 0
         return self._stated(edges, channels, places, len(barriers), stagger)
 
     def _stated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -22,7 +23,7 @@ from pipeloom.program.meaning import Region
 from pipeloom.program.program import Program
 from pipeloom.program.steps import Priority, Unit, Work
 
-PATTERN = Pattern(room=160, lead=64, quiet=(16, 16))
+PATTERN = Pattern(room=160, lead=64, quiet=(16, 16), priority=True)
 
 
 def lowered_attention(queries: int, keys: int, depth: int, waves: int) -> Lowered:
@@ -82,7 +83,7 @@ def test_parts_that_do_not_overlap_do_not_depend_on_each_other() -> None:
     assert ("best/0", "fma/0") in found, "in place: the maximum is of what fma overwrites"
 
 
-@pytest.mark.parametrize("pattern", [PATTERN, Pattern(room=200, barriers=2, lead=64)])
+@pytest.mark.parametrize("pattern", [PATTERN, replace(PATTERN, room=200, barriers=2, quiet=())])
 def test_a_woven_loop_is_proved(pattern: Pattern) -> None:
     program = woven(SMALL, pattern)
     assert verify(program).proved, verify(program).summary()
@@ -95,7 +96,7 @@ def test_a_woven_loop_is_proved(pattern: Pattern) -> None:
 
 
 def test_priorities_leave_regions_whole() -> None:
-    program = woven(LARGE, Pattern(room=40, lead=64, quiet=(16, 16)))
+    program = woven(LARGE, Pattern(room=40, lead=64, quiet=(16, 16), priority=True))
     assert _regions(program) == _rescales(program)
 
 

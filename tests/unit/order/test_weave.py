@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from itertools import pairwise
 from math import prod
 
@@ -23,13 +24,15 @@ from pipeloom.order.instructions import refinable, refine
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import (
     bound_of,
+    choices,
     structures,
     variations,
     woven,
 )
+from pipeloom.order.roles import Loading
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
-from pipeloom.program import Barrier, Region, Unit, Work
+from pipeloom.program import Barrier, Priority, Region, Unit, Work
 
 GFX950 = target_for("gfx950")
 
@@ -195,12 +198,68 @@ def test_what_does_not_fit_is_refused() -> None:
         woven(lowered_gemm(256, 256, 128, 4), Pattern())
 
 
-def test_patterns_are_listed_once_and_in_order() -> None:
-    for waves in (4, 8):
-        found = list(structures(lowered_gemm(128, 128, 64, waves)))
-        assert len(found) == len(set(found))
-        assert {p.groups for p in found} == ({1} if waves == 4 else {1, 2})
-    assert list(variations(Pattern())) == list(variations(Pattern()))
+@pytest.mark.parametrize(
+    ("waves", "groups", "turns"), [(4, {1}, {0}), (8, {1, 2}, {0, 2, 4, 8}), (6, {1}, {0})]
+)
+def test_groups_and_turns_follow_from_the_waves(
+    waves: int, groups: set[int], turns: set[int]
+) -> None:
+    """128 x 128 x 64 in 8 waves: 16 products of a wave, and its SIMD has another one."""
+    lowered = lowered_gemm(*((128, 128) if waves != 6 else (96, 128)), 64, waves)
+    found = list(structures(lowered))
+    assert len(found) == len(set(found))
+    assert {p.groups for p in found} == groups
+    assert {p.cluster for p in found} == turns
+    assert all(p.groups > 1 for p in found if p.cluster)
+
+
+def test_a_variation_is_another_choice_of_one_kind() -> None:
+    space = choices(lowered_gemm(128, 128, 64, 8))
+    turns = Pattern(groups=2, cluster=4)
+    found = list(variations(turns, space))
+    assert found == list(variations(turns, space))
+    changed = [
+        [f.name for f in fields(p) if getattr(p, f.name) != getattr(turns, f.name)] for p in found
+    ]
+    assert all(len(names) == 1 for names in changed)
+    kinds = {name for names in changed for name in names}
+    assert {"loading", "priority", "order", "margin", "deep"} <= kinds
+    assert not kinds & {"groups", "barriers", "stagger", "span"}, "turns have their own barriers"
+
+
+@pytest.mark.parametrize("loading", Loading)
+def test_whoever_loads_all_of_it_comes(loading: Loading) -> None:
+    fine = refine(lowered_gemm(128, 128, 64, 8), 2, loading)
+    loads = [t for t in fine.of(Region.LOOP) if t.issues[0].unit is Unit.LOAD_LDS]
+    rows = sorted((t.node, row) for t in loads for row in range(*t.parts[0][0]))
+    assert rows == [(node, row) for node in "AB" for row in range(128)]
+    by = {name: [t.group for t in loads].count(name) for name in ("all 0", "all 1")}
+    first, last = {Loading.FIRST: (1, 0), Loading.LAST: (0, 1)}.get(loading, (0.5, 0.5))
+    assert (by["all 0"], by["all 1"]) == (first * len(loads), last * len(loads))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        Pattern(groups=2, barriers=2, stagger=True),
+        Pattern(groups=2, barriers=2, priority=True, loading=Loading.FIRST),
+        Pattern(groups=2, cluster=4, priority=True, loading=Loading.BY_TILE),
+    ],
+    ids=str,
+)
+def test_offsets_priorities_and_loaders_are_proved(pattern: Pattern) -> None:
+    lowered = lowered_gemm(128, 64, 64, 8)
+    program = woven(lowered, pattern)
+    assert verify(program).proved, verify(program).summary()
+    steps = [s for g in program.groups for x in g.sections if x.trips for s in x.steps]
+    assert any(isinstance(s, Priority) for s in steps) == pattern.priority
+
+
+def test_four_waves_of_a_simd_may_be_four_groups() -> None:
+    lowered = lowered_gemm(128, 128, 64, 16)
+    assert {p.groups for p in structures(lowered)} == {1, 2, 4}
+    program = woven(lowered, Pattern(groups=4, cluster=4))
+    assert verify(program).proved, verify(program).summary()
 
 
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
