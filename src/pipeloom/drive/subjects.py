@@ -187,8 +187,10 @@ class ProgramSubject(Subject):
 
     @property
     def interrupted(self) -> bool:
+        """A program that is given is what was asked for, however its search ended."""
         ordered = self.program().provenance.ordered
-        return ordered is not None and ordered.interrupted
+        searched = isinstance(self.origin, LoopSource)
+        return searched and ordered is not None and ordered.interrupted
 
     def notes(self) -> tuple[str, ...]:
         sync = self.source.sync

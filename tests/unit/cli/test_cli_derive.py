@@ -96,6 +96,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_next_call_goes_on(loops: str, tmp_
     assert err.count("interrupted") == 1
     assert "PROVED" in out
     assert verify(Program.from_json(file.read_text())).proved
+    assert main(["show", str(file)]) == 0
 
 
 def test_who_waits_for_a_search_is_told_how_it_goes(loops: str, tmp_path: Path) -> None:
