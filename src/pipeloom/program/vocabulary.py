@@ -204,8 +204,12 @@ def _near(
     return _vector(name, function, *lowering, arity=arity, propagates=True, **known)
 
 
+TRUTH = "v_cndmask_b32 {d}, 0, 1.0, vcc"
+"""The truth value of what a comparison found."""
+
+
 def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
-    lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", "v_cndmask_b32 {d}, 0, 1.0, vcc")
+    lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", TRUTH)
     return OpDef(name, 2, function, lowering=lowering, bool_result=True, exact=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pipeloom.declare import Loop, exp2
@@ -21,6 +22,7 @@ from pipeloom.program import (
     Layout,
     OpDef,
     Program,
+    Reduce,
     Resource,
     Space,
     Step,
@@ -196,9 +198,12 @@ def test_runs_along_k_are_of_elements_not_of_registers() -> None:
     assert runs == {8}
 
 
-@pytest.mark.parametrize("line", ["v_add_f32 {0}, 1.0, {0}", "v_swap_b32 {d}, {0}"])
-def test_a_lowering_that_changes_an_operand(line: str) -> None:
-    with pytest.raises(EmitError, match="writes an operand"):
+@pytest.mark.parametrize(
+    "line",
+    ["v_add_f32 {0}, 1.0, {0}", "v_swap_b32 {d}, {0}", "v_add_co_u32 {d}, vcc, {0}, {0}"],
+)
+def test_a_lowering_that_changes_more_than_its_result(line: str) -> None:
+    with pytest.raises(EmitError, match=r"writes (an operand|two results)"):
         templates_of(OpDef("acme.odd", 1, lambda a: a, lowering=(line,)))
 
 
@@ -329,3 +334,30 @@ def test_two_arguments_of_one_name(name: str) -> None:
     loop.store("out", total * loop.scalar(name))
     program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
     refused(program, f"two arguments called '{name}'")
+
+
+def test_whether_any_number_is_true() -> None:
+    """The bits of 1.0 and 2.0 together are those of infinity."""
+    loop = Loop("any", over="k")
+    x = loop.stream("X", "f32", b=1, k=1, n=256)
+    loop.store("out", x + loop.apply(OpDef("acme.any", 1, lambda a: a, Reduce.ANY), x, over=("n",)))
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    with pytest.raises(EmitError, match="whether any of 'X' is true"):
+        emit_program(program, ops=loop.ops)
+
+
+def test_a_condition_is_all_of_its_instructions() -> None:
+    """The comparison finds the opposite, and what follows turns it round."""
+    lowering = ("v_cmp_gt_f32 vcc, {0}, {1}", "v_cndmask_b32 {d}, 1.0, 0, vcc")
+    at_most = OpDef("acme.at_most", 2, np.less_equal, lowering=lowering, bool_result=True)
+    loop = Loop("chosen", over="k")
+    row = loop.stream("X", "f32", b=1, k=1, n=256).sum("k")
+    total = loop.carry("S", b=1, n=256)
+    with loop.when(loop.apply(at_most, row, total)):
+        total = total.becomes(total + row + 1.0)
+    loop.store("out", total)
+    program = synchronize(arrange(loop, GFX950, 1, strategy=in_order).program)
+    kernel = emit_program(program, ops=loop.ops)
+    sizes = {"b": 1, "k": kernel.launch.least, "n": 256}
+    trial = run_program(kernel, assemble(kernel), sizes=sizes, ops=loop.ops)
+    assert trial.ok, trial.summary()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pipeloom.program import Access, Program, Vocabulary, Work
+from pipeloom.program.vocabulary import TRUTH
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
@@ -40,8 +41,12 @@ def only_conditions(program: Program, ops: Vocabulary) -> frozenset[str]:
 
 
 def _compares(program: Program, ops: Vocabulary, step: Work) -> bool:
+    """Whether a step's one comparison is its result, and not what some other line makes of it."""
     op = ops[program.meaning[step.node].op]
-    return op.bool_result and op.reduce is None and op.lowering[0].startswith("v_cmp_")
+    if not op.bool_result or op.reduce is not None or len(op.lowering) != 2:
+        return False
+    compare, select = op.lowering
+    return compare.startswith("v_cmp_") and select == TRUTH
 
 
 def mask_names(frame: Frame, condition: Access, registers: int) -> list[str]:

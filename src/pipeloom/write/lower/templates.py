@@ -78,6 +78,8 @@ def _template(op: OpDef, line: str) -> Template:
         hint = f"near it: {', '.join(dict.fromkeys(near))}" if near else "names are LLVM's"
         raise _unreadable(op, line, f"has the unknown instruction {name}", hint)
     if opcode is None:
+        if "_co_" in name or name.startswith("v_div_scale"):
+            raise _unreadable(op, line, "writes two results")
         codes = ["cs2" if operands[0] == VCC else "v1"]
         codes += ["cs2" if operand == VCC else "svi1" for operand in operands[1:]]
         opcode = Opcode(name, Unit.VALU, ("=" + codes[0], *codes[1:]))

@@ -105,6 +105,7 @@ def plan_elementwise(context: Context, work: Work, op: OpDef) -> Write:
     ]
     target = work.accumulates[0] if work.accumulates else work.writes[0]
     _check_floats(op, [meaning[name] for name in names] + [node])
+    _check_truths(op, meaning[node.uses[0]])
     start: _Source | None = None
     if work.accumulates:
         start = _source(context, work, target, node)
@@ -122,6 +123,17 @@ def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
                 hint="use an op of your own with a lowering for integers",
                 field=node.name,
             )
+
+
+def _check_truths(op: OpDef, operand: Node) -> None:
+    """Whether any is true is found by the bits of 1.0 and 0, which those of numbers are not."""
+    truths = op.bool_result if op.lowering else operand.type.dtype.is_bool
+    if op.reduce is Reduce.ANY and not truths:
+        raise EmitError(
+            f"{op.name} asks whether any of {operand.name!r} is true, which is {operand.type}",
+            hint="compare it first: x > 0; or give the op a lowering, and bool_result",
+            field=op.name,
+        )
 
 
 def _source(context: Context, work: Work, access: Access, node: Node) -> _Source:
