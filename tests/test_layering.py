@@ -51,7 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "order": ("errors", "checks", "plain", "machine", "program", "declare", "order.modulo"),
     "reference.body_problem": (*VALUES, "order.modulo"),
     "reference.blocks": ("errors", "checks", "reference.ops"),
-    "reference.compiled": VALUES,
+    "reference.compiled": (*VALUES, "program"),
     "reference.edges": (
         "errors",
         "checks",

@@ -95,5 +95,7 @@ def _print(found: Fixed) -> None:
     print()
     for line in found.changes():
         print(line)
-    for note in notes_of(found.after)[len(notes_of(found.before)) :]:
-        print(f"note: {note}")
+    known = notes_of(found.before)
+    for note in notes_of(found.after):
+        if note not in known:
+            print(f"note: {note}")

@@ -28,8 +28,7 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.lift import lift
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.reference.sized import sized
-from pipeloom.reference.words import changes_text
-from pipeloom.show.headers import tile_text
+from pipeloom.show.headers import changes_text, tile_text
 from pipeloom.show.steps import loop_counts
 
 if TYPE_CHECKING:
@@ -112,11 +111,11 @@ def emit(job: EmitJob | Source | Named) -> Emission:
             notes += choice.notes
         else:
             compiled, label = subject.compiled(), f"sync {job.source.sync}"
-        changes = changes_text(compiled)
         dtype = _dtype(job, compiled, is_file=subject.is_compiled)
         out = job.out_dtype or ("f32" if dtype == "fp8" else dtype)
         name = name or f"{compiled.schedule}_{dtype}_{out}"
         program = schedule_program(subject, compiled, job.target, dtype, out)
+        changes = changes_text(program)
     else:
         program, label = subject.program(), "sync as derived"
         if isinstance(subject, ProgramSubject) and isinstance(subject.origin, Program):

@@ -16,8 +16,7 @@ from pipeloom.judge.simulate.lower import simulate, usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.reference.compiler import Sync
-from pipeloom.reference.words import changes_text
-from pipeloom.show.headers import sync_text
+from pipeloom.show.headers import changes_text
 
 TRIPS = 8
 """Iterations simulated to compare forms; steady by then."""
@@ -138,11 +137,7 @@ def _derived(subject: Subject, notes: list[str], *, found: bool) -> Iterator[For
 
 
 def _form(subject: Subject, sync: Sync, reorder: bool) -> Form:
-    if isinstance(subject, ScheduleSubject):
-        changes = changes_text(subject.compiled(sync, reorder))
-    else:
-        changes = "; ".join(sync_text(subject.form(sync, reorder)).split("; ")[1:])
-    return Form(sync, reorder, f"sync {sync}", changes)
+    return Form(sync, reorder, f"sync {sync}", changes_text(subject.form(sync, reorder)))
 
 
 def _timed(subject: Subject) -> tuple[Subject, str]:

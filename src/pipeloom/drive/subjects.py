@@ -29,8 +29,8 @@ from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
-from pipeloom.program import VOCABULARY, Meaning, Program, Vocabulary
-from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule
+from pipeloom.program import VOCABULARY, Meaning, Program, SyncMethod, Vocabulary
+from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.instruction_counts import check_agreement
@@ -38,7 +38,7 @@ from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.spec import apply_settings, load_spec
-from pipeloom.reference.words import knobs, sync_text, tile_text, unsynchronised_note
+from pipeloom.reference.words import knobs, tile_text, unsynchronised_note
 from pipeloom.show import headers
 from pipeloom.sync import PROVEN, REPAIRED
 from pipeloom.sync import synchronize as synchronize_program
@@ -230,7 +230,7 @@ class ScheduleSubject(Subject):
     def _make(self, sync: Sync, reorder: bool) -> CompiledSchedule:
         if not isinstance(self.origin, CompiledSchedule):
             made = compile_schedule(self.origin, sync=sync, reorder=reorder)
-            if INTERRUPTED in made.notes and not self.keep_interrupted:
+            if made.interrupted and not self.keep_interrupted:
                 raise KeyboardInterrupt
             return made
         if sync == "reference":
@@ -275,7 +275,7 @@ class ScheduleSubject(Subject):
 
     @property
     def interrupted(self) -> bool:
-        return INTERRUPTED in self.compiled().notes
+        return self.compiled().interrupted
 
     def tile(self) -> Tile | None:
         shape = self.compiled().geometry
@@ -288,9 +288,6 @@ class ScheduleSubject(Subject):
 
     def header(self) -> str:
         return f"{self.compiled().schedule}, {self.tile_text()}"
-
-    def sync_text(self) -> str:
-        return sync_text(self.compiled())
 
     def knobs(self) -> Knobs:
         return knobs(self.compiled())
@@ -319,14 +316,14 @@ class ScheduleSubject(Subject):
             )
 
     def _how_to_tile(self, compiled: CompiledSchedule) -> str:
-        """For a compiled file, the command that writes it anew, as its notes tell."""
+        """For a compiled file, the command that writes it anew."""
         if not self.is_compiled:
             return "give --tile bf16 (or fp16, fp8)"
-        made = sync_text(compiled)
-        words = ["pipeloom", "fix" if made else "compile", compiled.schedule, "--tile", "bf16"]
-        if "barriers kept" in made:
+        made = "compile" if compiled.synchronised is SyncMethod.REFERENCE else "fix"
+        words = ["pipeloom", made, compiled.schedule, "--tile", "bf16"]
+        if compiled.synchronised is SyncMethod.REPAIRED:
             words.append("--keep-barriers")
-        if " moved" in made or " added" in made:
+        if compiled.moved or compiled.barriers_added:
             words.append("--reorder")
         return f"write it anew: {shlex.join([*words, '-o', self.source.name])} (or fp16, fp8)"
 

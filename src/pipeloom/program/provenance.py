@@ -46,6 +46,8 @@ class Provenance:
     ordered: OrderedBy | None = None
     synchronised: SyncMethod = SyncMethod.GIVEN
     moved: tuple[Move, ...] = ()
+    barriers_added: int = 0
+    """Besides ``moved``, what REPAIRED could not do without."""
     notes: tuple[str, ...] = ()
 
 

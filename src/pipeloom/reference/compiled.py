@@ -19,14 +19,12 @@ from pipeloom.checks import check_int
 from pipeloom.errors import StructureError
 from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
+from pipeloom.program import Move, SyncMethod
 from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpTag, Phase
-
-INTERRUPTED = "the search was interrupted: the best so far is kept, not proved best"
-"""The note of a schedule whose search ended by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,13 @@ class CompiledSchedule:
     geometry: KernelGeometry | None = None
     arch: str | None = None
     """The one chip it is for; None where its order and counts hold on any."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search for its order."""
+    synchronised: SyncMethod = SyncMethod.REFERENCE
+    moved: tuple[Move, ...] = ()
+    barriers_added: int = 0
     notes: tuple[str, ...] = ()
+    """For reading only."""
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.body))):

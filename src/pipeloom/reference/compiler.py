@@ -22,7 +22,7 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError, StructureError
 from pipeloom.reference.block_program import build_kernel_program
 from pipeloom.reference.blocks import PipelineProgram
-from pipeloom.reference.compiled import INTERRUPTED, CompiledSchedule, ScheduleEntry
+from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 DOUBLE_BUFFER = 2
 """The depth that blocks, waits and phases are written for."""
+
+_INTERRUPTED = "the search was interrupted: the best so far is kept, not proved best"
 
 Sync = Literal["reference", "proven", "repaired"]
 """Whose waits and barriers: the specification's (``reference``), those that follow from the
@@ -119,11 +121,12 @@ def compile_schedule(
         warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
         geometry=schedule.geometry(),
         arch=schedule.arch(),
+        interrupted=ordering.interrupted,
         notes=(
             *schedule.notes(),
             *ineffective_knobs(config, knobs),
             *_broken_edges(graph, ordering),
-            *((INTERRUPTED,) if ordering.interrupted else ()),
+            *([_INTERRUPTED] if ordering.interrupted else []),
         ),
     )
     if sync == "reference":

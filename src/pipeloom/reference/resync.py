@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from pipeloom.checks import check_instance
 from pipeloom.errors import ConfigError, OrderError
-from pipeloom.program import Barrier, Program, Section, Step, Wait, Work
+from pipeloom.program import Barrier, Program, Provenance, Section, Step, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.lift import SECTIONS, lift
@@ -63,7 +63,7 @@ def _synchronized(
 def _with_model(
     compiled: CompiledSchedule, model: Kernel, reorder: bool, keep_barriers: bool
 ) -> CompiledSchedule:
-    program = lift(compiled, model)
+    program = replace(lift(compiled, model), provenance=Provenance())
     _check_groups(program, model)
     method = REPAIRED if keep_barriers else PROVEN
     try:
@@ -71,9 +71,14 @@ def _with_model(
     except OrderError as error:
         hint = (error.hint or "").replace("method=PROVEN", "keep_barriers=False, sync='proven'")
         raise OrderError(error.message, hint=hint, field=error.field) from None
-    result = _carried_back(compiled, program, fixed)
-    added = fixed.provenance.notes[len(program.provenance.notes) :]
-    return replace(result, notes=(*compiled.notes, *added, NOTES[method]))
+    done = fixed.provenance
+    return replace(
+        _carried_back(compiled, program, fixed),
+        synchronised=method,
+        moved=(*compiled.moved, *done.moved),
+        barriers_added=compiled.barriers_added + done.barriers_added,
+        notes=(*compiled.notes, *done.notes, NOTES[method]),
+    )
 
 
 def _check_groups(program: Program, model: Kernel) -> None:

@@ -1,4 +1,4 @@
-"""A compiled schedule in words: its ops, its tile, how it was synchronised, its knobs.
+"""A compiled schedule in words: its ops, its tile, its knobs.
 
 load A[1,0] k+1     global load of operand A into stage 1, half 0, of the K tile after next
 frag B[0,1]         fragment load from stage 0, subtile 1
@@ -7,7 +7,6 @@ vmcnt(4)            a wait
 
 256x256x64 bf16                                    the tile it was compiled for
 no tile: 4 + 4 vmcnt entries per load              the target profile's counts stand in for one
-waits derived, barriers kept; 4 loads moved        what ``synchronize`` did
 """
 
 from __future__ import annotations
@@ -33,10 +32,6 @@ _VERBS = {
 }
 HINT_GROUPS = ("ds_read", "ds_write", "vmem_read", "mfma")
 _ELEMENTS = {1: "fp8", 2: "bf16", 4: "f32"}
-_DERIVED = {
-    "waits and barriers derived from dependences": "waits and barriers derived",
-    "waits derived from dependences, barriers kept": "waits derived, barriers kept",
-}
 
 
 class Labels:
@@ -92,33 +87,6 @@ def tile_text(compiled: CompiledSchedule, elements: str | None = None) -> str:
     return f"no tile: {config.vm_per_load_a} + {config.vm_per_load_b} vmcnt entries per load"
 
 
-def sync_text(compiled: CompiledSchedule) -> str:
-    """How waits and barriers came about, from the notes; empty where they are the schedule's."""
-    derived = [_DERIVED[note] for note in compiled.notes if note in _DERIVED]
-    if not derived:
-        return ""
-    parts = [derived[-1]]
-    changes = [
-        change
-        for note in compiled.notes
-        if note.startswith("reordered: ")
-        for change in note.removeprefix("reordered: ").split("; ")
-    ]
-    moved = [change for change in changes if " moves " in change]
-    added = [change for change in changes if "barrier is added" in change]
-    if moved:
-        loads = all("] load " in change.split(" moves ")[0] for change in moved)
-        parts.append(_count(len(moved), "load" if loads else "op") + " moved")
-    if added:
-        parts.append(_count(len(added), "barrier") + " added")
-    return "; ".join(parts)
-
-
-def changes_text(compiled: CompiledSchedule) -> str:
-    """``4 loads moved``: what synchronising changed besides waits and barriers, if anything."""
-    return "; ".join(sync_text(compiled).split("; ")[1:])
-
-
 def unsynchronised_note(compiled: CompiledSchedule) -> str:
     """Of a schedule whose specification states no wait at all, where to get them; else empty."""
     if any(compiled.counts(phase).coalesced_waits for phase in Phase):
@@ -127,10 +95,6 @@ def unsynchronised_note(compiled: CompiledSchedule) -> str:
         f"note: the specification of {compiled.schedule} leaves its waits to the compiler; "
         "--sync proven derives them"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def knobs(compiled: CompiledSchedule) -> list[tuple[str, list[tuple[str, str, bool]]]]:

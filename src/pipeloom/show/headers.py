@@ -2,7 +2,7 @@
 
 256x256x64 bf16                                 the tile of one workgroup and iteration
 q 128, keys 64 in bf16                          the same of other dimensions than m, n and k
-waits derived, barriers kept; 4 steps moved     what synchronisation did
+waits derived, barriers kept; 4 loads moved     what synchronisation did
 """
 
 from __future__ import annotations
@@ -55,8 +55,13 @@ def no_loop_text(program: Program) -> str:
 
 def sync_text(program: Program) -> str:
     """How waits and barriers came about; empty where they are the schedule's own."""
-    found, moved = program.provenance, len(program.provenance.moved)
-    parts = [_SYNCHRONISED[found.synchronised]]
-    if moved:
-        parts.append(f"{moved} step{'' if moved == 1 else 's'} moved")
+    parts = (_SYNCHRONISED[program.provenance.synchronised], changes_text(program))
     return "; ".join(filter(None, parts))
+
+
+def changes_text(program: Program) -> str:
+    """``4 loads moved``: what synchronising changed besides waits and barriers, if anything."""
+    found = program.provenance
+    step = "load" if found.synchronised is SyncMethod.REPAIRED else "step"
+    changes = ((len(found.moved), step, "moved"), (found.barriers_added, "barrier", "added"))
+    return "; ".join(f"{n} {what}{'s' * (n > 1)} {done}" for n, what, done in changes if n)

@@ -62,6 +62,7 @@ def synchronize(
         program.provenance,
         synchronised=method,
         moved=(*program.provenance.moved, *(c.move for c in changes if c.move is not None)),
+        barriers_added=program.provenance.barriers_added + sum(c.move is None for c in changes),
         notes=(*program.provenance.notes, *_notes(changes)),
     )
     result = program.with_groups(study.scripts.assemble(sync), provenance)

@@ -17,7 +17,7 @@ from pipeloom.sync.walk import Event, sample_runs
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something other than a wait or barrier that synchronisation changed, in words."""
+    """A step that synchronisation moved or, without ``move``, a barrier that it added."""
 
     words: str
     move: Move | None = None

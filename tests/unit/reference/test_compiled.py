@@ -18,6 +18,10 @@ from pipeloom import (
     ScheduleError,
     build_schedule,
 )
+from pipeloom.program import SyncMethod
+from pipeloom.reference.lift import lift
+from pipeloom.reference.resync import synchronize
+from pipeloom.show.headers import sync_text
 
 SPECS: list[dict[str, Any]] = [
     {"schedule": "ping_pong", "lgkm_a": 8, "lgkm_b": 4},
@@ -37,6 +41,28 @@ def test_round_trip(compiled: CompiledSchedule) -> None:
     through_json = json.loads(compiled.to_json())
     assert CompiledSchedule.from_dict(through_json) == compiled
     assert CompiledSchedule.from_dict(through_json).to_json() == compiled.to_json()
+
+
+def test_what_synchronising_did_is_data_and_survives_a_file() -> None:
+    repaired = build_schedule("ping_pong", sync="repaired", reorder=True)
+    read = CompiledSchedule.from_dict(json.loads(repaired.to_json()))
+    silent = replace(read, notes=())
+    assert silent.synchronised is SyncMethod.REPAIRED
+    assert len(silent.moved) == 4
+    assert sync_text(lift(silent)) == sync_text(lift(repaired)) != ""
+    four = build_schedule("four_wave", sync="repaired", reorder=True)
+    assert (four.moved, four.barriers_added) == ((), 2)
+    again = synchronize(four, keep_barriers=True)
+    assert again.barriers_added == 2
+    assert sync_text(lift(build_schedule("ping_pong"))) == ""
+
+
+def test_files_without_that_are_read_too() -> None:
+    compiled = build_schedule("ping_pong")
+    plain = compiled.to_dict()
+    for name in ("interrupted", "synchronised", "moved", "barriers_added"):
+        del plain[name]
+    assert CompiledSchedule.from_dict(plain) == compiled
 
 
 def test_plain_form_has_the_names_of_the_issue(compiled: CompiledSchedule) -> None:

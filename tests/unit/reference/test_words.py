@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeloom import KOffsetKind, OpDesc, OpRole, build_schedule
-from pipeloom.reference.words import Labels, knobs, sync_text, tile_text
+from pipeloom.reference.words import Labels, knobs, tile_text
 
 TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
 LABELS = Labels(build_schedule("ping_pong"))
@@ -48,12 +48,6 @@ def test_the_tile_in_words() -> None:
     assert tile_text(compiled) == "256x256x64 bf16"
     assert tile_text(compiled, "fp16") == "256x256x64 fp16"
     assert tile_text(build_schedule("ping_pong")) == "no tile: 4 + 4 vmcnt entries per load"
-
-
-def test_how_it_was_synchronised() -> None:
-    assert sync_text(build_schedule("ping_pong")) == ""
-    repaired = build_schedule("ping_pong", sync="repaired", reorder=True)
-    assert sync_text(repaired) == "waits derived, barriers kept; 4 loads moved"
 
 
 def test_knobs_mark_what_was_changed() -> None:
