@@ -20,6 +20,7 @@ from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.lower import lower
 from pipeloom.order.patterns import structures, woven
+from pipeloom.order.roles import Loading
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import to_plain
 from pipeloom.program import Program
@@ -29,6 +30,7 @@ from pipeloom.write.lower.emit import emit_program
 GFX950, GFX942 = target_for("gfx950"), target_for("gfx942")
 SMALL = gemm(64, 64, 32)
 INNER_DEPTH = ("columns", "rows", "depth")
+LAST = Loading.LAST
 LOWERED = lower(SMALL.meaning, GFX950, SMALL.ops, SMALL.staged, 4)
 
 
@@ -215,6 +217,7 @@ def test_what_has_no_product_is_left_to_others() -> None:
         (GFX950, (64, 64, 64), 4, Pattern(barriers=2)),
         (GFX950, (64, 64, 64), 4, Pattern(exact=True)),
         (GFX950, (128, 128, 64), 8, Pattern(groups=2, cluster=8, margin=0)),
+        (GFX950, (128, 64, 64), 8, Pattern(groups=2, cluster=4, priority=True, loading=LAST)),
         (GFX942, (128, 128, 32), 4, Pattern(order=INNER_DEPTH, barriers=2, span=80)),
     ],
 )
