@@ -112,6 +112,8 @@ def judge(case: Case) -> Judgement:
 def shown(executor: Executor, finding: Finding) -> bool:
     """Whether a finding can be made to happen; a race must be of its own two accesses."""
     outcome = replay(executor, finding, explain=False)
+    if outcome.clean and finding.kind is FindingKind.REGISTER:  # a read that reaches no output
+        outcome = replay(executor, finding, explain=True)
     if finding.kind in RACES and finding.first is not None:
         return outcome.meeting is not None and outcome.meeting.unordered and not outcome.clean
     return not outcome.clean

@@ -1,7 +1,8 @@
 """What must be ordered, read off the data flow.
 
 Who reads what follows from program order in registers (``registers``) and from values in LDS
-(``exchange``). Only what reaches an output makes demands.
+(``exchange``). Only what reaches an output makes demands, but for one: nobody reads registers whose
+load is in flight.
 """
 
 from __future__ import annotations

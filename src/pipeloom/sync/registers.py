@@ -57,11 +57,10 @@ class Registers:
         return found
 
     def orderings(self, live: set[Who]) -> Iterator[Ordering]:
-        """A load before its users, and before a live write of the same registers."""
+        """A load before its users, live or not, and before a live write of the same registers."""
         pairs: dict[tuple[int, int], None] = {}
         for number, sources in enumerate(self.sources):
-            if (self.walk.group, number) in live:
-                pairs |= dict.fromkeys((source, number) for source in sorted(sources))
+            pairs |= dict.fromkeys((source, number) for source in sorted(sources))
         for wave in self._waves():
             pairs |= dict.fromkeys(self._overwritten(wave, live))
         for first, second in pairs:

@@ -31,6 +31,7 @@ from pipeloom.judge.verify.findings import (
     Verdict,
     describe_step,
 )
+from pipeloom.judge.verify.flight import reads_in_flight
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
 from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.masks import masked_throughout
@@ -244,7 +245,7 @@ class _Search:
         run = build_run(self._plans, trips, self._counter_stall)
         prover = Prover(run, quick=not self.ledger.has_cases)
         outcome = prover.prove()
-        if self._to_first and (outcome.wrong or outcome.missing):
+        if self._to_first and (outcome.wrong or outcome.missing or any(reads_in_flight(run))):
             raise _FoundWrongError
         if outcome.wrong and not self.ledger.has_cases:
             prover = Prover(run)
@@ -292,12 +293,13 @@ class Ledger:
     def add_run(self, run: Run, outcome: Outcome, blame: Blame) -> None:
         """Record what one trip count shows."""
         self._add_work(run, outcome)
-        if not outcome.wrong and not outcome.missing:
+        hazards = list(blame.hazards()) or list(reads_in_flight(run))
+        if not hazards:
             self.runs_without_news += bool(self._cases)
             return
         timings = [NominalTiming(run, stalls) for stalls in self._stalls]
         self.runs_without_news += 1
-        for hazard in blame.hazards():
+        for hazard in hazards:
             status, margin = _classify(hazard, timings)
             key = (hazard.kind, _entry(hazard.first), _entry(hazard.second), hazard.is_output)
             case = self._cases.get(key)

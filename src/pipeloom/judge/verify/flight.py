@@ -1,0 +1,61 @@
+"""Reads of registers whose load is in flight, whether or not an output depends on them.
+
+What an output depends on is asked of the proof; a step that nothing demands is not, and may make
+what it likes of what it finds. Registers of a load in flight are the exception: they are not
+defined, a machine may say so (the emulator does), and a wait or the whole step is wrong. Which wait
+retires which load depends on the program alone, so a walk tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeloom.judge.verify.blame import Hazard
+from pipeloom.judge.verify.deeds import Deed, Key, Touch
+from pipeloom.judge.verify.findings import FindingKind
+from pipeloom.judge.verify.run import Run
+from pipeloom.judge.verify.walk import Moment
+from pipeloom.program import Box, Space, Work
+
+FILES = (Space.REGISTER, Space.SCALAR)
+
+
+def reads_in_flight(run: Run) -> Iterator[Hazard]:
+    """A hazard for every step that reads such registers, in the first wave that does."""
+    for walk in run.walks:
+        flying: dict[Key, list[Moment]] = {}
+        waves = walk.group.waves
+        for moment in walk.moments:
+            step = moment.step
+            if not isinstance(step, Work):
+                continue
+            for key in {touch.key for touch in _reads(run.deed(moment, waves[0]))} & flying.keys():
+                flying[key] = [load for load in flying[key] if load.retire > moment.issue]
+                found = (_met(run, moment, load, key, w) for load in flying[key] for w in waves)
+                yield from [hazard for hazard in found if hazard is not None][:1]
+            if step.counter is not None:
+                for touch, _ in run.deed(moment, waves[0]).targets:
+                    if touch.space in FILES:
+                        flying.setdefault(touch.key, []).append(moment)
+
+
+def _met(run: Run, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | None:
+    filled = [touch.box for touch, _ in run.deed(load, wave).targets if touch.key == key]
+    taken = [touch.box for touch in _reads(run.deed(read, wave)) if touch.key == key]
+    if not any(_meet(one, other) for one in filled for other in taken):
+        return None
+    name, copy = key
+    where = f"registers {name}" + f"[{copy}]" * (run.program.resource(name).copies > 1)
+    seen = "what a load in flight leaves there"
+    return Hazard(FindingKind.REGISTER, load, wave, read, wave, where, "", seen)
+
+
+def _reads(deed: Deed) -> Iterator[Touch]:
+    touches = [touch for _, touch, _, _ in deed.reads]
+    if deed.adds_to is not None:
+        touches.append(deed.adds_to[0])
+    return (touch for touch in touches if touch.space in FILES)
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
