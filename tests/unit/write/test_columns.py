@@ -116,8 +116,12 @@ def test_a_tile_of_no_whole_spans_that_is_stored_at_once() -> None:
 
 def test_nobody_states_more_stores_than_there_are() -> None:
     """Fewer instructions than stated would make waits wrong, so columns stay where they were."""
-    more = stored_otherwise(program_of(64), lambda step: replace(step, entries=2 * step.entries))
-    assert not dealt_dimensions(more)
+
+    def twice(step: Work) -> Work:
+        issues = tuple(replace(issue, count=2 * issue.count) for issue in step.issues)
+        return replace(step, entries=2 * step.entries, issues=issues)
+
+    assert not dealt_dimensions(stored_otherwise(program_of(64), twice))
 
 
 def test_only_what_no_instructions_compute_is_written_otherwise(
