@@ -96,7 +96,7 @@ class Machine:
 
     def times(self, barriers: int) -> tuple[UnitTime, ...]:
         """Every unit's, the longest first; ``barriers`` of them per iteration."""
-        tasks = self.lowered.of(Region.LOOP)
+        tasks = self._branches(self.lowered.of(Region.LOOP))
         return tuple(
             sorted(
                 (
@@ -111,6 +111,15 @@ class Machine:
                 key=lambda time: -time.cycles,
             )
         )
+
+    @staticmethod
+    def _branches(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+        """Of steps under one condition the first: one branch goes around all of them."""
+        found: dict[object, Task] = {}
+        for n, task in enumerate(tasks):
+            region = n if task.when is None else (task.group, task.when, task.reads[-1].place)
+            found.setdefault(region, task)
+        return tuple(found.values())
 
     def _on_simd(self, tasks: tuple[Task, ...], cycles: Callable[[Task], int]) -> int:
         """Of a unit that every SIMD has, all of its waves."""

@@ -9,6 +9,7 @@ import pytest
 
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention
+from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
@@ -115,6 +116,13 @@ def test_structures_try_one_group_and_two() -> None:
     found = list(structures(LARGE))
     assert {p.groups for p in found} == {1, 2}
     assert bound_of(LARGE) == (2048, "matrix unit")
+
+
+def test_steps_under_one_condition_are_counted_as_one_branch() -> None:
+    """A lone wave, whose issue binds: no order is faster than the bound."""
+    lowered = lowered_attention(128, 64, 64, 4)
+    program = woven(lowered, list(structures(lowered))[1])
+    assert steady_cycles(program) >= bound_of(lowered)[0]
 
 
 def test_skipped_steps_cost_a_branch() -> None:
