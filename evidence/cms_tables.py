@@ -4,8 +4,9 @@ python -m evidence.cms_tables [NAME...]          # a verdict on every table, wit
 python -m evidence.cms_tables --bugs [NUMBER...]  # tables before and after a fix, by rule
 
 The tables are shared data, not part of this repository. A rule of CMS.md shows as a kind of
-finding: 6.1 (a register read before its wait) as REGISTER, 6.3 as RAW, 6.4 as WAR; what 6.5 breaks
-is in the program's notes, and makes loads bring another tile or fill another buffer.
+finding: 6.1 (a register read before its wait) as REGISTER, 6.3 as RAW, 6.4 as WAR; packs that
+always precede their reads (6.1 too) as ACCOUNTING, with a note; what 6.5 breaks is in the program's
+notes, and makes loads bring another tile or fill another buffer.
 """
 
 from __future__ import annotations
