@@ -18,10 +18,10 @@ from collections.abc import Iterator
 
 from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import evaluate
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.reference.strategies.interface import OrderLimits
 
 Case = tuple[str, LoopBody, OrderLimits]
 

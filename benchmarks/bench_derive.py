@@ -37,7 +37,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import planned_cycles
 from pipeloom.write import assemble
 from pipeloom.write.lower.emit import emit_program

@@ -17,7 +17,7 @@ from pipeloom.drive.loops import GRIDS, GemmTileSpec
 from pipeloom.drive.programs import simulate
 from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import ScheduleSubject
-from pipeloom.show.steps import advance
+from pipeloom.show.step_rows import advance
 
 TYPES = ("bf16", "fp8")
 CASES = tuple((a, d, k) for a in ("gfx950", "gfx942") for d in TYPES for k in GRIDS)

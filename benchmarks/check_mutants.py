@@ -29,10 +29,10 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 from benchmarks.check_kernels import CASES, skipped
 from pipeloom.drive.checking import Array, Start, differing
-from pipeloom.judge.check.listing import instruction_text
-from pipeloom.judge.check.order import NO_LGKM, NO_VM, Counts, Sync
+from pipeloom.judge.check.disassembly import instruction_text
+from pipeloom.judge.check.prepared import Study, study
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.study import Study, study
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Counts, Sync
 from pipeloom.judge.emulate import Directed, EmulateError, Kernel, Timing, run_kernel
 
 _S_NOP = 0xBF800000

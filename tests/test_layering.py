@@ -1,7 +1,7 @@
 """Who may import whom. Nothing that reads a ``Program``, the waist, may import what makes one.
 
 A judge imports no other judge, but for the emulator, which asks the judge of wait states, and the
-judge of recorded runs, which asks both.
+judge of recorded runs, which asks both. And a name of a module means one thing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUES = (
     "notebook",
     "reference.ops",
     "plain",
-    "reference.costs",
+    "reference.tag_costs",
     "reference.config",
     "reference.graph",
     "reference.blocks",
@@ -43,8 +43,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "notebook": (),
     "reference.ops": ("errors", "checks"),
     "plain": ("errors", "checks"),
-    "reference.costs": ("errors", "checks", "reference.ops"),
-    "reference.config": ("errors", "checks", "reference.ops", "reference.costs"),
+    "reference.tag_costs": ("errors", "checks", "reference.ops"),
+    "reference.config": ("errors", "checks", "reference.ops", "reference.tag_costs"),
     "reference.graph": ("errors", "checks", "reference.ops"),
     "reference.geometry": ("errors", "checks", "machine"),
     "order.modulo": ("errors",),
@@ -56,7 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "errors",
         "checks",
         "reference.ops",
-        "reference.costs",
+        "reference.tag_costs",
         "reference.config",
         "reference.graph",
     ),
@@ -408,3 +408,21 @@ def test_the_design_page_places_every_layer() -> None:
     packages = {unit.split(".")[0] for unit in ALLOWED if not unit.startswith("_")}
     judges = {unit.removeprefix("judge.") for unit in ALLOWED if unit.startswith("judge.")}
     assert not (packages | judges) - words
+
+
+ONE_MEANING = {
+    "gemm": "one product: the command, and what it calls",
+    "lift": "something as a Program",
+    "partial": "sums in parts: chosen by an order, written by the writer",
+    "single_buffer": "the specification's kernel and its schedule",
+}
+"""Names that several modules have, because they decide the same."""
+
+
+def test_no_two_modules_of_one_name() -> None:
+    places: dict[str, list[Path]] = {}
+    for path in SOURCE.rglob("*.py"):
+        if path.parent.name != "cli" and not path.stem.startswith("__"):
+            places.setdefault(path.stem, []).append(path.relative_to(SOURCE))
+    twice = {name: sorted(map(str, paths)) for name, paths in places.items() if len(paths) > 1}
+    assert {name: paths for name, paths in twice.items() if name not in ONE_MEANING} == {}

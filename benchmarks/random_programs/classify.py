@@ -1,8 +1,8 @@
 """Is a program ever wrong? Ask it under the timings and orders that leave no hiding place.
 
 ``classify`` runs a program at several trip counts, with policy ``worst`` and each wave in turn last
-(``order`` tells why that suffices for given trip counts), then at random for good measure. It stops
-at the first wrong execution and says how to see it again:
+(``interleavings`` tells why that suffices for given trip counts), then at random for good measure.
+It stops at the first wrong execution and says how to see it again:
 
     classify(program).correct               False
     classify(program).failure.how           Setting(trips={'T': 1}, policy='worst', ...)
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.execute import Executor, Outcome, adversarial_orders
-from pipeloom.judge.execute.order import Order
+from pipeloom.judge.execute.interleavings import Order
 from pipeloom.program import Program
 
 TRIP_COUNTS = 4

@@ -139,7 +139,7 @@ from .reference.config import (
     WaitStrategy as WaitStrategy,
     WarpStaggerRule as WarpStaggerRule,
 )
-from .reference.costs import (
+from .reference.tag_costs import (
     OpCost as OpCost,
     TargetCostModel as TargetCostModel,
     annotate_ops as annotate_ops,

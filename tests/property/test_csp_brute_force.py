@@ -15,14 +15,14 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
-from pipeloom.reference.strategies.bounds import Job, preemptive_bound
+from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import Evaluation, evaluate, lower_bound
 from pipeloom.reference.strategies.csp import CspStrategy
+from pipeloom.reference.strategies.fewest_registers import Registers
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.reference.strategies.interface import OrderLimits
-from pipeloom.reference.strategies.registers import Registers
-from pipeloom.reference.strategies.search import Search
+from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
 from pipeloom.reference.strategies.tables import NEVER, Tables
 
 KINDS = (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pipeloom.judge.emulate import Instruction
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
-from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.global_memory import GlobalMemory
+from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.metadata import parse_metadata
 from pipeloom.judge.emulate.pending import Counter
 from pipeloom.judge.emulate.wave import lanes_of, mask_of

@@ -9,8 +9,8 @@ import pytest
 from pipeloom.errors import OrderError
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.csp import optimal_schedule, optimal_schedule_with_halves
-from pipeloom.reference.strategies.interface import OrderLimits
 
 MMA = OpDesc(0, resource=ResourceKind.MMA_UNIT, latency=16, role=OpRole.COMPUTE)
 FRAGMENT = OpDesc(1, resource=ResourceKind.LDS, latency=20, role=OpRole.FRAGMENT_LOAD, vgpr_def=8)

@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.witness, text)
     if arguments.json:
         return _print_json(arguments, checked)
-    from pipeloom.show.check import render_check
+    from pipeloom.show.check_text import render_check
     from pipeloom.show.console import TerminalConsole
 
     console = TerminalConsole()

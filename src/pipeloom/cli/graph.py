@@ -21,8 +21,8 @@ from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.words import Labels
-from pipeloom.show.dependences import Edge, Graph, Op, graph_of
-from pipeloom.show.steps import listing
+from pipeloom.show.dependence_graph import Edge, Graph, Op, graph_of
+from pipeloom.show.step_rows import listing
 
 ROLES: Mapping[OpRole, str] = MappingProxyType(
     {

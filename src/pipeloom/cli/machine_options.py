@@ -6,7 +6,7 @@ import argparse
 
 from pipeloom.cli.common import source_of
 from pipeloom.drive.simulating import SimulateJob
-from pipeloom.judge.simulate.lower import ITERATIONS
+from pipeloom.judge.simulate.issued import ITERATIONS
 from pipeloom.machine.chips import TARGETS
 
 

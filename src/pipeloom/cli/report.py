@@ -20,7 +20,7 @@ from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
 from pipeloom.show.headers import no_loop_text
-from pipeloom.show.steps import pace
+from pipeloom.show.step_rows import pace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -119,7 +119,7 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         return 0
     from pipeloom.show.console import TerminalConsole
     from pipeloom.show.timeline import render_estimate, render_trace
-    from pipeloom.show.verdict import verdict_line
+    from pipeloom.show.verdict_text import verdict_line
 
     console = TerminalConsole()
     if simulation is not None:

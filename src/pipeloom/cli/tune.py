@@ -21,9 +21,9 @@ from pipeloom.drive.store import Store
 from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.problem import DTYPES, MODELS, TOKENS, problems
 from pipeloom.tune.search import CLOSE, Tuned, tune
 from pipeloom.tune.search import Progress as Step
+from pipeloom.tune.shapes import DTYPES, MODELS, TOKENS, problems
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**verdict.to_dict(), "tile": subject.tile_text(), "emit": form})
     else:
         from pipeloom.show.console import TerminalConsole
-        from pipeloom.show.verdict import render_verdict
+        from pipeloom.show.verdict_text import render_verdict
 
         console = TerminalConsole()
         console.print(render_verdict(verdict, subtitle=subject.header()))

@@ -5,7 +5,7 @@ MFMAs, ``ds_read``s, loads to LDS, waits, barriers. A loop in the form of a tabl
 each read fills a register set of this K tile or of the next, in one order of MFMA tiles, the loads
 of one operand precede those of the other. What ``derive`` finds is not in that form, as
 ``unlike_a_table`` says: of such a loop the table has the order of the MFMAs, as far as the form
-allows (one K half, or quarter of the tile, after the other), and ``place`` says where all else
+allows (one K half, or quarter of the tile, after the other), and ``fitting`` says where all else
 stands. Scalar instructions, which a program does not have, are put where they do no harm.
 SYNC is the last kind but one, so what follows a wait within a slot goes to the next slot. Lift the
 table and verify it before you use it.
@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeloom.cms.fitting import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, swaps
 from pipeloom.cms.fragments import number_of
-from pipeloom.cms.place import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, swaps
 from pipeloom.cms.table import DTYPES, Sync, Table
 from pipeloom.errors import SpecError
 from pipeloom.machine.target import WAVE_LANES, Traffic

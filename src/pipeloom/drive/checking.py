@@ -24,11 +24,11 @@ from pipeloom.checks import check_int
 from pipeloom.errors import SpecError
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
-from pipeloom.judge.check.judge import coverage, judge_run
+from pipeloom.judge.check.judgement import coverage, judge_run
 from pipeloom.judge.check.needless import loosen, needless
-from pipeloom.judge.check.order import Sync
+from pipeloom.judge.check.prepared import Study, study
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.study import Study, study
+from pipeloom.judge.check.retirement import Sync
 from pipeloom.judge.check.verdict import (
     CheckFinding,
     CheckKind,
@@ -53,7 +53,7 @@ from pipeloom.judge.emulate import (
     run_kernel,
 )
 from pipeloom.judge.emulate.arguments import Argument, Arguments
-from pipeloom.judge.emulate.faults import StepLimitError
+from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import POISON_WORD
 from pipeloom.write.assemble import assemble_text, link_object
 

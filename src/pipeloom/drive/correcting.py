@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pipeloom.drive.checking import Checked, KernelFile, assembled, check, open_kernel
 from pipeloom.errors import OrderError, SpecError
-from pipeloom.judge.check.listing import instruction_text
-from pipeloom.judge.check.order import Sync
-from pipeloom.judge.check.repair import repair
-from pipeloom.judge.check.study import Study
+from pipeloom.judge.check.disassembly import instruction_text
+from pipeloom.judge.check.missing_sync import repair
+from pipeloom.judge.check.prepared import Study
+from pipeloom.judge.check.retirement import Sync
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.wait_states import Basis

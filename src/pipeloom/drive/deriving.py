@@ -29,7 +29,7 @@ from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
     bound_of,
     certificate,

@@ -29,7 +29,7 @@ from pipeloom.reference.lift import lift
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.reference.sized import sized
 from pipeloom.show.headers import changes_text, tile_text
-from pipeloom.show.steps import loop_counts
+from pipeloom.show.step_rows import loop_counts
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeloom.cms import Table, export_table, lift_table, unlike_a_table
 from pipeloom.drive.subjects import Subject
-from pipeloom.judge.simulate.lower import simulate
+from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
 

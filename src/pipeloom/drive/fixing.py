@@ -14,7 +14,7 @@ from pipeloom.program import Barrier, Program, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole, OpTag, Phase
 from pipeloom.reference.words import Labels
-from pipeloom.show.steps import label_of, waves_text
+from pipeloom.show.step_rows import label_of, waves_text
 
 Fixable = CompiledSchedule | Program
 Steps = list[tuple[str, str]]

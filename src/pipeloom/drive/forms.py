@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pipeloom.drive.subjects import ScheduleSubject, Subject, lacks_tile, open_schedule
 from pipeloom.errors import ConfigError, OrderError, ScheduleError
-from pipeloom.judge.simulate.lower import simulate, usual_iterations
+from pipeloom.judge.simulate.issued import simulate, usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.reference.compiler import Sync

@@ -29,7 +29,7 @@ from pipeloom.machine.chips import target_for
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.dtypes import BF16, F32, FP8, DType, dtype_for
 from pipeloom.machine.target import LOAD_BYTES, Target
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.program.program import Program
 

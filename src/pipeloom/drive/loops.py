@@ -31,9 +31,9 @@ from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import DType, dtype_for
 from pipeloom.machine.target import Target
 from pipeloom.order.in_order import in_order
-from pipeloom.order.lower import lower
-from pipeloom.order.problem import LoopProblem, loop_problem
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.strategy import Exact, Strategy
+from pipeloom.order.task_problem import LoopProblem, loop_problem
 from pipeloom.program import Program
 
 WAVES = 4

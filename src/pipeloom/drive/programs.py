@@ -24,8 +24,8 @@ from pipeloom.drive.sources import Source as Asked
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute import Outcome
 from pipeloom.judge.execute import execute as execute_program
-from pipeloom.judge.simulate.lower import simulate as simulate_program
-from pipeloom.judge.simulate.lower import usual_iterations
+from pipeloom.judge.simulate.issued import simulate as simulate_program
+from pipeloom.judge.simulate.issued import usual_iterations
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program

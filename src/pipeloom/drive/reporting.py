@@ -15,10 +15,10 @@ from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Verdict
-from pipeloom.machine_code.timing import KernelTiming
+from pipeloom.machine_code.loop_times import KernelTiming
 
 if TYPE_CHECKING:
-    from pipeloom.machine.resources import Resources
+    from pipeloom.machine.occupancy import Resources
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2

@@ -160,7 +160,7 @@ def _needed_bytes(meaning: Meaning, sizes: Mapping[str, int]) -> int:
 
 def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     """Instructions of one run, about: every line once per wave, those of a loop per iteration."""
-    from pipeloom.machine_code.walk import loops
+    from pipeloom.machine_code.executed_lines import loops
 
     launch = kernel.launch
     longest = max((back - head for head, back in loops(kernel.lines)), default=0)

@@ -21,13 +21,13 @@ from pipeloom.judge.simulate.estimate import (
     stores_output,
     traced_cost,
 )
-from pipeloom.judge.simulate.lower import ITERATIONS, simulate, trips_for, usual_iterations
+from pipeloom.judge.simulate.issued import ITERATIONS, simulate, trips_for, usual_iterations
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.show.headers import tile_text
-from pipeloom.show.steps import trip_counts
+from pipeloom.show.step_rows import trip_counts
 
 
 @dataclass(frozen=True, slots=True)

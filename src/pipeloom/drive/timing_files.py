@@ -22,7 +22,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import Recorder
 from pipeloom.judge.emulate import Timing
 from pipeloom.machine_code.launch_file import load_launch
-from pipeloom.machine_code.timing import KernelTiming, time_kernel
+from pipeloom.machine_code.loop_times import KernelTiming, time_kernel
 
 MOST_FINDINGS = 10_000
 """What is wrong with a kernel does not keep it from being timed."""

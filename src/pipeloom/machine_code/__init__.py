@@ -7,14 +7,14 @@ kernel's own lines, with address arithmetic, wait states, branches and stores:
     trace = simulate_emitted(emitted, k_tiles=32)
     trace.steady_cycles_per_iteration
 
-``walk`` follows each wave through the branches, ``lowering`` turns lines into the simulator's
-instructions. The package stands above ``write`` and ``judge.simulate``, which do not know each
-other.
+``executed_lines`` follows each wave through the branches, ``lowering`` turns lines into the
+simulator's instructions. The package stands above ``write`` and ``judge.simulate``, which do not
+know each other.
 """
 
 from __future__ import annotations
 
-from pipeloom.machine_code.run import emitted_programs, simulate_emitted
-from pipeloom.machine_code.walk import WavePath, walk_wave
+from pipeloom.machine_code.emitted import emitted_programs, simulate_emitted
+from pipeloom.machine_code.executed_lines import WavePath, walk_wave
 
 __all__ = ["WavePath", "emitted_programs", "simulate_emitted", "walk_wave"]

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.check.listing import instruction_text
+from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.emulate.control import wait_counts
-from pipeloom.judge.emulate.registers import AGPR, SCC, VGPR, each_register, register_name
+from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Instruction, Kind
 from pipeloom.judge.wait_states.mnemonics import MNEMONICS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeloom.judge.emulate.registers import VGPR
+from pipeloom.judge.emulate.register_numbers import VGPR
 from pipeloom.machine_code.lowering import MachineLine
 
 Masks = Mapping[int, tuple[int, int]]

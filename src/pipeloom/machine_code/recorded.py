@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.check.loops import LoopRun, loop_runs
-from pipeloom.judge.check.order import Column, Sync
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
+from pipeloom.judge.check.retirement import Column, Sync
+from pipeloom.judge.check.trip_counts import LoopRun, loop_runs
 from pipeloom.judge.emulate import Touch
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.simulate import Instruction, WaveProgram, bank_conflict

@@ -24,9 +24,9 @@ from pipeloom.errors import OrderError
 from pipeloom.order.dependences import Dependence, dependences
 from pipeloom.order.instructions import is_vector
 from pipeloom.order.modulo import Channel, Edge, Reader
-from pipeloom.order.problem import LoopProblem
 from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
+from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.weave import TICKS, Pattern, Weaver, Woven
 from pipeloom.program.costs import loop_end_cycles

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from pipeloom.errors import ConfigError
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
-from pipeloom.order.matrix import Product, lane_bytes
+from pipeloom.order.matrix_choice import Product, lane_bytes
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project, scales
 from pipeloom.program.meaning import Meaning, Node, NodeKind

@@ -18,15 +18,15 @@ from typing import Any
 
 from pipeloom.errors import OrderError
 from pipeloom.order.exact_weave import exact_bound, exact_weave
+from pipeloom.order.fill_waits import with_waits
 from pipeloom.order.instructions import has_vectors, refine
 from pipeloom.order.interleave import interleave
-from pipeloom.order.phases import TRIPS, expand, make_phases
 from pipeloom.order.prices import RESERVED_VGPRS, registers_kept
 from pipeloom.order.roles import Loading
+from pipeloom.order.sections import TRIPS, expand, make_phases
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
-from pipeloom.order.waits import with_waits
 from pipeloom.order.weave import TICKS, WHOLE, Pattern, Woven, weave
 from pipeloom.program.meaning import Region
 from pipeloom.program.program import Program, TripCount

@@ -12,7 +12,7 @@ from math import ceil, prod
 
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, MatrixOp
-from pipeloom.order.matrix import lane_bytes
+from pipeloom.order.matrix_choice import lane_bytes
 from pipeloom.program.resources import Layout
 
 RUN = 4

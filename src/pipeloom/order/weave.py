@@ -27,10 +27,10 @@ from math import ceil
 
 from pipeloom.errors import OrderError
 from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader
-from pipeloom.order.problem import LoopProblem
 from pipeloom.order.roles import Loading
 from pipeloom.order.slots import Slots
 from pipeloom.order.strategy import Timetable
+from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Place
 from pipeloom.order.unit_times import Machine
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region

@@ -14,8 +14,8 @@ from typing import Any
 
 from pipeloom.checks import check_bool, check_instance, check_int, nearest
 from pipeloom.errors import ConfigError
-from pipeloom.reference.costs import TargetCostModel
 from pipeloom.reference.ops import OpDesc, OpRole
+from pipeloom.reference.tag_costs import TargetCostModel
 
 NO_LGKM_FIRST = 255
 """``ScheduleConfig.wait_lgkm_first`` value that means: emit no such wait."""

@@ -16,8 +16,8 @@ from pipeloom.reference.config import (
     TargetProfile,
     WarpStaggerRule,
 )
-from pipeloom.reference.costs import OpCost, TargetCostModel
 from pipeloom.reference.ops import OpRole, ResourceKind
+from pipeloom.reference.tag_costs import OpCost, TargetCostModel
 
 
 class MatmulTag(IntEnum):

@@ -1,7 +1,7 @@
 """Operations: what one loop iteration does, before anyone decides when.
 
 An ``OpDesc`` is one operation of the body. A kernel author writes *logical* ops, which say only
-what is done (tag, channel, buffer stage, subtile, K offset); ``annotate_ops`` in ``costs`` then
+what is done (tag, channel, buffer stage, subtile, K offset); ``annotate_ops`` in ``tag_costs`` then
 stamps what it costs on a target. The framework adds its own ops (waits, barriers, fences), whose
 tags start at 128.
 

@@ -22,7 +22,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.show.segments import Segment, retired_by, segment_of_event, segments
@@ -152,7 +152,7 @@ def _unit_rows(trace: Trace, found: Sequence[Segment], flights: dict[int, int]) 
         elif segment.unit is Unit.MATRIX:
             for index in segment.events:
                 event = trace.events[index]
-                end = event.start + costs.matrix_cycles(trace.instruction(event))
+                end = event.start + issue_costs.matrix_cycles(trace.instruction(event))
                 yield _slice(segment.label, "matrix", pid, MATRIX, event.start, end, args)
 
 
@@ -180,8 +180,8 @@ def _last_memory_event(trace: Trace, segment: Segment) -> int:
 def _counter_rows(trace: Trace) -> Iterator[Row]:
     """How much the compute unit has in flight, at every change."""
     for name, kinds, unit in (
-        ("LDS operations in flight", costs.LDS_KINDS, "operations"),
-        ("global loads in flight", costs.LOAD_KINDS, "KiB"),
+        ("LDS operations in flight", issue_costs.LDS_KINDS, "operations"),
+        ("global loads in flight", issue_costs.LOAD_KINDS, "KiB"),
     ):
         changes: dict[int, float] = {}
         for event in trace.events:
@@ -203,4 +203,4 @@ def _counter_rows(trace: Trace) -> Iterator[Row]:
             }
 
 
-_COUNTED: tuple[Kind, ...] = costs.LDS_KINDS
+_COUNTED: tuple[Kind, ...] = issue_costs.LDS_KINDS

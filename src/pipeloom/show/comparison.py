@@ -16,7 +16,7 @@ from pipeloom.judge.verify.findings import Verdict
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, tile_text
 from pipeloom.show.segments import Rows, stalls_by_step
-from pipeloom.show.steps import advance, listing, loop_counts
+from pipeloom.show.step_rows import advance, listing, loop_counts
 
 WIDE = 120
 NOT_ASKED = "-"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pipeloom.program import Access, Box, Program, Space, Work
 from pipeloom.program.tiles import describe_box, overlap
-from pipeloom.show.steps import trip_counts
+from pipeloom.show.step_rows import trip_counts
 
 MOST_BOXES = 4
 """Lanes of one copy."""

@@ -8,7 +8,7 @@ waits derived, barriers kept; 4 loads moved     what synchronisation did
 from __future__ import annotations
 
 from pipeloom.program import Program, SyncMethod
-from pipeloom.show.steps import tiles_text
+from pipeloom.show.step_rows import tiles_text
 
 _WAITING = "waiting: "
 _UNITS = {

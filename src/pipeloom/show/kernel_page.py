@@ -14,7 +14,7 @@ from typing import Any
 from pipeloom.judge.check.verdict import CheckFinding, CheckVerdict, Site, StoryLine
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
-from pipeloom.machine_code.timing import KernelTiming, LoopTiming
+from pipeloom.machine_code.loop_times import KernelTiming, LoopTiming
 from pipeloom.show.page_data import resource_cards, speed_cards, stall_row
 from pipeloom.show.page_timeline import lane_data
 from pipeloom.show.segments import Rows, segments, stalls_by_step

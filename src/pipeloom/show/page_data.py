@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.estimate import Estimate
-from pipeloom.judge.simulate.lower import simulate
+from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.trace import Phase, Trace
 from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
 from pipeloom.program import Program
-from pipeloom.show.dependences import Graph, graph_of
+from pipeloom.show.dependence_graph import Graph, graph_of
 from pipeloom.show.headers import limit_text, no_loop_text, sync_text, tile_text
 from pipeloom.show.page_timeline import timeline_data
 from pipeloom.show.segments import StepStall, stalls_by_step
-from pipeloom.show.steps import (
+from pipeloom.show.step_rows import (
     Listing,
     advance,
     listing,

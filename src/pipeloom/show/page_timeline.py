@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Cause, Phase, Trace
 from pipeloom.program import Program
@@ -155,7 +155,7 @@ def _matrix_rows(trace: Trace, found: Sequence[Segment]) -> list[list[int]]:
         run: list[int] = []
         for index in segment.events:
             event = trace.events[index]
-            end = event.start + costs.matrix_cycles(trace.instruction(event))
+            end = event.start + issue_costs.matrix_cycles(trace.instruction(event))
             if run and run[2] == event.start:
                 run[2] = end
             else:
@@ -188,9 +188,9 @@ def _depth(trace: Trace) -> dict[str, Any]:
     lds, loads = [0.0] * buckets, [0.0] * buckets
     for event in trace.events:
         instruction = trace.instruction(event)
-        if instruction.kind in costs.LDS_KINDS:
+        if instruction.kind in issue_costs.LDS_KINDS:
             _add(lds, step, event.start, event.done, 1.0)
-        elif instruction.kind in costs.LOAD_KINDS:
+        elif instruction.kind in issue_costs.LOAD_KINDS:
             _add(loads, step, event.start, event.done, instruction.bytes / 1024)
     return {
         "step": step,

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeloom.program import Program
-from pipeloom.show.dependences import FLOW, KINDS, Graph
+from pipeloom.show.dependence_graph import FLOW, KINDS, Graph
 from pipeloom.show.headers import sync_text, tile_text
-from pipeloom.show.steps import STYLES, Listing, Row, counts, listing, offset_text
+from pipeloom.show.step_rows import STYLES, Listing, Row, counts, listing, offset_text
 
 TRAILING = ("priority", "barrier", "fence")
 

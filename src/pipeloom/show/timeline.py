@@ -12,14 +12,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace
 from pipeloom.program import Program
 from pipeloom.show.headers import limit_text, no_loop_text
 from pipeloom.show.segments import StepStall, stalls_by_step
-from pipeloom.show.steps import listing, main_loop, pace
+from pipeloom.show.step_rows import listing, main_loop, pace
 
 TIMELINE_ITERATIONS = 2
 OUTSIDE_FROM = 8
@@ -242,7 +242,7 @@ def _unit_rows(
     for event in trace.events:
         instruction = trace.instruction(event)
         if event.wave in waves and instruction.kind is Kind.MFMA:
-            busy = costs.matrix_cycles(instruction)
+            busy = issue_costs.matrix_cycles(instruction)
             colour = ("green", "bright_cyan")[trace.programs[event.wave].group % 2]
             matrix.append((event.start, event.start + busy, (str(event.wave % 10), colour)))
     yield "matrix unit", _dominant(matrix, begin, end, step), None

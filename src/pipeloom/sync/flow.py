@@ -1,6 +1,6 @@
 """What must be ordered, read off the data flow.
 
-Who reads what follows from program order in registers (``registers``) and from values in LDS
+Who reads what follows from program order in registers (``register_reads``) and from values in LDS
 (``exchange``). Only what reaches an output makes demands, but for one: nobody reads registers whose
 load is in flight.
 """
@@ -14,7 +14,7 @@ from pipeloom.errors import OrderError
 from pipeloom.program import NodeKind
 from pipeloom.sync.demands import Flow, OrderConflict, Ordering, Rivals, Who
 from pipeloom.sync.exchange import Exchange, Lds
-from pipeloom.sync.registers import Registers
+from pipeloom.sync.register_reads import Registers
 from pipeloom.sync.script import Scripts
 from pipeloom.sync.touches import Touch, Touches
 from pipeloom.sync.walk import Event, Run

@@ -24,10 +24,10 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tune.blocks import BlockJob, bounds, known_block, out_type
+from pipeloom.tune.candidates import BlockJob, bounds, known_block, out_type
 from pipeloom.tune.engines import Engine, Inline
-from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import WRITTEN, Ranked, Ways, best_use, rank
+from pipeloom.tune.shapes import Problem
 
 CLOSE = 1.005
 """A search ends where nothing left can be faster by more."""

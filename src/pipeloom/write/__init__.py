@@ -1,6 +1,6 @@
 """Target code from programs. See docs/emitting.md."""
 
-from pipeloom.machine.resources import Resources
+from pipeloom.machine.occupancy import Resources
 from pipeloom.write.addresses import advance_base
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.assemble import CodeObject, assemble, assemble_text
@@ -16,6 +16,7 @@ from pipeloom.write.hazard_check import HazardFinding, check_hazards, require_no
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.kernel import EmittedKernel, SourceLine
 from pipeloom.write.launch import Launch
+from pipeloom.write.launch_record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.layout import (
     TileLayout,
     count_conflicts,
@@ -25,7 +26,6 @@ from pipeloom.write.layout import (
 )
 from pipeloom.write.lower.emit import emit_program
 from pipeloom.write.placing import Placing
-from pipeloom.write.record import LAUNCH_FORMAT, launch_record
 from pipeloom.write.text import Argument
 
 __all__ = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from pipeloom.machine.resources import Resources
+from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line

@@ -15,7 +15,7 @@ from pipeloom.drive.exporting import steady_cycles
 from pipeloom.errors import SpecError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program

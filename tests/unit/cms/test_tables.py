@@ -12,7 +12,7 @@ import pytest
 from pipeloom.cms import Sync, Table, export_table, lift_table, read_table
 from pipeloom.drive.subjects import open_source
 from pipeloom.errors import SpecError
-from pipeloom.judge.simulate.lower import simulate
+from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Status, verify
 from pipeloom.program.steps import Barrier, Wait, Work
 

@@ -18,7 +18,7 @@ from pipeloom.judge.verify import Verdict, verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import structures, woven
 from pipeloom.order.roles import Loading
 from pipeloom.order.weave import Pattern

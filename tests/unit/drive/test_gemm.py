@@ -12,7 +12,7 @@ from pipeloom.declare.products import Finish
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
 from pipeloom.errors import ConfigError
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, woven
 from pipeloom.order.weave import Pattern
 from pipeloom.write import EmitError

@@ -9,7 +9,7 @@ import pytest
 
 import pipeloom as pl
 from pipeloom.cli.main import main
-from pipeloom.judge.simulate.lower import usual_iterations
+from pipeloom.judge.simulate.issued import usual_iterations
 
 TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA_M": 16, "MMA_N": 16, "MMA_K": 32, "elem_bytes": 2}
 

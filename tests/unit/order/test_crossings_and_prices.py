@@ -8,8 +8,8 @@ from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
-from pipeloom.order.lower import lower
 from pipeloom.order.modulo.circle import fewest_points
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.prices import Price, Prices
 from pipeloom.order.tasks import Lowered
 

@@ -15,8 +15,8 @@ from pipeloom.machine_code import simulate_emitted
 from pipeloom.order import exact_weave as module
 from pipeloom.order.instruction_problem import relaxed, step_cycles, stepped
 from pipeloom.order.instructions import refine
-from pipeloom.order.lower import lower
 from pipeloom.order.modulo import ModuloProblem, ModuloResult, check_modulo, least_ii, solve_modulo
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
     bound_of,
     certificate,

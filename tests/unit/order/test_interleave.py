@@ -16,7 +16,7 @@ from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.dependences import dependences
 from pipeloom.order.instructions import is_vector, refine
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, structures, woven
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern

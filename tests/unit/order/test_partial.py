@@ -7,7 +7,7 @@ import pytest
 from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import attention
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.tasks import Lowered
 
 

@@ -10,7 +10,7 @@ import pytest
 from evidence.emit_mutants import wave_through
 from pipeloom.declare.kernels import attention, gemm
 from pipeloom.errors import StructureError
-from pipeloom.judge.simulate.lower import wave_programs
+from pipeloom.judge.simulate.issued import wave_programs
 from pipeloom.judge.verify import verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine_code import emitted_programs

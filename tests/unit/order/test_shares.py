@@ -7,7 +7,7 @@ import pytest
 from pipeloom.declare.kernels import attention, gemm, row_sum
 from pipeloom.errors import ConfigError
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.order.matrix import granules, products
+from pipeloom.order.matrix_choice import granules, products
 from pipeloom.order.shares import Shares, divide, part_of, piece_name
 from pipeloom.program.meaning import Meaning
 from pipeloom.program.tiles import overlap

@@ -10,7 +10,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BF16, BOOL, F32
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.layouts import Layouts, choose_layouts
-from pipeloom.order.matrix import granules, products
+from pipeloom.order.matrix_choice import granules, products
 from pipeloom.order.shares import divide
 from pipeloom.order.spread import (
     UNIFORM,

@@ -17,11 +17,11 @@ from pipeloom.declare.products import product
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.errors import OrderError
 from pipeloom.judge.simulate import Kind, simulate
-from pipeloom.judge.simulate.lower import usual_iterations
+from pipeloom.judge.simulate.issued import usual_iterations
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.order.instructions import refinable, refine
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
     bound_of,
     choices,
@@ -265,7 +265,7 @@ def test_four_waves_of_a_simd_may_be_four_groups() -> None:
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
     code = (
         "from pipeloom.order.patterns import woven; from pipeloom.order.weave import Pattern;"
-        "from pipeloom.declare.kernels import gemm; from pipeloom.order.lower import lower;"
+        "from pipeloom.declare.kernels import gemm; from pipeloom.order.node_tasks import lower;"
         "from pipeloom.machine.chips import target_for; loop = gemm(64, 128, 64);"
         "low = lower(loop.meaning, target_for('gfx950'), loop.ops, loop.staged, 8);"
         "print(woven(low, Pattern(groups=2, barriers=2)).content_hash)"

@@ -6,7 +6,7 @@ import pytest
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, WaveProgram, simulate_programs
-from pipeloom.judge.simulate.lower import LOOP_END, SKIPPED
+from pipeloom.judge.simulate.issued import LOOP_END, SKIPPED
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.program.costs import (
     Cost,

@@ -22,7 +22,7 @@ from pipeloom.show.segments import (
     segments,
     stalls_by_step,
 )
-from pipeloom.show.steps import listing
+from pipeloom.show.step_rows import listing
 from tests.unit.show.programs import producer_consumer
 
 TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]

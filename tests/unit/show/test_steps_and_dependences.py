@@ -9,8 +9,8 @@ import pytest
 from pipeloom import build_schedule
 from pipeloom.drive.programs import as_program
 from pipeloom.program import Barrier, Fence, Priority, Program, Wait
-from pipeloom.show.dependences import ANTI, FLOW, KINDS, Edge, Graph, Op, graph_of
-from pipeloom.show.steps import STYLES, label_of, listing, waves_text
+from pipeloom.show.dependence_graph import ANTI, FLOW, KINDS, Edge, Graph, Op, graph_of
+from pipeloom.show.step_rows import STYLES, label_of, listing, waves_text
 from tests.unit.show.programs import producer_consumer, straight, two_loops
 
 

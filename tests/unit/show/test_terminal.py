@@ -12,8 +12,8 @@ from pipeloom import build_schedule
 from pipeloom.drive.programs import as_program
 from pipeloom.judge.simulate import simulate
 from pipeloom.program import Program
-from pipeloom.show.dependences import ANTI, graph_of
-from pipeloom.show.steps import counts, label_of, listing
+from pipeloom.show.dependence_graph import ANTI, graph_of
+from pipeloom.show.step_rows import counts, label_of, listing
 from pipeloom.show.terminal import graph_dot, render_graph, render_program
 from pipeloom.show.timeline import render_trace
 from tests.unit.show.programs import producer_consumer, straight

@@ -13,7 +13,7 @@ from pipeloom.errors import OrderError
 from pipeloom.judge.verify import proves, verify
 from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
 from pipeloom.sync import REPAIRED, synchronize
-from pipeloom.sync.order import precedences
+from pipeloom.sync.nearest_order import precedences
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 

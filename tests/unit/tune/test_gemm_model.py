@@ -9,7 +9,7 @@ import pytest
 from evidence.cms_loops import shared_file
 from evidence.gemm_model import CONSTANTS, by_bounds, cases, kendall, table, with_constants
 from pipeloom.machine.gpus import GPUS
-from pipeloom.tune import blocks
+from pipeloom.tune import candidates
 
 
 def test_kendall() -> None:
@@ -29,7 +29,7 @@ def test_the_fit_starts_from_what_is_shipped() -> None:
     not shared_file("gemm_tflops.jsonl").is_file(), reason="needs the shared data (bench/)"
 )
 def test_the_model_is_as_good_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "SIDES", (128, 192, 224, 256))
+    monkeypatch.setattr(candidates, "SIDES", (128, 192, 224, 256))
     compared = by_bounds(case for case in cases() if case.kind == "published")
     assert len(compared) >= 20
     assert sum(abs(one.error) for one in compared) / len(compared) <= 0.15

@@ -33,8 +33,8 @@ from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16, E8M0, FP4
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tune import library
-from pipeloom.tune.problem import Problem
 from pipeloom.tune.search import Trial, Tuned
+from pipeloom.tune.shapes import Problem
 
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
@@ -593,9 +593,9 @@ def test_a_library_is_of_one_type(tmp_path: Path) -> None:
 def test_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pipeloom.tune import blocks
+    from pipeloom.tune import candidates
 
-    monkeypatch.setattr(blocks, "SIDES", (32,))
+    monkeypatch.setattr(candidates, "SIDES", (32,))
     monkeypatch.chdir(tmp_path)
     assert main(["gemm", "64", "48", "128", "--jobs", "1", "-o", "k.hsaco"]) == 0
     assert "TFLOPS predicted" in capsys.readouterr().out

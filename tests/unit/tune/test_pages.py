@@ -12,12 +12,12 @@ import pytest
 
 from pipeloom.cli.main import main
 from pipeloom.show.tuning_page import render_tuning
-from pipeloom.tune import blocks
+from pipeloom.tune import candidates
 
 
 @pytest.fixture(autouse=True)
 def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "SIDES", (32,))
+    monkeypatch.setattr(candidates, "SIDES", (32,))
 
 
 def test_pages_of_a_run(tmp_path: Path) -> None:

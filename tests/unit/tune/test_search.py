@@ -20,12 +20,12 @@ from pipeloom.errors import InternalError, ScheduleError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.plain import to_plain
-from pipeloom.tune import blocks, engines, search
-from pipeloom.tune.blocks import BlockJob, bounds
+from pipeloom.tune import candidates, engines, search
+from pipeloom.tune.candidates import BlockJob, bounds
 from pipeloom.tune.engines import Done, Inline
-from pipeloom.tune.problem import Problem
 from pipeloom.tune.ranking import rank
 from pipeloom.tune.search import Progress, tune
+from pipeloom.tune.shapes import Problem
 
 GPU = gpu_for("MI355X")
 SIDES = (64, 128, 256)
@@ -71,7 +71,7 @@ class Shuffled:
 
 @pytest.fixture(autouse=True)
 def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "SIDES", SIDES)
+    monkeypatch.setattr(candidates, "SIDES", SIDES)
     monkeypatch.setattr(search, "bounds", lambda *_: _bounds())
 
 
@@ -149,13 +149,13 @@ def test_nothing_fits(tmp_path: Path) -> None:
 def test_a_block_is_timed_for_real_and_kept() -> None:
     job = BlockJob("gfx950", "bf16", "bf16", Block(64, 64, 64))
     store = Store.usual()
-    cost = blocks.time_block(job, store)
+    cost = candidates.time_block(job, store)
     least = _bounds()[job]
     assert cost is not None
     assert least.cycles <= cost.cycles < 1.05 * least.cycles
     assert least.ends <= cost.ends < 3000
-    assert blocks.known_block(job, store) == (True, cost)
-    assert len(blocks.entries(job, store)) == 2
+    assert candidates.known_block(job, store) == (True, cost)
+    assert len(candidates.entries(job, store)) == 2
     engine = Inline(store)
     engine.submit(job)
     assert engine.next() == (job, cost)
@@ -167,11 +167,11 @@ def test_a_fault_of_ours_leaves_a_block_out(
     def broken(*_: object, **__: object) -> None:
         raise InternalError("a wrong program")
 
-    monkeypatch.setattr(blocks, "derive", broken)
+    monkeypatch.setattr(candidates, "derive", broken)
     job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
     with pytest.warns(UserWarning, match="is left out: a wrong program"):
-        assert blocks.time_block(job, Store(tmp_path)) is None
-    assert blocks.known_block(job, Store(tmp_path)) == (True, None)
+        assert candidates.time_block(job, Store(tmp_path)) is None
+    assert candidates.known_block(job, Store(tmp_path)) == (True, None)
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGKILL)
     found = engine.next()
     engine.stop()
-    assert found == (job, blocks.time_block(job, Store(tmp_path)))
+    assert found == (job, candidates.time_block(job, Store(tmp_path)))
 
 
 _SCRIPT = """

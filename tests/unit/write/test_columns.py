@@ -12,12 +12,12 @@ import pytest
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.trial import run_program
 from pipeloom.judge.emulate import vmem
-from pipeloom.judge.emulate.memory import Addresses, Extent, Words, store_words
+from pipeloom.judge.emulate.global_memory import Addresses, Extent, Words, store_words
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange
 from pipeloom.order.in_order import in_order
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Work

@@ -16,9 +16,9 @@ from pipeloom.declare.kernels import gemm
 from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.judge.emulate import Timing, run_kernel
 from pipeloom.judge.emulate.formats import bf16_to_f32, f32_to_bf16
-from pipeloom.judge.emulate.lds import Footprint, LocalMemory
+from pipeloom.judge.emulate.lds_shadow import Footprint, LocalMemory
 from pipeloom.machine.chips import target_for
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.reference.resync import synchronize

@@ -17,11 +17,11 @@ from pipeloom.drive.timing_files import time_start
 from pipeloom.drive.trial import Launchable
 from pipeloom.judge.emulate import decode_kernel
 from pipeloom.judge.simulate import Instruction, Kind
-from pipeloom.judge.simulate.lower import wave_programs
+from pipeloom.judge.simulate.issued import wave_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import emitted_programs, simulate_emitted, walk_wave
+from pipeloom.machine_code.emitted import _arguments
 from pipeloom.machine_code.lowering import lower_line, read_line
-from pipeloom.machine_code.run import _arguments
 from pipeloom.program import Barrier
 from pipeloom.write import EmitError
 from pipeloom.write.code import Code

@@ -32,8 +32,8 @@ from pipeloom.program import (
 from pipeloom.sync import synchronize
 from pipeloom.write import EmitError, assemble, emit_program
 from pipeloom.write.lower.partial import check_parts, check_start
+from pipeloom.write.lower.register_tiles import register_tile
 from pipeloom.write.lower.templates import templates_of
-from pipeloom.write.lower.tiles import register_tile
 from tests.unit.write.programs import lanes, row_sum, tile, with_resource
 from tests.unit.write.test_emit_program_refusals import accept
 

@@ -17,7 +17,7 @@ from pipeloom.drive.trial import Data, Launchable, run_program
 from pipeloom.errors import ConfigError
 from pipeloom.judge.verify import proves
 from pipeloom.machine.chips import target_for
-from pipeloom.order.lower import lower
+from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Region, Section, Wait

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipeloom.drive.trial import Launchable
-from pipeloom.judge.emulate.lds import Footprint, LocalMemory
+from pipeloom.judge.emulate.lds_shadow import Footprint, LocalMemory
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.write import dealt_rows, layout_conflicts, layout_for
 from pipeloom.write.layout import RowOrder, TileLayout

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.judge.emulate import Hazard, Kernel
-from pipeloom.judge.emulate.registers import each_register, register_name
+from pipeloom.judge.emulate.register_numbers import each_register, register_name
 from pipeloom.judge.emulate.step import Step
 
 MOST_BETWEEN = 24

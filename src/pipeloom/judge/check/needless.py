@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeloom.judge.check.blame import Lines
-from pipeloom.judge.check.listing import instruction_text
-from pipeloom.judge.check.order import NO_LGKM, NO_VM, Sync
-from pipeloom.judge.check.study import Study
+from pipeloom.judge.check.disassembly import instruction_text
+from pipeloom.judge.check.prepared import Study
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Sync
+from pipeloom.judge.check.story import Lines
 from pipeloom.judge.check.verdict import Needless
 
 

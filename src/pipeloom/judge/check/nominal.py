@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeloom.judge.check.order import NO_LGKM, NO_VM, Column, Sync
 from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Column, Sync
 from pipeloom.judge.emulate.pending import Counter
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.wait_states.mnemonics import MNEMONICS

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from pipeloom.judge.emulate import Effect, Kernel, Space, Touch
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.ds import is_sub_dword
+from pipeloom.judge.emulate.executable import build_program
 from pipeloom.judge.emulate.operands import ScalarReader, scalar_reader
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.program import build_program
-from pipeloom.judge.emulate.registers import EXEC, LANES, SCC, VGPR, WORD
+from pipeloom.judge.emulate.register_numbers import EXEC, LANES, SCC, VGPR, WORD
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave
 from pipeloom.judge.emulate.workgroup import Workgroup

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeloom.judge.check.record import WaveTrace, joins_lanes
 from pipeloom.judge.emulate.addressing import OFF
-from pipeloom.judge.emulate.registers import AGPR, EXEC, M0, SCC, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, EXEC, M0, SCC, VGPR, register_bits
 from pipeloom.judge.emulate.step import Step
 
 EXEC_BITS = register_bits(EXEC, 2)

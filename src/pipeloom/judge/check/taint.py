@@ -1,8 +1,9 @@
 """Registers that may hold something else for a given reason, step by step along a path.
 
 Three questions are of this kind, and differ in what a load brings: which registers depend on data
-in memory (``flow``), on how often a loop ran (``drift``), on which wave it is (``sources``). Only
-registers are followed: a value that goes through memory is answered by ``loaded``.
+in memory (``register_flow``), on how often a loop ran (``drift``), on which wave it is
+(``store_sources``). Only registers are followed: a value that goes through memory is answered by
+``loaded``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.check.static import EXEC_BITS, SCALARS, Static
-from pipeloom.judge.emulate.registers import ALL_LANES
+from pipeloom.judge.emulate.register_numbers import ALL_LANES
 
 Loaded = Callable[[int, bool], bool]
 """Whether what the load at a time brings is meant, given whether its operands are."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.judge.check.blame import KINDS
-from pipeloom.judge.check.listing import instruction_text
-from pipeloom.judge.check.order import NEVER, Column
+from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.pairs import Conflict
+from pipeloom.judge.check.prepared import GroupStudy, Study
 from pipeloom.judge.check.record import LDS, Cells
-from pipeloom.judge.check.study import GroupStudy, Study
+from pipeloom.judge.check.retirement import NEVER, Column
+from pipeloom.judge.check.story import KINDS
 from pipeloom.judge.check.verdict import CheckVerdict
 
 FORMAT = "pipeloom-witness-1"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.check.flow import Flow
 from pipeloom.judge.check.record import LDS, Access, GroupRecord
+from pipeloom.judge.check.register_flow import Flow
 from pipeloom.judge.emulate import Effect
 
 _EFFECTS = {Effect.READ: 0, Effect.WRITE: 1, Effect.UPDATE: 2}

@@ -2,15 +2,7 @@
 
 from pipeloom.judge.emulate.arguments import Pitched, Placed
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
-from pipeloom.judge.emulate.faults import (
-    CodeObjectError,
-    EmulateError,
-    LaunchError,
-    StepLimitError,
-    UnsupportedInstructionError,
-)
-from pipeloom.judge.emulate.findings import Finding, FindingKind, LineMap, SourceLine
-from pipeloom.judge.emulate.launch import RunResult, run_kernel
+from pipeloom.judge.emulate.launches import RunResult, run_kernel
 from pipeloom.judge.emulate.lines import map_lines
 from pipeloom.judge.emulate.loader import (
     CodeObject,
@@ -20,7 +12,15 @@ from pipeloom.judge.emulate.loader import (
     load_code_object,
 )
 from pipeloom.judge.emulate.observe import Effect, Observer, Space, Touch
+from pipeloom.judge.emulate.observed import Finding, FindingKind, LineMap, SourceLine
 from pipeloom.judge.emulate.pending import Directed, Timing
+from pipeloom.judge.emulate.traps import (
+    CodeObjectError,
+    EmulateError,
+    LaunchError,
+    StepLimitError,
+    UnsupportedInstructionError,
+)
 from pipeloom.judge.emulate.wait_states import Hazard, check_hazards
 
 __all__ = [

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import Addresses, LaneList, Spread, Words
+from pipeloom.judge.emulate.global_memory import Addresses, LaneList, Spread, Words
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.registers import LANES, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import LANES, VGPR, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.wave import Wave
 

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.faults import LaunchError
+from pipeloom.judge.emulate.global_memory import Buffer, GlobalMemory
 from pipeloom.judge.emulate.loader import Kernel, KernelArgument
-from pipeloom.judge.emulate.memory import Buffer, GlobalMemory
+from pipeloom.judge.emulate.traps import LaunchError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address
 from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import Extent
+from pipeloom.judge.emulate.global_memory import Extent
 from pipeloom.judge.emulate.observe import Effect
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
     check_poison,

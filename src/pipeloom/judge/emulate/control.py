@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, register_bits
+from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, register_bits
 from pipeloom.judge.emulate.step import Run, Step
 from pipeloom.judge.emulate.wave import Wave, WaveState
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from pipeloom.judge.emulate.faults import EmulateError, UnsupportedInstructionError
+from pipeloom.judge.emulate.traps import EmulateError, UnsupportedInstructionError
 
 _SCALED_MFMA_PREFIX = 0xD3AC
 """First half-word pair of the only 16-byte encoding: v_mfma_ld_scale_b32 before an f8f6f4 MFMA."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.fused import fused_f32, fused_f64, scaled_f32, scaled_f64
+from pipeloom.judge.emulate.fma import fused_f32, fused_f64, scaled_f32, scaled_f64
 
 Values = npt.NDArray[Any]
 Lanes = npt.NDArray[np.bool_]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.formats import bf16_to_f32
 from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
-from pipeloom.judge.emulate.registers import VGPR
+from pipeloom.judge.emulate.register_numbers import VGPR
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.valu import source_codes
 from pipeloom.judge.emulate.wave import Wave

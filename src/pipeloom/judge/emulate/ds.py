@@ -1,7 +1,7 @@
 """LDS instructions: reads, writes and transposed reads. All count in lgkmcnt, in order.
 
 Addresses and data are taken at issue; the bytes move when the operation lands. The shadow (see
-``lds``) is consulted at issue, since ordering is a matter of issue and retirement only.
+``lds_shadow``) is consulted at issue, since ordering is a matter of issue and retirement only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
 from pipeloom.judge.emulate.formats import unpack_bits
-from pipeloom.judge.emulate.lds import Footprint, Index
+from pipeloom.judge.emulate.lds_shadow import Footprint, Index
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask

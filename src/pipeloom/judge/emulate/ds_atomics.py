@@ -26,7 +26,7 @@ from pipeloom.judge.emulate.ds import (
 from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_load
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.lds import Index
+from pipeloom.judge.emulate.lds_shadow import Index
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import AGPR, LANES, VGPR
+from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, settle_writes
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, POISON_WORD, Wave, lanes_of, mask_of

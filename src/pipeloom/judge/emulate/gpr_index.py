@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.faults import EmulateError
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.registers import M0, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import M0, VGPR, register_bits
 from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.wave import Wave
 
 _ON, _OFF, _MODE, _IDX = (f"s_set_gpr_idx_{what}" for what in ("on", "off", "mode", "idx"))

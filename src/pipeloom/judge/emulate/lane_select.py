@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.registers import LANES, VGPR
+from pipeloom.judge.emulate.register_numbers import LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_poison, settle_writes
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.faults import CodeObjectError, LaunchError
 from pipeloom.judge.emulate.loader import Kernel
-from pipeloom.judge.emulate.registers import (
+from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     FLAT_SCRATCH,
     LANES,
@@ -29,6 +28,7 @@ from pipeloom.judge.emulate.registers import (
     register_name,
 )
 from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.traps import CodeObjectError, LaunchError
 
 LDS_BYTES = {"gfx942": 64 * 1024, "gfx950": 160 * 1024}
 """LDS per workgroup (vendor documents; see the chips' data in ``machine``)."""

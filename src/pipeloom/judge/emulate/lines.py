@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
-from pipeloom.judge.emulate.faults import EmulateError
-from pipeloom.judge.emulate.findings import SourceLine
 from pipeloom.judge.emulate.loader import Kernel
+from pipeloom.judge.emulate.observed import SourceLine
+from pipeloom.judge.emulate.traps import EmulateError
 
 _COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
 _LABEL = re.compile(r"^\s*[\w.$@]+:")

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from pipeloom.judge.emulate.faults import CodeObjectError
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
+from pipeloom.judge.emulate.traps import CodeObjectError
 from pipeloom.machine.elf import Section, read_sections
 
 _EM_AMDGPU = 224

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.matrix_layout import Places, Shape, Values
-from pipeloom.judge.emulate.registers import LANES
+from pipeloom.judge.emulate.register_numbers import LANES
 from pipeloom.judge.emulate.wave import Wave
 
 MOST_HELD = 256

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.mfma_formats import Format
-from pipeloom.judge.emulate.registers import LANES
+from pipeloom.judge.emulate.register_numbers import LANES
 
 Places = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint32]

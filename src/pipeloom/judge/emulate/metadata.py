@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from pipeloom.judge.emulate.faults import CodeObjectError
+from pipeloom.judge.emulate.traps import CodeObjectError
 
 MetadataValue: TypeAlias = (
     "dict[str, MetadataValue] | list[MetadataValue] | str | int | float | bool | None"

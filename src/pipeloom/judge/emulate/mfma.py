@@ -17,7 +17,7 @@ from pipeloom.judge.emulate.matrix_batch import Kind, Product, Scale, hold
 from pipeloom.judge.emulate.matrix_layout import Shape, Values
 from pipeloom.judge.emulate.mfma_formats import operand_formats
 from pipeloom.judge.emulate.operands import constant, source_bits, unsupported, word_reader
-from pipeloom.judge.emulate.registers import AGPR, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.faults import UnsupportedInstructionError
-from pipeloom.judge.emulate.registers import EXEC, SCC, VCC, VGPR, WORD, register_bits
+from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, VGPR, WORD, register_bits
+from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 from pipeloom.judge.emulate.wave import Wave
 
 Words = npt.NDArray[np.uint32]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.fused import fused_f16, fused_f32
+from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
     constant,
@@ -21,7 +21,7 @@ from pipeloom.judge.emulate.operands import (
     unsupported,
     word_reader,
 )
-from pipeloom.judge.emulate.registers import AGPR, VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_copy
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.valu import source_codes

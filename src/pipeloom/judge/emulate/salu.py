@@ -16,7 +16,7 @@ from pipeloom.judge.emulate.operands import (
     scalar_writer,
     unsupported,
 )
-from pipeloom.judge.emulate.registers import EXEC, SCC, WORD, register_bits
+from pipeloom.judge.emulate.register_numbers import EXEC, SCC, WORD, register_bits
 from pipeloom.judge.emulate.scalar_ops import BITWISE, COMPARE, LONG, SOP1, SOP2, Binary, signed
 from pipeloom.judge.emulate.screening import (
     check_sources,

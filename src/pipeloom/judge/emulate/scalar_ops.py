@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeloom.judge.emulate.registers import WORD
+from pipeloom.judge.emulate.register_numbers import WORD
 
 LONG = 0xFFFFFFFFFFFFFFFF
 Binary = Callable[[int, int], tuple[int, int | None]]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.addressing import OFF, Transfer
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import LaneList
+from pipeloom.judge.emulate.global_memory import LaneList
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import AGPR, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
 from pipeloom.judge.emulate.step import Step

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeloom.judge.emulate.findings import FindingKind
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import ALL_LANES, VGPR, each_register, register_name
+from pipeloom.judge.emulate.register_numbers import ALL_LANES, VGPR, each_register, register_name
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave
 
 if TYPE_CHECKING:

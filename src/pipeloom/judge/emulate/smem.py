@@ -16,12 +16,12 @@ import numpy as np
 
 from pipeloom.judge.emulate.atomic_ops import atomic_operation
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.memory import Addresses, Extent, load_words, store_words
+from pipeloom.judge.emulate.global_memory import Addresses, Extent, load_words, store_words
 from pipeloom.judge.emulate.observe import Effect, Space, Touch
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import EXEC, register_bits
+from pipeloom.judge.emulate.register_numbers import EXEC, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.wave import Wave

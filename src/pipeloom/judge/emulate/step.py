@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.registers import each_register
+from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.emulate.screening import screen_reads
 from pipeloom.judge.emulate.wave import Wave
 

@@ -28,7 +28,7 @@ from pipeloom.judge.emulate.operands import (
     unsupported,
     word_reader,
 )
-from pipeloom.judge.emulate.registers import VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.screening import (
     screen_bits,
     screen_copy,

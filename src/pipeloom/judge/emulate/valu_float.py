@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.division import division_fixup
-from pipeloom.judge.emulate.fused import fused_f16, fused_f32, fused_f64
+from pipeloom.judge.emulate.fma import fused_f16, fused_f32, fused_f64
 from pipeloom.judge.emulate.valu import Op
 
 Values = npt.NDArray[Any]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 from pipeloom.judge.emulate.operands import all_source_bits, unsupported, word_reader
-from pipeloom.judge.emulate.registers import VGPR, register_bits
+from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.valu import source_codes, source_reader
 from pipeloom.judge.emulate.wave import Wave

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.fused import fused_f16, fused_f32
+from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
     scalar_bits,
@@ -21,7 +21,7 @@ from pipeloom.judge.emulate.operands import (
     source_bits,
     word_reader,
 )
-from pipeloom.judge.emulate.registers import LANES, VCC, VGPR
+from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
     check_sources,

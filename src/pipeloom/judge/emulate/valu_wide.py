@@ -18,7 +18,7 @@ from pipeloom.judge.emulate.operands import (
     unsupported,
     word_reader,
 )
-from pipeloom.judge.emulate.registers import LANES, VCC, VGPR, WORD, register_bits
+from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.screening import screen_reads, screen_upper
 from pipeloom.judge.emulate.step import Step
 from pipeloom.judge.emulate.valu import Op, result_writer, source_codes, source_reader, words_of

@@ -24,9 +24,7 @@ from pipeloom.judge.emulate.addressing import (
 from pipeloom.judge.emulate.atomics import build_atomic
 from pipeloom.judge.emulate.decode import Instruction
 from pipeloom.judge.emulate.ds import lds_touches, report_race
-from pipeloom.judge.emulate.findings import FindingKind
-from pipeloom.judge.emulate.lds import SOURCE, Footprint
-from pipeloom.judge.emulate.memory import (
+from pipeloom.judge.emulate.global_memory import (
     Addresses,
     Spread,
     load_octets,
@@ -34,10 +32,19 @@ from pipeloom.judge.emulate.memory import (
     store_octets,
     store_words,
 )
+from pipeloom.judge.emulate.lds_shadow import SOURCE, Footprint
 from pipeloom.judge.emulate.observe import Effect
+from pipeloom.judge.emulate.observed import FindingKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import AGPR, LANES, M0, VGPR, each_register, register_bits
+from pipeloom.judge.emulate.register_numbers import (
+    AGPR,
+    LANES,
+    M0,
+    VGPR,
+    each_register,
+    register_bits,
+)
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.scratch import build_scratch
 from pipeloom.judge.emulate.screening import (

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeloom.judge.emulate.decode import Instruction, decode_kernel
-from pipeloom.judge.emulate.findings import Finding, FindingKind, LineMap
 from pipeloom.judge.emulate.loader import CodeObject, Kernel
+from pipeloom.judge.emulate.observed import Finding, FindingKind, LineMap
 from pipeloom.judge.wait_states import Basis, Issued, Target, judge
-from pipeloom.judge.wait_states.program import AGPR, VCC, VGPR, Registers
+from pipeloom.judge.wait_states.instruction_facts import AGPR, VCC, VGPR, Registers
 
 _CARRY_OUT = ("v_add_co_", "v_sub_co_", "v_subrev_co_", "v_addc_co_", "v_subb_co_", "v_subbrev_co_")
 _CARRY_IN = ("v_addc_co_", "v_subb_co_", "v_subbrev_co_", "v_cndmask_b32")

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.pending import Counter, Pending
-from pipeloom.judge.emulate.registers import (
+from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     ALL_LANES,
     EXEC,

@@ -14,20 +14,20 @@ from collections import Counter as Tally
 from dataclasses import dataclass, field
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.faults import StepLimitError
-from pipeloom.judge.emulate.findings import (
+from pipeloom.judge.emulate.global_memory import GlobalMemory
+from pipeloom.judge.emulate.lds_shadow import LocalMemory
+from pipeloom.judge.emulate.matrix_batch import carry_out
+from pipeloom.judge.emulate.observe import Observer
+from pipeloom.judge.emulate.observed import (
     Finding,
     FindingKind,
     LineMap,
     SourceLine,
     describe_place,
 )
-from pipeloom.judge.emulate.lds import LocalMemory
-from pipeloom.judge.emulate.matrix_batch import carry_out
-from pipeloom.judge.emulate.memory import GlobalMemory
-from pipeloom.judge.emulate.observe import Observer
 from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Directed, Pending, Timing
 from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
 _NO_VM, _NO_LGKM = COUNTER_LIMIT[Counter.VM], COUNTER_LIMIT[Counter.LGKM]

@@ -6,11 +6,14 @@
     print(outcome.describe())
 
 ``truth`` makes inputs and says what should come out, ``actions`` what each step does with numbers,
-``walk`` unrolls a program, ``timing`` and ``order`` choose what the model leaves open, ``machine``
-runs it on a ``memory``, ``watch`` says who read the wrong thing, and ``replay`` steers it.
+``unrolled`` unrolls a program, ``access_times`` and ``interleavings`` choose what the model leaves
+open, ``machine`` runs it on a ``workgroup_memory``, ``watch`` says who read the wrong thing, and
+``steering`` steers it.
 """
 
-from pipeloom.judge.execute.order import ORDERS, adversarial_orders, wave_last
+from pipeloom.judge.execute.access_times import TIMINGS, Timing
+from pipeloom.judge.execute.executor import Executor, execute
+from pipeloom.judge.execute.interleavings import ORDERS, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import (
     Fault,
     Meeting,
@@ -21,9 +24,7 @@ from pipeloom.judge.execute.outcome import (
     TraceEvent,
     Wrong,
 )
-from pipeloom.judge.execute.replay import provoke, replay
-from pipeloom.judge.execute.run import Executor, execute
-from pipeloom.judge.execute.timing import TIMINGS, Timing
+from pipeloom.judge.execute.steering import provoke, replay
 
 __all__ = [
     "ORDERS",

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from pipeloom.judge.execute.memory import Memory
+from pipeloom.judge.execute.access_times import Timeline, What
 from pipeloom.judge.execute.outcome import Standing, TraceEvent
-from pipeloom.judge.execute.timing import Timeline, What
-from pipeloom.judge.execute.walk import WaveWalk
+from pipeloom.judge.execute.unrolled import WaveWalk
+from pipeloom.judge.execute.workgroup_memory import Memory
 
 MAX_BURST = 6
 """How many events a wave runs at most before a random order switches to another."""

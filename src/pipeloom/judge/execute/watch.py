@@ -16,7 +16,7 @@ from pipeloom.judge.execute.truth import Truth
 from pipeloom.program.tiles import project
 
 if TYPE_CHECKING:
-    from pipeloom.judge.execute.walk import Line
+    from pipeloom.judge.execute.unrolled import Line
 
 SLACK = 1e-3
 """What numbers that are not exact may differ by, relative to their size."""

@@ -11,7 +11,7 @@ from pipeloom.judge.simulate.bank_conflicts import bank_conflict
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.estimate import Estimate, GemmProblem, estimate_gemm
 from pipeloom.judge.simulate.instruction import Instruction, Kind, Unit, WaveProgram
-from pipeloom.judge.simulate.lower import simulate
+from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.run_stream import simulate_stream
 from pipeloom.judge.simulate.stream import StreamError, parse_stream
 from pipeloom.judge.simulate.trace import Cause, Event, Phase, StallRow, Trace

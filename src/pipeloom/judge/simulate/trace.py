@@ -20,7 +20,7 @@ from enum import Enum, IntEnum
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
-from pipeloom.judge.simulate import costs
+from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
@@ -256,13 +256,15 @@ class Trace:
         """Per SIMD: matrix-unit busy cycles over all cycles of the run."""
         busy = [0] * self.machine.simds.value
         for event in self.events:
-            busy[self.programs[event.wave].simd] += costs.matrix_cycles(self.instruction(event))
+            busy[self.programs[event.wave].simd] += issue_costs.matrix_cycles(
+                self.instruction(event)
+            )
         return tuple(cycles / self.total_cycles if self.total_cycles else 0.0 for cycles in busy)
 
     def steady_matrix_efficiency(self) -> tuple[float, ...]:
         """Per SIMD: matrix-unit busy cycles over loop cycles, in the steady state."""
         period = self.steady_cycles_per_iteration
-        busy = self._busy_by_simd(costs.matrix_cycles)
+        busy = self._busy_by_simd(issue_costs.matrix_cycles)
         return tuple(cycles / period if period else 0.0 for cycles in busy)
 
     @property
@@ -297,11 +299,11 @@ class Trace:
             return sum(cost(i) for program in self.programs for i in program.loop)
 
         return {
-            "matrix": max(self._busy_by_simd(costs.matrix_cycles)),
-            "valu issue": max(self._busy_by_simd(lambda i: costs.cost(i, machine).vector)),
-            "lds": whole_cu(lambda i: costs.cost(i, machine).array),
-            "texture path": whole_cu(lambda i: costs.cost(i, machine).texture),
-            "memory bandwidth": whole_cu(lambda i: costs.cost(i, machine).memory),
+            "matrix": max(self._busy_by_simd(issue_costs.matrix_cycles)),
+            "valu issue": max(self._busy_by_simd(lambda i: issue_costs.cost(i, machine).vector)),
+            "lds": whole_cu(lambda i: issue_costs.cost(i, machine).array),
+            "texture path": whole_cu(lambda i: issue_costs.cost(i, machine).texture),
+            "memory bandwidth": whole_cu(lambda i: issue_costs.cost(i, machine).memory),
         }
 
     def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pipeloom.judge.verify.dated_run import Moment, happens_before
 from pipeloom.judge.verify.deeds import Key
-from pipeloom.judge.verify.demands import Demand, Missing, Prover, Wrong
 from pipeloom.judge.verify.findings import FindingKind
-from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.obligations import Demand, Missing, Prover, Wrong
+from pipeloom.judge.verify.run_tables import Run, Site
 from pipeloom.judge.verify.sight import Owned
-from pipeloom.judge.verify.walk import Moment, happens_before
 from pipeloom.judge.verify.wants import NOTHING, Identity, describe_identity
 from pipeloom.program import Box, Space, Work
 from pipeloom.program.tiles import describe_box

@@ -10,6 +10,7 @@ is why the epochs of the memory model decide.
 from __future__ import annotations
 
 from pipeloom.judge.verify.blame import Hazard
+from pipeloom.judge.verify.dated_run import Moment
 from pipeloom.judge.verify.findings import (
     Counterexample,
     CounterexampleStep,
@@ -18,8 +19,7 @@ from pipeloom.judge.verify.findings import (
     Replay,
     describe_step,
 )
-from pipeloom.judge.verify.run import Run
-from pipeloom.judge.verify.walk import Moment
+from pipeloom.judge.verify.run_tables import Run
 
 
 def place_of(run: Run, moment: Moment, wave: int) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.errors import StructureError
-from pipeloom.judge.verify.geometry import View, view
+from pipeloom.judge.verify.views import View, view
 from pipeloom.program import Access, Box, Node, NodeKind, Program, Space, Work
 from pipeloom.program.tiles import project
 

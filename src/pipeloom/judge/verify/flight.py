@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeloom.judge.verify.blame import Hazard
+from pipeloom.judge.verify.dated_run import Moment
 from pipeloom.judge.verify.deeds import Deed, Key, Touch
 from pipeloom.judge.verify.findings import FindingKind
-from pipeloom.judge.verify.run import Run
-from pipeloom.judge.verify.walk import Moment
+from pipeloom.judge.verify.run_tables import Run
 from pipeloom.program import Box, Space, Work
 
 FILES = (Space.REGISTER, Space.SCALAR)

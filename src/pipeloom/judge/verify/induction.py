@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from pipeloom.judge.verify.dated_run import NEVER, Moment
 from pipeloom.judge.verify.deeds import Key
-from pipeloom.judge.verify.demands import Edge, Outcome
-from pipeloom.judge.verify.run import Run, Site
-from pipeloom.judge.verify.walk import NEVER, Moment
+from pipeloom.judge.verify.obligations import Edge, Outcome
+from pipeloom.judge.verify.run_tables import Run, Site
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Barrier, Program, Section, Space, Work
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.dated_run import Moment
+from pipeloom.judge.verify.run_tables import Run, Site
 from pipeloom.judge.verify.sight import Seen, Sight
 from pipeloom.judge.verify.supply import Asked
-from pipeloom.judge.verify.walk import Moment
 from pipeloom.judge.verify.wants import Identity, Want
 from pipeloom.program import Box, Work
 

@@ -19,8 +19,8 @@ from pipeloom.checks import check_instance
 from pipeloom.errors import ScheduleError
 from pipeloom.judge.verify.blame import Blame, Hazard
 from pipeloom.judge.verify.counterexample import Story, place_of
+from pipeloom.judge.verify.dated_run import Moment
 from pipeloom.judge.verify.deeds import all_deeds
-from pipeloom.judge.verify.demands import Outcome, Prover
 from pipeloom.judge.verify.findings import (
     Coverage,
     DeadWork,
@@ -35,10 +35,10 @@ from pipeloom.judge.verify.flight import reads_in_flight
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
 from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.masks import masked_throughout
-from pipeloom.judge.verify.run import Run, build_run
+from pipeloom.judge.verify.obligations import Outcome, Prover
+from pipeloom.judge.verify.run_tables import Run, build_run
+from pipeloom.judge.verify.severity import NominalTiming
 from pipeloom.judge.verify.supply import Plans
-from pipeloom.judge.verify.timing import NominalTiming
-from pipeloom.judge.verify.walk import Moment
 from pipeloom.program import Program, Wait, Work
 
 MAX_TRIPS = 40

@@ -20,11 +20,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pipeloom.judge.verify.dated_run import Moment, happens_before
 from pipeloom.judge.verify.deeds import Key
-from pipeloom.judge.verify.geometry import cells
-from pipeloom.judge.verify.run import Run, Site
+from pipeloom.judge.verify.run_tables import Run, Site
 from pipeloom.judge.verify.supply import Spot
-from pipeloom.judge.verify.walk import Moment, happens_before
+from pipeloom.judge.verify.views import cells
 from pipeloom.program import Box, Space
 from pipeloom.program.tiles import contains, overlap
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pipeloom.judge.verify.deeds import Deed, Deeds, Key, Touch
-from pipeloom.judge.verify.geometry import View, behind, same_in, storage_cell, value_box
+from pipeloom.judge.verify.views import View, behind, same_in, storage_cell, value_box
 from pipeloom.program import Box, Node, Program, Space, Work
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from pipeloom.judge.wait_states.mnemonics import SUFFIXES
-from pipeloom.judge.wait_states.program import (
+from pipeloom.judge.wait_states.instruction_facts import (
     AGPR,
     DST_SELECT,
     EXEC,
@@ -25,6 +24,7 @@ from pipeloom.judge.wait_states.program import (
     Issued,
     Registers,
 )
+from pipeloom.judge.wait_states.mnemonics import SUFFIXES
 
 _COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
 _LABEL = re.compile(r"([\w.$@]+):\s*")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeloom.judge.wait_states.mnemonics import MNEMONICS, Matrix, Target, Traits, Unit
-from pipeloom.judge.wait_states.program import (
+from pipeloom.judge.wait_states.instruction_facts import (
     EXEC,
     EXECZ,
     M0,
@@ -21,6 +20,7 @@ from pipeloom.judge.wait_states.program import (
     is_scalar,
     is_vector,
 )
+from pipeloom.judge.wait_states.mnemonics import MNEMONICS, Matrix, Target, Traits, Unit
 from pipeloom.judge.wait_states.rules import MATRIX_UNITS, RULES, Danger
 
 Chain = tuple[str, Registers]

@@ -5,11 +5,10 @@
     result = solve_modulo(ModuloProblem.from_json(text), time_limit=10)
     print(result.ii, result.proved, result.certificate.why)
 
-The problem is data (``problem``), the solver is never trusted (``check``), and what a schedule
+The problem is data (``problem``), the solver is never trusted (``validity``), and what a schedule
 becomes in code does not depend on how it was found (``expand``).
 """
 
-from pipeloom.order.modulo.check import Violation, check_modulo
 from pipeloom.order.modulo.expand import Expansion, Step, expand_modulo
 from pipeloom.order.modulo.explain import Explanation, explain_ii
 from pipeloom.order.modulo.problem import (
@@ -32,6 +31,7 @@ from pipeloom.order.modulo.result import (
     render_table,
 )
 from pipeloom.order.modulo.solve import ALL_OBJECTIVES, Progress, least_ii, solve_modulo
+from pipeloom.order.modulo.validity import Violation, check_modulo
 from pipeloom.order.modulo.whole import Objective
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.order.modulo.graph import strong_components
+from pipeloom.order.modulo.longest_paths import strong_components
 from pipeloom.order.modulo.problem import Edge, ModuloProblem
 
 UNREACHABLE_II = 1 << 40

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.order.modulo.bounds import buffer_edges
-from pipeloom.order.modulo.graph import TimedGraph, forward_order, strong_components
+from pipeloom.order.modulo.longest_paths import TimedGraph, forward_order, strong_components
 from pipeloom.order.modulo.problem import Edge, ModuloProblem
 
 

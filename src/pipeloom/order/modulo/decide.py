@@ -24,15 +24,15 @@ from pipeloom.order.modulo.bounds import (
     unit_bounds,
 )
 from pipeloom.order.modulo.core import Core, Structure
+from pipeloom.order.modulo.depth_first import CoreSearch, Verdict
+from pipeloom.order.modulo.earliest import complete_schedule
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.exact import place_core
 from pipeloom.order.modulo.floors import exceeds_budget
+from pipeloom.order.modulo.iterative import repair_schedule
 from pipeloom.order.modulo.listing import list_schedule
 from pipeloom.order.modulo.measure import fits_budget, measure, normalised
-from pipeloom.order.modulo.place import complete_schedule
 from pipeloom.order.modulo.problem import ModuloProblem
-from pipeloom.order.modulo.repair import repair_schedule
-from pipeloom.order.modulo.search import CoreSearch, Verdict
 from pipeloom.order.modulo.tighten import tighten_lifetimes
 from pipeloom.order.modulo.topdown import TopDownScheduler
 from pipeloom.order.modulo.whole import WholeModel

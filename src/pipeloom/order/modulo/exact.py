@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.order.modulo.core import Core, Hold
+from pipeloom.order.modulo.depth_first import Verdict
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.search import Verdict
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from math import lcm
 
 from pipeloom.errors import ConfigError, OrderError
-from pipeloom.order.modulo.check import check_modulo
 from pipeloom.order.modulo.measure import channel_lifetime, copies, normalised, value_lifetime
 from pipeloom.order.modulo.problem import ModuloProblem, Reader
+from pipeloom.order.modulo.validity import check_modulo
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeloom.order.modulo.graph import NO_PATH, TimedGraph
+from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph
 from pipeloom.order.modulo.problem import ModuloProblem, Reader
 
 

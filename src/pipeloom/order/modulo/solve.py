@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.order.modulo.bounds import enough_ii
-from pipeloom.order.modulo.check import check_modulo
 from pipeloom.order.modulo.decide import Decider, Decision
+from pipeloom.order.modulo.depth_first import Verdict
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.measure import measure, normalised, unit_tables
 from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.refine import Refined, refine_schedule
 from pipeloom.order.modulo.result import Certificate, ModuloResult, Refutation
-from pipeloom.order.modulo.search import Verdict
+from pipeloom.order.modulo.validity import check_modulo
 from pipeloom.order.modulo.whole import Objective
 
 ALL_OBJECTIVES = (

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.order.modulo.core import Structure
-from pipeloom.order.modulo.graph import TimedGraph
-from pipeloom.order.modulo.table import ReservationTable, last_free
+from pipeloom.order.modulo.longest_paths import TimedGraph
+from pipeloom.order.modulo.reservations import ReservationTable, last_free
 
 PASSES = 3
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from pipeloom.order.modulo.core import Structure
 from pipeloom.order.modulo.effort import Effort
-from pipeloom.order.modulo.graph import TimedGraph
-from pipeloom.order.modulo.table import ReservationTable, first_free, last_free
+from pipeloom.order.modulo.longest_paths import TimedGraph
+from pipeloom.order.modulo.reservations import ReservationTable, first_free, last_free
 
 ATTEMPTS = 6
 

@@ -12,12 +12,12 @@ from enum import Enum
 from typing import Any
 
 from pipeloom.order.modulo.core import Structure
+from pipeloom.order.modulo.depth_first import Verdict
+from pipeloom.order.modulo.earliest import settle_in_slots
 from pipeloom.order.modulo.effort import Effort
 from pipeloom.order.modulo.exact import ModuloModel
-from pipeloom.order.modulo.graph import NO_PATH, TimedGraph
+from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph
 from pipeloom.order.modulo.measure import normalised
-from pipeloom.order.modulo.place import settle_in_slots
-from pipeloom.order.modulo.search import Verdict
 
 MODEL_STEPS = 10
 """What two constraints and a literal cost to state."""

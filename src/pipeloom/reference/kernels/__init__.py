@@ -8,7 +8,7 @@ from pipeloom.checks import check_instance, nearest
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.kernels.grid import GridKernel, four_wave, ping_pong
-from pipeloom.reference.kernels.interface import (
+from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
     Accumulator,
     Counter,

@@ -39,7 +39,7 @@ from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels.interface import (
+from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
     Accumulator,
     Counter,

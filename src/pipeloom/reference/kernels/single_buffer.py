@@ -19,7 +19,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels.grid import OperandCosts
-from pipeloom.reference.kernels.interface import (
+from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
     Accumulator,
     Counter,

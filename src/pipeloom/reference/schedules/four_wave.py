@@ -19,7 +19,6 @@ from pipeloom.reference.config import (
     TargetProfile,
     WarpStaggerRule,
 )
-from pipeloom.reference.costs import annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.edges import (
     derive_cross_stage_rotation_edges,
@@ -30,6 +29,7 @@ from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.mi355x import MatmulTag, mi355x_target
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, PipelineBody
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
+from pipeloom.reference.tag_costs import annotate_ops
 
 _FORCED: dict[str, Any] = {
     "scheduling": SchedulingStrategy.IDENTITY,

@@ -17,13 +17,13 @@ from pipeloom.reference.config import (
     SchedulingStrategy,
     TargetProfile,
 )
-from pipeloom.reference.costs import TargetCostModel, annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.mi355x import MatmulTag, mi355x_target
 from pipeloom.reference.ops import KOffsetKind, OpDesc, PipelineBody
 from pipeloom.reference.reorder import double_buffer_reorder
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
+from pipeloom.reference.tag_costs import TargetCostModel, annotate_ops
 
 DEFAULT_CONFIG = ScheduleConfig(scheduling=SchedulingStrategy.CSP)
 

@@ -23,7 +23,6 @@ from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, TargetProfile
-from pipeloom.reference.costs import annotate_ops
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import SINGLE_BUFFER_GRID as WAVE_GRID
 from pipeloom.reference.geometry import KernelGeometry
@@ -32,6 +31,7 @@ from pipeloom.reference.mi355x import SingleBufferTag, mi355x_single_buffer_targ
 from pipeloom.reference.ops import OpDesc, PipelineBody
 from pipeloom.reference.reorder import optimize_within_barriers, single_buffer_reorder
 from pipeloom.reference.schedules.spec_parts import SingleBufferGeometrySpec, SingleBufferTargetSpec
+from pipeloom.reference.tag_costs import annotate_ops
 
 MAX_K_TILES = 256
 """Far beyond what fits in LDS; keeps a slip from becoming a body of millions of ops."""

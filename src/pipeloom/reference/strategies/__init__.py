@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeloom.reference.config import SchedulingStrategy
+from pipeloom.reference.strategies.contract import Ordering, OrderLimits, Strategy
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import GreedyStrategy
 from pipeloom.reference.strategies.identity import IdentityStrategy
-from pipeloom.reference.strategies.interface import Ordering, OrderLimits, Strategy
 
 STRATEGIES: Mapping[SchedulingStrategy, Strategy] = MappingProxyType(
     {

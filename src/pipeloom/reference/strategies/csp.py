@@ -26,12 +26,12 @@ from typing import ClassVar
 from pipeloom.errors import InternalError
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody
+from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget, GaveUp, LimitReached
+from pipeloom.reference.strategies.contract import Ordering, OrderLimits
 from pipeloom.reference.strategies.cost import Evaluation, evaluate, lower_bound
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.reference.strategies.infeasible import explain_infeasible, undecided
-from pipeloom.reference.strategies.interface import Ordering, OrderLimits
-from pipeloom.reference.strategies.search import Search
 from pipeloom.reference.strategies.tables import NEVER, Tables, allowed_peak, can_become_blocks
 
 DEFAULT_NODE_LIMIT = 60_000

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pipeloom.errors import OrderError
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody, describe_op
+from pipeloom.reference.strategies.contract import Ordering, OrderLimits
 from pipeloom.reference.strategies.cost import evaluate, lower_bound
-from pipeloom.reference.strategies.interface import Ordering, OrderLimits
 
 
 def greedy_schedule(body: LoopBody) -> tuple[int, ...]:

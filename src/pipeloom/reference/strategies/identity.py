@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pipeloom.reference.graph import LoopBody
+from pipeloom.reference.strategies.contract import Ordering, OrderLimits
 from pipeloom.reference.strategies.greedy import certify
-from pipeloom.reference.strategies.interface import Ordering, OrderLimits
 
 
 class IdentityStrategy:

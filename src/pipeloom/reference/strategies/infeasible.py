@@ -9,9 +9,9 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import LoopBody, describe_op
 from pipeloom.reference.ops import OpRole
+from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget, LimitReached
-from pipeloom.reference.strategies.interface import OrderLimits
-from pipeloom.reference.strategies.search import Search
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.tables import (
     BLOCK_FRAGMENTS,
     BLOCK_LOADS,

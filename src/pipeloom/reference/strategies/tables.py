@@ -14,9 +14,9 @@ from typing import Final
 from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.ops import OpRole, ResourceKind
-from pipeloom.reference.strategies.bounds import strengthened_tails
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import PORT_RESOURCES
-from pipeloom.reference.strategies.interface import OrderLimits
+from pipeloom.reference.strategies.one_machine import strengthened_tails
 
 BLOCK_FRAGMENTS: Final = 2
 BLOCK_LOADS: Final = 2

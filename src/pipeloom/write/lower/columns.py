@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
 from pipeloom.program import Box, Meaning, Node, NodeKind, Program, Space, Work
 from pipeloom.program.tiles import volume
-from pipeloom.write.lower.tiles import RegisterTile
+from pipeloom.write.lower.register_tiles import RegisterTile
 
 SPAN = 32
 """Neighbours among which columns change places."""

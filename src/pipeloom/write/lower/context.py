@@ -16,8 +16,8 @@ from pipeloom.write.lower.clock import Clock
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.lds import LdsTile
 from pipeloom.write.lower.memory import Array, Memory
+from pipeloom.write.lower.register_tiles import RegisterTile
 from pipeloom.write.lower.starts import Starts
-from pipeloom.write.lower.tiles import RegisterTile
 
 if TYPE_CHECKING:
     from pipeloom.write.lower.region import Region

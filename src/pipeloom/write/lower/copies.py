@@ -30,8 +30,8 @@ from pipeloom.write.lower.linear import (
     write_number,
 )
 from pipeloom.write.lower.memory import Array
+from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.stores import plan_store
-from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 from pipeloom.write.lower.vector import float_bits, plan_move
 
 WORD = 4

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import dtype_for
-from pipeloom.machine.resources import Resources
+from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import WAVE_LANES, Target, Traffic
 from pipeloom.program import (
     VOCABULARY,
@@ -62,8 +62,8 @@ from pipeloom.write.lower.matrix import plan_matmul
 from pipeloom.write.lower.memory import ARGUMENT_POINTER, MAX_GRID, Memory
 from pipeloom.write.lower.partial import check_parts, check_start, unfinished_sums
 from pipeloom.write.lower.region import Region, only_conditions
+from pipeloom.write.lower.register_tiles import RegisterTile, register_tile
 from pipeloom.write.lower.starts import Starts
-from pipeloom.write.lower.tiles import RegisterTile, register_tile
 from pipeloom.write.lower.vector import float_bits, plan_elementwise
 from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text

@@ -16,7 +16,7 @@ from pipeloom.machine.target import WAVE_LANES, Target
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame
-from pipeloom.write.lower.tiles import Coordinates
+from pipeloom.write.lower.register_tiles import Coordinates
 
 SWAPS = {32: "v_permlane32_swap_b32", 16: "v_permlane16_swap_b32"}
 """Exchange the upper half of one register with the lower half of the other (CDNA4 ISA)."""

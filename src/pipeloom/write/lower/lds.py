@@ -27,7 +27,7 @@ from pipeloom.write.layout import (
     layout_for,
     takes_rows,
 )
-from pipeloom.write.lower.tiles import RegisterTile
+from pipeloom.write.lower.register_tiles import RegisterTile
 
 Numbers = NDArray[Any]
 

@@ -15,8 +15,8 @@ from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.linear import LaneNumber, lane_number, wave_part, write_number
+from pipeloom.write.lower.register_tiles import Coordinates
 from pipeloom.write.lower.templates import float_bits
-from pipeloom.write.lower.tiles import Coordinates
 
 
 class Left:

@@ -17,7 +17,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import OPCODES, Register
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Write
-from pipeloom.write.lower.tiles import WORD_BITS, RegisterTile, k_axis, row_axis
+from pipeloom.write.lower.register_tiles import WORD_BITS, RegisterTile, k_axis, row_axis
 
 NAMES = {
     "bf16": "bf16",

@@ -14,7 +14,7 @@ from pipeloom.program import Access, Program, Reduce, Resource, Space, Work
 from pipeloom.program.tiles import Box, overlap
 from pipeloom.program.vocabulary import PRODUCTS, Vocabulary
 from pipeloom.write.faults import EmitError
-from pipeloom.write.lower.tiles import partial
+from pipeloom.write.lower.register_tiles import partial
 
 Position = tuple[int, int, int]
 """Group, section, slot."""

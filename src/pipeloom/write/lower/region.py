@@ -18,7 +18,7 @@ from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.context import Context, place_name
 from pipeloom.write.lower.frame import Frame
 from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lanes
-from pipeloom.write.lower.tiles import partial
+from pipeloom.write.lower.register_tiles import partial
 
 EVERY_LANE = -1
 

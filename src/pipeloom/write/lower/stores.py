@@ -24,7 +24,7 @@ from pipeloom.write.lower.context import Context
 from pipeloom.write.lower.frame import Write
 from pipeloom.write.lower.linear import LaneNumber, Table, lane_number, wave_part, write_number
 from pipeloom.write.lower.memory import Array
-from pipeloom.write.lower.tiles import RegisterTile
+from pipeloom.write.lower.register_tiles import RegisterTile
 
 RINGS = 2
 """Sets of data registers, so that a conversion need not wait for the store before it."""

@@ -33,8 +33,8 @@ from pipeloom.write.lower.lanes import combine_lanes, plan_exchange, sharing_lan
 from pipeloom.write.lower.left import Left
 from pipeloom.write.lower.mask import Masked, plan_mask
 from pipeloom.write.lower.region import mask_names
+from pipeloom.write.lower.register_tiles import WORD_BITS, Coordinates, RegisterTile, partial
 from pipeloom.write.lower.templates import INLINE, Template, float_bits, templates_of
-from pipeloom.write.lower.tiles import WORD_BITS, Coordinates, RegisterTile, partial
 
 __all__ = ["float_bits", "plan_elementwise", "plan_move"]
 

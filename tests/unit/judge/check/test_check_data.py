@@ -13,8 +13,8 @@ import pytest
 from pipeloom.drive.checking import check
 from pipeloom.judge.check.static import statics
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus, CheckVerdict
-from pipeloom.judge.emulate.program import build_program
-from pipeloom.judge.emulate.registers import VGPR, each_register
+from pipeloom.judge.emulate.executable import build_program
+from pipeloom.judge.emulate.register_numbers import VGPR, each_register
 
 HEAD = """
   s_load_dwordx4 s[4:7], s[0:1], 0x0

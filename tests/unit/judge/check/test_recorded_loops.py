@@ -13,7 +13,7 @@ from pipeloom.drive.timing_files import savings, time_checked, time_loosened, ti
 from pipeloom.judge.emulate import load_code_object
 from pipeloom.judge.simulate import Kind
 from pipeloom.machine.chips import target_for
-from pipeloom.machine_code.timing import KernelTiming
+from pipeloom.machine_code.loop_times import KernelTiming
 
 GFX950 = target_for("gfx950")
 LOOP = """

@@ -14,7 +14,7 @@ from pipeloom.judge.emulate import (
     RunResult,
     UnsupportedInstructionError,
 )
-from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.global_memory import GlobalMemory
 
 GIB4 = 1 << 32
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.judge.emulate import FindingKind
-from pipeloom.judge.emulate.memory import GlobalMemory
+from pipeloom.judge.emulate.global_memory import GlobalMemory
 
 Words = npt.NDArray[np.uint32]
 

@@ -10,7 +10,7 @@ import pytest
 from pipeloom import ConfigError, build_schedule
 from pipeloom.drive.programs import as_program, simulate
 from pipeloom.judge.simulate import Kind
-from pipeloom.judge.simulate.lower import trips_for, wave_programs
+from pipeloom.judge.simulate.issued import trips_for, wave_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.reference.kernels import kernel_for
 from pipeloom.reference.resync import synchronize

@@ -7,7 +7,7 @@ from functools import cache
 
 from pipeloom.declare.kernels import gemm
 from pipeloom.judge.execute import execute, replay
-from pipeloom.judge.execute.run import Executor
+from pipeloom.judge.execute.executor import Executor
 from pipeloom.judge.verify import FindingKind, proves, verify
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.order.arrange import arrange

@@ -13,9 +13,9 @@ from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
 from pipeloom.judge.verify.blame import Blame
 from pipeloom.judge.verify.deeds import all_deeds
-from pipeloom.judge.verify.demands import Prover
 from pipeloom.judge.verify.induction import loop_shape, repeats
-from pipeloom.judge.verify.run import build_run
+from pipeloom.judge.verify.obligations import Prover
+from pipeloom.judge.verify.run_tables import build_run
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeloom.judge.verify.walk import NEVER, Walk, happens_before, walk_group
+from pipeloom.judge.verify.dated_run import NEVER, Walk, happens_before, walk_group
 from pipeloom.program import Program, Step, Work
 from tests.unit.judge.verify.programs import (
     BARRIER,

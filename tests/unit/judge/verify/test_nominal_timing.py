@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pipeloom import build_schedule
 from pipeloom.judge.verify import verify
+from pipeloom.judge.verify.dated_run import walk_group
 from pipeloom.judge.verify.prove import _verdict
-from pipeloom.judge.verify.timing import STEADY_AFTER, Window, _GroupClock
-from pipeloom.judge.verify.walk import walk_group
+from pipeloom.judge.verify.severity import STEADY_AFTER, Window, _GroupClock
 from pipeloom.program import Program, Work
 from pipeloom.reference.lift import lift
 from tests.unit.judge.verify.programs import (

@@ -27,7 +27,7 @@ from pipeloom.judge.verify import proves
 from pipeloom.reference.lift import lift
 from pipeloom.reference.ops import OpTag
 from pipeloom.reference.resync import synchronize
-from pipeloom.sync.order import nearest_order, precedences
+from pipeloom.sync.nearest_order import nearest_order, precedences
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
 

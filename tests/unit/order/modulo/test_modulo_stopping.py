@@ -17,12 +17,12 @@ from pipeloom.drive.loops import GemmTileSpec
 from pipeloom.order.modulo import Objective, SolveStatus, check_modulo, solve_modulo
 from pipeloom.order.modulo.core import Hold
 from pipeloom.order.modulo.effort import Effort, OutOfEffort
-from pipeloom.order.modulo.table import ReservationTable, first_free, last_free
+from pipeloom.order.modulo.reservations import ReservationTable, first_free, last_free
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
+from pipeloom.reference.strategies.branch_and_bound import Search
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.csp import optimal_schedule_with_halves
-from pipeloom.reference.strategies.interface import OrderLimits
-from pipeloom.reference.strategies.search import Search
 
 UNSETTLED = (
     3,

@@ -25,7 +25,7 @@ from pipeloom import (
     mi355x_double_buffer,
     mi355x_target,
 )
-from pipeloom.reference.costs import annotate_ops
+from pipeloom.reference.tag_costs import annotate_ops
 
 
 def test_defaults() -> None:

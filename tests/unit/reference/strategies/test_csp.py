@@ -17,7 +17,9 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
 from pipeloom.reference.strategies import csp
+from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import evaluate
 from pipeloom.reference.strategies.csp import (
     CspStrategy,
@@ -25,8 +27,6 @@ from pipeloom.reference.strategies.csp import (
     optimal_schedule_with_halves,
 )
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
-from pipeloom.reference.strategies.interface import OrderLimits
-from pipeloom.reference.strategies.search import Search
 from pipeloom.reference.strategies.tables import NEVER, Tables
 
 ROOT = Path(__file__).parents[4]
@@ -310,7 +310,7 @@ def test_the_answer_does_not_depend_on_the_hash_seed() -> None:
     program = (
         "from test_csp import ping_pong\n"
         "from pipeloom.reference.strategies.csp import CspStrategy\n"
-        "from pipeloom.reference.strategies.interface import OrderLimits\n"
+        "from pipeloom.reference.strategies.contract import OrderLimits\n"
         "limits = OrderLimits(halves=True, max_globals=1, lds_contention_penalty=12)\n"
         "print(CspStrategy().order(ping_pong(1), limits))\n"
     )

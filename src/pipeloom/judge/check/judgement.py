@@ -1,0 +1,272 @@
+"""The verdict on a recorded run: findings from the pairs, from the emulator, and from the code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from pipeloom.judge.check.nominal import NominalRun
+from pipeloom.judge.check.prepared import GroupStudy, Study
+from pipeloom.judge.check.record import Recorder, WaveTrace
+from pipeloom.judge.check.retirement import Sync
+from pipeloom.judge.check.story import KINDS, Lines, PairStory, site
+from pipeloom.judge.check.verdict import (
+    CheckFinding,
+    CheckKind,
+    CheckStatus,
+    CheckVerdict,
+    LoopCoverage,
+    Site,
+)
+from pipeloom.judge.check.workgroups import meetings
+from pipeloom.judge.emulate import Effect, Finding, FindingKind, Kernel, check_hazards
+from pipeloom.judge.emulate.ds import UNWRITTEN_LDS
+from pipeloom.judge.wait_states import Basis
+
+_FROM_EMULATOR = {
+    FindingKind.POISON_READ: CheckKind.UNINITIALISED,
+    FindingKind.IN_FLIGHT_READ: CheckKind.REGISTER,
+    FindingKind.IN_FLIGHT_WRITE: CheckKind.REGISTER,
+    FindingKind.OUT_OF_BOUNDS: CheckKind.OUT_OF_BOUNDS,
+    FindingKind.INVALID_DESCRIPTOR: CheckKind.DESCRIPTOR,
+    FindingKind.BARRIER_MISMATCH: CheckKind.BARRIER,
+    FindingKind.TRAP: CheckKind.TRAP,
+}
+BY_ATOMICS = "workgroups share global memory and may be ordered by atomics, which is not judged"
+
+
+def judge_run(
+    study: Study,
+    recorder: Recorder,
+    observed: Iterable[Finding],
+    lines: Lines,
+    *,
+    stopped: str = "",
+) -> CheckVerdict:
+    """The verdict on what was recorded; ``observed`` are the emulator's own findings.
+
+    ``stopped`` says why the run ended early; without a finding that is NOT JUDGED.
+    """
+    kernel = recorder.kernel
+    findings = list(_of_pairs(study, lines))
+    outside, dead = _outside(study, lines)
+    findings += outside
+    findings += _observed(study, observed, findings, dead, lines)
+    between, by_atomics = _between_groups(study, lines)
+    if not by_atomics:
+        findings += between
+    required, customary = _wait_states(kernel, study, lines)
+    findings += required
+    findings.sort(key=lambda f: (f.status is not CheckStatus.RACE, f.second.pc, f.kind.value))
+    reason = stopped or (BY_ATOMICS if by_atomics and between else "")
+    return CheckVerdict(
+        kernel.name,
+        kernel.arch,
+        _status(findings, reason),
+        tuple(findings),
+        coverage(study),
+        reason,
+        by_data(study),
+        customary=tuple(customary),
+        dead=tuple(dead),
+        figures={
+            "workgroups": len(study.every),
+            "waves": sum(len(group.waves) for group in study.every),
+            "instructions": sum(len(w.steps) for g in study.every for w in g.waves),
+            "pairs": sum(len(group.pairs) for group in study.groups),
+        },
+    )
+
+
+def coverage(study: Study, sync: Sync | None = None) -> tuple[LoopCoverage, ...]:
+    """For which trip counts of each loop a verdict holds, under the kernel's waits or others."""
+    return tuple(
+        LoopCoverage(
+            study.program[claim.head].instruction.pc,
+            claim.trips,
+            claim.least,
+            claim.period,
+            claim.reason,
+            claim.unlike,
+        )
+        for claim in study.claims(sync)
+    )
+
+
+def by_data(study: Study) -> str:
+    """What of the order depends on data in memory; empty where nothing does."""
+    for group, flows in zip(study.every, study.flows, strict=True):
+        for trace, flow in zip(group.waves, flows, strict=True):
+            for time, what in flow.by_data:
+                return f"{what} at pc {_pc(study, trace, time):#x} depends on loaded data"
+    written = study.written()
+    for group, flows in zip(study.every, study.flows, strict=True):
+        for access in group.accesses:
+            if access.buffer in written and access.time in flows[access.wave].scattered:
+                place = f"pc {_pc(study, group.waves[access.wave], access.time):#x}"
+                name = written[access.buffer]
+                return f"which bytes of {name} are touched at {place} depends on loaded data"
+    return ""
+
+
+def _pc(study: Study, trace: WaveTrace, time: int) -> int:
+    return study.program[trace.steps[time]].instruction.pc
+
+
+def _status(findings: list[CheckFinding], reason: str) -> CheckStatus:
+    found = {finding.status for finding in findings}
+    if CheckStatus.RACE in found:
+        return CheckStatus.RACE
+    if reason:
+        return CheckStatus.NOT_JUDGED
+    return CheckStatus.TIMING if CheckStatus.TIMING in found else CheckStatus.PROVED
+
+
+def _of_pairs(study: Study, lines: Lines) -> Iterable[CheckFinding]:
+    """One finding per pair of instructions that nothing orders, with its tightest instance."""
+    best: dict[tuple[int, int, CheckKind], tuple[int, int, GroupStudy, list[int]]] = {}
+    counts: defaultdict[tuple[int, int, CheckKind], int] = defaultdict(int)
+    for group, late in zip(study.groups, study.unordered(), strict=True):
+        if not late.any():
+            continue
+        chosen = group.pairs.take(late).oriented()
+        nominal = NominalRun(group.record, study.program, study.sync, study.arch)
+        paths = [line.path for line in group.order.timelines]
+        for row, margin in zip(
+            chosen.rows().tolist(), nominal.margin(chosen).tolist(), strict=True
+        ):
+            v, x, w, y, kind = row[:5]
+            key = int(paths[v][x]), int(paths[w][y]), KINDS[kind]
+            counts[key] += 1
+            old = best.get(key)
+            if old is None or (margin, x + y) < old[:2]:
+                best[key] = margin, x + y, group, row
+    for key, (margin, _, group, row) in best.items():
+        story = PairStory(study, group, row, lines)
+        yield CheckFinding(
+            KINDS[story.kind],
+            CheckStatus.TIMING if margin > 0 else CheckStatus.RACE,
+            story.second,
+            story.why(),
+            story.first,
+            story.where(),
+            margin if margin > 0 else None,
+            group.record.place,
+            counts[key],
+            story=story.lines(),
+        )
+
+
+def _outside(study: Study, lines: Lines) -> tuple[list[CheckFinding], list[CheckFinding]]:
+    """Global accesses outside every buffer: those that matter, and those whose data do not."""
+    found: dict[tuple[int, bool], CheckFinding] = {}
+    for group in study.groups:
+        landed = _landed(group)
+        for wave, flow in zip(group.record.waves, group.flows, strict=True):
+            loads = {time for time, *_ in wave.loads}
+            for time, effect, where in wave.outside:
+                at = wave.steps[time]
+                dead = effect is Effect.READ and (
+                    time in flow.dead if time in loads else (wave.index, time) not in landed
+                )
+                found.setdefault(
+                    (at, dead),
+                    CheckFinding(
+                        CheckKind.OUT_OF_BOUNDS,
+                        CheckStatus.RACE,
+                        site(study.program[at], lines, wave.index),
+                        f"{effect.value} at {where}",
+                        where="global memory",
+                        workgroup=group.record.place,
+                    ),
+                )
+    return (
+        [finding for (_, dead), finding in found.items() if not dead],
+        [finding for (_, dead), finding in found.items() if dead],
+    )
+
+
+def _landed(group: GroupStudy) -> set[tuple[int, int]]:
+    """(wave, time) of writes that some live read may see."""
+    pairs = group.pairs
+    raw = np.flatnonzero(pairs.kind == 0)
+    return set(zip(pairs.first_wave[raw].tolist(), pairs.first_time[raw].tolist(), strict=True))
+
+
+def _observed(
+    study: Study,
+    observed: Iterable[Finding],
+    known: list[CheckFinding],
+    dead: list[CheckFinding],
+    lines: Lines,
+) -> Iterable[CheckFinding]:
+    """What the run itself found, but for what the pairs already say."""
+    positions = {step.instruction.pc: step for step in study.program}
+    paired = {(f.first.pc, f.second.pc) for f in known if f.first is not None}
+    strayed = {f.second.pc for f in (*known, *dead) if f.kind is CheckKind.OUT_OF_BOUNDS}
+    early = any(f.kind is CheckKind.RAW for f in known)
+    for finding in observed:
+        if early and UNWRITTEN_LDS in finding.message:
+            # A read that came too early in this run: the race is what is wrong.
+            continue
+        kind = _FROM_EMULATOR.get(finding.kind)
+        if kind is None or (finding.cause_pc, finding.pc) in paired:
+            continue
+        if kind is CheckKind.OUT_OF_BOUNDS and finding.pc in strayed:
+            continue
+        cause = None if finding.cause_pc is None else positions[finding.cause_pc]
+        yield CheckFinding(
+            kind,
+            CheckStatus.RACE,
+            site(positions[finding.pc], lines, finding.wave),
+            finding.message,
+            None if cause is None else site(cause, lines, finding.wave),
+            workgroup=finding.workgroup,
+        )
+
+
+def _between_groups(study: Study, lines: Lines) -> tuple[list[CheckFinding], bool]:
+    found, by_atomics = meetings(study.every, study.flows)
+    findings = []
+    for meeting in found:
+        groups = study.every[meeting.first_group], study.every[meeting.second_group]
+        sites = [
+            site(study.program[group.waves[one.wave].steps[one.time]], lines, one.wave)
+            for group, one in zip(groups, (meeting.first, meeting.second), strict=True)
+        ]
+        findings.append(
+            CheckFinding(
+                CheckKind.WORKGROUPS,
+                CheckStatus.RACE,
+                sites[1],
+                f"workgroup {groups[0].place} {meeting.first.effect.value} and workgroup "
+                f"{groups[1].place} {meeting.second.effect.value} the same bytes, in any order",
+                sites[0],
+                study.place(meeting.buffer, meeting.cell),
+                workgroup=groups[1].place,
+            )
+        )
+    return findings, by_atomics
+
+
+def _wait_states(
+    kernel: Kernel, study: Study, lines: Lines
+) -> tuple[list[CheckFinding], list[CheckFinding]]:
+    positions = {step.instruction.pc: step for step in study.program}
+    required: list[CheckFinding] = []
+    customary: list[CheckFinding] = []
+    for hazard in check_hazards(kernel):
+        step = positions.get(hazard.pc)
+        place = Site(hazard.pc, hazard.instruction) if step is None else site(step, lines)
+        finding = CheckFinding(
+            CheckKind.WAIT_STATES,
+            CheckStatus.RACE,
+            place,
+            hazard.message,
+            source=hazard.source,
+        )
+        fails = hazard.missing > 0 and hazard.basis is Basis.ISA
+        (required if fails else customary).append(finding)
+    return required, customary

@@ -1,0 +1,161 @@
+"""Registers along a wave's path: who needs a load, which loads reach nothing, what data decide.
+
+All of it follows from the path alone, whatever the waits are; waves on equal paths share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeloom.judge.check.pairs import Conflict
+from pipeloom.judge.check.record import WaveTrace
+from pipeloom.judge.check.static import EXEC_BITS, SCALARS, Static, lanes_of_path, statics
+from pipeloom.judge.check.taint import Taint
+from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.register_numbers import ALL_LANES, VGPR, each_register
+from pipeloom.judge.emulate.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a path says about its registers.
+
+    ``needs`` are rows (time of a load, time of the first step that needs it, kind, register);
+    ``apart`` (time of a load, time of a step) where both touch a register in different lanes;
+    ``dead`` the times of loads whose result reaches no store, no address and no branch.
+
+    The rest is what data in memory decide, other than the kernel's arguments: ``by_data`` rows
+    (time, what) of branches, of LDS accesses and of register uses; ``scattered`` the times of
+    accesses to global memory whose addresses or lanes they decide, ``derived`` those of stores of
+    what was computed from them.
+    """
+
+    needs: tuple[tuple[int, int, int, int], ...]
+    apart: frozenset[tuple[int, int]]
+    dead: frozenset[int]
+    by_data: tuple[tuple[int, str], ...]
+    scattered: frozenset[int]
+    derived: frozenset[int]
+
+
+_Key = tuple[bytes, tuple[tuple[int, int], ...], frozenset[int], tuple[tuple[int, int], ...]]
+
+
+class FlowReader:
+    """Reads paths; equal ones once."""
+
+    def __init__(self, program: Sequence[Step]) -> None:
+        self.statics = statics(program)
+        self._known: dict[_Key, Flow] = {}
+
+    def read(self, trace: WaveTrace) -> Flow:
+        """The flow of one wave."""
+        key = (
+            trace.path().tobytes(),
+            tuple(trace.masks),
+            frozenset(trace.foreign),
+            tuple(trace.joined.items()),
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(trace)
+        return found
+
+    def _read(self, trace: WaveTrace) -> Flow:
+        steps = [self.statics[at] for at in trace.steps]
+        lanes = lanes_of_path(trace)
+        needs, apart = _needs(steps, lanes, trace)
+        sources = trace.foreign | trace.reads_lds
+        data = Taint(trace, self.statics, lanes, lambda time, asked: asked or time in sources)
+        masked: set[int] = set()
+        decided: list[tuple[int, str]] = []
+        scattered, derived = set(), set()
+        for time, step in enumerate(steps):
+            held = data.held
+            if data.masked:
+                masked.add(time)
+            if step.branch and step.reads & held:
+                decided.append((time, "a branch"))
+            if step.local and (step.local | EXEC_BITS) & held:
+                decided.append((time, "an LDS address"))
+            if step.place and (step.place | EXEC_BITS) & held:
+                scattered.add(time)
+            if step.stored & held:
+                derived.add(time)
+            data.advance(time)
+        decided += [
+            (time, "which lanes use a register")
+            for first, time in sorted(apart)
+            if first in masked or time in masked
+        ]
+        dead = _dead(steps, _unmasked(trace, self.statics, lanes), trace)
+        return Flow(
+            tuple(needs), apart, dead, tuple(decided), frozenset(scattered), frozenset(derived)
+        )
+
+
+def _unmasked(trace: WaveTrace, statics: Sequence[Static], lanes: list[int]) -> list[bool]:
+    """Per time, whether all lanes are active whatever the registers hold."""
+    anything = Taint(trace, statics, lanes, lambda time, asked: True, ~EXEC_BITS)
+    result = []
+    for time, mask in enumerate(lanes):
+        result.append(mask == ALL_LANES and not anything.masked)
+        anything.advance(time)
+    return result
+
+
+def _needs(
+    steps: list[Static], lanes: list[int], trace: WaveTrace
+) -> tuple[list[tuple[int, int, int, int]], frozenset[tuple[int, int]]]:
+    """For every load, the first step that reads or writes one of its registers; and steps that do
+    so in other lanes only."""
+    loads: dict[int, list[tuple[Counter, int, int]]] = {}
+    for time, counter, registers, active in trace.loads:
+        loads.setdefault(time, []).append((counter, registers, active))
+    waiting: dict[int, list[tuple[int, Counter, int]]] = {}
+    bits = 0
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    apart = set()
+    for time, step in enumerate(steps):
+        here = loads.get(time, ())
+        for register in each_register(step.touched & bits):
+            reads = bool(step.reads >> register & 1)
+            kind = Conflict.REGISTER_READ if reads else Conflict.REGISTER_WRITE
+            mine = 1 if register < VGPR else ALL_LANES if step.whole else lanes[time]
+            left = []
+            for first, counter, active in waiting[register]:
+                in_order = not reads and counter is not Counter.SMEM
+                if in_order and any(c is counter and r >> register & 1 for c, r, _ in here):
+                    continue
+                if mine & active:
+                    found.setdefault((first, time), (int(kind), register))
+                else:
+                    apart.add((first, time))
+                    left.append((first, counter, active))
+            waiting[register] = left
+            bits ^= (not left) << register
+        for counter, registers, active in here:
+            bits |= registers
+            for register in each_register(registers):
+                waiting.setdefault(register, []).append((time, counter, active))
+    needs = [(*times, *what) for times, what in found.items()]
+    return needs, frozenset(apart)
+
+
+def _dead(steps: list[Static], unmasked: list[bool], trace: WaveTrace) -> frozenset[int]:
+    """Loads whose registers nothing lasting depends on, backwards from the end."""
+    loads = {time for time, _, _, _ in trace.loads}
+    live = EXEC_BITS
+    dead = set()
+    for time in range(len(steps) - 1, -1, -1):
+        step = steps[time]
+        if not step.lasting and not step.writes & live:
+            if time in loads:
+                dead.add(time)
+            continue
+        if step.clean:
+            every = step.whole or unmasked[time]
+            live &= ~(step.writes if every else step.writes & SCALARS)
+        live |= step.reads | EXEC_BITS
+    return frozenset(dead)

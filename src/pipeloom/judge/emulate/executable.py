@@ -1,0 +1,122 @@
+"""A kernel's code as executable steps: one family per file, tried in turn."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pipeloom.judge.emulate import (
+    control,
+    dot,
+    ds,
+    ds_atomics,
+    ds_permute,
+    gpr_index,
+    mfma,
+    packed,
+    salu,
+    smem,
+    sparse,
+    vector_skip,
+    vmem,
+    vopc,
+)
+from pipeloom.judge.emulate.decode import Instruction, decode_kernel
+from pipeloom.judge.emulate.operands import unsupported
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.traps import EmulateError, UnsupportedInstructionError
+from pipeloom.judge.emulate.valu import build_op
+from pipeloom.judge.emulate.valu_convert import CONVERT_OPS, float8_ops
+from pipeloom.judge.emulate.valu_double import DOUBLE_OPS
+from pipeloom.judge.emulate.valu_float import FLOAT_OPS
+from pipeloom.judge.emulate.valu_integer import INTEGER_OPS
+from pipeloom.judge.emulate.valu_scaled import build_scaled
+from pipeloom.judge.emulate.valu_short import SHORT_OPS
+from pipeloom.judge.emulate.valu_special import build_special
+from pipeloom.judge.emulate.valu_wide import build_wide
+from pipeloom.judge.emulate.wave import Wave
+
+VECTOR_OPS = {**INTEGER_OPS, **SHORT_OPS, **FLOAT_OPS, **DOUBLE_OPS, **CONVERT_OPS}
+_VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
+
+
+@lru_cache(maxsize=64)
+def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
+    """The steps of a kernel, kept by code bytes: they hold no state of a run.
+
+    Raises UnsupportedInstructionError when instructions are not modelled, before anything is
+    executed; the message names the first, with its place, and every other by name.
+    """
+    instructions = decode_kernel(code)
+    places = {instruction.pc: at for at, instruction in enumerate(instructions)}
+    steps: list[Step] = []
+    refused: dict[str, UnsupportedInstructionError] = {}
+    by_index = gpr_index.indexed_pcs(instructions)
+    skips = vector_skip.skip_places(instructions)
+
+    def make(instruction: Instruction) -> Step:
+        return vector_skip.build(instruction, skips) or _build(instruction, arch, places)
+
+    for instruction in instructions:
+        try:
+            if instruction.pc in by_index:
+                steps.append(gpr_index.indexed(instruction, make))
+            else:
+                steps.append(make(instruction))
+        except UnsupportedInstructionError as error:
+            refused.setdefault(instruction.name, error)
+    if refused:
+        raise _refusal(refused)
+    return (*steps, _past_the_end(len(code)))
+
+
+def _refusal(refused: dict[str, UnsupportedInstructionError]) -> UnsupportedInstructionError:
+    first, *others = refused.values()
+    if not others:
+        return first
+    rest = ", ".join(list(refused)[1:])
+    return UnsupportedInstructionError(
+        f"{first.message}; nor are {len(others)} more: {rest}", hint=first.hint
+    )
+
+
+def _past_the_end(pc: int) -> Step:
+    """A step behind the last one, so that falling off the kernel is an error of the kernel."""
+
+    def run(wave: Wave) -> None:
+        raise EmulateError(
+            f"wave {wave.index} runs past the kernel's last instruction at pc {pc:#x}",
+            hint="end every path in s_endpgm",
+        )
+
+    return Step(Instruction(pc, 4, "end of kernel", "", "", {}), run)
+
+
+def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
+    step = (
+        gpr_index.build(instruction)
+        or control.build(instruction, places)
+        or smem.build(instruction)
+        or salu.build(instruction)
+        or mfma.build(instruction, arch)
+        or sparse.build(instruction, arch)
+        or ds_permute.build(instruction)
+        or ds_atomics.build(instruction)
+        or ds.build(instruction)
+        or vmem.build(instruction, arch)
+        or dot.build(instruction)
+        or packed.build(instruction)
+    )
+    if step is None and instruction.encoding in _VECTOR_ENCODINGS:
+        step = (
+            vopc.build(instruction)
+            or build_special(instruction)
+            or build_wide(instruction)
+            or build_scaled(instruction)
+        )
+        if step is None:
+            op = VECTOR_OPS.get(instruction.name) or float8_ops(arch).get(instruction.name)
+            if op is not None:
+                step = build_op(instruction, op)
+    if step is None:
+        raise unsupported(instruction)
+    return step

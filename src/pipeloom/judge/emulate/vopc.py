@@ -1,0 +1,129 @@
+"""Vector comparisons (VOPC): one bit per lane into VCC, an SGPR pair or EXEC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
+from pipeloom.judge.emulate.register_numbers import EXEC, LANES, VCC, register_bits
+from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.valu import source_codes, source_reader, words_of
+from pipeloom.judge.emulate.wave import Wave, mask_of
+
+Values = npt.NDArray[Any]
+Relation = Callable[[Values, Values], npt.NDArray[np.bool_]]
+
+
+def _unordered(a: Values, b: Values) -> npt.NDArray[np.bool_]:
+    return np.isnan(a) | np.isnan(b)
+
+
+_RELATIONS: dict[str, Relation] = {
+    "f": lambda a, b: np.zeros(LANES, np.bool_),
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a == b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "lg": lambda a, b: (a != b) & ~_unordered(a, b),
+    "ne": lambda a, b: a != b,
+    "ge": lambda a, b: a >= b,
+    "o": lambda a, b: ~_unordered(a, b),
+    "u": _unordered,
+    "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: (a == b) | _unordered(a, b),
+    "ngt": lambda a, b: ~(a > b),
+    "nle": lambda a, b: ~(a <= b),
+    "neq": lambda a, b: a != b,
+    "nlt": lambda a, b: ~(a < b),
+    "tru": lambda a, b: np.ones(LANES, np.bool_),
+    "t": lambda a, b: np.ones(LANES, np.bool_),
+}
+
+
+def build(instruction: Instruction) -> Step | None:
+    """The step of a v_cmp or v_cmpx instruction, or None."""
+    parts = instruction.name.split("_")
+    if parts[0] != "v" or parts[1] not in ("cmp", "cmpx"):
+        return None
+    to_exec = parts[1] == "cmpx"
+    relation, kind = parts[2], parts[3]
+    codes = source_codes(instruction)
+    if relation == "class":
+        if kind not in _CLASS_BITS:
+            raise unsupported(instruction)
+        compare: Relation = _class_test(*_CLASS_BITS[kind])
+        readers = [
+            source_reader(instruction, 0, codes[0], kind),
+            word_reader(codes[1], "u32", instruction),
+        ]
+        widths = (words_of(kind), 1)
+    else:
+        compare = _RELATIONS[relation]
+        readers = [source_reader(instruction, i, codes[i], kind) for i in range(2)]
+        widths = (words_of(kind), words_of(kind))
+    target = _mask_target(instruction)
+    first, second = readers
+
+    def run(wave: Wave) -> None:
+        lanes = compare(first(wave), second(wave))
+        if lanes.size != LANES:
+            lanes = np.broadcast_to(lanes, (LANES,))
+        mask = mask_of(lanes) & wave.exec_mask
+        wave.write_mask(target, mask)
+        if to_exec:
+            wave.set_exec(mask)
+
+    writes = register_bits(target, 2)
+    if to_exec:
+        writes |= register_bits(EXEC, 2)
+    reads = source_bits(codes[0], widths[0]) | source_bits(codes[1], widths[1])
+    return Step(instruction, run, reads, writes)
+
+
+def _mask_target(instruction: Instruction) -> int:
+    if instruction.encoding == "VOP3":
+        return instruction.fields["vdst"]
+    if instruction.variant.startswith("SDWA") and instruction.fields.get("sd"):
+        return instruction.fields["sdst"]
+    return VCC
+
+
+_CLASS_BITS = {"f16": ("u2", 10, 5), "f32": ("u4", 23, 8), "f64": ("u8", 52, 11)}
+"""Unsigned type, mantissa bits and exponent bits of the formats that v_cmp_class knows."""
+
+
+def _class_test(word: str, mantissa: int, exponent: int) -> Relation:
+    """v_cmp_class: ten bits, from signalling NaN to +infinity."""
+    top = ((1 << exponent) - 1) << mantissa
+
+    def in_class(value: Values, wanted: Values) -> npt.NDArray[np.bool_]:
+        bits = np.ascontiguousarray(value).view(word).astype(np.uint64)
+        negative = bits >> np.uint64(mantissa + exponent) == 1
+        magnitude = bits & np.uint64((1 << (mantissa + exponent)) - 1)
+        nan, infinite, zero = magnitude > top, magnitude == top, magnitude == 0
+        quiet = (bits >> np.uint64(mantissa - 1) & np.uint64(1)) == 1
+        denormal = (magnitude < 1 << mantissa) & ~zero
+        normal = ~(nan | infinite | zero | denormal)
+        classes = [
+            nan & ~quiet,
+            nan & quiet,
+            negative & infinite,
+            negative & normal,
+            negative & denormal,
+            negative & zero,
+            ~negative & zero,
+            ~negative & denormal,
+            ~negative & normal,
+            ~negative & infinite,
+        ]
+        result = np.zeros(LANES, np.bool_)
+        for bit, member in enumerate(classes):
+            result |= member & (wanted >> bit & 1 == 1)
+        return result
+
+    return in_class

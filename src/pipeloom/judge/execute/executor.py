@@ -1,0 +1,169 @@
+"""Run a program: one workgroup, hostile timing, real numbers.
+
+    outcome = execute(program, trips=2, policy="late", order="reverse")
+    outcome.correct, outcome.outputs        # every output as the meaning says, or what went wrong
+    print(outcome.describe())
+
+A program that waits and barriers order fully gives its meaning for every policy, order and seed.
+To run one program many times, keep an ``Executor``: it unrolls each trip count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from pipeloom.checks import check_instance, check_int
+from pipeloom.judge.execute.access_times import Timeline, timelines, timing_named
+from pipeloom.judge.execute.actions import Storage
+from pipeloom.judge.execute.interleavings import Order, permutation
+from pipeloom.judge.execute.machine import Machine
+from pipeloom.judge.execute.outcome import Outcome
+from pipeloom.judge.execute.truth import truth_for
+from pipeloom.judge.execute.unrolled import Trips, WaveWalk, trip_counts, walk
+from pipeloom.judge.execute.watch import Watch
+from pipeloom.judge.execute.workgroup_memory import Memory, WorstMemory
+from pipeloom.program import VOCABULARY, Program, Region, Vocabulary
+
+Key = tuple[tuple[str, int], ...]
+
+
+class Executor:
+    """One program, ready to run at any trip count."""
+
+    def __init__(
+        self, program: Program, *, ops: Vocabulary = VOCABULARY, counter_stall: bool | None = None
+    ) -> None:
+        check_instance("execute", "program", program, Program)
+        self.program = program
+        self.ops = ops
+        self.storage = Storage(program, ops)
+        self._counter_stall = counter_stall
+        self._walks: dict[Key, tuple[WaveWalk, ...]] = {}
+        self._timelines: dict[tuple[Key, str], tuple[Timeline, ...]] = {}
+
+    def walks(self, trips: Trips | int) -> tuple[WaveWalk, ...]:
+        """What each wave does at these trip counts."""
+        counts = trip_counts(self.program, trips)
+        key = tuple(sorted(counts.items()))
+        if key not in self._walks:
+            self._walks[key] = walk(
+                self.program, self.storage, counts, counter_stall=self._counter_stall
+            )
+        return self._walks[key]
+
+    def timelines(self, trips: Trips | int, policy: str, seed: int = 0) -> tuple[Timeline, ...]:
+        """The events of every wave; kept for reuse where no seed matters."""
+        timing = timing_named(policy)
+        walks = self.walks(trips)
+        if timing.name == "random":
+            return timelines(walks, timing, seed)
+        key = (tuple(sorted(trip_counts(self.program, trips).items())), policy)
+        if key not in self._timelines:
+            self._timelines[key] = timelines(walks, timing)
+        return self._timelines[key]
+
+    def run(
+        self,
+        *,
+        trips: Trips | int,
+        policy: str = "worst",
+        order: Order = "forward",
+        seed: int = 0,
+        arrays: Mapping[str, Any] | None = None,
+        explain: bool = False,
+        trace: bool = False,
+    ) -> Outcome:
+        """One run; arguments as of ``execute``."""
+        session = Session(
+            self, trips, policy, seed=seed, arrays=arrays, explain=explain, trace=trace
+        )
+        return session.finish(order, seed)
+
+
+class Session:
+    """A run in progress: a machine and its memory. ``replay`` steers it; ``run`` just ends it."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        trips: Trips | int,
+        policy: str,
+        *,
+        seed: int = 0,
+        arrays: Mapping[str, Any] | None = None,
+        explain: bool = False,
+        trace: bool = False,
+    ) -> None:
+        check_int("execute", "seed", seed, 0)
+        program = executor.program
+        self.trips = trip_counts(program, trips)
+        self.lines = executor.timelines(trips, policy, seed)
+        walks = executor.walks(trips)
+        iterations = max(0, program.iterations.at(self.trips))
+        plain = program.plain_at(self.trips)
+        self._truth = truth_for(
+            program.meaning, iterations, seed, executor.ops, arrays, plain=plain
+        )
+        self._watch = Watch(self._truth, executor.storage.size) if explain else None
+        kind = WorstMemory if timing_named(policy).whole_flight else Memory
+        self.memory = kind(executor.storage, self._truth, np.random.default_rng(seed), self._watch)
+        self.machine = Machine(walks, self.lines, self.memory, trace=trace)
+
+    def finish(self, order: Order = "forward", seed: int = 0) -> Outcome:
+        """Run to the end and collect the outcome."""
+        chosen = permutation(order, len(self.lines))
+        if chosen is None:
+            ended = self.machine.finish_at_random(Random(seed))
+        else:
+            ended = self.machine.finish(chosen)
+        outputs = {}
+        for node in self._truth.meaning.outputs:
+            count = self._truth.outputs_of(node)
+            stored = self.memory.outputs[node.name].reshape(count, *node.type.shape)
+            outputs[node.name] = stored if node.region is Region.LOOP else stored[0]
+        return Outcome(
+            trips=self.trips,
+            hang=() if ended else self.machine.standing(),
+            wrong=self.memory.wrong() if ended else (),
+            suspects=self._watch.suspects if self._watch is not None else (),
+            trace=self.machine.trace,
+            outputs=outputs,
+        )
+
+
+def execute(
+    program: Program,
+    *,
+    trips: Trips | int,
+    policy: str = "worst",
+    order: Order = "forward",
+    seed: int = 0,
+    ops: Vocabulary = VOCABULARY,
+    arrays: Mapping[str, Any] | None = None,
+    counter_stall: bool | None = None,
+    explain: bool = True,
+    trace: bool = False,
+) -> Outcome:
+    """Run one workgroup of ``program`` and compare what it stores with its meaning.
+
+    ``trips`` are the trip counts by name, or one number for all. ``policy`` is one of ``TIMINGS``:
+    when memory is touched; ``order`` is one of ``ORDERS`` or a permutation of the waves; ``seed``
+    drives the inputs and what is random in either. ``arrays`` gives inputs of your own: for each
+    input its tiles in the order of iterations, for a scalar its number. ``counter_stall`` says
+    whether a full counter stalls issue, None that the target does. ``explain`` lists every read of
+    a wrong thing; without it a run is twice as fast. A program that races or hangs is an outcome,
+    not an exception; one whose steps do not fit together raises ``StructureError``.
+    """
+    return Executor(program, ops=ops, counter_stall=counter_stall).run(
+        trips=trips,
+        policy=policy,
+        order=order,
+        seed=seed,
+        arrays=arrays,
+        explain=explain,
+        trace=trace,
+    )

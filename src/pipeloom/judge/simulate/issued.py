@@ -1,0 +1,197 @@
+"""A program on the machine: each step becomes the instructions that it issues.
+
+Steps say themselves what they issue (``Work.issues``); a loop adds two scalar instructions and the
+branch back. A step that is one matrix instruction waits for the one before that adds to the same
+result; within larger steps the writer orders them so that none waits. Waves go to the SIMDs in
+turn, so that waves w and w + 4 share one: in the ping-pong one of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate.engine import simulate_programs
+from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
+from pipeloom.judge.simulate.issue_costs import KINDS
+from pipeloom.judge.simulate.trace import Trace
+from pipeloom.machine.target import Target, Traffic
+from pipeloom.program import (
+    Barrier,
+    Group,
+    Issue,
+    Priority,
+    Program,
+    Section,
+    Step,
+    Unit,
+    Wait,
+    Work,
+)
+
+ITERATIONS = 32
+"""How many are simulated where nobody says."""
+
+LOOP_END = (
+    Instruction.salu(label="k += step"),
+    Instruction.salu(label="k < K?"),
+    Instruction.branch(),
+)
+
+
+SKIPPED = (
+    Instruction.valu(label="condition"),
+    Instruction.salu(label="lanes of the condition"),
+    Instruction.branch(label="skip"),
+)
+"""What conditional steps issue where no lane needs it, which is the usual case."""
+
+
+def simulate(
+    program: Program,
+    target: Target | None = None,
+    *,
+    iterations: int = ITERATIONS,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run one workgroup over ``iterations`` on one compute unit, of the program's own chip."""
+    machine = target or program.target
+    trips = trips_for(program, iterations)
+    programs = wave_programs(program, machine)
+    return simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
+
+
+def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
+    """The first number from ``least`` on that a program can run; its only one, if it is that."""
+    base, step = program.iterations.at(program.min_trips), program.step
+    return base + max(0, -(-(least - base) // step)) * step if step else base
+
+
+def trips_for(program: Program, iterations: int) -> int:
+    """The trips at which ``program`` computes ``iterations``; all but the last count are least.
+
+    Raises ``ConfigError`` naming the numbers that would do.
+    """
+    least = program.min_trips
+    name = program.trips[-1].name if program.trips else ""
+    step = dict(program.iterations.factors).get(name, 0)
+    base = program.iterations.at(least)
+    if iterations == base:
+        return least.get(name, 0)
+    trips, rest = divmod(iterations - base, step) if step else (0, 1)
+    if rest or trips < 0:
+        more = f", {base + step}, {base + 2 * step}, ..." if step else ""
+        raise ConfigError(
+            f"{program.name} cannot run {iterations} iterations (K tiles)",
+            hint=f"use {base}{more}",
+            field="k_tiles",
+        )
+    return trips + least.get(name, 0)
+
+
+def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveProgram, ...]:
+    """One instruction list per wave of the workgroup."""
+    machine = target or program.target
+    issues = any(
+        isinstance(step, Work) and step.issues for g in program.groups for _, _, step in g.steps()
+    )
+    if not issues:
+        raise ConfigError(
+            f"no step of {program.name} says which instructions it issues, so it takes no time",
+            hint="give steps their issues; those of a schedule follow from its tile shape "
+            "(geometry), if it counts the same instructions",
+            field="Work.issues",
+        )
+    parts = [_parts(program, group, machine) for group in program.groups]
+    group_of = {wave: n for n, group in enumerate(program.groups) for wave in group.waves}
+    simds = machine.simds.value
+    return tuple(
+        WaveProgram(
+            simd=wave % simds,
+            group=group_of[wave],
+            prologue=parts[group_of[wave]][0],
+            loop=parts[group_of[wave]][1],
+            epilogue=parts[group_of[wave]][2],
+        )
+        for wave in range(program.waves)
+    )
+
+
+def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instruction, ...]]:
+    """Prologue, loop and epilogue around the main loop; other loops run their least."""
+    least, main = program.min_trips, program.main_loop(group)
+    parts: list[list[Instruction]] = [[], [], []]
+    into = 0
+    for section in group.sections:
+        once = _section(section, machine)
+        if section is main:
+            parts[1], into = once, 2
+        else:
+            parts[into] += once * (1 if section.trips is None else least[section.trips])
+    return [tuple(part) for part in parts]
+
+
+def _section(section: Section, machine: Target) -> list[Instruction]:
+    found: list[tuple[int | None, Instruction]] = []
+    for slot, step in enumerate(section.steps):
+        if isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]):
+            continue
+        skipped = isinstance(step, Work) and step.when is not None
+        found += [(None if skipped else slot, one) for one in _instructions(step, machine)]
+    if section.trips is not None:
+        found += [(None, one) for one in LOOP_END]
+    return [replace(one, section=section.name, entry=slot) for slot, one in found]
+
+
+def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
+    match step:
+        case Work() if step.when is not None:
+            return [*SKIPPED]
+        case Work():
+            made = [i for issue in step.issues for i in _issue(issue, step.label, machine)]
+            return [replace(made[0], chain=_sum(step)), *made[1:]] if made else []
+        case Barrier() if machine.barrier(step.name).phases:
+            raise ConfigError(
+                f"barrier {step.name!r} has phases, which are not simulated",
+                hint="barriers that all waves of the workgroup meet at are",
+                field="Barrier.name",
+            )
+        case Barrier():
+            return (Instruction.barrier(label=step.label or "barrier"),)
+        case Wait(counter, count):
+            traffic = machine.counter(counter).counts
+            if traffic is Traffic.GLOBAL:
+                return (Instruction.wait(vm=count),)
+            if traffic is Traffic.LDS:
+                return (Instruction.wait(lgkm=count),)
+            raise ConfigError(
+                f"the simulator does not know counter {counter!r}",
+                hint="it knows those that count global or LDS accesses: counts=Traffic...",
+                field="counter",
+            )
+        case Priority(level):
+            return (Instruction.set_prio(level),)
+    return ()
+
+
+def _sum(step: Work) -> str | None:
+    """What a single matrix instruction adds to."""
+    first = step.issues[0] if step.issues else None
+    if first is None or first.unit is not Unit.MATRIX or first.count > 1 or not step.accumulates:
+        return None
+    onto = step.accumulates[0]
+    return f"{onto.resource}#{onto.copy} {onto.boxes}"
+
+
+def _issue(issue: Issue, label: str, machine: Target) -> Iterable[Instruction]:
+    scalar, matrix = issue.unit is Unit.SCALAR, issue.unit is Unit.MATRIX
+    made = Instruction(
+        KINDS[issue.unit],
+        matrix_op=machine.matrix_op(issue.shape) if matrix else None,
+        bytes_per_lane=issue.bytes,
+        conflict=issue.conflict,
+        label=f"address of {label}" if scalar else label,
+    )
+    return (made,) * issue.count

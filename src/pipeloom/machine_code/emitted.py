@@ -1,0 +1,144 @@
+"""``simulate_emitted``: the waves of an emitted kernel, walked, lowered and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pipeloom.errors import ConfigError
+from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
+from pipeloom.judge.simulate.instruction import Unit
+from pipeloom.judge.simulate.issued import ITERATIONS
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
+from pipeloom.machine_code.executed_lines import Executed, WavePath, walk_wave
+from pipeloom.machine_code.lowering import lower_line, read_line, values_of, with_values
+from pipeloom.machine_code.pressure import live_counts
+from pipeloom.write import EmittedKernel
+from pipeloom.write.isa import Instruction as Line
+from pipeloom.write.isa import Provenance
+
+
+def simulate_emitted(
+    emitted: EmittedKernel,
+    machine: Target | None = None,
+    k_tiles: int | None = None,
+    *,
+    arguments: Mapping[int, int] | None = None,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> Trace:
+    """Run one workgroup of the kernel over ``k_tiles`` iterations (by default on its own chip).
+
+    Without ``k_tiles`` it is the first number from 32 on that the kernel can run.
+
+    It computes one whole tile of its outputs, unless ``arguments`` say otherwise: the kernel's, as
+    32-bit words by byte offset.
+    """
+    chosen = target_for(emitted.target) if machine is None else machine
+    count = _usual_iterations(emitted) if k_tiles is None else k_tiles
+    programs, trips = emitted_programs(emitted, chosen, count, arguments=arguments)
+    return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)
+
+
+def emitted_programs(
+    emitted: EmittedKernel,
+    machine: Target,
+    k_tiles: int,
+    *,
+    arguments: Mapping[int, int] | None = None,
+) -> tuple[tuple[WaveProgram, ...], int]:
+    """One program per wave, and how often they run their loops."""
+    words = _arguments(emitted, k_tiles) if arguments is None else arguments
+    lowered: dict[tuple[int, bool, int], Instruction] = {}
+    read = {n: read_line(line) for n, line in enumerate(emitted.lines) if isinstance(line, Line)}
+    values = values_of(read)
+
+    def lower(step: Executed, live: int) -> Instruction:
+        key = step.line, step.jumped, live
+        if key not in lowered:
+            found = lower_line(read[step.line], machine, jumped=step.jumped)
+            found = replace(with_values(found, values[step.line]), live=live)
+            lowered[key] = _placed(found, step.instruction.provenance)
+        return lowered[key]
+
+    def program(wave: int, path: WavePath) -> WaveProgram:
+        parts = (path.prologue, _one_trip(path, wave), path.epilogue)
+        live = live_counts([[step.line for step in part] for part in parts], read)
+        before, loop, after = (
+            tuple(lower(step, count) for step, count in zip(part, counts, strict=True))
+            for part, counts in zip(parts, live, strict=True)
+        )
+        return WaveProgram(wave % machine.simds.value, loop, before, after, groups[wave])
+
+    paths = [walk_wave(emitted.lines, wave, words) for wave in range(emitted.waves)]
+    groups = _groups(paths)
+    programs = tuple(program(wave, path) for wave, path in enumerate(paths))
+    trips = {len(path.iterations) for path in paths}
+    if len(trips) != 1:
+        raise ConfigError(
+            f"waves of {emitted.name} run their loops {sorted(trips)} times",
+            hint="the simulator takes kernels whose waves all run the loop equally often",
+            field="emitted",
+        )
+    return programs, trips.pop()
+
+
+def _placed(found: Instruction, source: Provenance | None) -> Instruction:
+    """The instruction with the step that it serves."""
+    if source is None:
+        return found
+    named = found.unit not in (Unit.SCALAR, Unit.SYNC) or found.kind is Kind.BARRIER
+    return replace(
+        found,
+        section=source.section,
+        entry=None if source.slot < 0 else source.slot,
+        label=source.what if named else found.label,
+    )
+
+
+def _one_trip(path: WavePath, wave: int) -> tuple[Executed, ...]:
+    """The path of every trip; only the branch back differs, in the last one."""
+    if not path.iterations:
+        return ()
+    first = path.iterations[0]
+    lines = [step.line for step in first]
+    if any([step.line for step in trip] != lines for trip in path.iterations):
+        raise ConfigError(
+            f"the trips of wave {wave} take different branches",
+            hint="the simulator takes kernels whose loop runs the same lines every time",
+            field="emitted",
+        )
+    return first
+
+
+def _groups(paths: Sequence[WavePath]) -> list[int]:
+    """Waves that end at the same line form a group, numbered by their first wave."""
+    known: dict[int, int] = {}
+    ends = [
+        max((*path.prologue, *path.epilogue), key=lambda step: step.line).line for path in paths
+    ]
+    return [known.setdefault(end, len(known)) for end in ends]
+
+
+def _usual_iterations(emitted: EmittedKernel, least: int = ITERATIONS) -> int:
+    tile = emitted.launch.tiles.get(emitted.launch.meaning.over, 1)
+    base, step = emitted.k_min // tile, emitted.k_step // tile
+    return base + max(0, -(-(least - base) // step)) * step if step else base
+
+
+def _arguments(emitted: EmittedKernel, iterations: int) -> dict[int, int]:
+    """Arguments of one whole tile over so many iterations, with densely packed arrays."""
+    launch = emitted.launch
+    over = launch.meaning.over
+    sizes = dict.fromkeys(launch.meaning.batch, 1)
+    sizes |= {**launch.tiles, over: iterations * launch.tiles.get(over, 1)}
+    launch.check(sizes)
+    values = {**sizes, "batches": 1}
+    for node in (*launch.meaning.inputs, *launch.meaning.outputs):
+        values[f"ld_{node.name}"] = launch.pitch(node.name, sizes)
+    words: dict[int, int] = {}
+    for argument in emitted.arguments:
+        words |= {argument.offset + at: 0 for at in range(0, argument.size, 4)}
+        words[argument.offset] = values.get(argument.name, 0)
+    return words

@@ -1,0 +1,527 @@
+"""The meaning's nodes as tasks: loads, fragment reads, products, vector ops, stores.
+
+staged stream     pieces to LDS by all loading waves together; then every wave reads its part
+other stream      every wave loads its part straight to registers
+resident          the same, once before the loop
+op                one task per piece of its work, in every computing wave
+output            one task per piece; AFTER the loop, or in it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log2, prod
+
+from pipeloom.errors import ConfigError, InternalError
+from pipeloom.machine.dtypes import DType
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, Target, Traffic
+from pipeloom.order.homes import Home, find_homes
+from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
+from pipeloom.order.matrix_choice import (
+    Product,
+    crowded,
+    granules,
+    in_vectors,
+    products,
+)
+from pipeloom.order.partial import in_parts, kept_partial
+from pipeloom.order.roles import Role, WaveGroup, wave_groups
+from pipeloom.order.shares import Piece, Shares, divide, part_of, piece_name
+from pipeloom.order.spread import (
+    UNIFORM,
+    memory_accesses,
+    per_lane,
+    registers,
+    shared_lanes,
+    two_blocks_at_once,
+)
+from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.resources import Layout, Space
+from pipeloom.program.steps import Issue, Unit
+from pipeloom.program.tiles import Box, TileType
+from pipeloom.program.vocabulary import Reduce, Vocabulary
+
+EXCHANGE = 3
+"""Instructions that join the halves of a row: move, swap, combine."""
+ROUNDED = {"bf16": 9, "fp16": 3}
+"""Instructions for a pair of elements where the chip has none that converts both."""
+
+
+def lower(
+    meaning: Meaning,
+    target: Target,
+    ops: Vocabulary,
+    staged: Sequence[str],
+    waves: int | Mapping[str, int],
+    groups: Sequence[Role] | None = None,
+    quadrants: int | None = None,
+) -> Lowered:
+    """One iteration of ``meaning`` as tasks of the given waves, and what stands around the loop."""
+    found, shares = _divided(meaning, target, waves, quadrants)
+    lowering = _Lowering(
+        meaning=meaning,
+        target=target,
+        ops=ops,
+        staged=tuple(staged),
+        groups=wave_groups(shares.waves, groups),
+        shares=shares,
+        products=found,
+        layouts=choose_layouts(meaning, shares, found, short_runs(meaning, found, staged, target)),
+        homes=find_homes(meaning, ops),
+    )
+    lowering.keep_parts()
+    lowering.run()
+    return Lowered(
+        meaning=meaning,
+        target=target,
+        ops=ops,
+        groups=lowering.groups,
+        shares=shares,
+        places=tuple(lowering.places.values()),
+        tasks=tuple(lowering.tasks),
+    )
+
+
+def _divided(
+    meaning: Meaning, target: Target, waves: int | Mapping[str, int], quadrants: int | None
+) -> tuple[dict[str, Product], Shares]:
+    """Large matrix instructions where others need room beside them, if the waves' shares are whole
+    ones of them."""
+    if in_vectors(meaning) or crowded(meaning, target):
+        try:
+            found = products(meaning, target, large=True)
+            return found, divide(meaning, waves, granules(found), quadrants)
+        except ConfigError:
+            pass
+    found = products(meaning, target)
+    return found, divide(meaning, waves, granules(found), quadrants)
+
+
+@dataclass
+class _Lowering:
+    meaning: Meaning
+    target: Target
+    ops: Vocabulary
+    staged: tuple[str, ...]
+    groups: tuple[WaveGroup, ...]
+    shares: Shares
+    products: Mapping[str, Product]
+    layouts: Layouts
+    homes: Mapping[str, Home]
+    places: dict[str, Place] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    tiles: dict[tuple[str, Layout | None, Piece], str] = field(default_factory=dict)
+
+    @cached_property
+    def loading(self) -> WaveGroup:
+        return next(g for g in self.groups if g.loads)
+
+    @cached_property
+    def computing(self) -> WaveGroup:
+        return next(g for g in self.groups if g.computes)
+
+    def _counter(self, traffic: Traffic) -> str:
+        return self.target.counting(traffic).name
+
+    def run(self) -> None:
+        """Loads first, then what reads LDS, then ops and stores in order of declaration."""
+        for name in self.staged:
+            self._require_stageable(self.meaning[name])
+        if not self.loading.computes and not self.staged:
+            raise ConfigError(
+                f"{self.meaning.name} has a group of waves that only load, but stages nothing",
+                hint="stage a stream with x.staged(), or leave groups out",
+                field="groups",
+            )
+        inputs = [n for n in self.meaning.nodes if is_loaded(n)]
+        for node in inputs:
+            if node.name in self.staged:
+                self._stage(node)
+        for node in inputs:
+            for layout, product in self._wanted_layouts(node):
+                self._fetch(node, layout, product)
+        for node in self.meaning.nodes:
+            if node.kind is NodeKind.OP:
+                self._compute(node)
+            elif node.kind is NodeKind.OUTPUT:
+                self._store(node)
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def _require_stageable(self, node: Node) -> None:
+        if not is_loaded(node):
+            raise ConfigError(
+                f"{self.meaning.name}: {node.name!r} is computed, and only what is loaded can be "
+                "staged through LDS",
+                hint=f"leave .staged() off {node.name!r}",
+                field=node.name,
+            )
+
+    def _stage(self, node: Node) -> None:
+        """Pieces of a tile to LDS, each a place of its own so that each is freed by itself."""
+        dims, dtype = node.type.dims, node.type.dtype
+        loop = node.kind is NodeKind.STREAM
+        for piece in self.shares.pieces(dims):
+            box = self.shares.whole(dims, piece)
+            shape = tuple(stop - start for start, stop in box)
+            size = element_bytes(dtype, prod(shape))
+            width = self._load_width(size)
+            entries = -(-size // (len(self.loading.waves) * WAVE_LANES * width))
+            place = self._new_place(
+                f"lds {node.name}{piece_name(piece)}",
+                Space.LDS,
+                TileType(dims, shape, dtype),
+                (node.name,),
+                rotates=loop,
+            )
+            self.tiles[node.name, None, piece] = place.name
+            self._add(
+                label=f"load {node.name}{piece_name(piece)}",
+                node=node.name,
+                region=node.region,
+                group=self.loading.name,
+                piece=piece,
+                parts=(box,),
+                reads=(Touch(node.name, node.name, (box,), shared=True),),
+                writes=(Touch(place.name, node.name, shared=True),),
+                is_copy=True,
+                counter=self._counter(Traffic.GLOBAL),
+                entries=entries,
+                issues=(Issue(Unit.LOAD_LDS, entries, bytes=width),),
+            )
+
+    def _load_width(self, size: int) -> int:
+        """Bytes per lane of a load to LDS: the widest, but for small pieces that do not fill it."""
+        widest = self.target.dma_max_bytes_per_lane.value
+        narrow = len(self.loading.waves) * WAVE_LANES * REGISTER_BYTES
+        uneven = size % (narrow * widest // REGISTER_BYTES)
+        return REGISTER_BYTES if uneven and size % narrow == 0 else widest
+
+    def _wanted_layouts(self, node: Node) -> Iterator[tuple[Layout, Product | None]]:
+        """Every layout that some user wants the value in, once each."""
+        found: dict[Layout, Product | None] = {}
+        for user in self.meaning.nodes:
+            if node.name not in user.operands:
+                continue
+            if user.name in self.products and node.name in user.uses:
+                layout = self.layouts.operands[user.name, node.name]
+                found.setdefault(layout, self.products[user.name])
+            else:
+                found.setdefault(self.layouts.values[node.name], None)
+        yield from found.items()
+
+    def _fetch(self, node: Node, layout: Layout, product: Product | None) -> None:
+        """A wave's part to registers: from LDS if it is staged, else from memory."""
+        dims, dtype = node.type.dims, node.type.dtype
+        shape = self.shares.shape(dims)
+        loop = node.kind is NodeKind.STREAM
+        op = None if product is None else product.op
+        count, width = memory_accesses(layout, shape, dtype, op)
+        if op is not None and dict(layout.numbers).keys() & {"axis", "permuted"} == {"axis"}:
+            across = self._across(dtype)
+            count, width = count * width // across, across
+        singly = width * 8 == dtype.bits < 8 * REGISTER_BYTES and node.name in self.staged
+        for piece in self.shares.pieces(dims):
+            name = f"{node.name}{piece_name(piece)}"
+            boxes = self.shares.boxes(dims, piece)
+            place = self._register(
+                name, node.name, TileType(dims, shape, dtype), (node.name,), layout, rotates=loop
+            )
+            if singly:  # each element has a register of its own
+                self.places[place.name] = replace(place, registers=per_lane(layout, shape))
+            self.tiles[node.name, layout, piece] = place.name
+            staged = node.name in self.staged
+            if staged:
+                whole = self.shares.whole(dims, piece)
+                inside = tuple(_relative(box, whole) for box in boxes)
+                source = Touch(self.tiles[node.name, None, piece], node.name, inside)
+            else:
+                source = Touch(node.name, node.name, boxes)
+            self._add(
+                label=f"{'read' if staged else 'load'} {place.name}",
+                node=node.name,
+                region=node.region,
+                group=self.computing.name,
+                piece=piece,
+                parts=boxes,
+                reads=(source,),
+                writes=(Touch(place.name, node.name),),
+                is_copy=True,
+                counter=self._counter(Traffic.LDS if staged else Traffic.GLOBAL),
+                entries=count,
+                issues=(Issue(Unit.LDS_READ if staged else Unit.LOAD, count, bytes=width),),
+            )
+
+    def _across(self, dtype: DType) -> int:
+        """Bytes of a lane that one read brings across rows of LDS: transposed, or one element."""
+        transposed = f"ds_read_b64_tr_b{dtype.bits}" in self.target.extra_instructions
+        return 2 * REGISTER_BYTES if transposed else dtype.bits // 8
+
+    # --- ops --------------------------------------------------------------------------------------
+
+    def _compute(self, node: Node) -> None:
+        domain = self.meaning.domain(node)
+        home = self.homes.get(node.name)
+        for piece in self.shares.pieces(domain.dims):
+            place = self._place_of(node, home, part_of(piece, node.type.dims))
+            ahead = _ahead(home)
+            result = Touch(place.name, node.name, ahead=ahead)
+            reads = tuple(self._read(name, node, piece) for name in node.uses)
+            init = () if node.init is None else (self._read(node.init, node, piece),)
+            in_place = bool(init) and self._overwrites(node, node.init)
+            others = tuple(
+                self._read(name, node, piece)
+                for name in (node.otherwise, node.when)
+                if name is not None
+            )
+            skips = node.when is not None and self._overwrites(node, node.otherwise)
+            when = node.when if skips else self.lazy.get(node.name)
+            if when is not None and not skips:
+                others = (self._read(when, node, piece),)
+            self._add(
+                label=f"{node.name}{piece_name(piece)}",
+                node=node.name,
+                region=node.region,
+                group=self.computing.name,
+                piece=piece,
+                parts=self.shares.boxes(domain.dims, piece),
+                reads=(*reads, *(() if in_place else init), *others),
+                writes=() if in_place else (result,),
+                accumulates=(result,) if in_place else (),
+                onto=init if in_place else (),
+                issues=self._issues(node),
+                when=when,
+            )
+
+    @cached_property
+    def lazy(self) -> dict[str, str]:
+        """Values that only steps under a condition need, with that: they are skipped with those."""
+        found: dict[str, str] = {}
+        nodes = [n for n in self.meaning.nodes if n.kind is NodeKind.OP]
+        for node in reversed([n for n in nodes if n.region is Region.LOOP and n.when is None]):
+            needed = {self._needs(user, node.name, found) for user in self.meaning.nodes}
+            needed -= {""}
+            when = needed.pop() if len(needed) == 1 else None
+            reduces = len(self.meaning.domain(node).dims) > len(node.type.dims)
+            if when is None or reduces or node.init is not None or node.type.dtype.bits != 32:
+                continue
+            if set(self.meaning[when].type.dims) <= set(node.type.dims):
+                found[node.name] = when
+        return found
+
+    def keep_parts(self) -> None:
+        """Sums and maxima that need not cross lanes in the loop do not."""
+        skipped = dict(self.lazy)
+        for node in self.meaning.nodes:
+            if node.when is not None and self._overwrites(node, node.otherwise):
+                skipped[node.name] = node.when
+        values = dict(self.layouts.values)
+        for name, how in kept_partial(self.meaning, self.ops, skipped).items():
+            values[name] = in_parts(values[name], how)
+        self.layouts = replace(self.layouts, values=values)
+
+    def _needs(self, user: Node, name: str, lazy: Mapping[str, str]) -> str | None:
+        """Under which condition ``user`` needs a value; "" if it does not, None if in any case."""
+        if name not in user.operands:
+            return ""
+        if name in (user.when, user.otherwise, user.init) or user.kind is not NodeKind.OP:
+            return None
+        if user.when is not None and self._overwrites(user, user.otherwise):
+            return user.when
+        return lazy.get(user.name)
+
+    def _overwrites(self, node: Node, before: str | None) -> bool:
+        """Whether ``before`` lies where ``node`` will."""
+        home = self.homes.get(node.name)
+        if home is None or before is None:
+            return False
+        at = home.members.index(node.name)
+        if at > 0:
+            return home.members[at - 1] == before
+        return home.whole and home.carry == before
+
+    def _place_of(self, node: Node, home: Home | None, piece: Piece) -> Place:
+        """Where a node's result goes: a new place, or that of what it overwrites."""
+        stem = node.name if home is None else home.carry or home.members[0]
+        key = (stem, None, piece)
+        if key in self.tiles:
+            return self.places[self.tiles[key]]
+        carry = None if home is None or home.carry is None else self.meaning[home.carry]
+        place = self._register(
+            f"{stem}{piece_name(piece)}",
+            node.name,
+            TileType(node.type.dims, self.shares.shape(node.type.dims), node.type.dtype),
+            (node.name,) if home is None else home.members,
+            self.layouts.values[node.name],
+            start=None if carry is None else carry.start,
+            rotates=home is not None and home.rotates,
+            carried=carry is not None,
+        )
+        self.tiles[key] = place.name
+        return place
+
+    def _read(self, name: str, user: Node, piece: Piece) -> Touch:
+        """The register tile in which a task of ``user`` finds an operand."""
+        node = self.meaning[name]
+        if is_number(node):
+            dims = node.type.dims
+            boxes = self.shares.boxes(dims, part_of(piece, dims)) if dims else ()
+            return Touch(name, name, boxes)
+        part = part_of(piece, node.type.dims)
+        if is_loaded(node):
+            in_product = user.name in self.products and name in user.uses
+            layout = (
+                self.layouts.operands[user.name, name] if in_product else self.layouts.values[name]
+            )
+            return Touch(self.tiles[name, layout, part], name)
+        if node.kind is NodeKind.CARRY:
+            update = self.meaning[node.uses[0]]
+            place = self._place_of(update, self.homes[update.name], part)
+            return Touch(place.name, update.name, distance=1)
+        home = self.homes.get(name)
+        return Touch(self._place_of(node, home, part).name, name, ahead=_ahead(home))
+
+    def _issues(self, node: Node) -> tuple[Issue, ...]:
+        """The instructions of one task, per wave."""
+        product = self.products.get(node.name)
+        sizes = self.meaning.domain(node)
+        shape = self.shares.shape(sizes.dims)
+        if product is not None:
+            op = product.op
+            count = prod(shape) // (op.m * op.n * op.k)
+            return (Issue(Unit.MATRIX, count, shape=op.name),)
+        known = self.ops[node.op]
+        if known.reduce is not None:
+            source = self.meaning[node.uses[0]]
+            layout = self.layouts.values.get(node.uses[0], UNIFORM)
+            reduced = self.layouts.values[node.name]
+            steps = per_lane(layout, self.shares.shape(source.type.dims))
+            results = per_lane(reduced, self.shares.shape(node.type.dims))
+            across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
+            steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
+            steps *= 1 + len(known.lowering)
+            joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
+            return (Issue(Unit.VECTOR, max(1, steps)), *joined)
+        if not known.lowering:
+            raise ConfigError(
+                f"{self.meaning.name}.{node.name}: op {node.op!r} has no lowering to instructions",
+                hint="give its OpDef a lowering=(...)",
+                field=node.name,
+            )
+        if node.name in self.meaning.masks:
+            return (Issue(Unit.SCALAR),)  # left out of all iterations but the last
+        each = per_lane(self.layouts.values[node.name], self.shares.shape(node.type.dims))
+        if node.op == "convert":
+            packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
+            pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
+            each = -(-each * pair // 2)
+        slow = known.transcendental
+        plain = len(known.lowering) - slow
+        return tuple(
+            Issue(unit, count * each)
+            for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))
+            if count
+        )
+
+    # --- outputs ----------------------------------------------------------------------------------
+
+    def _store(self, node: Node) -> None:
+        value = self.meaning[node.uses[0]]
+        if value.type != node.type:
+            raise ConfigError(
+                f"{self.meaning.name}: output {node.name!r} is {node.type}, but {value.name!r} is "
+                f"{value.type}",
+                hint=f"convert before storing: loop.store({node.name!r}, x.to({node.type.dtype}))",
+                field=node.name,
+            )
+        if is_number(value):
+            raise ConfigError(
+                f"{self.meaning.name}: output {node.name!r} is a plain number",
+                hint="store something that is computed",
+                field=node.name,
+            )
+        dims = node.type.dims
+        layout = self.layouts.values[value.name]
+        shape, dtype = self.shares.shape(dims), node.type.dtype
+        count, width = memory_accesses(layout, shape, dtype)
+        if two_blocks_at_once(layout, shape, dtype):
+            count, width = count // 2, width * 2
+        for piece in self.shares.pieces(dims):
+            boxes = self.shares.boxes(dims, piece)
+            self._add(
+                label=f"store {node.name}{piece_name(piece)}",
+                node=value.name,
+                region=node.region,
+                group=self.computing.name,
+                piece=piece,
+                parts=boxes,
+                reads=(self._read(value.name, node, piece),),
+                writes=(Touch(node.name, value.name, boxes),),
+                is_copy=True,
+                counter=self._counter(Traffic.GLOBAL),
+                entries=count,
+                issues=(Issue(Unit.STORE, count, bytes=min(width, LOAD_BYTES)),),
+            )
+
+    # --- bookkeeping ------------------------------------------------------------------------------
+
+    def _register(
+        self,
+        name: str,
+        value: str,
+        type_: TileType,
+        members: tuple[str, ...],
+        layout: Layout,
+        *,
+        start: float | None = None,
+        rotates: bool = False,
+        carried: bool = False,
+    ) -> Place:
+        scalar = layout == UNIFORM and type_.dtype.is_bool
+        return self._new_place(
+            name,
+            Space.SCALAR if scalar else Space.REGISTER,
+            type_,
+            members,
+            layout=layout,
+            start=start,
+            registers=0 if scalar else registers(layout, type_.shape, type_.dtype),
+            rotates=rotates,
+            carried=carried,
+        )
+
+    def _new_place(
+        self, name: str, space: Space, type_: TileType, members: tuple[str, ...], **rest: object
+    ) -> Place:
+        if name in self.meaning and (
+            self.meaning[name].kind.is_input or self.meaning[name].kind is NodeKind.OUTPUT
+        ):
+            name = f"{name} tile"
+        stem, number = name, 1
+        while name in self.places:
+            number += 1
+            name = f"{stem}.{number}"
+        place = replace(
+            Place(name=name, space=space, type=type_, members=members),
+            **rest,  # type: ignore[arg-type]
+        )
+        self.places[name] = place
+        return place
+
+    def _add(self, **fields: object) -> None:
+        task = Task(**fields)  # type: ignore[arg-type]
+        if not task.parts:
+            raise InternalError(f"task {task.label} has no parts")
+        self.tasks.append(task)
+
+
+def _ahead(home: Home | None) -> int:
+    """A rotating home of a carry is one copy ahead: copy 0 holds the start."""
+    return 1 if home is not None and home.carry is not None and home.rotates else 0
+
+
+def _relative(box: Box, within: Box) -> Box:
+    return tuple((a - p, b - p) for (a, b), (p, _) in zip(box, within, strict=True))

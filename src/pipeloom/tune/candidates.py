@@ -1,0 +1,198 @@
+"""Which blocks there are for a type on a chip, and what each costs: at least, and as derived.
+
+A bound takes a hundredth of a second, a derivation some seconds, and neither knows the problem: so
+both are kept, and a thousand shapes share them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeloom.drive.deriving import Derived, derive, derived_key
+from pipeloom.drive.gemm import GemmSpec
+from pipeloom.drive.store import Store, digest, version
+from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.judge.simulate import simulate
+from pipeloom.judge.simulate.whole_gpu import Block, BlockCost
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.dtypes import dtype_for
+from pipeloom.order.instructions import refinable
+from pipeloom.order.node_tasks import lower
+from pipeloom.order.patterns import bound_of, matrix_cycles
+from pipeloom.order.tasks import Lowered
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.tune.shapes import DTYPES
+
+SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
+ROW_BYTES = (64, 128, 256)
+"""Of K, in one iteration."""
+LINE_BYTES = 128
+"""Of a cache line (CDNA3 and CDNA4): shorter rows only where LDS does not hold two such tiles."""
+GRIDS = ((2, 2), (2, 4), (4, 2))
+"""Waves along M and N; the longer side has the more."""
+MOST_ASPECT = 4
+SIMULATED_TRIPS = 4
+LEAST_ENDS = 1200.0
+"""Cycles of a tile beyond its iterations: the first loads' latency and their way to the products.
+Derived blocks take 1250 to 2800."""
+_SOURCES = ("tune/candidates.py", "judge/simulate/whole_gpu.py", "tune/shapes.py")
+"""Of this package, what decides a cost."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BlockJob:
+    """A block to be timed; what comes out depends on nothing else."""
+
+    arch: str
+    dtype: str
+    out: str
+    block: Block
+    layout: str = "NT"
+
+    def spec(self, splits: int = 1) -> GemmSpec:
+        """The kernel with this block, with K in so many parts."""
+        block = self.block
+        return GemmSpec(
+            arch=self.arch,
+            dtype=self.dtype,
+            out=self.out,
+            layout=self.layout,
+            BM=block.m,
+            BN=block.n,
+            BK=block.k,
+            waves_m=block.waves_m,
+            waves_n=block.waves_n,
+            splits=splits,
+            short_ends=block.short_ends,
+        )
+
+    @property
+    def with_short_ends(self) -> BlockJob:
+        """The same, where the loop may wait for loads."""
+        return replace(self, block=replace(self.block, short_ends=True))
+
+    @property
+    def waves(self) -> dict[str, int]:
+        """Along each dimension."""
+        return {"m": self.block.waves_m, "n": self.block.waves_n}
+
+    @property
+    def key(self) -> str:
+        """Of its cost in the store."""
+        return digest(["block", version(*_SOURCES), to_plain(self)])[:40]
+
+
+def out_type(dtype: str) -> str:
+    """The type of C."""
+    return "bf16" if DTYPES[dtype] <= 1 else dtype
+
+
+def blocks(dtype: str) -> Iterator[Block]:
+    """All that are worth a thought."""
+    for m in SIDES:
+        for n in SIDES:
+            if max(m, n) <= MOST_ASPECT * min(m, n):
+                for row in ROW_BYTES:
+                    for high, wide in GRIDS:
+                        if high == wide or (high > wide) == (m > n):
+                            yield Block(m, n, int(row / DTYPES[dtype]), high, wide)
+
+
+def bounds(
+    arch: str, dtype: str, store: Store | None = None, layout: str = "NT"
+) -> dict[BlockJob, BlockCost]:
+    """Every block that the chip can run, with what it takes at least; kept as one entry."""
+    kept = Store.usual() if store is None else store
+    out = out_type(dtype)
+    jobs = [BlockJob(arch, dtype, out, block, layout) for block in blocks(dtype)]
+    key = digest(["bounds", version(*_SOURCES), to_plain(jobs)])[:40]
+    found = kept.read(key)
+    if found is None:
+        costs = [(job, _bound(job)) for job in jobs]
+        rows = [[to_plain(job), to_plain(cost)] for job, cost in costs if cost is not None]
+        if not rows:
+            _lowered(jobs[0])  # which says why there are none
+        found = {"bounds": rows}
+        kept.write(key, found)
+    return {from_plain(BlockJob, job): from_plain(BlockCost, cost) for job, cost in found["bounds"]}
+
+
+def _bound(job: BlockJob) -> BlockCost | None:
+    """What no order of it can beat; None where it cannot be lowered or is not worth it."""
+    target, block = target_for(job.arch), job.block
+    row = int(block.k * DTYPES[job.dtype])
+    staged = 2 * (block.m + block.n) * row
+    if staged > target.lds_bytes or (row < LINE_BYTES and 2 * staged <= target.lds_bytes):
+        return None
+    try:
+        lowered = _lowered(job)
+        if not refinable(lowered):
+            return None
+        cycles, unit = bound_of(lowered)
+    except (ConfigError, OrderError):
+        return None
+    return BlockCost(cycles, LEAST_ENDS, matrix_cycles(lowered), unit)
+
+
+def _lowered(job: BlockJob) -> Lowered:
+    loop = job.spec().loop()
+    return lower(loop.meaning, target_for(job.arch), loop.ops, loop.staged, job.waves)
+
+
+def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
+    """Derive, prove and simulate; None where no order fits. Kept."""
+    kept = Store.usual() if store is None else store
+    known, cost = known_block(job, kept)
+    if known:
+        return cost
+    try:
+        derived = derive(
+            job.spec().loop(),
+            target_for(job.arch),
+            job.waves,
+            short_ends=job.block.short_ends,
+            keep_interrupted=False,
+            store=kept,
+        )
+    except (ConfigError, OrderError):
+        derived = None
+    except InternalError as error:  # a fault of ours in one block must not end a long run
+        warnings.warn(f"{job.block} for {job.arch} is left out: {error}", stacklevel=2)
+        derived = None
+    cost = None if derived is None else cost_of(derived, job)
+    kept.write(job.key, {"job": to_plain(job), "cost": None if cost is None else to_plain(cost)})
+    return cost
+
+
+def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockCost | None]:
+    """Whether it has been timed, and what came out."""
+    found = (Store.usual() if store is None else store).read(job.key)
+    if found is None:
+        return False, None
+    return True, None if found["cost"] is None else from_plain(BlockCost, found["cost"])
+
+
+def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:
+    """What the store holds of a block that was timed: its cost and its program."""
+    derived = derived_key(
+        job.spec().loop(), target_for(job.arch), job.waves, short_ends=job.block.short_ends
+    )
+    found = {key: store.read(key) for key in (derived, job.key)}
+    return {key: entry for key, entry in found.items() if entry is not None}
+
+
+def cost_of(derived: Derived, job: BlockJob) -> BlockCost:
+    """The cycles of a proved program, with those of its ends beyond the iterations."""
+    program, block = derived.program, job.block
+    step = program.step
+    count = program.iterations.at(program.min_trips) + step * SIMULATED_TRIPS
+    trace = simulate(program, iterations=count)
+    written = block.m * block.n * dtype_for(job.out).bits // 8
+    store = written / program.target.store_bytes_per_clk.value
+    ends = trace.total_cycles - count * derived.cycles - store
+    least = program.iterations.at(program.min_trips)
+    matrix, unit = derived.matrix, derived.unit
+    return BlockCost(derived.cycles, max(0.0, ends), matrix, unit, least, step)

@@ -1,0 +1,64 @@
+"""Shapes as people write them, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeloom.errors import ScheduleError
+from pipeloom.machine.gpus import GPUS, gpu_for
+from pipeloom.tune.shapes import MODELS, Problem, problems
+
+
+def test_shapes_files_and_models(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.csv"
+    path.write_text("m,n,k\n1024, 2048, 512  # a comment\n\n1024x2048x512\n7 8 9\n")
+    found = problems(["4096x4096X64", str(path), "4096x4096x64"], "fp16")
+    assert [str(p) for p in found] == ["4096x4096x64", "1024x2048x512", "7x8x9"]
+    assert {p.dtype for p in found} == {"fp16"}
+    layer = problems(["llama-3-8b"], "bf16", tokens=(16,))
+    # QKV: 32 + 2 * 8 heads of 128; gate and up side by side.
+    assert [str(p) for p in layer[:3]] == ["16x6144x4096", "16x4096x4096", "16x28672x4096"]
+    assert all(len(model.shapes(1)) == 5 for model in MODELS.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "part"),
+    [
+        (["0x1x1"], "bf16", "M is 0"),
+        (["1x1x2147483648"], "bf16", "K is 2147483648"),
+        (["12x34"], "bf16", "is not a shape"),
+        (["nothing.txt"], "bf16", "no shape, no model and no file"),
+        (["llama-3-80b"], "bf16", "no shape, no model and no file"),
+        (["64x64x100"], "mxfp8", "32 elements of mxfp8 share a scale"),
+        (["1x1x1"], "bf61", "did you mean 'bf16'"),
+        ([], "bf16", "no shape is given"),
+    ],
+)
+def test_what_is_no_problem(words: list[str], dtype: str, part: str) -> None:
+    with pytest.raises(ScheduleError, match=part):
+        problems(words, dtype)
+
+
+def test_a_bad_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.txt"
+    path.write_text("1 2 3\n4 5\n")
+    with pytest.raises(ScheduleError, match=r"shapes.txt:2: '4 5' is not a shape"):
+        problems([str(path)], "bf16")
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScheduleError, match="cannot be read"):
+        problems([str(path)], "bf16")
+
+
+def test_sizes_are_whole_numbers() -> None:
+    with pytest.raises(ScheduleError, match=r"N is 2\.5"):
+        Problem(1, 2.5, 3)  # type: ignore[arg-type]
+
+
+def test_chips_by_name_and_architecture() -> None:
+    assert gpu_for("mi325x").arch == "gfx942"
+    assert gpu_for("gfx950").chip == "MI355X"
+    assert len({gpu.chip for gpu in GPUS}) == len(GPUS)
+    with pytest.raises(ScheduleError, match="unknown target"):
+        gpu_for("H100")
