@@ -158,5 +158,5 @@ def test_a_product_of_a_vector_result_is_refused() -> None:
     c = loop.carry("C", m=64, n=64)
     c += (x * 2.0).to("bf16") @ w.staged()
     loop.store("out", c)
-    with pytest.raises(ConfigError, match=r"vector.C.next: operand 'convert' lies as lanes"):
+    with pytest.raises(ConfigError, match=r"vector.C.next multiplies 'convert'"):
         layouts_of(loop, 4)
