@@ -16,7 +16,8 @@ from pipeloom.cli.common import (
     write_file,
 )
 from pipeloom.cli.usage import at_least
-from pipeloom.drive.deriving import Derived, Ended, derive
+from pipeloom.drive.certifying import Ended
+from pipeloom.drive.deriving import Derived, derive
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.pipeline import peeled
 from pipeloom.drive.subjects import ProgramSubject, open_source

@@ -16,13 +16,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from functools import cache
 from math import ceil
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.certifying import CLOSE, Ended, described, least_of
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import InternalError, OrderError, ScheduleError
 from pipeloom.judge.simulate import simulate
@@ -31,8 +31,6 @@ from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
-    bound_of,
-    certificate,
     choices,
     matrix_cycles,
     solved,
@@ -48,8 +46,6 @@ from pipeloom.program.program import Program
 
 TRIPS = 6
 """Of the loop, simulated for one program of the search."""
-CLOSE = 1.003
-"""A program this near to its bound ends the search."""
 CLOSED = 1.0005
 """One this near leaves the modulo solver nothing to find."""
 VARIED = 2
@@ -58,21 +54,11 @@ EQUAL, EQUAL_IN_MEMORY, MOST_EQUAL = 1.0005, 1.002, 6
 """Loops that take the same time, more so where memory sets it, and how many of them at most: the
 shortest kernel of ``USUAL`` iterations decides."""
 USUAL = 64
-MOST_SHOWN = 9
-"""Values of one choice that a note of what was searched lists."""
 PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
 
 KEPT = "what was tried is kept, and the next call goes on from there"
-
-
-class Ended(Enum):
-    """What ended a search."""
-
-    ALL_TRIED = "all_tried"
-    LIMIT = "limit"
-    INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +227,7 @@ class _Search:
     ) -> None:
         self.lowered, self.k_tiles, self.progress = lowered, k_tiles, progress
         self.store, self.key = store, key
-        least = _least(lowered)
+        least = least_of(lowered)
         self.bound, self.unit = least.cycles, least.unit
         self.close, self.most = EQUAL_IN_MEMORY if self.unit == "memory" else EQUAL, MOST_EQUAL
         if short_ends:
@@ -384,13 +370,13 @@ def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived 
 def _proved(
     lowered: Lowered, program: Program, pattern: Pattern, cycles: float, tried: int, ended: Ended
 ) -> Derived:
-    least = _least(lowered)
-    described = _described(lowered, program, cycles, least, pattern, tried, ended)
-    verdict = verify(described)
+    least = least_of(lowered)
+    known = described(lowered, program, cycles, least, pattern, tried, ended)
+    verdict = verify(known)
     if not verdict.proved:
         raise InternalError(f"{pattern} gives a wrong program: {verdict.summary()}")
     return Derived(
-        described,
+        known,
         cycles,
         least.cycles,
         least.unit,
@@ -400,21 +386,6 @@ def _proved(
         ended,
         least.why,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Least:
-    """The bound, the unit that sets it, and the certificate."""
-
-    cycles: int
-    unit: str
-    why: str
-
-
-def _least(lowered: Lowered) -> _Least:
-    bound, unit = bound_of(lowered)
-    least, why = certificate(lowered)
-    return _Least(least, "recurrence", why) if least > bound else _Least(bound, unit, why)
 
 
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:
@@ -436,69 +407,3 @@ def _whole(program: Program, cycles: float, floor: float | None) -> float:
     if floor is None:
         return ends + cycles * (USUAL + (step - 1) / 2)
     return ends + floor * (least + step * ceil(max(0, USUAL - least) / step))
-
-
-def _described(
-    lowered: Lowered,
-    program: Program,
-    cycles: float,
-    least: _Least,
-    pattern: Pattern,
-    tried: int,
-    ended: Ended,
-) -> Program:
-    """``program`` with what is known of it in its provenance."""
-    ordered = program.provenance.ordered
-    assert ordered is not None
-    copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
-    grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
-    gap = 100 * (cycles / least.cycles - 1)
-    at_bound = cycles <= CLOSE * least.cycles
-    stopped = {
-        Ended.ALL_TRIED: f"at the bound of the {least.unit}" if at_bound else "no change helps",
-        Ended.LIMIT: "there are more",
-        Ended.INTERRUPT: "interrupted, there are more",
-    }
-    busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
-    notes = (
-        f"{cycles:.6g} cycles per iteration simulated; {least.cycles} are the least, by the "
-        f"{least.unit}; no order is more than {gap:.2g} % faster",
-        f"certificate: {least.why}",
-        f"cycles per iteration by unit: {busy}",
-        f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
-        f"{program.iterations} iterations",
-        f"waves: {grid or 'one'}; {_roles(pattern)}",
-        f"searched: {_searched(lowered)}; {tried} orders simulated; {stopped[ended]}",
-    )
-    bound = least.cycles
-    how = replace(
-        ordered,
-        cycles=round(cycles),
-        bound=bound,
-        proved=round(cycles) <= bound,
-        interrupted=ended is Ended.INTERRUPT,
-    )
-    provenance = replace(program.provenance, ordered=how, notes=notes)
-    return program.with_groups(program.groups, provenance)
-
-
-def _roles(pattern: Pattern) -> str:
-    """Who does what, when."""
-    loading = pattern.loading.name.lower().replace("_", " ")
-    parts = {
-        f"{pattern.groups} group(s)": True,
-        f"in turns of {pattern.cluster} products": pattern.cluster > 0,
-        "a barrier apart": pattern.cluster > 0 or pattern.stagger,
-        f"loads {loading}": pattern.groups > 1,
-        "priorities": pattern.priority,
-    }
-    return ", ".join(part for part, told in parts.items() if told)
-
-
-def _searched(lowered: Lowered) -> str:
-    """The values of every choice; of many, how many."""
-    found = []
-    for name, values in choices(lowered).items():
-        few = len(values) <= MOST_SHOWN and all(type(value) is int for value in values)
-        found.append(f"{name} {' '.join(map(str, values)) if few else f'in {len(values)} ways'}")
-    return ", ".join(found)

@@ -9,7 +9,8 @@ import pytest
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
-from pipeloom.drive.deriving import Derived, Ended, Progress, derive, derived_key, steady_cycles
+from pipeloom.drive.certifying import Ended
+from pipeloom.drive.deriving import Derived, Progress, derive, derived_key, steady_cycles
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import ConfigError, OrderError

@@ -1,0 +1,105 @@
+"""How good a derived program is, and how that is known: bound, certificate, what was searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pipeloom.order.patterns import bound_of, certificate, choices, unit_times
+from pipeloom.order.tasks import Lowered
+from pipeloom.order.weave import Pattern
+from pipeloom.program.program import Program
+
+CLOSE = 1.003
+"""A program this near to its bound ends the search."""
+MOST_SHOWN = 9
+"""Values of one choice that a note of what was searched lists."""
+
+
+class Ended(Enum):
+    """What ended a search."""
+
+    ALL_TRIED = "all_tried"
+    LIMIT = "limit"
+    INTERRUPT = "interrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The bound, the unit that sets it, and the certificate."""
+
+    cycles: int
+    unit: str
+    why: str
+
+
+def least_of(lowered: Lowered) -> Least:
+    bound, unit = bound_of(lowered)
+    least, why = certificate(lowered)
+    return Least(least, "recurrence", why) if least > bound else Least(bound, unit, why)
+
+
+def described(
+    lowered: Lowered,
+    program: Program,
+    cycles: float,
+    least: Least,
+    pattern: Pattern,
+    tried: int,
+    ended: Ended,
+) -> Program:
+    """``program`` with what is known of it in its provenance."""
+    ordered = program.provenance.ordered
+    assert ordered is not None
+    copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
+    grid = ", ".join(f"{c.waves} along {c.dim}" for c in lowered.shares.cuts if c.waves > 1)
+    gap = 100 * (cycles / least.cycles - 1)
+    at_bound = cycles <= CLOSE * least.cycles
+    stopped = {
+        Ended.ALL_TRIED: f"at the bound of the {least.unit}" if at_bound else "no change helps",
+        Ended.LIMIT: "there are more",
+        Ended.INTERRUPT: "interrupted, there are more",
+    }
+    busy = ", ".join(f"{time.unit} {time.cycles}" for time in unit_times(lowered))
+    notes = (
+        f"{cycles:.6g} cycles per iteration simulated; {least.cycles} are the least, by the "
+        f"{least.unit}; no order is more than {gap:.2g} % faster",
+        f"certificate: {least.why}",
+        f"cycles per iteration by unit: {busy}",
+        f"{ordered.stages} stages; copies: {copies or 'one of everything'}",
+        f"{program.iterations} iterations",
+        f"waves: {grid or 'one'}; {_roles(pattern)}",
+        f"searched: {_searched(lowered)}; {tried} orders simulated; {stopped[ended]}",
+    )
+    bound = least.cycles
+    how = replace(
+        ordered,
+        cycles=round(cycles),
+        bound=bound,
+        proved=round(cycles) <= bound,
+        interrupted=ended is Ended.INTERRUPT,
+    )
+    provenance = replace(program.provenance, ordered=how, notes=notes)
+    return program.with_groups(program.groups, provenance)
+
+
+def _roles(pattern: Pattern) -> str:
+    """Who does what, when."""
+    loading = pattern.loading.name.lower().replace("_", " ")
+    parts = {
+        f"{pattern.groups} group(s)": True,
+        f"in turns of {pattern.cluster} products": pattern.cluster > 0,
+        "a barrier apart": pattern.cluster > 0 or pattern.stagger,
+        f"loads {loading}": pattern.groups > 1,
+        "priorities": pattern.priority,
+    }
+    return ", ".join(part for part, told in parts.items() if told)
+
+
+def _searched(lowered: Lowered) -> str:
+    """The values of every choice; of many, how many."""
+    found = []
+    for name, values in choices(lowered).items():
+        few = len(values) <= MOST_SHOWN and all(type(value) is int for value in values)
+        found.append(f"{name} {' '.join(map(str, values)) if few else f'in {len(values)} ways'}")
+    return ", ".join(found)
