@@ -7,7 +7,7 @@ in the emulator against NumPy. Columns: share of time that the matrix unit works
 loop, cycles per K tile, by how many percent the plan's II is beside them, the bound and the unit
 that sets it, prologue and epilogue cycles, processor seconds until within 5 % and 1 % of the bound
 and in all, verdict, emulator, and the fastest of the specification's orders (ping-pong and
-four-wave, IDENTITY and GREEDY) where one has this tile. Below each row stands the curve of its
+four-wave, IDENTITY, GREEDY and CSP) where one has this tile. Below each row stands the curve of its
 search: processor seconds, and the best so far in percent of the bound. The search has one thread,
 so on a quiet machine processor seconds are seconds.
 
@@ -97,7 +97,7 @@ def specification(case: Case, target: Target) -> float | None:
     shape = {"BM": case.m, "BN": case.n, "BK": case.k, "MMA_K": depth, "elem_bytes": size}
     found = []
     for name in ("ping_pong", "four_wave"):
-        for order in ("identity", "greedy"):
+        for order in ("identity", "greedy", "csp"):
             spec = {"schedule": name, "geometry": shape, "schedule_config": {"scheduling": order}}
             try:
                 compiled = compile_schedule(load_spec(spec))
