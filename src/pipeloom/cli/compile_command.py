@@ -68,7 +68,7 @@ def _schedule_summary(compiled: CompiledSchedule) -> str:
 def _summary(program: Program) -> str:
     sizes = ", ".join(f"{s.name} {len(s.steps)}" for s in program.groups[0].sections)
     ordered = program.provenance.ordered
-    if ordered is None:
+    if ordered is None or ordered.cycles is None:
         return f"{program.name}: {sizes}"
     proved = "proved optimal" if ordered.proved else f"lower bound {ordered.bound}"
     return f"{program.name}: {sizes}; {ordered.strategy} II {ordered.cycles} cycles ({proved})"

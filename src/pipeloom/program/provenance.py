@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -49,6 +49,14 @@ class Provenance:
     barriers_added: int = 0
     """Besides ``moved``, what REPAIRED could not do without."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def without_figures(self) -> Provenance:
+        """What is left when waits or barriers change: who ordered it, but no claim how well."""
+        if self.ordered is None:
+            return self
+        how = replace(self.ordered, cycles=None, bound=None, proved=False)
+        return replace(self, ordered=how, notes=())
 
 
 UNKNOWN = Provenance()

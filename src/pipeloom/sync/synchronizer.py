@@ -47,8 +47,9 @@ def synchronize(
 
     An order that no synchronisation (or none with these barriers) can save raises ``OrderError``;
     with ``reorder`` the fewest steps move instead, and the provenance says which. Fences and
-    priorities stay where they are among the work. Without ``prove``, which is for searches that
-    prove only what they keep, the result is not checked.
+    priorities stay where they are among the work. What was claimed of waits and barriers that it
+    had, and now has others, is dropped from the provenance. Without ``prove``, which is for
+    searches that prove only what they keep, the result is not checked.
     """
     check_instance("synchronize", "program", program, Program)
     study = Study.of(stripped(program, keep_barriers=method is REPAIRED))
@@ -58,14 +59,18 @@ def synchronize(
     else:
         study, changes = _legal(study, reorder)
         sync = place_synchronisation(study.bench, {} if changes else barrier_gaps or {})
+    groups = study.scripts.assemble(sync)
+    known = program.provenance
+    if known.synchronised is not SyncMethod.GIVEN and groups != program.groups:
+        known = known.without_figures
     provenance = replace(
-        program.provenance,
+        known,
         synchronised=method,
-        moved=(*program.provenance.moved, *(c.move for c in changes if c.move is not None)),
-        barriers_added=program.provenance.barriers_added + sum(c.move is None for c in changes),
-        notes=(*program.provenance.notes, *_notes(changes)),
+        moved=(*known.moved, *(c.move for c in changes if c.move is not None)),
+        barriers_added=known.barriers_added + sum(c.move is None for c in changes),
+        notes=(*known.notes, *_notes(changes)),
     )
-    result = program.with_groups(study.scripts.assemble(sync), provenance)
+    result = program.with_groups(groups, provenance)
     if prove:
         _check(result)
     return result

@@ -12,6 +12,7 @@ import pytest
 from pipeloom.errors import OrderError
 from pipeloom.judge.verify import proves, verify
 from pipeloom.program import Barrier, Program, Step, SyncMethod, Wait, Work
+from pipeloom.program.provenance import OrderedBy
 from pipeloom.sync import REPAIRED, synchronize
 from pipeloom.sync.nearest_order import precedences
 from pipeloom.sync.strip import stripped
@@ -243,3 +244,18 @@ def test_random_legal_orders(programs: Any, copies: int) -> None:
         steps = [program.groups[0].sections[1].steps[n] for n in order]
         fixed = synchronize(with_steps(program, {(0, 1): steps}))  # raises unless proved
         assert not programs.troubles(fixed)
+
+
+def test_figures_hold_only_for_the_waits_they_were_found_with(programs: Any) -> None:
+    arranged = synchronize(programs.gemm(2))
+    how = OrderedBy("woven", cycles=384, bound=384, proved=True, stages=3)
+    known = replace(arranged.provenance, ordered=how, notes=("384 cycles per iteration",))
+    found = replace(arranged, provenance=known)
+    assert synchronize(found).provenance == known
+    _, weaker = next(weakened(found))
+    fixed = synchronize(weaker).provenance
+    assert fixed.ordered == OrderedBy("woven", stages=3)
+    assert not fixed.notes
+    # What an order claims before it has any waits stays with it.
+    given = replace(programs.gemm(2), provenance=replace(known, synchronised=SyncMethod.GIVEN))
+    assert synchronize(given).provenance.ordered == how
