@@ -402,15 +402,6 @@ def _finish(
     inside = _needed(table, [*updates.values(), *stored])
     carry_of = {update: carry for carry, update in updates.items()}
     placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
-    lost = [n.name for n in placed if n.kind is NodeKind.STREAM and n.region is not Region.LOOP]
-    if lost:
-        raise GraphError(
-            f"loop {name!r}: what is stored takes {lost[0]!r} without a carry, and of every "
-            "iteration only the last would be left",
-            hint=f"carry the sum: c = loop.carry(...); c += ...; or store it with {over!r}",
-            field=lost[0],
-        )
-    placed = _late(placed)
     outputs = [node.name for node in placed if node.kind is NodeKind.OUTPUT]
     used = _needed({node.name: node for node in placed}, outputs)
     idle = [node for node in placed if node.name not in used]
@@ -420,7 +411,15 @@ def _finish(
             hint="store it, use it, or leave it out",
             field=node.name,
         )
-    return Meaning(name, over, tuple(placed), until)
+    lost = [n.name for n in placed if n.kind is NodeKind.STREAM and n.region is not Region.LOOP]
+    if lost:
+        raise GraphError(
+            f"loop {name!r}: what is stored takes {lost[0]!r} without a carry, and of every "
+            "iteration only the last would be left",
+            hint=f"carry the sum: c = loop.carry(...); c += ...; or store it with {over!r}",
+            field=lost[0],
+        )
+    return Meaning(name, over, tuple(_late(placed)), until)
 
 
 def _late(nodes: list[Node]) -> list[Node]:

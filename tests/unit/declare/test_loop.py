@@ -325,6 +325,13 @@ def test_refusals(build: Callable[[Loop], None], error: type[ScheduleError], mat
     assert caught.value.hint
 
 
+def test_a_stream_that_nothing_takes_is_named_as_that() -> None:
+    loop = gemm(64, 64, 64)
+    loop.stream("Z", "f32", m=64, k=64)
+    with pytest.raises(GraphError, match="'Z' is declared but never used"):
+        _ = loop.meaning
+
+
 def test_a_product_that_nothing_carries() -> None:
     loop = Loop("x", over="k")
     loop.store("out", loop.stream("A", "bf16", m=4, k=4) @ loop.stream("B", "bf16", n=4, k=4))
