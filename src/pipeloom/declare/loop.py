@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
 
@@ -106,6 +107,12 @@ class Loop:
         self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
     ) -> Tensor:
         """A value carried from iteration to iteration; ``start`` before the first."""
+        if not isinstance(start, Real):
+            raise ConfigError(
+                f"carry {name!r} has start {start!r}, but must start with a number",
+                hint="pass start=0; what depends on more is a resident",
+                field="start",
+            )
         kind = TileType(tuple(dims), tuple(dims.values()), dtype_for(dtype))
         node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=float(start))
         return Tensor(self, self._add(node), carry=name)
@@ -225,13 +232,14 @@ class Loop:
             raise GraphError(
                 "loop.when inside loop.when", hint="combine the conditions first", field="when"
             )
-        if not condition.type.dtype.is_bool:
+        name = self._operand(condition)
+        if not self.type_of(name).dtype.is_bool:
             raise GraphError(
-                f"loop.when takes {condition.name!r} for a truth value, which is {condition.type}",
+                f"loop.when takes {name!r} for a truth value, which is {self.type_of(name)}",
                 hint="compare it first: x > 0",
-                field=condition.name,
+                field=name,
             )
-        self._when = self._operand(condition)
+        self._when = name
         try:
             yield
         finally:
@@ -239,15 +247,16 @@ class Loop:
 
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
         """Store a value: of carried ones the last, or (if it has ``over``) one per iteration."""
-        if not value.type.dims:
+        stored = self._operand(value)
+        kind = self.type_of(stored)
+        if not kind.dims:
             raise ConfigError(
                 f"output {name!r} is one number, and no array",
                 hint="give it a dimension, of size 1 if need be",
                 field=name,
             )
-        kind = value.type if dtype is None else replace(value.type, dtype=dtype_for(dtype))
-        node = Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(self._operand(value),))
-        self._add(node)
+        kind = kind if dtype is None else replace(kind, dtype=dtype_for(dtype))
+        self._add(Node(name=name, kind=NodeKind.OUTPUT, type=kind, uses=(stored,)))
         return value
 
     def stage(self, name: str) -> None:
@@ -333,6 +342,13 @@ class Loop:
                     field=value.name,
                 )
             return name
+        if not isinstance(value, Real):
+            raise ConfigError(
+                f"loop {self.name!r} takes {value!r} for an operand, which is no value of it and "
+                "no number",
+                hint="pass what loop.stream, loop.carry or an op returned, or a number",
+                field="operand",
+            )
         return self._constant(value).name
 
     def _constant(self, value: float) -> Tensor:
@@ -367,8 +383,19 @@ class Loop:
         self, scalars: Mapping[str, float] | None = None, **arrays: Array
     ) -> dict[str, Array]:
         """What it computes, in NumPy: whole arrays in, whole outputs out."""
+        meaning = self.meaning
+        inputs = [node.name for node in meaning.inputs]
+        numbers = [node.name for node in meaning.nodes if node.kind is NodeKind.SCALAR]
+        for what, named, known in (("array", arrays, inputs), ("scalar", scalars or {}, numbers)):
+            for name in named:
+                if name not in known:
+                    raise ConfigError(
+                        f"loop {self.name!r} takes no {what} {name!r}",
+                        hint=nearest(name, known),
+                        field=name,
+                    )
         given = {name: np.asarray(array) for name, array in arrays.items()}
-        return evaluate(self.meaning, given, scalars, self.ops)
+        return evaluate(meaning, given, scalars, self.ops)
 
     def __repr__(self) -> str:
         return f"<Loop {self.name} over {self.over}: {len(self._nodes)} values>"

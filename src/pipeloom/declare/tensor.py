@@ -79,6 +79,12 @@ class Tensor:
         return self._loop.update(self, value)
 
     def __matmul__(self, other: Tensor) -> Tensor:
+        if not isinstance(other, Tensor):
+            raise ConfigError(
+                f"{self.name} @ {other!r}: a matrix product takes two values of a loop",
+                hint=f"multiply by a number with *: {self.name} * 2.0",
+                field="matmul",
+            )
         shared = tuple(dim for dim in self.type.dims if dim in other.type.dims)
         if len(shared) != 1:
             raise ConfigError(

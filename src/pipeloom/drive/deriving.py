@@ -24,9 +24,10 @@ from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Ended, described, least_of
 from pipeloom.drive.store import Store, digest, version
-from pipeloom.errors import InternalError, OrderError, ScheduleError
+from pipeloom.errors import ConfigError, InternalError, OrderError, ScheduleError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
+from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.order.instructions import refinable
 from pipeloom.order.node_tasks import lower
@@ -109,7 +110,7 @@ class Derived:
 
 def derive(
     loop: Loop,
-    target: Target,
+    target: Target | str,
     waves: int | Mapping[str, int],
     *,
     k_tiles: int | None = None,
@@ -121,7 +122,7 @@ def derive(
     store: Store | None = None,
 ) -> Derived | None:
     """The fastest proved program of ``loop``; None where it is not made of loads to
-    LDS, reads, products and vector ops.
+    LDS, reads, products and vector ops. ``target`` may be the name of a chip.
 
     Raises ``OrderError`` where no order fits registers, LDS and ``k_tiles``, with what to change.
     Ctrl-C ends the search and gives the best so far, or lets the proof come to its end; before
@@ -134,6 +135,8 @@ def derive(
     loop: its ends decide. ``orders`` limits how many are tried, once one fits; those that are kept
     count, so that the result is the same whatever is kept, but for a whole search.
     """
+    check_loop("derive", loop)
+    target = target if isinstance(target, Target) else target_for(target)
     if orders is not None:
         check_int("derive", "orders", orders, 1)
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
@@ -171,6 +174,16 @@ def derive(
     if derived.complete:
         kept.write(key, to_plain(derived))
     return derived
+
+
+def check_loop(owner: str, loop: object) -> None:
+    """Refuse what is no loop, above all the function that makes one."""
+    if not isinstance(loop, Loop):
+        raise ConfigError(
+            f"{owner} takes a Loop, not {loop!r}",
+            hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
+            field="loop",
+        )
 
 
 def _read(store: Store, key: str, loop: Loop, target: Target) -> Derived | None:

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import Progress, derive
-from pipeloom.errors import ConfigError, InternalError, OrderError
+from pipeloom.drive.deriving import Progress, check_loop, derive
+from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
@@ -58,12 +58,7 @@ def pipeline(
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
     """
-    if not isinstance(loop, Loop):
-        raise ConfigError(
-            f"pipeline takes a Loop, not {loop!r}",
-            hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
-            field="loop",
-        )
+    check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
     told = (groups, depth, stages, quadrants, global_latency, strategy)
     notes: tuple[str, ...] = ()

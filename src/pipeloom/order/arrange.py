@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
@@ -119,11 +120,7 @@ def _computing(
     consumers = sum(role.waves for role in groups if isinstance(role, Consumer))
     if waves is None:
         return consumers
-    total = waves
-    if not isinstance(waves, int):
-        total = 1
-        for count in waves.values():
-            total *= count
+    total = prod(waves.values()) if isinstance(waves, Mapping) else waves
     if total != consumers:
         raise ConfigError(
             f"waves say that {total} compute, groups that {consumers} do",

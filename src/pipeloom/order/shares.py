@@ -128,7 +128,7 @@ def divide(
     sizes = {d: s for n in meaning.nodes for d, s in meaning.domain(n).sizes.items()}
     free = _divisible(meaning)
     preferred = _without_repetition(meaning, free)
-    if isinstance(waves, int):
+    if not isinstance(waves, Mapping):
         check_int("pipeline", "waves", waves, 1)
         along = _grid(meaning, waves, {d: sizes[d] // granules.get(d, 1) for d in preferred})
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -117,3 +119,38 @@ def test_a_chip_by_name_and_a_function_for_a_loop() -> None:
     with pytest.raises(pl.ConfigError, match="takes a Loop") as caught:
         pl.pipeline(gemm, "gfx950", 4)  # type: ignore[arg-type]
     assert "call it" in (caught.value.hint or "")
+
+
+def test_derive_takes_a_chip_by_name() -> None:
+    assert pl.derive(row_sum(), "gfx950", 1) is None
+
+
+STRANGE: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
+    "derive a name": ("loop", lambda loop, a: pl.derive("gemm_tile", GFX950, 4)),  # type: ignore[arg-type]
+    "derive for no chip": ("arch", lambda loop, a: pl.derive(loop, "gfx90a", 4)),
+    "derive waves": ("pipeline.waves", lambda loop, a: pl.derive(loop, GFX950, "4")),  # type: ignore[arg-type]
+    "pipeline waves": ("pipeline.waves", lambda loop, a: pl.pipeline(loop, GFX950, "4")),  # type: ignore[arg-type]
+    "waves of groups": (
+        "waves",
+        lambda loop, a: pl.pipeline(loop, GFX950, "4", groups=(Producer(1), Consumer(4))),  # type: ignore[arg-type]
+    ),
+    "start": ("start", lambda loop, a: loop.carry("c", start="x", m=4)),
+    "operand": ("operand", lambda loop, a: a + "x"),
+    "product": ("matmul", lambda loop, a: a @ 3),
+    "store a number": ("o", lambda loop, a: loop.store("o", 3)),
+    "store a word": ("operand", lambda loop, a: loop.store("o", "x")),
+    "condition": ("1", lambda loop, a: loop.when(True).__enter__()),
+    "array": ("Q", lambda loop, a: loop.evaluate(Q=3)),
+    "scalar": ("s", lambda loop, a: loop.evaluate({"s": 1.0})),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_argument_is_named(name: str) -> None:
+    field, act = STRANGE[name]
+    loop = gemm(64, 64, 32)
+    a = Loop("other", over="k").stream("A", "f32", m=4, k=4)
+    with pytest.raises(pl.ScheduleError) as caught:
+        act(loop, a)
+    assert caught.value.field == field
+    assert caught.value.hint
