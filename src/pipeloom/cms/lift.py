@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pipeloom.cms.fragments import FIRST, SECOND, Operand, products, slices_of
-from pipeloom.cms.scalars import Addresses, follow
+from pipeloom.cms.scalars import Addresses, check_scalars, follow
 from pipeloom.cms.table import DTYPES, Table
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import target_for
@@ -84,6 +84,7 @@ class _Lift:
                     field=table.loads(operand.name),
                 )
             operand.check()
+        check_scalars(table)
         if table.k_steps not in (1, 2) or (
             table.k_steps == 1 and (table.wave_tile[0] % 2 or table.wave_tile[1] % 2)
         ):

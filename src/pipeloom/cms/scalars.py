@@ -3,8 +3,9 @@
 A load's tile, its LDS buffer and a read's buffer come from scalar registers that other entries
 change: GRInc moves the descriptor to the next tile in nine instructions that share SCC, m0 is
 written before each load, LWS and LRS swap buffers. ``follow`` runs these through one iteration and
-says what every load and read then addresses, relative to what is meant. A descriptor whose carry
-was lost (SCC written in between) counts as one that has not moved.
+says what every load and read then addresses, relative to what is meant; ``check_scalars`` comes
+first, and refuses tables in which some are missing. A descriptor whose carry was lost (SCC written
+in between) counts as one that has not moved.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.cms.table import Table
+from pipeloom.errors import SpecError
 
 Entry = tuple[str, int]
 
 # Groups of GRInc that hand a carry or a comparison on: from the first to the last of each.
 _CARRIES = ((0, 2), (3, 4), (5, 6), (7, 8))
 _SETS_NO_SCC = (1, 2, 8)  # s_cselect
+# Entries of each kind (CMS.md 3): GRInc has 6 without a 64-bit limit. One pointer of three buffers
+# serves both operands: add, compare, move.
+_COUNTS = {"GRIncA": (9, 6), "GRIncB": (9, 6), "LCC": (2,)}
+_SWAPS = {
+    2: {"LRSA": (1,), "LRSB": (1,), "LWSA": (1,), "LWSB": (1,)},
+    3: {"LRSA": (4,), "LRSB": (1,), "LWSA": (3,), "LWSB": (0,)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,20 @@ class Addresses:
     write: dict[tuple[str, int], int]
     read: dict[Entry, int]
     notes: tuple[str, ...]
+
+
+def check_scalars(table: Table) -> None:
+    """Refuses a table whose scalar instructions are not all there: a descriptor that is moved in
+    part, a buffer that is not swapped, a loop that does not count."""
+    for kind, counts in {**_COUNTS, **_SWAPS[table.lds_buffers]}.items():
+        found = len(table.slots(kind, 0))
+        if found not in counts:
+            needed = " or ".join(map(str, counts))
+            raise SpecError(
+                f"table {table.id} has {found} entries of {kind}",
+                hint=f"give {needed}, one per instruction ({table.lds_buffers} LDS buffers)",
+                field=kind,
+            )
 
 
 def follow(table: Table, order: Sequence[Entry]) -> Addresses:
@@ -50,8 +73,8 @@ def follow(table: Table, order: Sequence[Entry]) -> Addresses:
             for clash in _between(at, (step, first), (step, last))
             if order[clash][0] != step and _writes_scc(order[clash])
         ]
-        moved = max((p for (kind, _), p in at.items() if kind == step), default=-1)
-        swap = at.get((f"LWS{operand}", 0), len(order))
+        moved = max(p for (kind, _), p in at.items() if kind == step)
+        swap = at.get((f"LWS{operand}", 0), at["LWSA", 0])
         for entry in range(1, len(table.slots(loads, 0)), 2):
             number, here = entry // 2, at[loads, entry]
             late = here < moved
@@ -65,7 +88,7 @@ def follow(table: Table, order: Sequence[Entry]) -> Addresses:
             elif swap < at[loads, 0]:
                 notes.append(f"LWS{operand} swaps before {loads} writes m0")
         notes += spoiled
-        swaps = max((p for (kind, _), p in at.items() if kind == f"LRS{operand}"), default=-1)
+        swaps = max(p for (kind, _), p in at.items() if kind == f"LRS{operand}")
         for kind, entry in order:
             if kind[:3] == f"LR{operand}":
                 ahead = kind[3:] != "0"
@@ -73,7 +96,7 @@ def follow(table: Table, order: Sequence[Entry]) -> Addresses:
                 read[kind, entry] = int(late) - int(ahead)
                 if late != ahead:
                     notes.append(f"{kind}[{entry}] reads the other buffer: LRS{operand} is late")
-    counter = at.get(("LCC", 1), len(order))
+    counter = at["LCC", 1]
     notes += [
         f"{kind}[{entry}] writes SCC behind the loop counter's comparison"
         for kind, entry in order[counter + 1 :]

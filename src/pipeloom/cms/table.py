@@ -12,7 +12,7 @@ Entries are what a person wrote; ``order`` gives them as the instructions of one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,10 @@ KINDS = (
 SLOT_ORDERS = ("table", "old")
 DTYPES: dict[str, DType] = {"bf16": BF16, "fp16": FP16, "fp8": FP8, "tf32": F32}
 """The types of a table; tf32 is f32 in LDS."""
+LAYOUTS = ("TN", "NN", "NT", "TT")
+CODE_PATHS = (1, 2, 4)
+LDS_BUFFERS = (2, 3)
+FLAGS = ("SwapGlobalReadOrder", "UsePLRPack", "UseMFMAF32XEmulation", "MfmaInitCVgprs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,44 +139,103 @@ class Table:
 def read_table(data: Mapping[str, Any], **missing: Any) -> Table:
     """The table of a JSON record; ``missing`` gives fields that it leaves out."""
     fields = {**missing, **data}
-    try:
-        return Table(
-            id=str(fields["id"]),
-            tile=tuple(fields["tile"]),
-            layout=fields["layout"],
-            dtype=fields["dtype"],
-            mi=tuple(fields["mi"][:3]),
-            wave_group=tuple(fields["wave_group"]),
-            wave_tile=tuple(fields["wave_tile"]),
-            num_code_paths=fields["num_code_paths"],
-            num_mfma=fields["num_mfma"],
-            schedule={
-                kind: tuple(tuple(one) for one in lists)
-                for kind, lists in fields["schedule"].items()
-            },
-            sync=tuple(_sync(entry) for entry in fields["sync"]),
-            snop=tuple(fields.get("snop", ())),
-            nglshift=int(fields["nglshift"]),
-            nllshift=int(fields["nllshift"]),
-            nll_zero_dscnt=fields["nll_zero_dscnt"],
-            mfma_reorder=tuple(fields["mfma_reorder"]),
-            flags=frozenset(name for name, value in fields["flags"].items() if value),
-            lds_buffers=fields.get("lds_buffers", 2),
-            slot_order=fields["slot_order"],
-            commit=fields.get("commit", ""),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"not a table: {error!r}",
-            hint="give the record of a table: tile, schedule, sync and the rest",
-            field=str(error.args[0]) if isinstance(error, KeyError) else "table",
-        ) from error
+    absent = [name for name in _NEEDED if name not in fields]
+    if absent:
+        raise _wrong(absent[0], "is missing", "a table has " + ", ".join(_NEEDED))
+    schedule = {
+        kind: tuple(_numbers(one, kind, least=-1) for one in _list(lists, kind))
+        for kind, lists in _mapping(fields["schedule"], "schedule").items()
+    }
+    entries = [_mapping(entry, "sync") for entry in _list(fields["sync"], "sync")]
+    slots = (*schedule.get("SYNC", ()), ())[0]
+    for entry, slot in zip(entries, slots, strict=False):
+        if entry.get("index", slot) != slot:
+            index = entry["index"]
+            raise _wrong("sync", f"has index {index!r}", f"SYNC has {slot} there: make them agree")
+    m, n, k = _numbers(fields["tile"], "tile", 3, least=1)
+    mi = _numbers(_list(fields["mi"], "mi")[:3], "mi", 3, least=1)
+    across, down = _numbers(fields["wave_group"], "wave_group", 2, least=1)
+    rows, columns = _numbers(fields["wave_tile"], "wave_tile", 2, least=1)
+    flags = _mapping(fields["flags"], "flags")
+    return Table(
+        id=str(fields["id"]),
+        tile=(m, n, k),
+        layout=_text(fields["layout"], "layout"),
+        dtype=_text(fields["dtype"], "dtype"),
+        mi=(mi[0], mi[1], mi[2]),
+        wave_group=(across, down),
+        wave_tile=(rows, columns),
+        num_code_paths=_number(fields["num_code_paths"], "num_code_paths"),
+        num_mfma=_number(fields["num_mfma"], "num_mfma"),
+        schedule=schedule,
+        sync=tuple(_sync(entry) for entry in entries),
+        snop=_numbers(fields.get("snop", ()), "snop"),
+        nglshift=_number(fields["nglshift"], "nglshift"),
+        nllshift=_number(fields["nllshift"], "nllshift"),
+        nll_zero_dscnt=_flag(fields["nll_zero_dscnt"], "nll_zero_dscnt"),
+        mfma_reorder=_numbers(fields["mfma_reorder"], "mfma_reorder"),
+        flags=frozenset(name for name, value in flags.items() if _flag(value, "flags")),
+        lds_buffers=_number(fields.get("lds_buffers", 2), "lds_buffers"),
+        slot_order=_text(fields["slot_order"], "slot_order"),
+        commit=str(fields.get("commit", "")),
+    )
+
+
+_NEEDED = (
+    "id", "tile", "layout", "dtype", "mi", "wave_group", "wave_tile", "num_code_paths", "num_mfma",
+    "schedule", "sync", "nglshift", "nllshift", "nll_zero_dscnt", "mfma_reorder", "flags",
+    "slot_order",
+)  # fmt: skip
+
+
+def _wrong(field: str, what: str, hint: str) -> SpecError:
+    return SpecError(f"not a table: {field} {what}", hint=hint, field=field)
+
+
+def _number(value: Any, field: str, least: int = 0) -> int:
+    """A whole number; 17.0 is one, as some records have it."""
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not whole or isinstance(value, bool) or value < least:
+        raise _wrong(field, f"has {value!r}", f"use a whole number of at least {least}")
+    return int(value)
+
+
+def _numbers(value: Any, field: str, count: int | None = None, least: int = 0) -> tuple[int, ...]:
+    numbers = tuple(_number(one, field, least) for one in _list(value, field))
+    if count is not None and len(numbers) != count:
+        raise _wrong(field, f"has {len(numbers)} numbers", f"give {count}")
+    return numbers
+
+
+def _list(value: Any, field: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise _wrong(field, f"is {value!r}", "give a list")
+    return value
+
+
+def _mapping(value: Any, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _wrong(field, f"has {value!r}", "give names with their values, in braces")
+    return value
+
+
+def _flag(value: Any, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(field, f"has {value!r}", "use true or false")
+    return value
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(field, f"is {value!r}", "give a name, in quotes")
+    return value
 
 
 def _sync(entry: Mapping[str, Any]) -> Sync:
-    if entry.get("barrier"):
+    if _flag(entry.get("barrier", False), "sync"):
         return Sync(barrier=True)
-    return Sync(dscnt=entry.get("dscnt", -1), vlcnt=entry.get("vlcnt", -1))
+    dscnt, vlcnt = (_number(entry.get(name, -1), "sync", -1) for name in ("dscnt", "vlcnt"))
+    return Sync(dscnt=dscnt, vlcnt=vlcnt)
 
 
 def _check(table: Table) -> None:
@@ -195,8 +258,21 @@ def _check(table: Table) -> None:
     needed = table.wave_tile[0] * table.wave_tile[1] * table.k_steps * products
     if table.num_mfma != needed:
         raise broken(f"{table.num_mfma} MFMAs", f"the tile needs {needed}", "num_mfma")
-    if table.slot_order not in SLOT_ORDERS:
-        raise broken(f"slot order {table.slot_order!r}", "use table or old", "slot_order")
+    if table.tile[2] % table.mi[2]:
+        raise broken(f"K of {table.tile[2]}", f"use a multiple of {table.mi[2]}", "tile")
+    allowed: tuple[tuple[str, Collection[Any], Collection[Any]], ...] = (
+        ("layout", (table.layout,), LAYOUTS),
+        ("dtype", (table.dtype,), DTYPES),
+        ("slot_order", (table.slot_order,), SLOT_ORDERS),
+        ("num_code_paths", (table.num_code_paths,), CODE_PATHS),
+        ("lds_buffers", (table.lds_buffers,), LDS_BUFFERS),
+        ("flags", sorted(table.flags), FLAGS),
+        ("snop", table.snop, range(16)),  # s_nop has 4 bits
+    )
+    for name, values, known in allowed:
+        for value in values:
+            if value not in known:
+                raise broken(f"{name} {value!r}", f"use {', '.join(map(str, known))}", name)
     if table.mfma_reorder and sorted(table.mfma_reorder) != list(range(needed)):
         raise broken("mfma_reorder is no permutation", "name each MFMA once", "mfma_reorder")
     for kind, lists in table.schedule.items():
@@ -211,6 +287,8 @@ def _check(table: Table) -> None:
         for one in lists:
             if any(not -1 <= slot < table.num_mfma for slot in one):
                 raise broken(f"{kind} leaves the loop", f"use -1 to {table.num_mfma - 1}", kind)
+            if not kind.startswith("Pack") and list(one) != sorted(one):
+                raise broken(f"{kind} goes back", "give its slots in ascending order", kind)
     for kind, entries in (("SYNC", table.sync), ("SNOP", table.snop)):
         if len(table.slots(kind, 0)) != len(entries) or len(table.schedule.get(kind, ((),))) > 1:
             raise broken(

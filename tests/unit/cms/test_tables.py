@@ -221,6 +221,14 @@ WRONG = {
     "wave_tile": {"wave_tile": (2, 3)},
     "num_mfma": {"num_mfma": 7},
     "slot_order": {"slot_order": "new"},
+    "layout": {"layout": "zz"},
+    "dtype": {"dtype": "f64"},
+    "tile": {"tile": (64, 32, 70)},
+    "num_code_paths": {"num_code_paths": 3},
+    "lds_buffers": {"lds_buffers": 10**6},
+    "snop": {"schedule": {**SCHEDULE, "SNOP": ((0,),)}, "snop": (10**9,)},
+    "flags": {"flags": frozenset({"UseMagic"})},
+    "GRA": {"schedule": {**SCHEDULE, "GRA": ((1, 1, 0, 0),)}},
     "mfma_reorder": {"mfma_reorder": (0,) * 4},
     "SYNC": {"sync": SMALL.sync[:2]},
     "LRA0": {"schedule": {**SCHEDULE, "LRA0": ((0, 99),)}},
@@ -239,11 +247,37 @@ def test_a_malformed_table_is_refused_by_the_field_at_fault(
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(("field", "lists"), [("LRA0", {"LRA0": (0,)}), ("GRA", {"GRA": ((),)})])
-def test_entries_must_make_up_the_tile(field: str, lists: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("field", "slots"),
+    [
+        ("LRA0", (0,)),
+        ("GRA", ((),)),
+        ("GRIncA", ((),)),
+        ("GRIncA", (-1,) * 4),
+        ("GRIncB", (-1,)),
+        ("LWSA", ((),)),
+        ("LWSB", ((),)),
+        ("LRSA", ((),)),
+        ("LCC", ((),)),
+        ("LCC", (3,)),
+    ],
+)
+def test_entries_must_make_up_the_tile_and_move_its_addresses(field: str, slots: Any) -> None:
     with pytest.raises(SpecError) as caught:
-        lift_table(changed(**lists))
+        lift_table(changed(**{field: slots}))
     assert caught.value.field == field
+    lists = {kind: one for kind, one in SCHEDULE.items() if kind != field}
+    with pytest.raises(SpecError) as caught:
+        lift_table(replace(SMALL, schedule=lists))
+    assert caught.value.field == field
+
+
+def test_one_write_pointer_of_three_buffers_serves_both_operands() -> None:
+    swapped = {"LRSA": (0,) * 4, "LRSB": (0,), "LWSB": ((),)}
+    sound = changed(replace(SMALL, lds_buffers=3), **swapped, LWSA=(2,) * 3)
+    assert not lift_table(sound).provenance.notes
+    early = changed(sound, LWSA=(0,) * 3)  # behind the first m0 of A, ahead of that of B
+    assert any("LWSB swaps before" in note for note in lift_table(early).provenance.notes)
 
 
 def test_a_record_that_is_no_table_says_what_it_lacks() -> None:
@@ -252,6 +286,51 @@ def test_a_record_that_is_no_table_says_what_it_lacks() -> None:
     with pytest.raises(SpecError) as caught:
         read_table(record)
     assert caught.value.field == "tile"
+
+
+MISTYPED = [
+    ("tile", [64, 32]),
+    ("tile", 64),
+    ("mi", [16, 16]),
+    ("mi", [16, 16, 0]),
+    ("wave_group", [2]),
+    ("wave_tile", []),
+    ("wave_tile", [2, True]),
+    ("layout", 7),
+    ("dtype", ["bf16"]),
+    ("num_code_paths", "two"),
+    ("num_mfma", None),
+    ("nglshift", "zz"),
+    ("nglshift", float("nan")),
+    ("nllshift", -1),
+    ("nll_zero_dscnt", "no"),
+    ("mfma_reorder", [0, "1", 2, 3]),
+    ("flags", ["UsePLRPack"]),
+    ("flags", {"UsePLRPack": "yes"}),
+    ("snop", {}),
+    ("lds_buffers", 2.5),
+    ("sync", {}),
+    ("sync", [5]),
+    ("sync", [{"index": -1, "dscnt": None}]),
+    ("sync", [{"index": -1, "dscnt": "0"}]),
+    ("sync", [{"index": 3, "dscnt": 0}]),
+    ("schedule", []),
+    ("slot_order", []),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), MISTYPED)
+def test_a_field_of_another_type_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_table({**SMALL.to_dict(), field: value})
+    assert caught.value.field == field
+
+
+def test_a_list_that_is_no_list_of_slots_is_refused_by_its_kind() -> None:
+    for lists in (3, [3], [["3"]], [[1.5, 3]], []):
+        with pytest.raises(SpecError) as caught:
+            read_table({**SMALL.to_dict(), "schedule": {**SCHEDULE, "LCC": lists}})
+        assert caught.value.field == "LCC"
 
 
 def test_commands_take_the_file_of_a_table(tmp_path: Path) -> None:
