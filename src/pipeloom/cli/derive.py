@@ -17,7 +17,7 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Ended
-from pipeloom.drive.deriving import Derived, derive
+from pipeloom.drive.deriving import Derived, derive, unwoven
 from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.pipeline import peeled
 from pipeloom.drive.subjects import ProgramSubject, open_source
@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if found is None:
         raise SpecError(
-            f"{loop.name} is not made of loads to LDS, reads, matrix products and vector ops",
+            f"{loop.name} is not woven from single instructions: "
+            + unwoven(loop, chosen.target, chosen.waves),
             hint="emit, run and report take it as the modulo solver orders it",
             field="source",
         )

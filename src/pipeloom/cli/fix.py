@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write what was fixed here: a schedule or a program, as it came",
+        help="write what was fixed here: a schedule or a program, as it came; of a table its "
+        "program, which pipeloom export makes a table again",
     )
     parser.add_argument(
         "--force", action="store_true", help="derive anew even what is already PROVED"

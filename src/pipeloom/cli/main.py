@@ -140,7 +140,8 @@ def _run(argv: Sequence[str] | None) -> int:
         arguments.usage_error(str(error))
         raise
     except ScheduleError as error:
-        print(f"error: {worded(error, arguments.hints)}", file=sys.stderr)
+        named = str(getattr(arguments, "source", ""))
+        print(f"error: {worded(error, arguments.hints, named)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         _silence_stdout()

@@ -19,15 +19,24 @@ class UsageError(Exception):
 OPTION_HINTS = (
     ("reorder=True applies it", "--reorder applies it"),
     ("keep_barriers=False, sync='proven'", "--sync proven"),
+    (r"synchronize\(\) to add", "`pipeloom fix SOURCE -o FIXED.json` to add"),
+    (r"synchronize\(\) the schedule", "mend it: `pipeloom fix SOURCE -o FIXED.json`"),
+    (r"pipeline\(\) finds", "`pipeloom run SOURCE --k ...` finds"),
+    (
+        r"pass ops=VOCABULARY\.extended\(\.\.\.\) with its OpDef",
+        "a file holds no op of your own: name the loop that applies it, my.py:NAME",
+    ),
     (r"scalars=\{'(\w+)': \.\.\.\}", r"--scalar \1=..."),
 )
-"""What a hint of the library says, as a regular expression, and what most commands call it."""
+"""What a hint of the library says, as a regular expression, and what most commands call it;
+SOURCE is what the command was given."""
 
 
-def worded(error: ScheduleError, words: Sequence[tuple[str, str]]) -> str:
-    """The error with its hint in the words of the command that is run."""
+def worded(error: ScheduleError, words: Sequence[tuple[str, str]], source: str) -> str:
+    """The error with its hint in the words of the command that is run, on ``source``."""
     hint = error.hint
     for said, option in words:
+        option = option.replace("SOURCE", source.replace("\\", r"\\"))
         hint = hint and re.sub(said, option, hint)
     return error.message if hint is None else f"{error.message}\n\nhint: {hint}"
 

@@ -29,7 +29,7 @@ from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
-from pipeloom.order.instructions import refinable
+from pipeloom.order.instructions import refinable, unfit
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
     choices,
@@ -184,6 +184,11 @@ def check_loop(owner: str, loop: object) -> None:
             hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
             field="loop",
         )
+
+
+def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:
+    """Why ``derive`` gives None for it."""
+    return unfit(lower(loop.meaning, target, loop.ops, loop.staged, waves))
 
 
 def _read(store: Store, key: str, loop: Loop, target: Target) -> Derived | None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import Progress, check_loop, derive
+from pipeloom.drive.deriving import Progress, check_loop, derive, unwoven
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
@@ -65,7 +65,7 @@ def pipeline(
     if waves is not None and all(option is None for option in told):
         if k_tiles is not None:
             check_int("pipeline", "k_tiles", k_tiles, 1)
-        derived, why = None, "not made of loads, products and vector ops"
+        derived, why = None, ""
         try:
             derived = derive(
                 loop,
@@ -79,6 +79,7 @@ def pipeline(
             why = error.message
         if derived is not None:
             return peeled(derived.program)
+        why = why or unwoven(loop, target, waves)
         strategy, notes = otherwise, (f"not woven from single instructions: {why}",)
     arranged = arrange(
         loop,

@@ -29,9 +29,20 @@ from pipeloom.program.tiles import Box, TileType
 
 def refinable(lowered: Lowered) -> bool:
     """Whether the loop is made of loads to LDS, reads of it, products and vector ops on results."""
+    return not unfit(lowered)
+
+
+def unfit(lowered: Lowered) -> str:
+    """What of the loop cannot be cut into single instructions, or is missing; empty if nothing."""
     tasks = lowered.of(Region.LOOP)
-    kinds = [_kind(lowered, task) for task in tasks]
-    return len(lowered.groups) == 1 and None not in kinds and Unit.MATRIX in kinds
+    if len(lowered.groups) != 1:
+        return "groups of waves have jobs of their own"
+    if all(task.issues[0].unit is not Unit.MATRIX for task in tasks):
+        return "its loop has no matrix product"
+    strange = [task.label for task in tasks if _kind(lowered, task) is None]
+    if strange:
+        return f"{strange[0]!r} is no load to LDS, read of an operand, product or vector op"
+    return ""
 
 
 def has_vectors(lowered: Lowered) -> bool:

@@ -213,7 +213,8 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
     rest = 0 if k_tiles is None else k_tiles - expansion.stages + 1
     if rest < 0:
         raise OrderError(
-            f"{k_tiles} iterations are fewer than {expansion.stages} stages", hint="more of them"
+            f"{k_tiles} iterations are fewer than {expansion.stages} stages",
+            hint="give more k_tiles or none; pipeline() finds another order for so few",
         )
     phases = make_phases(fine, found.loop, expansion, rest % expansion.unroll)
     program = Program(

@@ -139,7 +139,7 @@ def divide(
                 raise ConfigError(
                     f"{meaning.name}: {count} waves along {dim!r} cannot share it: "
                     + _why_not(meaning, dim, sizes.get(dim), granules.get(dim, 1)),
-                    hint=f"divide {', '.join(free) or 'nothing'} instead",
+                    hint=_instead(dim, free, count * granules.get(dim, 1)),
                     field="waves",
                 )
     tiled = [d for d in preferred if d in granules]
@@ -203,6 +203,13 @@ def _why_not(meaning: Meaning, dim: str, size: int | None, granule: int) -> str:
     if dim not in _divisible(meaning):
         return "it is reduced, or not part of the output"
     return f"it has {size}, and shares are multiples of {granule}"
+
+
+def _instead(dim: str, free: Sequence[str], whole: int) -> str:
+    others = ", ".join(d for d in free if d != dim)
+    if dim not in free:
+        return f"divide {others or 'nothing'} instead"
+    return f"choose {dim} a multiple of {whole}" + (f", or divide {others} instead" * bool(others))
 
 
 def _quadrants(

@@ -14,6 +14,9 @@ import pytest
 
 import pipeloom
 from pipeloom.cli.main import main
+from pipeloom.declare.kernels import row_sum
+from pipeloom.order.in_order import in_order
+from pipeloom.program.vocabulary import OpDef
 
 
 def _hinted_command(text: str) -> list[str]:
@@ -381,3 +384,34 @@ def test_what_is_wrong_is_said_before_the_work(
     assert main(words) == 1
     assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.glob("*") if path.is_file()] == ["own.py"]
+
+
+def test_the_hint_for_a_racing_program_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = pipeloom.pipeline(row_sum(), "gfx950", 1, strategy=in_order).to_dict()
+    for section in program["groups"][0]["sections"]:
+        section["steps"] = [step for step in section["steps"] if "count" not in step]
+    Path("racing.json").write_text(json.dumps(program))
+    for command in ("emit", "run"):
+        assert main([command, "racing.json"]) == 1
+        said = capsys.readouterr().err
+        hinted = re.findall(r"`pipeloom (fix racing.json -o \S+)`", said)
+        assert hinted, said
+    assert main(hinted[0].split()) == 0
+    assert main(["verify", hinted[0].split()[-1]]) == 0
+
+
+def test_a_file_with_an_op_of_your_own_points_to_its_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = pipeloom.Loop("own", over="k")
+    total = loop.carry("total", n=4)
+    same = OpDef("acme.same", 1, lambda x: x, lowering=("v_mov_b32 {d}, {0}",))
+    total += loop.apply(same, loop.stream("X", "f32", n=4, k=64)).sum("k")
+    loop.store("out", total)
+    file = tmp_path / "own.json"
+    file.write_text(pipeloom.pipeline(loop, "gfx950", 1, strategy=in_order).to_json())
+    assert main(["emit", str(file)]) == 1
+    assert "my.py:NAME" in capsys.readouterr().err

@@ -69,8 +69,10 @@ def test_refusals_name_the_remedy() -> None:
         shares_of(gemm().meaning, {"k": 4})
     with pytest.raises(ConfigError, match="no value of gemm has that dimension"):
         shares_of(gemm().meaning, {"q": 4})
-    with pytest.raises(ConfigError, match="it has 64, and shares are multiples of 16"):
+    with pytest.raises(ConfigError, match="it has 64, and shares are multiples of 16") as caught:
         shares_of(gemm(64, 64, 32).meaning, {"m": 8})
+    size = int((caught.value.hint or "").split("multiple of ")[1].split(",")[0])
+    assert shares_of(gemm(size, 64, 32).meaning, {"m": 8}).divided == ("m",)
     with pytest.raises(ConfigError, match="3 quadrants do not divide m = 256"):
         shares_of(gemm().meaning, 4, 3)
     with pytest.raises(ConfigError, match="waves is 0"):
