@@ -18,6 +18,7 @@ from pipeloom.cli.common import (
     write_file,
 )
 from pipeloom.drive.exporting import Exported, export
+from pipeloom.errors import SpecError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Export, judge, print; the exit code is that of the verdict."""
     if arguments.output:
         check_ending(arguments.output, ".json", "a table in JSON")
+    if arguments.name == "":
+        raise SpecError("--name is empty", hint="give the table's id, or drop it", field="name")
     subject = opened(arguments)
-    found = export(subject, arguments.name or subject.program().name)
+    found = export(subject, arguments.name)
     record = found.table.to_dict()
     if arguments.output:
         write_file(Path(arguments.output), json.dumps(record) + "\n")
@@ -55,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "cycles": found.cycles,
                 "program_cycles": found.program_cycles,
                 "placed": found.placed,
+                "left_out": found.left_out,
             }
         )
     else:
@@ -72,6 +76,8 @@ def _print(found: Exported) -> None:
     )
     if found.placed:
         print(f"not the program's slots: {found.placed}")
+    if found.left_out:
+        print(f"not in the table: {found.left_out}")
     for kind in table.schedule:
         for path in range(len(table.schedule[kind])):
             print(f"  {kind:8}{' '.join(map(str, table.slots(kind, path)))}")

@@ -18,16 +18,17 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.cms.fitting import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, swaps
 from pipeloom.cms.fragments import number_of
-from pipeloom.cms.table import DTYPES, Sync, Table
+from pipeloom.cms.table import DTYPES, LDS_BUFFERS, Sync, Table
 from pipeloom.errors import SpecError
+from pipeloom.machine.dtypes import F32
 from pipeloom.machine.target import WAVE_LANES, Traffic
+from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.program import Group, Program, Section
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Barrier, Step, Unit, Wait, Work
 
 CHIP = "gfx950"
 WAVES = 4
-MOST_BUFFERS = 3
 LOAD_BYTES = (16, 4)
 """Of a lane, by one load: the widest that brings an operand in whole loads."""
 
@@ -44,8 +45,9 @@ class _Slots:
 
 def export_table(program: Program, *, name: str, layout: str = "TN") -> Table:
     """The table of a program's loop; ``SpecError`` where a table cannot say it."""
-    frame = _frame(program, name, layout)
-    paths = [_path(program, group) for group in program.groups]
+    product = _product(program.meaning)
+    frame = _frame(program, product, name, layout)
+    paths = [_path(program, product, group) for group in program.groups]
     if _unlike(paths, frame):
         return _placed(program, frame)
     first = paths[0]
@@ -77,26 +79,71 @@ def export_table(program: Program, *, name: str, layout: str = "TN") -> Table:
 
 def unlike_a_table(program: Program) -> str:
     """Why a program's loop is not in the form of a table; nothing where it is."""
-    frame = _frame(program, program.name, "TN")
-    return _unlike([_path(program, group) for group in program.groups], frame)
+    product = _product(program.meaning)
+    frame = _frame(program, product, program.name, "TN")
+    return _unlike([_path(program, product, group) for group in program.groups], frame)
+
+
+def check_exportable(meaning: Meaning, arch: str, waves: int) -> None:
+    """Refuses what no order of its steps makes a table: known before a loop is derived."""
+    types = {node.type.dtype for node in _product(meaning).operands}
+    if len(types) > 1 or not types <= {*DTYPES.values()} - {F32}:
+        names = " and ".join(sorted(dtype.name for dtype in types))
+        raise _no(f"its elements are {names}", "dtype")
+    if arch != CHIP:
+        raise _no(f"it is for {arch}, and tables are for {CHIP}", "target")
+    if waves != WAVES:
+        raise _no(f"it has {waves} waves", "waves")
+
+
+def left_out(meaning: Meaning) -> str:
+    """What a program does and a table does not say: the sums' start, and what becomes of them."""
+    after = [n.name for n in meaning.nodes if n.kind is NodeKind.OP and n.region is Region.AFTER]
+    starts = [n.start for n in meaning.nodes if n.kind is NodeKind.CARRY and n.start]
+    return ", ".join([*(f"sums that start at {start:g}" for start in starts), *after])
 
 
 # --- any loop -------------------------------------------------------------------------------------
 
 
-def _frame(program: Program, name: str, layout: str) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """C += A @ B, whatever they are called: A has the rows of C, B its columns."""
+
+    operands: tuple[Node, Node]
+    sums: Node
+
+    def letter(self, name: str) -> str:
+        """What a table calls an operand."""
+        return "AB"[[node.name for node in self.operands].index(name)]
+
+
+def _product(meaning: Meaning) -> _Product:
+    loop = [n for n in meaning.nodes if n.region is Region.LOOP and n.kind is not NodeKind.OUTPUT]
+    kinds = sorted(node.kind.name for node in loop)
+    sums = next((node for node in loop if node.op == "matmul"), None)
+    flat = sums is not None and sums.init is not None and len(sums.type.dims) == 2
+    if sums is None or not flat or kinds != ["CARRY", "OP", "STREAM", "STREAM"]:
+        raise _no("its loop is not one sum of products, C += A @ B of two streams", "meaning")
+    streams = sorted(
+        (meaning[name] for name in sums.uses), key=lambda n: n.type.dims[0] != sums.type.dims[0]
+    )
+    for node, dim in zip(streams, sums.type.dims, strict=False):
+        if node.type.dims[:2] != (dim, meaning.over):
+            raise _no(
+                f"{node.name} has {', '.join(node.type.dims)}, and a table has K contiguous: "
+                f"{dim}, {meaning.over}",
+                node.name,
+            )
+    return _Product((streams[0], streams[1]), sums)
+
+
+def _frame(program: Program, product: _Product, name: str, layout: str) -> Table:
     """The table without its entries; its MFMAs in the program's order."""
-    meaning, groups = program.meaning, program.groups
-    if not {"A", "B", "C.next"} <= {node.name for node in meaning.nodes}:
-        raise _no("it is not C += A @ B", "meaning")
-    if program.target.arch != CHIP:
-        raise _no(f"it is for {program.target.arch}, and tables are for {CHIP}", "target")
-    if program.waves != WAVES:
-        raise _no(f"it has {program.waves} waves", "waves")
-    element = meaning["A"].type.dtype
-    dtype = next((name for name, known in DTYPES.items() if known == element), None)
-    if dtype is None:
-        raise _no(f"its elements are {element.name}", "dtype")
+    groups = program.groups
+    check_exportable(program.meaning, program.target.arch, program.waves)
+    element = product.operands[0].type.dtype
+    dtype = next(name for name, known in DTYPES.items() if known == element)
     orders = [[_start(step) for step in _mfmas(program, group)] for group in groups]
     first = next(_mfmas(program, groups[0]))
     op = program.target.matrix_op(next(i.shape for i in first.issues if i.unit is Unit.MATRIX))
@@ -109,11 +156,14 @@ def _frame(program: Program, name: str, layout: str) -> Table:
         )
     if any(_ranks(order) != _ranks(orders[0]) for order in orders):
         raise _no("its groups multiply in different orders", "groups")
-    sizes = meaning["C.next"].type.sizes
+    rows_of, columns_of = product.sums.type.shape
+    in_lds = [r for r in program.resources if r.space is Space.LDS]
+    if not in_lds:
+        raise _no("it stages nothing in LDS: use a.staged() @ b.staged()", "staged")
     across = [_waves_along(program, axis) for axis in (0, 1)]
     frame = Table(
         id=name,
-        tile=(sizes["m"], sizes["n"], op.k * len(depths)),
+        tile=(rows_of, columns_of, op.k * len(depths)),
         layout=layout,
         dtype=dtype,
         mi=(op.m, op.n, op.k),
@@ -124,8 +174,8 @@ def _frame(program: Program, name: str, layout: str) -> Table:
         schedule={},
         sync=(),
         nll_zero_dscnt=True,
-        lds_buffers=min(
-            MOST_BUFFERS, *(r.copies for r in program.resources if r.space is Space.LDS)
+        lds_buffers=max(
+            LDS_BUFFERS[0], min([LDS_BUFFERS[-1], *(staged.copies for staged in in_lds)])
         ),
     )
     return replace(frame, mfma_reorder=_reorder(orders[0], rows, columns, frame))
@@ -205,7 +255,7 @@ def _waves_along(program: Program, axis: int) -> int:
 # --- a loop in the form of a table ----------------------------------------------------------------
 
 
-def _path(program: Program, group: Group) -> _Slots:
+def _path(program: Program, product: _Product, group: Group) -> _Slots:
     found, slot, behind = _Slots(), -1, False
     turn = None
     for step in _one_iteration(group):
@@ -221,11 +271,12 @@ def _path(program: Program, group: Group) -> _Slots:
             # SYNC is the last of its slot: what stands behind one goes on behind the next MFMA.
             at = slot + behind
             if unit is Unit.LOAD_LDS:
-                found.found[f"GR{step.node}"] += [at, at]
+                found.found[f"GR{product.letter(step.node)}"] += [at, at]
             elif unit is Unit.LDS_READ:
                 half = int(step.iteration != (0 if turn is None else turn))
-                found.found[f"LR{step.node}{half}"].append(at)
-                seen = found.tiles.setdefault(f"{step.node}{half}", [])
+                which = f"{product.letter(step.node)}{half}"
+                found.found[f"LR{which}"].append(at)
+                seen = found.tiles.setdefault(which, [])
                 row = (step.part(0) or ((0, 0),))[0][0]
                 if row not in seen:
                     seen.append(row)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
 
-from pipeloom.cms import Table, export_table, lift_table, unlike_a_table
-from pipeloom.drive.subjects import Subject
+from pipeloom.cms import (
+    Table,
+    check_exportable,
+    export_table,
+    left_out,
+    lift_table,
+    unlike_a_table,
+)
+from pipeloom.drive.loops import LoopSource
+from pipeloom.drive.sources import table_of
+from pipeloom.drive.subjects import ProgramSubject, Subject
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.verify import Verdict, verify
 from pipeloom.program import Program
@@ -18,6 +29,7 @@ class Exported:
     """A table with its verdict; cycles per K tile of it and of the program that it is made of.
 
     ``placed`` says why it has slots of its own; nothing where it keeps those of the program.
+    ``left_out`` names what the program does before and behind the loop, which no table says.
     """
 
     table: Table
@@ -25,19 +37,30 @@ class Exported:
     cycles: float
     program_cycles: float
     placed: str
+    left_out: str
 
 
-def export(subject: Subject, name: str) -> Exported:
-    """The table of what is named; ``SpecError`` where no table can say it."""
+def export(subject: Subject, name: str | None = None) -> Exported:
+    """The table of what is named; ``SpecError`` where no table can say it.
+
+    A table comes back as it is, but for its name.
+    """
+    given = table_of(subject.source)
+    origin = subject.origin if isinstance(subject, ProgramSubject) else None
+    if isinstance(origin, LoopSource):
+        waves = prod(origin.waves.values()) if isinstance(origin.waves, Mapping) else origin.waves
+        check_exportable(origin.loop.meaning, origin.target.arch, waves)
     program = subject.program()
-    table = export_table(program, name=name)
+    name = name or program.name
+    table = replace(given, id=name) if given else export_table(program, name=name)
     lifted = lift_table(table)
     return Exported(
         table=table,
         verdict=verify(lifted),
         cycles=steady_cycles(lifted),
         program_cycles=steady_cycles(program),
-        placed=unlike_a_table(program),
+        placed="" if given else unlike_a_table(program),
+        left_out=left_out(program.meaning),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pipeloom.cms import lift_table, read_table
+from pipeloom.cms import Table, lift_table, read_table
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
 from pipeloom.drive.deriving import Progress
@@ -94,17 +94,33 @@ def find_source(source: Source) -> Mapping[str, Any] | Declared:
     return data
 
 
+def table_of(source: Source) -> Table | None:
+    """The table in the file that a source names; None where it is something else."""
+    what = source.what
+    if not isinstance(what, str | PathLike) or Path(what).suffix != ".json":
+        return None
+    data = _json_file(Path(what))
+    is_table = isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys()
+    return read_table(data) if is_table else None
+
+
 def _program_file(path: Path) -> Program | None:
     """The program or table in a file; None where it holds something else, which others judge."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if isinstance(data, dict) and {"schedule", "num_mfma"} <= data.keys():
-        return lift_table(read_table(data))
+    table = table_of(Source(path))
+    if table is not None:
+        return lift_table(table)
+    data = _json_file(path)
     if not isinstance(data, dict) or not {"meaning", "groups"} <= data.keys():
         return None
     return Program.from_dict(data)
+
+
+def _json_file(path: Path) -> Any:
+    """What a file holds; None where it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def is_loop(found: object) -> bool:

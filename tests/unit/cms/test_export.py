@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 
 from pipeloom.cli.main import main
-from pipeloom.cms import Table, export_table, lift_table, read_table, unlike_a_table
+from pipeloom.cms import (
+    Table,
+    check_exportable,
+    export_table,
+    left_out,
+    lift_table,
+    read_table,
+    unlike_a_table,
+)
 from pipeloom.cms.scalars import follow
 from pipeloom.declare.kernels import gemm
+from pipeloom.declare.loop import Loop
 from pipeloom.drive.exporting import steady_cycles
 from pipeloom.errors import SpecError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.dtypes import BF16, F32
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
@@ -81,6 +91,54 @@ def test_what_no_table_says_is_named() -> None:
         assert caught.value.field == field
 
 
+def own(rows: str, columns: str, over: str, start: float = 0.0) -> Loop:
+    """A product under other names."""
+    loop = Loop("own", over=over)
+    x = loop.stream("X", BF16, **{rows: 64, over: 64})
+    w = loop.stream("W", BF16, **{columns: 128, over: 64})
+    acc = loop.carry("acc", F32, start=start, **{rows: 64, columns: 128})
+    acc += x.staged() @ w.staged()
+    loop.store("out", acc)
+    return loop
+
+
+def ordered(loop: Loop) -> Program:
+    return woven(lower(loop.meaning, target_for("gfx950"), loop.ops, loop.staged, 4), Pattern())
+
+
+def test_operands_and_dimensions_may_have_any_names() -> None:
+    assert exported(ordered(own("rows", "cols", "kk"))) == exported(derived(64, 128, 64, "bf16"))
+
+
+def test_what_a_table_does_not_say_is_left_out_by_name() -> None:
+    assert not left_out(own("m", "n", "k").meaning)
+    assert "1.5" in left_out(own("m", "n", "k", 1.5).meaning)
+    assert left_out(gemm(64, 64, 64, "bf16", out="bf16").meaning) == "convert"
+
+
+def test_a_loop_that_is_no_plain_product_is_refused_before_it_is_derived() -> None:
+    scaled = Loop("scaled", over="k")
+    a, b = scaled.stream("A", BF16, m=64, k=64), scaled.stream("B", BF16, n=64, k=64)
+    c = scaled.carry("C", F32, start=0, m=64, n=64)
+    c += (a.staged() @ b.staged()) * 2
+    scaled.store("out", c)
+    across = Loop("across", over="k")
+    a, b = across.stream("A", BF16, k=64, m=64), across.stream("B", BF16, n=64, k=64)
+    c = across.carry("C", F32, start=0, m=64, n=64)
+    c += a.staged() @ b.staged()
+    across.store("out", c)
+    product = own("m", "n", "k")
+    for field, loop, arch, waves in (
+        ("meaning", scaled, "gfx950", 4),
+        ("A", across, "gfx950", 4),
+        ("target", product, "gfx942", 4),
+        ("waves", product, "gfx950", 8),
+    ):
+        with pytest.raises(SpecError) as caught:
+            check_exportable(loop.meaning, arch, waves)
+        assert caught.value.field == field
+
+
 def test_export_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, file = tmp_path / "p.json", tmp_path / "t.json"
     source.write_text(derived(64, 64, 64, "bf16").to_json())
@@ -89,8 +147,11 @@ def test_export_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert told["table"] == json.loads(file.read_text())
     assert (told["status"], told["table"]["id"]) == ("PROVED", "mine")
     assert main(["verify", str(file)]) == 0
-    assert main(["export", str(file)]) == 0
+    again = tmp_path / "again.json"
+    assert main(["export", str(file), "-o", str(again)]) == 0
     assert "not the program's slots" not in capsys.readouterr().out
+    assert json.loads(again.read_text()) == told["table"]
+    assert main(["export", str(source), "--name", ""]) == 1
     assert main(["export", "ping_pong"]) == 1
     assert "8 waves" in capsys.readouterr().err
     assert main(["export", str(source), "-o", "t.html"]) == 1
