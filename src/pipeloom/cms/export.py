@@ -21,7 +21,7 @@ from pipeloom.cms.fragments import number_of
 from pipeloom.cms.table import DTYPES, LDS_BUFFERS, Sync, Table
 from pipeloom.errors import SpecError
 from pipeloom.machine.dtypes import F32
-from pipeloom.machine.target import WAVE_LANES, Traffic
+from pipeloom.machine.target import WAVE_LANES, Target, Traffic
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.program import Group, Program, Section
 from pipeloom.program.resources import Space
@@ -84,16 +84,21 @@ def unlike_a_table(program: Program) -> str:
     return _unlike([_path(program, product, group) for group in program.groups], frame)
 
 
-def check_exportable(meaning: Meaning, arch: str, waves: int) -> None:
+def check_exportable(meaning: Meaning, target: Target, waves: int) -> None:
     """Refuses what no order of its steps makes a table: known before a loop is derived."""
-    types = {node.type.dtype for node in _product(meaning).operands}
+    product = _product(meaning)
+    types = {node.type.dtype for node in product.operands}
     if len(types) > 1 or not types <= {*DTYPES.values()} - {F32}:
         names = " and ".join(sorted(dtype.name for dtype in types))
         raise _no(f"its elements are {names}", "dtype")
-    if arch != CHIP:
-        raise _no(f"it is for {arch}, and tables are for {CHIP}", "target")
+    if target.arch != CHIP:
+        raise _no(f"it is for {target.arch}, and tables are for {CHIP}", "target")
     if waves != WAVES:
         raise _no(f"it has {waves} waves", "waves")
+    depth = product.operands[0].type.sizes[meaning.over]
+    most = 2 * max(op.k for op in target.matrix_ops if {t.name for t in types} <= {*op.takes})
+    if depth > most:
+        raise _no(f"a K tile of {depth}, where two MFMAs take {most} at most", "tile")
 
 
 def left_out(meaning: Meaning) -> str:
@@ -141,7 +146,7 @@ def _product(meaning: Meaning) -> _Product:
 def _frame(program: Program, product: _Product, name: str, layout: str) -> Table:
     """The table without its entries; its MFMAs in the program's order."""
     groups = program.groups
-    check_exportable(program.meaning, program.target.arch, program.waves)
+    check_exportable(program.meaning, program.target, program.waves)
     element = product.operands[0].type.dtype
     dtype = next(name for name, known in DTYPES.items() if known == element)
     orders = [[_start(step) for step in _mfmas(program, group)] for group in groups]

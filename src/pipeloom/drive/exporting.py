@@ -49,7 +49,7 @@ def export(subject: Subject, name: str | None = None) -> Exported:
     origin = subject.origin if isinstance(subject, ProgramSubject) else None
     if isinstance(origin, LoopSource):
         waves = prod(origin.waves.values()) if isinstance(origin.waves, Mapping) else origin.waves
-        check_exportable(origin.loop.meaning, origin.target.arch, waves)
+        check_exportable(origin.loop.meaning, origin.target, waves)
     program = subject.program()
     name = name or program.name
     table = replace(given, id=name) if given else export_table(program, name=name)

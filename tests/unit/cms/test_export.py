@@ -133,9 +133,10 @@ def test_a_loop_that_is_no_plain_product_is_refused_before_it_is_derived() -> No
         ("A", across, "gfx950", 4),
         ("target", product, "gfx942", 4),
         ("waves", product, "gfx950", 8),
+        ("tile", gemm(64, 64, 128, "bf16"), "gfx950", 4),
     ):
         with pytest.raises(SpecError) as caught:
-            check_exportable(loop.meaning, arch, waves)
+            check_exportable(loop.meaning, target_for(arch), waves)
         assert caught.value.field == field
 
 
