@@ -5,10 +5,10 @@ sets of inputs at once: whole numbers of mixed sign; rising from iteration to it
 A maximum that misses the newest tile shows with the second, one that misses the oldest with the
 third, and conditions on either hold for some iterations and elements and not for others. What does
 not change from tile to tile lies above all tiles in half of its elements, so that it never clamps
-every maximum or minimum. The last tile of a meaning that masks goes past the end of its arrays, if
-the program promises to mask there. They are whole numbers so small that sums are exact in every
-order; where a meaning has ops that are not exact (``exp2``, ``div``, ops of your own) they are
-fractions small enough for those, and outputs are compared to within rounding.
+every maximum or minimum. The last tiles of a meaning that masks go past the end of its arrays, one
+more with every seed, where the program promises to mask. They are whole numbers so small that sums
+are exact in every order; where a meaning has ops that are not exact (``exp2``, ``div``, ops of your
+own) they are fractions small enough for those, and outputs are compared to within rounding.
 """
 
 from __future__ import annotations
@@ -143,14 +143,14 @@ def truth_for(
     """
     if arrays is not None:
         return _given(meaning, iterations, ops, arrays)
-    ends = plain < iterations and meaning.until is None
-    key = (id(meaning), id(ops), iterations, seed, ends)
+    ending = iterations - plain if meaning.until is None else 0
+    key = (id(meaning), id(ops), iterations, seed, ending)
     found = _RECENT.get(key)
     if found is None:
         if len(_RECENT) >= _KEPT:
             _RECENT.clear()
         for spread in SPREADS if is_exact(meaning) else SPREADS[:1]:
-            found = _random(meaning, iterations, ops, seed, spread, ends)
+            found = _random(meaning, iterations, ops, seed, spread, ending)
             if found.exact:
                 break
         assert found is not None
@@ -159,12 +159,12 @@ def truth_for(
 
 
 _KEPT = 64
-_RECENT: dict[tuple[int, int, int, int, bool], Truth] = {}
+_RECENT: dict[tuple[int, int, int, int, int], Truth] = {}
 """Kept because thousands of mutants share one meaning; an entry holds on to what its key names."""
 
 
 def _random(
-    meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int, ends: bool
+    meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int, ending: int
 ) -> Truth:
     rng = np.random.default_rng(seed)
     unit = 1.0 if is_exact(meaning) else FRACTION
@@ -185,9 +185,10 @@ def _random(
                 numbers += max(1, spread // STEPS) * iterations * (rng.random(size) < 0.5)
             tiles[node.name] = list(numbers * unit)
         for node in meaning.nodes:
-            if ends and meaning.is_left(node.name, meaning.over):
+            if ending > 0 and meaning.is_left(node.name, meaning.over):
                 (tile,) = node.type.shape
-                sizes = {meaning.over: iterations * tile - (0, tile // 2, tile - 1)[trend]}
+                past = (0, tile // 2, min((seed + 1) * tile, ending * tile) - 1)[trend]
+                sizes = {meaning.over: iterations * tile - past}
                 left = [left_tile(meaning, node, sizes, {}, i) for i in range(iterations)]
                 tiles[node.name] = left
         sets.append(tiles)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pipeloom.declare.loop import Loop
+from pipeloom.declare.tensor import within
 from pipeloom.judge.execute.truth import EXACT_BELOW, SPREADS, truth_for
 from pipeloom.machine.dtypes import F32
+from pipeloom.program import Meaning, NodeKind
 
 
 def powers(of: int) -> Loop:
@@ -36,3 +38,19 @@ def test_inputs_shrink_until_every_value_is_exact() -> None:
 
 def test_what_cannot_be_exact_is_compared_to_within_rounding() -> None:
     assert not truth_for(powers(40).meaning, 5, 0).exact
+
+
+def test_every_seed_ends_a_tile_earlier_and_never_before_the_masks() -> None:
+    loop = Loop("masked", over="k")
+    x = loop.stream("X", "f32", m=4, k=4)
+    total = loop.carry("total", m=4)
+    total += within(x, loop.left("k", 4)).sum("k")
+    loop.store("out", total)
+    assert [least_left(loop.meaning, seed, plain=1) for seed in range(4)] == [1, -3, -7, -7]
+
+
+def least_left(meaning: Meaning, seed: int, *, plain: int) -> float:
+    """The first element's distance from the end in the last of 4 iterations, where it is least."""
+    (name,) = [node.name for node in meaning.nodes if node.kind is NodeKind.LEFT]
+    truth = truth_for(meaning, 4, seed, plain=plain)
+    return float(min(tiles[name][3].flat[0] for tiles in truth.sets))
