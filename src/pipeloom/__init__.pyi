@@ -201,8 +201,8 @@ from .reference.strategies import (
     Strategy as Strategy,
 )
 from .reference.strategies.cost import (
-    Evaluation as Evaluation,
-    evaluate as evaluate,
+    OrderCost as OrderCost,
+    order_cost as order_cost,
     lower_bound as lower_bound,
 )
 from .reference.strategies.csp import (

@@ -18,7 +18,7 @@ from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
 from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget
 from pipeloom.reference.strategies.contract import OrderLimits
-from pipeloom.reference.strategies.cost import Evaluation, evaluate, lower_bound
+from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.fewest_registers import Registers
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
@@ -115,8 +115,8 @@ def is_legal(
     return cost(body, order, limits).vgpr_peak <= limits.max_vgpr
 
 
-def cost(body: LoopBody, order: tuple[int, ...], limits: OrderLimits) -> Evaluation:
-    return evaluate(
+def cost(body: LoopBody, order: tuple[int, ...], limits: OrderLimits) -> OrderCost:
+    return order_cost(
         body,
         order,
         lds_contention_penalty=limits.lds_contention_penalty,
@@ -130,7 +130,7 @@ def expected(body: LoopBody, limits: OrderLimits) -> tuple[int, ...] | None:
         greedy = greedy_schedule(body) if limits.halves else simple_greedy(body)
     except OrderError:
         return None
-    best: tuple[Evaluation, tuple[int, ...]] | None = None
+    best: tuple[OrderCost, tuple[int, ...]] | None = None
     if is_legal(body, greedy, limits, globals_too=False):
         best = (cost(body, greedy, limits), greedy)
         bound = lower_bound(
@@ -189,7 +189,7 @@ def test_a_limited_search_claims_only_what_it_proved(
         assert cost(body, ordering.order, limits) == optimum
     greedy = greedy_schedule(body) if limits.halves else simple_greedy(body)
     if is_legal(body, greedy, limits, globals_too=False):
-        found = Evaluation(certificate.makespan, certificate.vgpr_peak)
+        found = OrderCost(certificate.makespan, certificate.vgpr_peak)
         assert found <= cost(body, greedy, limits)
 
 

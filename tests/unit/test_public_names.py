@@ -22,3 +22,9 @@ def test_every_name_is_there_and_has_one_home() -> None:
 def test_importing_imports_none_of_them() -> None:
     heavy = "import sys, pipeloom; sys.exit(any(m.startswith('pipeloom.') for m in sys.modules))"
     assert not subprocess.run([sys.executable, "-c", heavy]).returncode
+
+
+def test_evaluating_means_one_thing() -> None:
+    """``loop.evaluate`` gives values; the cost of an order has another name."""
+    assert hasattr(pipeloom.Loop, "evaluate")
+    assert not hasattr(pipeloom, "evaluate")

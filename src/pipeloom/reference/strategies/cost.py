@@ -18,20 +18,20 @@ PORT_RESOURCES = (ResourceKind.LDS, ResourceKind.GLOBAL_MEM)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Evaluation:
+class OrderCost:
     """The cost of one order; smaller compares as better."""
 
     makespan: int
     vgpr_peak: int
 
 
-def evaluate(
+def order_cost(
     body: LoopBody,
     order: Sequence[int],
     *,
     lds_contention_penalty: int = 0,
     mma_serial: bool = True,
-) -> Evaluation:
+) -> OrderCost:
     """Cycles and registers of one iteration in this order.
 
     A predecessor that comes later in ``order`` contributes nothing: declared bodies may break
@@ -61,7 +61,7 @@ def evaluate(
         live += op.vgpr_def
         peak = max(peak, live)
         live -= op.vgpr_kill
-    return Evaluation(makespan, peak)
+    return OrderCost(makespan, peak)
 
 
 def lower_bound(body: LoopBody, *, lds_contention_penalty: int = 0, mma_serial: bool = True) -> int:

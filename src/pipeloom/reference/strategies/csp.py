@@ -29,7 +29,7 @@ from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget, GaveUp, LimitReached
 from pipeloom.reference.strategies.contract import Ordering, OrderLimits
-from pipeloom.reference.strategies.cost import Evaluation, evaluate, lower_bound
+from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.reference.strategies.infeasible import explain_infeasible, undecided
 from pipeloom.reference.strategies.tables import NEVER, Tables, allowed_peak, can_become_blocks
@@ -86,8 +86,8 @@ def _solve(body: LoopBody, limits: OrderLimits, *, fit_blocks: bool = True) -> O
     return _Optimum(body, limits, bound, greedy if usable else None).ordering()
 
 
-def _cost(body: LoopBody, order: Sequence[int], limits: OrderLimits) -> Evaluation:
-    return evaluate(
+def _cost(body: LoopBody, order: Sequence[int], limits: OrderLimits) -> OrderCost:
+    return order_cost(
         body,
         order,
         lds_contention_penalty=limits.lds_contention_penalty,
@@ -96,7 +96,7 @@ def _cost(body: LoopBody, order: Sequence[int], limits: OrderLimits) -> Evaluati
 
 
 def _ordering(
-    order: tuple[int, ...], cost: Evaluation, bound: int, *, proved: bool, nodes: int
+    order: tuple[int, ...], cost: OrderCost, bound: int, *, proved: bool, nodes: int
 ) -> Ordering:
     return Ordering(
         order,
@@ -150,7 +150,7 @@ class _Optimum:
         found = _ordering(self.order, self.cost, bound, proved=proved, nodes=self.budget.nodes)
         return replace(found, interrupted=interrupted)
 
-    def _accept(self, order: tuple[int, ...]) -> Evaluation:
+    def _accept(self, order: tuple[int, ...]) -> OrderCost:
         cost = _cost(self.body, order, self.limits)
         self.found, self.order, self.cost = True, order, cost
         return cost
@@ -219,7 +219,7 @@ class _Optimum:
             return
         makespan, peak = self.cost.makespan, self.cost.vgpr_peak
         for order in self.search.descend_to_first(self.order, makespan, peak):
-            if self._accept(order) != Evaluation(makespan, peak):
+            if self._accept(order) != OrderCost(makespan, peak):
                 raise InternalError(f"CSP found {self.cost}, better than its proved optimum")
 
 

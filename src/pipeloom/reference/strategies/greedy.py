@@ -8,7 +8,7 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody, describe_op
 from pipeloom.reference.strategies.contract import Ordering, OrderLimits
-from pipeloom.reference.strategies.cost import evaluate, lower_bound
+from pipeloom.reference.strategies.cost import lower_bound, order_cost
 
 
 def greedy_schedule(body: LoopBody) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ class GreedyStrategy:
 
 def certify(name: str, body: LoopBody, limits: OrderLimits, order: tuple[int, ...]) -> Ordering:
     """The certificate of an order found without search: proved only if it meets the bound."""
-    cost = evaluate(
+    cost = order_cost(
         body,
         order,
         lds_contention_penalty=limits.lds_contention_penalty,
