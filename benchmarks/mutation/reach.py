@@ -1,0 +1,133 @@
+"""Which tests reach a line, and how long each of them takes: from one run of the suite."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.mutation.mutants import PACKAGES, Mutant
+
+NEIGHBOURS = 40
+"""So many tests are tried for a line that runs when its module is imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one run of the suite showed."""
+
+    lines: dict[str, dict[int, tuple[int, ...]]]
+    """For a file and a line: the tests that ran it, as places in ``tests``."""
+    tests: tuple[str, ...]
+    seconds: tuple[float, ...]
+    """How long each test took."""
+    sources: dict[str, str]
+    """The files as they were, so that lines are found again after small edits."""
+
+    def tests_of(self, mutant: Mutant, source: str, budget: float) -> tuple[str, ...]:
+        """Those that run the changed lines of ``source``, the file as it is now.
+
+        The nearest and fastest come first; ``budget`` seconds of them are returned.
+        """
+        by_line = self.lines.get(mutant.path, {})
+        at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
+        found = {test for line in at for test in by_line.get(line, ())}
+        whole = False
+        if not found:
+            whole = True
+            found = {test for tests in by_line.values() for test in tests}
+        mirror = "/".join(mutant.path.split("/")[:-1])
+        order = sorted(
+            found, key=lambda t: (mirror not in self.tests[t], self.seconds[t], self.tests[t])
+        )
+        if whole:
+            order = order[:NEIGHBOURS]
+        chosen: list[str] = []
+        spent = 0.0
+        for test in order:
+            spent += self.seconds[test]
+            if chosen and spent > budget:
+                break
+            chosen.append(self.tests[test])
+        return tuple(chosen)
+
+
+def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:
+    """Where the mutant's lines stood in the file that was measured."""
+    at = range(mutant.line, mutant.end_line + 1)
+    if old == new:
+        return list(at)
+    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    moved = {
+        block.b + i + 1: block.a + i + 1
+        for block in matcher.get_matching_blocks()
+        for i in range(block.size)
+    }
+    return [moved[line] for line in at if line in moved]
+
+
+def measure(root: Path, into: Path, workers: int) -> None:
+    """Run the suite below ``root`` once with coverage by test; the result goes to ``into``."""
+    work = into.parent
+    work.mkdir(parents=True, exist_ok=True)
+    rules = work / "coverage.ini"
+    source = "\n".join(f"    src/pipeloom/{part}" for part in PACKAGES if not part.endswith(".py"))
+    files = "\n".join(f"    src/pipeloom/{part}*" for part in PACKAGES)
+    rules.write_text(
+        f"[run]\nsource =\n{source}\n    src/pipeloom/drive\n    src/pipeloom/write\n"
+        f"include =\n{files}\ndata_file = {work / 'coverage'}\n",
+        "utf-8",
+    )
+    junit = work / "junit.xml"
+    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal"]
+    command += ["-p", "no:cacheprovider", "--ignore", "tests/browser", "--cov"]
+    command += [f"--cov-config={rules}", "--cov-context=test", "--cov-report="]
+    subprocess.run([*command, f"--junitxml={junit}"], cwd=root, check=False)
+    digest(root, work / "coverage", junit, into)
+
+
+def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
+    """Write what ``load`` reads, from coverage's database and pytest's times."""
+    from coverage import CoverageData  # a development tool: only where it is asked for
+
+    coverage = CoverageData(str(data))
+    coverage.read()
+    contexts: dict[str, dict[int, list[str]]] = {}
+    package = root / "src" / "pipeloom"
+    for file in coverage.measured_files():
+        if Path(file).is_relative_to(package):
+            name = Path(file).relative_to(package).as_posix()
+            contexts[name] = coverage.contexts_by_lineno(file)
+    took: dict[str, float] = {}
+    for case in ET.parse(junit).iter("testcase"):
+        if case.find("failure") is None and case.find("error") is None:
+            place = case.attrib["classname"].replace(".", "/") + ".py::" + case.attrib["name"]
+            took[place] = float(case.attrib["time"])
+    tests: dict[str, int] = {}
+    lines: dict[str, dict[int, list[int]]] = {}
+    for name, by_line in sorted(contexts.items()):
+        for line, ran in sorted(by_line.items()):
+            ids = {test.split("|")[0] for test in ran if "::" in test}
+            known = sorted(i for i in ids if i in took)
+            lines.setdefault(name, {})[line] = [tests.setdefault(t, len(tests)) for t in known]
+    record: dict[str, object] = {
+        "lines": lines,
+        "tests": list(tests),
+        "seconds": [took[t] for t in tests],
+    }
+    record["sources"] = {name: (package / name).read_text("utf-8") for name in lines}
+    into.write_text(json.dumps(record), "utf-8")
+
+
+def load(file: Path) -> Reach:
+    """What ``measure`` wrote."""
+    raw = json.loads(file.read_text("utf-8"))
+    lines = {
+        name: {int(line): tuple(tests) for line, tests in by_line.items()}
+        for name, by_line in raw["lines"].items()
+    }
+    return Reach(lines, tuple(raw["tests"]), tuple(raw["seconds"]), raw["sources"])
