@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
+from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.sources import Source
@@ -21,8 +22,6 @@ from pipeloom.errors import SpecError
 from pipeloom.machine.chips import TARGETS
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
-
-INTERRUPTED_CODE = 130
 
 
 def add_source(

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from pipeloom.cli.common import (
-    INTERRUPTED_CODE,
     add_json,
     add_source,
     print_json,
@@ -15,6 +14,7 @@ from pipeloom.cli.common import (
     tell_search,
     write_file,
 )
+from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.certifying import Ended
 from pipeloom.drive.deriving import Derived, derive, unwoven

@@ -9,13 +9,13 @@ from types import TracebackType
 
 from pipeloom.checks import nearest
 from pipeloom.cli.common import (
-    INTERRUPTED_CODE,
     add_arch,
     add_json,
     add_source,
     print_json,
     source_of,
 )
+from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.drive.solving import BUDGETS, Report, SolveJob, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, Objective, Progress

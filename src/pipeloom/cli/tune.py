@@ -13,7 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipeloom.cli.common import INTERRUPTED_CODE, add_json, print_json, write_file
+from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.declare.products import Finish

@@ -9,8 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pipeloom.drive.store import Store, version
@@ -84,7 +87,8 @@ class Processes:
 
     def submit(self, job: BlockJob) -> None:
         """To a process that is free."""
-        self._futures[self._pool.submit(time_block, job, self._store)] = job
+        with _deaf_children():
+            self._futures[self._pool.submit(time_block, job, self._store)] = job
 
     def next(self) -> Done:
         """The first that is done."""
@@ -108,7 +112,7 @@ class Processes:
 
     def _make_pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._count, context, initializer=_ignore_interrupt)
+        return ProcessPoolExecutor(self._count, context, initializer=_follow_parent)
 
     def _replace(self, jobs: list[BlockJob]) -> None:
         for job in jobs:
@@ -122,9 +126,30 @@ class Processes:
             self.submit(job)
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C reaches the whole group; the parent decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Who is started here does not hear Ctrl-C, which reaches the whole group: the parent decides.
+
+    From its first instruction on, since a signal that is blocked stays so in what is started.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _follow_parent() -> None:
+    """Where the parent is killed, so is this process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker of a pool waits for its next job for ever; what it has kept is kept."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class OnRay:

@@ -12,7 +12,8 @@ import pytest
 
 import pipeloom
 from pipeloom import build_schedule
-from pipeloom.cli.main import COMMANDS, main
+from pipeloom.cli.commands import COMMANDS
+from pipeloom.cli.main import main
 
 SOURCE = str(Path(pipeloom.__file__).parents[1])
 NO_TILE = "no tile: 4 + 4 vmcnt entries per load"

@@ -188,6 +188,47 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert found == (job, candidates.time_block(job, Store(tmp_path)))
 
 
+def test_a_worker_leaves_an_interrupt_to_its_parent(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group, and a worker may still be starting."""
+    job = BlockJob("gfx950", "bf16", "bf16", Block(32, 32, 64))
+    engine = engines.Processes(Store(tmp_path), 1)
+    engine.submit(job)
+    (process,) = engine._pool._processes.values()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGINT)
+    assert engine.next()[0] == job
+    assert not engine._deaths
+    engine.stop()
+
+
+_PARENT = """
+import sys, time
+from pathlib import Path
+from pipeloom.drive.store import Store
+from pipeloom.judge.simulate.whole_gpu import Block
+from pipeloom.tune import engines
+from pipeloom.tune.candidates import BlockJob
+
+engine = engines.Processes(Store(Path(sys.argv[1])), 2)
+for size in (32, 64):
+    engine.submit(BlockJob("gfx950", "bf16", "bf16", Block(size, 32, 64)))
+engine.next()
+print("working", flush=True)
+time.sleep(600)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    """They hold its standard output open: reading it ends when all of them have."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-c", _PARENT, str(tmp_path)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "working\n"
+    parent.kill()
+    assert parent.communicate(timeout=60) == ("", None)
+
+
 _SCRIPT = """
 import pickle, sys, time
 from pathlib import Path

@@ -1,0 +1,150 @@
+"""The commands: parse, dispatch, and turn user errors into one readable message.
+
+A command only turns arguments into a job of ``pipeloom.drive``, and its result into text or JSON.
+
+Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
+output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
+(RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file here with
+``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
+the chosen command's file is imported, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipeloom import __version__
+from pipeloom.cli.usage import (
+    OPTION_HINTS,
+    UsageError,
+    check_folder,
+    option_names,
+    unknown_text,
+    worded,
+)
+from pipeloom.errors import ScheduleError
+
+
+class Command(NamedTuple):
+    """A command before its file is imported."""
+
+    name: str
+    help: str
+    module: str
+
+
+COMMANDS = (
+    Command("list", "schedules, targets and strategies, one line each", "list_command"),
+    Command("show", "the three phases as a table, with waits and barriers", "show"),
+    Command("compile", "derive the pipeline and write it as JSON", "compile_command"),
+    Command("graph", "edges, ASAP/ALAP/slack and the critical path of the body", "graph"),
+    Command("verify", "prove that a schedule cannot race, or show how it does", "verify"),
+    Command("check", "judge a kernel that others wrote: a code object or assembly", "check"),
+    Command("fix", "synchronise a schedule so that it is proved, and show what changed", "fix"),
+    Command("simulate", "cycles per K tile, efficiency, stalls and a timeline", "simulate"),
+    Command("compare", "several schedules side by side: cycles, stalls, waits, verdict", "compare"),
+    Command(
+        "report",
+        "a self-contained HTML page: timeline, dependences, LDS, verdict, stalls",
+        "report",
+    ),
+    Command("trace", "the simulated run as a file for Perfetto", "trace"),
+    Command(
+        "solve",
+        "the smallest initiation interval of a loop, proved, and why no smaller one",
+        "solve",
+    ),
+    Command("derive", "the fastest proved program of a loop of your own", "derive"),
+    Command("export", "a loop as the MFMA-indexed table that hipBLASLt takes", "export"),
+    Command("tune", "the best kernel of each shape of matrix products, without a GPU", "tune"),
+    Command("gemm", "one shape in, its best kernel out, with its predicted throughput", "gemm"),
+    Command(
+        "library", "the best kernels of many shapes, to be called from C and Python", "library"
+    ),
+    Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
+    Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
+)
+
+FAULT_CODE = 1
+UNREAD_CODE = 141
+"""128 and SIGPIPE, as shells have it."""
+
+_EPILOG = """\
+Start with
+  pipeloom list                          what is shipped
+  pipeloom show ping_pong                a schedule, block by block
+  pipeloom compile ping_pong --set scheduling=greedy -o out.json
+  pipeloom compare ping_pong ping_pong:sync=proven
+  pipeloom report ping_pong -o report.html
+  pipeloom verify my.py:Name             a schedule of your own
+A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
+Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
+4 RACE; check: these and 6 NOT JUDGED; run: 5 a wrong result.
+"""
+
+
+def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser with the name of every command and the arguments of the chosen one."""
+    parser = argparse.ArgumentParser(
+        prog="pipeloom",
+        description="Derive, inspect and check software pipelines for GPU matrix kernels.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pipeloom {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        inner = commands.add_parser(command.name, help=command.help)
+        if command.name == chosen:
+            inner.set_defaults(hints=OPTION_HINTS)
+            importlib.import_module(f"pipeloom.cli.{command.module}").add_arguments(inner)
+            inner.set_defaults(usage_error=inner.error, options=option_names(inner))
+    return parser
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Run one command and return its exit code; without ``argv``, that of this process."""
+    if argv is None:  # a process of our own: short, and with little garbage among much that is not
+        gc.set_threshold(50_000, 20, 50)
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = build_parser(next((word for word in words if not word.startswith("-")), None))
+    if not words:
+        parser.print_help(sys.stderr)
+        raise SystemExit(2)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        arguments.usage_error(unknown_text(unknown, arguments.options))
+    code: int = UNREAD_CODE
+    try:
+        if getattr(arguments, "output", None):
+            check_folder(arguments.output)
+        code = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        arguments.usage_error(str(error))
+        raise
+    except ScheduleError as error:
+        named = str(getattr(arguments, "source", ""))
+        print(f"error: {worded(error, arguments.hints, named)}", file=sys.stderr)
+        return FAULT_CODE
+    except BrokenPipeError:
+        _silence_stdout()
+        return code
+    except OSError as error:
+        _silence_stdout()
+        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        return FAULT_CODE
+
+
+def _silence_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter's last flush cannot fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
