@@ -127,17 +127,19 @@ from .reference.compiled import (
 )
 from .reference.compiler import compile_schedule as compile_schedule
 from .reference.config import (
-    BarrierStrategy as BarrierStrategy,
     BlockSizing as BlockSizing,
     FragOrder as FragOrder,
-    LoadStrategy as LoadStrategy,
     LoopCarriedSpec as LoopCarriedSpec,
     PipelineConfig as PipelineConfig,
+    TargetProfile as TargetProfile,
+    WarpStaggerRule as WarpStaggerRule,
+)
+from .reference.schedule_config import (
+    BarrierStrategy as BarrierStrategy,
+    LoadStrategy as LoadStrategy,
     ScheduleConfig as ScheduleConfig,
     SchedulingStrategy as SchedulingStrategy,
-    TargetProfile as TargetProfile,
     WaitStrategy as WaitStrategy,
-    WarpStaggerRule as WarpStaggerRule,
 )
 from .reference.tag_costs import (
     OpCost as OpCost,

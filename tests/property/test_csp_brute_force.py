@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeloom.errors import OrderError
-from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
+from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget
 from pipeloom.reference.strategies.contract import OrderLimits

@@ -139,12 +139,20 @@ def test_every_field_names_itself_its_value_and_a_remedy(good: Any, name: str, b
             r"from_strategies got 5, which is not a strategy group",
         ),
         (
-            lambda: ScheduleConfig.from_strategies(LoadStrategy(), x=LoadStrategy()),
+            lambda: ScheduleConfig.from_strategies(LoadStrategy(), loads=LoadStrategy()),
             r"from_strategies got two LoadStrategy groups",
         ),
         (
-            lambda: ScheduleConfig.from_strategies(max_vgrp=3),
+            lambda: ScheduleConfig.from_strategies(max_vgrp=3),  # type: ignore[call-arg]
             r"from_strategies has no value named 'max_vgrp'",
+        ),
+        (
+            lambda: ScheduleConfig.from_strategies(x=LoadStrategy()),  # type: ignore[call-arg]
+            r"from_strategies has no value named 'x'",
+        ),
+        (
+            lambda: ScheduleConfig.from_strategies(max_vgpr=None),  # type: ignore[arg-type]
+            r"ScheduleConfig.max_vgpr is None, but must be an integer",
         ),
         # cost models
         (lambda: TargetCostModel([]), r"TargetCostModel\.costs is \[\]"),  # type: ignore[arg-type]

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from pipeloom.errors import StructureError
 from pipeloom.reference.blocks import BLOCK_SLOTS, MMABlockSpec, PipelineProgram, is_prefetch_load
-from pipeloom.reference.config import NO_LGKM_FIRST, PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.ops import OpDesc, OpRole
+from pipeloom.reference.schedule_config import NO_LGKM_FIRST, ScheduleConfig
 from pipeloom.reference.structure import check_complete, verify_schedule
 from pipeloom.reference.waits import derive_drain_mask, derive_waits_from_blocks
 
@@ -30,7 +31,7 @@ def build_kernel_program(
         if schedule_config.auto_drain:
             blocks = derive_drain_mask(blocks)
         blocks = derive_waits_from_blocks(blocks, config, schedule_config)
-    program = PipelineProgram(tuple(blocks), config.blocks_per_partition)
+    program = PipelineProgram(tuple(blocks), config.blocks_per_partition())
     check_complete(program, config)
     verify_schedule(program, config, schedule_config)
     return program
@@ -65,11 +66,11 @@ def _split_at_computes(ordered: Sequence[OpDesc], config: PipelineConfig) -> lis
             hint="end the body with an MMA",
             field="body",
         )
-    if len(blocks) != config.total_blocks:
+    if len(blocks) != config.total_blocks():
         raise StructureError(
             f"the body has {len(blocks)} MMAs, but the configuration asks for "
             f"{config.num_partitions} partitions of {config.m_mmas}x{config.n_mmas} = "
-            f"{config.total_blocks}",
+            f"{config.total_blocks()}",
             hint="change m_mmas, n_mmas or num_partitions, or the declared grid",
             field="PipelineConfig.m_mmas",
         )
@@ -87,7 +88,7 @@ def _check_slots(
         if len(ops) > BLOCK_SLOTS:
             total = sum(op.role is OpRole.GLOBAL_LOAD for op in ordered)
             per_half = -(-total // config.num_partitions)
-            advice = config.block_sizing.advice(per_half, config.blocks_per_partition)
+            advice = config.block_sizing.advice(per_half, config.blocks_per_partition())
             raise StructureError(
                 f"block {number} holds {len(ops)} {kind} loads, but has room for {BLOCK_SLOTS}: "
                 f"{', '.join(describe_op(op) for op in ops)}",
@@ -98,7 +99,7 @@ def _check_slots(
 
 def _spread_hint(advice: str, per_half: int, config: PipelineConfig) -> str:
     """Sizing shapes the declared order; where it already has room, another order must help."""
-    if per_half > BLOCK_SLOTS * config.blocks_per_partition:
+    if per_half > BLOCK_SLOTS * config.blocks_per_partition():
         return advice or "declare more MMAs or fewer loads: the blocks have too little room for all"
     fit = "compile with strategy=CspStrategy(fit_blocks=True), which orders ops to fit the blocks"
     return f"{advice}, or {fit}" if advice else f"interleave with double_buffer_reorder, or {fit}"
@@ -107,7 +108,7 @@ def _spread_hint(advice: str, per_half: int, config: PipelineConfig) -> str:
 def _flag_blocks(
     blocks: Sequence[MMABlockSpec], config: PipelineConfig, knobs: ScheduleConfig
 ) -> list[MMABlockSpec]:
-    size = config.blocks_per_partition
+    size = config.blocks_per_partition()
     main_wait_vm = _main_wait_vm(blocks, config)
     flagged: list[MMABlockSpec] = []
     for start in range(0, len(blocks), size):

@@ -21,10 +21,11 @@ from pipeloom.notebook import fragment
 from pipeloom.plain import from_plain, to_plain
 from pipeloom.program import Move, SyncMethod
 from pipeloom.reference.blocks import PipelineProgram
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpTag, Phase
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pipeloom.errors import ConfigError, StructureError
 from pipeloom.reference.block_program import build_kernel_program
 from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig, SchedulingStrategy
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
 from pipeloom.reference.kernels import Kernel
@@ -37,6 +37,7 @@ from pipeloom.reference.phases import (
     derive_warp_stagger_index,
 )
 from pipeloom.reference.resync import synchronize
+from pipeloom.reference.schedule_config import ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.strategies import Ordering, OrderLimits, Strategy, strategy_for
 
 T = TypeVar("T")

@@ -1,27 +1,18 @@
-"""Configuration values: what the pipeline looks like, and how it is scheduled.
+"""What the pipeline looks like: its depth, its grid of MMAs, what its loads count.
 
-``PipelineConfig`` describes the loop (depth, MMA grid, counter costs), ``ScheduleConfig`` the
-choices of the scheduler (strategy, waits, barriers). All are immutable and validate on
-construction. Settings that are legal but change nothing in their combination are not errors:
-``compile_schedule`` reports them as notes on the result (see ``notes``).
+``PipelineConfig`` describes the loop; ``ScheduleConfig`` (in ``schedule_config``) says how it is
+scheduled. All are immutable and checked on construction. A setting that is legal but changes
+nothing in its combination is no error: ``compile_schedule`` says so in a note on the result.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from enum import IntEnum
-from typing import Any
+from dataclasses import dataclass, replace
 
-from pipeloom.checks import check_bool, check_instance, check_int, nearest
+from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
 from pipeloom.reference.ops import OpDesc, OpRole
 from pipeloom.reference.tag_costs import TargetCostModel
-
-NO_LGKM_FIRST = 255
-"""``ScheduleConfig.wait_lgkm_first`` value that means: emit no such wait."""
-
-UNLIMITED_VGPR = 999999
-"""``ScheduleConfig.max_vgpr`` value that means: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +20,9 @@ class LoopCarriedSpec:
     """Which ops cross the iteration boundary: those of ``role`` with subtile ``selector``."""
 
     role: OpRole
+    """The role of the ops that are carried; NONE where nothing is."""
     selector: int
+    """Their subtile, from 0."""
 
     def __post_init__(self) -> None:
         check_instance("LoopCarriedSpec", "role", self.role, OpRole)
@@ -48,14 +41,19 @@ class LoopCarriedSpec:
 
 @dataclass(frozen=True, slots=True)
 class BlockSizing:
-    """How many ops a block holds: ``heavy`` in a block that opens an M row, else ``light``.
+    """How many ops ``double_buffer_reorder`` puts into a block, its MMA included.
 
-    ``max_globals`` > 0 caps (and spreads) the global loads of each block.
+    Fragments go where they are needed first; global loads fill what is left. Make blocks larger
+    where loads find no place, or cap them with ``max_globals``, which spreads them evenly.
     """
 
     heavy: int
+    """Ops of a block that opens an M row, and so brings an A fragment; at least 1."""
     light: int
+    """Ops of every other block; at least 1."""
     max_globals: int
+    """The most global loads of one block: 1 or 2, or 0 for no cap and no spreading. 1 leaves most
+    time for each load's address arithmetic, and leaves ``heavy`` and ``light`` nothing to say."""
 
     def __post_init__(self) -> None:
         check_int("BlockSizing", "heavy", self.heavy, 1)
@@ -68,6 +66,10 @@ class BlockSizing:
         """What to change so that ``loads`` global loads of a half fit its ``blocks``.
 
         Never what is set already: empty where this sizing has room, so that the cause is the order.
+
+        Args:
+            loads: global loads of one half.
+            blocks: MMAs of one half.
         """
         if loads > 2 * blocks:
             return f"{blocks} blocks hold at most {2 * blocks} loads: declare more MMAs per half"
@@ -85,7 +87,11 @@ class BlockSizing:
 
     @classmethod
     def uniform(cls, n: int) -> BlockSizing:
-        """Every block holds up to ``n`` ops."""
+        """Every block holds up to ``n`` ops.
+
+        Args:
+            n: ops of a block, its MMA included.
+        """
         return cls(n, n, 0)
 
 
@@ -94,6 +100,7 @@ class FragOrder:
     """Which operand's fragments a block loads first."""
 
     b_before_a: bool
+    """B before A where an MMA brings both; else A before B."""
 
     def __post_init__(self) -> None:
         check_bool("FragOrder", "b_before_a", self.b_before_a)
@@ -114,8 +121,11 @@ class WarpStaggerRule:
     """Where in the prologue the second wave group falls one barrier behind."""
 
     enabled: bool
+    """Whether there are two wave groups, of which the second runs one barrier behind."""
     compute_from_body: bool
+    """Whether the second group falls behind after the stage-0 prefetches of the body."""
     fixed_amount: int
+    """The prologue entries before it, where not computed from the body; else 0."""
 
     def __post_init__(self) -> None:
         check_bool("WarpStaggerRule", "enabled", self.enabled)
@@ -140,46 +150,80 @@ class WarpStaggerRule:
 
     @classmethod
     def fixed(cls, n: int) -> WarpStaggerRule:
-        """After the first ``n`` prologue entries."""
+        """After the first ``n`` prologue entries.
+
+        Args:
+            n: entries, from 0 to the length of the prologue.
+        """
         return cls(True, False, n)
-
-
-class SchedulingStrategy(IntEnum):
-    """How the ops of one iteration are ordered."""
-
-    IDENTITY = 0
-    GREEDY = 1
-    CSP = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineConfig:
     """The shape of the software pipeline on one target.
 
-    ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe the pipeline; the
-    double- and single-buffer passes derive what they say from the body and the cost model.
+    The body has ``num_partitions`` halves, each of which multiplies a grid of ``m_mmas`` by
+    ``n_mmas`` on one K tile. Profiles such as ``mi355x_double_buffer()`` hold tuned values; replace
+    single fields of one rather than write all twenty.
+
+    ``prefetch``, ``drain_passes``, ``prologue_fill`` and ``mma_latency`` describe a pipeline to its
+    readers. What they say follows from the body's K offsets, the depth and the cost model, and a
+    value that says otherwise is noted on the result.
     """
 
     depth: int
+    """LDS stages: 1 for a single buffer, where registers hold the next tile, 2 for a double buffer.
+    It decides which edge rules, phases and kernel model apply."""
     prefetch: int
+    """K tiles that loads run ahead, usually 1. Descriptive: ``OpDesc.k_offset`` of each load says
+    it to the framework."""
     drain_passes: int
+    """K tiles that the epilogue computes after the loop. Descriptive: one per stage at depth 2, two
+    at depth 1."""
     prologue_fill: int
+    """Rounds of loads that the prologue adds. Descriptive: the body's prefetch loads decide."""
     loop_carried: LoopCarriedSpec
+    """The ops that cross the iteration boundary in registers. Decides order and phases at depth 1;
+    at depth 2 the two stages carry everything."""
     block_sizing: BlockSizing
+    """How loads and fragments are spread over MMAs at depth 2. Change it where compiling says that
+    a load finds no block."""
     frag_order: FragOrder
+    """Which operand's fragment comes first where an MMA brings both; read by
+    ``double_buffer_reorder``."""
     m_mmas: int
+    """MMAs of one partition along M: rows of the grid, and fragments of A."""
     n_mmas: int
+    """MMAs of one partition along N: columns of the grid, and fragments of B."""
     num_partitions: int
+    """Parts of the body, one K tile each: 2 for a double buffer. The main loop's vm wait leaves the
+    loads of all parts but one in flight."""
     mma_serial: bool
+    """Whether the cost model's matrix unit takes one MMA at a time. True on every chip we know;
+    False lets CSP overlap them, as a bound."""
     mma_latency: int
+    """Cycles of one MMA. Descriptive: the cost model's ``OpCost.latency`` is what counts."""
     vm_per_load_a: int
+    """vmcnt entries of one global load of A and wave, which follow from the tile; at least 1. Every
+    vm wait is a multiple of these."""
     vm_per_load_b: int
+    """vmcnt entries of one global load of B and wave; at least 1."""
     ch0_match_field: int
+    """Which field of an MMA names the A fragment it reads: 0 its row (stage), 1 its column
+    (subtile)."""
     ch1_match_field: int
+    """Which field of an MMA names the B fragment it reads: 0 its row, 1 its column."""
     warp_stagger: WarpStaggerRule
+    """Where in the prologue the second wave group falls one barrier behind, so that one group
+    multiplies while the other loads; ``WarpStaggerRule.none()`` keeps all waves in step."""
     lgkm_per_load_a: int = 0
+    """lgkmcnt entries of one fragment load of A and wave, as the tile has them; 0 falls back to
+    ``ScheduleConfig.lgkm_per_load_a``."""
     lgkm_per_load_b: int = 0
+    """lgkmcnt entries of one fragment load of B and wave; 0 falls back to ``ScheduleConfig``."""
     cross_stage_rotation: bool = False
+    """Whether a partition also loads fragments of the other stage, for the partition that follows,
+    as the four-wave schedule does. Without it such a fragment is an error."""
 
     def __post_init__(self) -> None:
         for name, low in (
@@ -213,247 +257,70 @@ class PipelineConfig:
                 field="PipelineConfig.cross_stage_rotation",
             )
 
-    @property
     def mmas_per_partition(self) -> int:
-        """m * n."""
+        """MMAs of one partition: m * n."""
         return self.m_mmas * self.n_mmas
 
-    @property
     def globals_per_partition(self) -> int:
-        """m + n."""
+        """Global loads of one partition: m of A and n of B."""
         return self.m_mmas + self.n_mmas
 
-    @property
     def frags_per_partition(self) -> int:
-        """m + n."""
+        """Fragment loads of one partition: m of A and n of B."""
         return self.m_mmas + self.n_mmas
 
-    @property
     def ops_per_partition(self) -> int:
         """MMAs, global loads and fragment loads of one partition."""
-        return self.mmas_per_partition + self.globals_per_partition + self.frags_per_partition
+        return self.mmas_per_partition() + self.globals_per_partition() + self.frags_per_partition()
 
-    @property
     def total_ops(self) -> int:
         """Ops of the whole body."""
-        return self.num_partitions * self.ops_per_partition
+        return self.num_partitions * self.ops_per_partition()
 
-    @property
     def blocks_per_partition(self) -> int:
         """One block per MMA."""
         return self.m_mmas * self.n_mmas
 
-    @property
     def total_blocks(self) -> int:
         """Blocks of the whole body."""
-        return self.num_partitions * self.blocks_per_partition
+        return self.num_partitions * self.blocks_per_partition()
 
-    @property
     def total_edges(self) -> int:
-        """p*2*m*n + 2*m*n + p*g*2 + (2g-1)*2 with g = globals_per_partition."""
-        grid, g = 2 * self.mmas_per_partition, self.globals_per_partition
+        """Dependence edges of a double-buffered body, as the specification counts them.
+
+        With p partitions of an m x n grid and g = m + n loads each: p*2*m*n from fragments to MMAs,
+        2*m*n between MMAs of one accumulator, p*g*2 from loads to the fragments that read them, and
+        (2g-1)*2 from fragments to the loads that overwrite them. ``derive_edges`` gives the edges
+        themselves; a body that is not the full table has other counts.
+        """
+        grid, g = 2 * self.mmas_per_partition(), self.globals_per_partition()
         return self.num_partitions * (grid + 2 * g) + grid + (2 * g - 1) * 2
 
-    def compute_match_key(self, op: OpDesc, channel: int) -> int:
-        """The row or column of an MMA that a fragment of ``channel`` must match."""
+    def compute_match_key(self, compute_op: OpDesc, channel: int) -> int:
+        """The row or column of an MMA that a fragment of ``channel`` must match with its subtile.
+
+        Args:
+            compute_op: the MMA; ``stage`` is its row, ``subtile`` its column.
+            channel: 0 for A, anything else for B.
+        """
         field = self.ch0_match_field if channel == 0 else self.ch1_match_field
-        return op.stage if field == 0 else op.subtile
+        return compute_op.stage if field == 0 else compute_op.subtile
 
     def vm_per_channel(self, channel: int) -> int:
-        """vmcnt entries of one global load of ``channel``."""
+        """vmcnt entries of one global load of ``channel``.
+
+        Args:
+            channel: 0 for A, anything else for B.
+        """
         return self.vm_per_load_a if channel == 0 else self.vm_per_load_b
 
     def lgkm_per_channel(self, channel: int) -> int:
-        """lgkmcnt entries of one fragment load of ``channel``; 0 where unset."""
-        return self.lgkm_per_load_a if channel == 0 else self.lgkm_per_load_b
+        """lgkmcnt entries of one fragment load of ``channel``; 0 where unset.
 
-
-@dataclass(frozen=True, slots=True)
-class _AnyGroup:
-    """A group of ``ScheduleConfig`` values that belong to one concern."""
-
-    def __post_init__(self) -> None:
-        owner = type(self).__name__
-        for f in fields(self):
-            if f.type == "bool":
-                check_bool(owner, f.name, getattr(self, f.name))
-            else:
-                high = NO_LGKM_FIRST if f.name == "wait_lgkm_first" else None
-                check_int(owner, f.name, getattr(self, f.name), 0, high)
-
-    def to_fields(self) -> dict[str, Any]:
-        """The group's values under the names that ``ScheduleConfig`` gives them."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class BarrierStrategy(_AnyGroup):
-    """Where barriers, priorities and compiler fences go."""
-
-    minimal: bool = False
-    omit_set_prio: bool = False
-    sched_barrier_mask: int = 0b01010101
-    wrap_waits_sched_barrier: bool = False
-    barrier_before_pre_ops: bool = False
-
-    @classmethod
-    def default(cls) -> BarrierStrategy:
-        """A barrier before and after every MMA."""
-        return cls()
-
-    @classmethod
-    def minimal_no_set_prio(
-        cls,
-        sched_barrier_mask: int = 0,
-        wrap_waits: bool = False,
-        barrier_before_pre_ops: bool = False,
-    ) -> BarrierStrategy:
-        """Barriers only where an entry wait needs one, and no priorities."""
-        return cls(True, True, sched_barrier_mask, wrap_waits, barrier_before_pre_ops)
-
-    def to_fields(self) -> dict[str, Any]:
-        """The group's values under the names that ``ScheduleConfig`` gives them."""
-        return {
-            "minimal_barriers": self.minimal,
-            "omit_mma_set_prio": self.omit_set_prio,
-            "sched_barrier_mask": self.sched_barrier_mask,
-            "wrap_waits_with_sched_barrier": self.wrap_waits_sched_barrier,
-            "barrier_before_pre_ops": self.barrier_before_pre_ops,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class WaitStrategy(_AnyGroup):
-    """How wait counts are chosen."""
-
-    auto_waits: bool = True
-    drain_lgkm_mask: int = 0
-    auto_drain: bool = False
-    wait_lgkm_first: int = 8
-    wait_vm_last: int = 6
-    lgkm_after_last: bool = False
-    inter_block_lgkm_drain: bool = False
-    partial_prologue_drain: bool = False
-
-    @classmethod
-    def default(cls) -> WaitStrategy:
-        """Derived from the finished blocks."""
-        return cls()
-
-    @classmethod
-    def auto_with_inter_block_drain(cls, partial_prologue_drain: bool = False) -> WaitStrategy:
-        """Derived, and every interior block drains its fragments on entry."""
-        return cls(inter_block_lgkm_drain=True, partial_prologue_drain=partial_prologue_drain)
-
-    def to_fields(self) -> dict[str, Any]:
-        """The group's values under the names that ``ScheduleConfig`` gives them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-
-@dataclass(frozen=True, slots=True)
-class LoadStrategy(_AnyGroup):
-    """Where loads sit in a block, and what they count."""
-
-    global_before_frag: bool = False
-    lgkm_per_load_a: int = 0
-    lgkm_per_load_b: int = 0
-
-    @classmethod
-    def default(cls) -> LoadStrategy:
-        """Fragments before global loads."""
-        return cls()
-
-    def to_fields(self) -> dict[str, Any]:
-        """The group's values under the names that ``ScheduleConfig`` gives them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-
-StrategyGroup = BarrierStrategy | WaitStrategy | LoadStrategy
-_GROUPS = (BarrierStrategy, WaitStrategy, LoadStrategy)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleConfig:
-    """The scheduler's knobs. The two masks have one bit per block of the program."""
-
-    scheduling: SchedulingStrategy = SchedulingStrategy.IDENTITY
-    sched_barrier_mask: int = 0b01010101
-    auto_waits: bool = True
-    drain_lgkm_mask: int = 0
-    auto_drain: bool = False
-    lds_contention_penalty: int = 0
-    wait_lgkm_first: int = 8
-    wait_vm_last: int = 6
-    lgkm_per_load_a: int = 0
-    lgkm_per_load_b: int = 0
-    lgkm_after_last: bool = False
-    minimal_barriers: bool = False
-    omit_mma_set_prio: bool = False
-    max_vgpr: int = UNLIMITED_VGPR
-    global_before_frag: bool = False
-    barrier_before_pre_ops: bool = False
-    inter_block_lgkm_drain: bool = False
-    partial_prologue_drain: bool = False
-    wrap_waits_with_sched_barrier: bool = False
-
-    def __post_init__(self) -> None:
-        check_instance("ScheduleConfig", "scheduling", self.scheduling, SchedulingStrategy)
-        for name in _SCHEDULE_INTS:
-            check_int("ScheduleConfig", name, getattr(self, name), 0)
-        check_int("ScheduleConfig", "max_vgpr", self.max_vgpr, 1)
-        hint = f"a count, or {NO_LGKM_FIRST} for no such wait"
-        check_int("ScheduleConfig", "wait_lgkm_first", self.wait_lgkm_first, 0, 255, hint)
-        for name in _SCHEDULE_BOOLS:
-            check_bool("ScheduleConfig", name, getattr(self, name))
-
-    @classmethod
-    def from_strategies(cls, *groups: StrategyGroup, **values: Any) -> ScheduleConfig:
-        """Build from groups by concern, plain field values, or both (a plain value wins).
-
-        A group is recognised by its type, by position or under a keyword:
-
-            ScheduleConfig.from_strategies(BarrierStrategy.minimal_no_set_prio(), max_vgpr=256)
-            ScheduleConfig.from_strategies(waits=WaitStrategy(auto_drain=True))
+        Args:
+            channel: 0 for A, anything else for B.
         """
-        given = [*groups, *(v for v in values.values() if isinstance(v, _GROUPS))]
-        plain = {k: v for k, v in values.items() if not isinstance(v, _GROUPS)}
-        merged: dict[str, Any] = {}
-        for group in given:
-            if not isinstance(group, _GROUPS):
-                raise ConfigError(
-                    f"ScheduleConfig.from_strategies got {group!r}, which is not a strategy group",
-                    hint=f"pass one of {', '.join(g.__name__ for g in _GROUPS)}, or plain values "
-                    "by name",
-                    field="ScheduleConfig.from_strategies",
-                )
-            grouped = group.to_fields()
-            if grouped.keys() & merged.keys():
-                raise ConfigError(
-                    f"ScheduleConfig.from_strategies got two {type(group).__name__} groups",
-                    hint="pass each group once",
-                    field="ScheduleConfig.from_strategies",
-                )
-            merged.update(grouped)
-        known = [f.name for f in fields(cls)]
-        for name in plain:
-            if name not in known:
-                raise ConfigError(
-                    f"ScheduleConfig.from_strategies has no value named {name!r}",
-                    hint=nearest(name, known),
-                    field=f"ScheduleConfig.{name}",
-                )
-        return cls(**{**merged, **plain})
-
-
-_SCHEDULE_INTS = (
-    "sched_barrier_mask",
-    "drain_lgkm_mask",
-    "lds_contention_penalty",
-    "wait_vm_last",
-    "lgkm_per_load_a",
-    "lgkm_per_load_b",
-)
-_SCHEDULE_BOOLS = tuple(f.name for f in fields(ScheduleConfig) if f.type == "bool")
+        return self.lgkm_per_load_a if channel == 0 else self.lgkm_per_load_b
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,12 +328,18 @@ class TargetProfile:
     """A machine for one kind of loop: what ops cost, and the pipeline that suits it."""
 
     cost_model: TargetCostModel
+    """What each kernel tag costs; ``annotate_ops`` stamps it on the declared ops."""
     pipeline: PipelineConfig
+    """The pipeline's shape; ``PipelineSchedule.config`` returns it."""
 
     def __post_init__(self) -> None:
         check_instance("TargetProfile", "cost_model", self.cost_model, TargetCostModel)
         check_instance("TargetProfile", "pipeline", self.pipeline, PipelineConfig)
 
     def with_pipeline(self, **changes: object) -> TargetProfile:
-        """A copy with fields of ``pipeline`` replaced."""
+        """A copy with fields of ``pipeline`` replaced.
+
+        Args:
+            changes: fields of ``PipelineConfig`` by name.
+        """
         return TargetProfile(self.cost_model, replace(self.pipeline, **changes))  # type: ignore[arg-type]

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 
 from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.edges import EdgeRule, default_edge_rules, derive_edges_from_ops
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.ops import OpDesc
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 class PipelineSchedule(ABC):

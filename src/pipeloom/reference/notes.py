@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeloom.reference.config import (
-    UNLIMITED_VGPR,
-    PipelineConfig,
-    ScheduleConfig,
-    SchedulingStrategy,
-)
+from pipeloom.reference.config import PipelineConfig
+from pipeloom.reference.schedule_config import UNLIMITED_VGPR, ScheduleConfig, SchedulingStrategy
 
 _DEFAULT = ScheduleConfig()
 
@@ -54,13 +50,13 @@ def _double_buffer(config: PipelineConfig, knobs: ScheduleConfig) -> Iterator[st
     if knobs.minimal_barriers:
         yield from _minimal_barriers(knobs)
     for name in ("sched_barrier_mask", "drain_lgkm_mask"):
-        if getattr(knobs, name) >> config.total_blocks:
-            yield f"{name} has bits above block {config.total_blocks - 1}, which do nothing"
+        if getattr(knobs, name) >> config.total_blocks():
+            yield f"{name} has bits above block {config.total_blocks() - 1}, which do nothing"
     for side in ("a", "b"):
         name = f"lgkm_per_load_{side}"
         if getattr(knobs, name) and getattr(config, name):
             yield f"ScheduleConfig.{name} yields to PipelineConfig.{name} for derived waits"
-    if knobs.inter_block_lgkm_drain and config.blocks_per_partition < 3:
+    if knobs.inter_block_lgkm_drain and config.blocks_per_partition() < 3:
         yield "inter_block_lgkm_drain has no effect: no half has an interior block"
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pipeloom.errors import StructureError
 from pipeloom.reference.blocks import EmittedOp, MMABlockSpec, PipelineProgram, is_prefetch_load
 from pipeloom.reference.compiled import ScheduleEntry
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.graph import DepEdge, DepKind, describe_op
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, OpTag, Phase
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pipeloom.errors import StructureError
 from pipeloom.reference.blocks import MMABlockSpec, PipelineProgram, is_prefetch_load
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.ops import OpRole, OpTag
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 def verify_schedule(
@@ -73,10 +74,10 @@ def _listed(numbers: set[int]) -> str:
 
 
 def _check_blocks(program: PipelineProgram, config: PipelineConfig) -> None:
-    if len(program.blocks) != config.total_blocks:
+    if len(program.blocks) != config.total_blocks():
         raise StructureError(
             f"the program has {len(program.blocks)} blocks, but the configuration asks for "
-            f"{config.total_blocks}",
+            f"{config.total_blocks()}",
             hint="one block per MMA: num_partitions * m_mmas * n_mmas",
             field="program.blocks",
         )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.reference.blocks import MMABlockSpec, PipelineProgram
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.ops import OpDesc
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 def lgkm_cost(config: PipelineConfig, schedule_config: ScheduleConfig, channel: int) -> int:
@@ -28,7 +29,7 @@ def derive_waits_from_blocks(
     halves of the vm cost of the half's own-stage loads, so that the other stage's loads (the
     completion loads) have landed at the half's end.
     """
-    program = PipelineProgram(tuple(blocks), config.blocks_per_partition)
+    program = PipelineProgram(tuple(blocks), config.blocks_per_partition())
     first, last = 0, None
     for half, members in program.halves():
         cost = sum(lgkm_cost(config, schedule_config, op.channel) for op in members[0].loads)
@@ -41,7 +42,7 @@ def derive_waits_from_blocks(
         )
         last = own if last is None else min(last, own)
     result = list(blocks)
-    size = config.blocks_per_partition
+    size = config.blocks_per_partition()
     for start in range(0, len(result), size):
         head, tail = result[start], start + size - 1
         wait = OpDesc.wait_lgkm(0 if schedule_config.barrier_before_pre_ops else first)

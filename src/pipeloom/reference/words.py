@@ -15,8 +15,9 @@ from dataclasses import fields
 from enum import Enum
 
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.config import PipelineConfig, ScheduleConfig
+from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.ops import OpDesc, OpRole, OpTag, Phase
+from pipeloom.reference.schedule_config import ScheduleConfig
 
 _FRAMEWORK = {
     OpTag.BARRIER: "barrier",

@@ -60,7 +60,7 @@ def advised(hint: str, sizing: BlockSizing) -> BlockSizing | None:
 @pytest.mark.parametrize("grid", [(2, 2), (3, 2), (1, 3)])
 def test_advice_works_and_is_new(grid: tuple[int, int]) -> None:
     config = replace(BASE, m_mmas=grid[0], n_mmas=grid[1])
-    blocks = config.blocks_per_partition
+    blocks = config.blocks_per_partition()
     failures = 0
     for heavy, light, limit in product((1, 3, 4, 5, 6, 8), (1, 2, 3, 5), (0, 1, 2)):
         sizing = BlockSizing(heavy, light, limit)

@@ -155,7 +155,7 @@ def test_counts_of_an_empty_phase() -> None:
 def test_ops_per_block_add_up_to_the_kernel() -> None:
     for name in ("ping_pong", "four_wave"):
         compiled = build_schedule(name)
-        assert len(compiled.ops_per_block()) == compiled.config.total_blocks
+        assert len(compiled.ops_per_block()) == compiled.config.total_blocks()
         assert sum(compiled.ops_per_block()) == len(compiled.kernel)
     assert build_schedule("single_buffer").ops_per_block() == ()
 

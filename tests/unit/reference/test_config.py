@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, asdict, fields, replace
+from typing import Any
 
 import pytest
 
@@ -121,14 +122,14 @@ def test_derived_counts(
     m: int, n: int, p: int, mmas: int, loads: int, ops: int, total: int, blocks: int, edges: int
 ) -> None:
     config = shaped(m, n, p)
-    assert config.mmas_per_partition == mmas
-    assert config.globals_per_partition == loads
-    assert config.frags_per_partition == loads
-    assert config.ops_per_partition == ops
-    assert config.total_ops == total
-    assert config.blocks_per_partition == mmas
-    assert config.total_blocks == blocks
-    assert config.total_edges == edges
+    assert config.mmas_per_partition() == mmas
+    assert config.globals_per_partition() == loads
+    assert config.frags_per_partition() == loads
+    assert config.ops_per_partition() == ops
+    assert config.total_ops() == total
+    assert config.blocks_per_partition() == mmas
+    assert config.total_blocks() == blocks
+    assert config.total_edges() == edges
 
 
 def test_match_key_is_the_row_where_the_field_is_0_and_else_the_column() -> None:
@@ -230,6 +231,30 @@ def test_from_strategies_carries_every_field_of_every_group() -> None:
 def test_a_plain_value_wins_over_its_group() -> None:
     config = ScheduleConfig.from_strategies(WaitStrategy(wait_vm_last=2), wait_vm_last=3)
     assert config.wait_vm_last == 3
+
+
+def test_a_plain_value_wins_even_where_it_is_the_default() -> None:
+    minimal = BarrierStrategy.minimal_no_set_prio()
+    config = ScheduleConfig.from_strategies(minimal, omit_mma_set_prio=False)
+    assert (config.minimal_barriers, config.omit_mma_set_prio) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        BarrierStrategy(True, True, 3, True, True),
+        BarrierStrategy.minimal_no_set_prio(sched_barrier_mask=7, wrap_waits=True),
+        WaitStrategy(False, 5, True, 1, 2, True, True, True),
+        WaitStrategy.auto_with_inter_block_drain(partial_prologue_drain=True),
+        LoadStrategy(True, 7, 9),
+    ],
+    ids=lambda group: type(group).__name__,
+)
+def test_a_group_spreads_into_what_it_is_passed_as(group: Any) -> None:
+    passed = ScheduleConfig.from_strategies(group)
+    assert ScheduleConfig.from_strategies(**group) == ScheduleConfig(**group) == passed
+    with pytest.raises(KeyError):
+        group["minimal"]
 
 
 def test_target_profile_replaces_pipeline_fields_in_a_copy() -> None:

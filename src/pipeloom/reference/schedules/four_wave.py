@@ -12,13 +12,7 @@ from typing import Any
 
 from pipeloom.checks import check_instance
 from pipeloom.reference.blocks import PipelineProgram, emit_minimal_barrier_block
-from pipeloom.reference.config import (
-    PipelineConfig,
-    ScheduleConfig,
-    SchedulingStrategy,
-    TargetProfile,
-    WarpStaggerRule,
-)
+from pipeloom.reference.config import PipelineConfig, TargetProfile, WarpStaggerRule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.edges import (
     derive_cross_stage_rotation_edges,
@@ -28,6 +22,7 @@ from pipeloom.reference.geometry import FOUR_WAVE_GRID, KernelGeometry
 from pipeloom.reference.graph import DepEdge
 from pipeloom.reference.mi355x import MatmulTag, mi355x_target
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, PipelineBody
+from pipeloom.reference.schedule_config import ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
 from pipeloom.reference.tag_costs import annotate_ops
 

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
-from pipeloom.reference.config import (
-    PipelineConfig,
-    ScheduleConfig,
-    SchedulingStrategy,
-    TargetProfile,
-)
+from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.mi355x import MatmulTag, mi355x_target
 from pipeloom.reference.ops import KOffsetKind, OpDesc, PipelineBody
 from pipeloom.reference.reorder import double_buffer_reorder
+from pipeloom.reference.schedule_config import ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
 from pipeloom.reference.tag_costs import TargetCostModel, annotate_ops
 

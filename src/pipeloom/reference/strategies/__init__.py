@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeloom.reference.config import SchedulingStrategy
+from pipeloom.reference.schedule_config import SchedulingStrategy
 from pipeloom.reference.strategies.contract import Ordering, OrderLimits, Strategy
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import GreedyStrategy

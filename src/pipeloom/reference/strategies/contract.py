@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeloom.reference.compiled import Certificate
-from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import LoopBody
+from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pipeloom.errors import OrderError
-from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import LoopBody, describe_op
 from pipeloom.reference.ops import OpRole
+from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget, LimitReached
 from pipeloom.reference.strategies.contract import OrderLimits

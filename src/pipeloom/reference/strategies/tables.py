@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pipeloom.reference.config import UNLIMITED_VGPR
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.ops import OpRole, ResourceKind
+from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import PORT_RESOURCES
 from pipeloom.reference.strategies.one_machine import strengthened_tails
