@@ -42,6 +42,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "checks": ("errors",),
     "notebook": (),
+    "field_texts": (),
     "reference.ops": ("errors", "checks"),
     "plain": ("errors", "checks"),
     "reference.tag_costs": ("errors", "checks", "reference.ops"),

@@ -11,4 +11,14 @@ pipeloom`` and ``pipeloom --help`` are quick.
 import lazy_loader
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_first_use, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """The public name, whose classes explain their fields in ``help()``."""
+    value = _first_use(name)
+    if not name.startswith("_"):
+        from pipeloom.field_texts import explain
+
+        explain(value)
+    return value

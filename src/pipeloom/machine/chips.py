@@ -13,7 +13,11 @@ ANY_CHIP = GFX950.arch
 
 
 def target_for(arch: str) -> Target:
-    """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``)."""
+    """The machine named by its LLVM architecture (``gfx950``) or its chip (``MI355X``).
+
+    Args:
+        arch: Either name, in any case.
+    """
     for machine in TARGETS:
         if isinstance(arch, str) and arch.lower() in (machine.arch, machine.chip.lower()):
             return machine

@@ -38,18 +38,24 @@ TABLE_BITS = 16
 class Specials(Enum):
     """What the largest codes mean, and with it where an overflow goes."""
 
-    IEEE = "ieee"  # the top exponent holds infinities and NaNs; overflow gives infinity
-    LAST_NAN = "last_nan"  # one code, all ones, is NaN; overflow saturates
-    FNUZ = "fnuz"  # negative zero is the only NaN; overflow saturates
-    NONE = "none"  # every code is a number; overflow saturates
+    IEEE = "ieee"
+    """The top exponent holds infinities and NaNs. Overflow gives infinity."""
+    LAST_NAN = "last_nan"
+    """One code, all ones, is NaN. Overflow saturates."""
+    FNUZ = "fnuz"
+    """Negative zero is the only NaN. Overflow saturates."""
+    NONE = "none"
+    """Every code is a number. Overflow saturates."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockScale:
-    """``size`` consecutive elements share a power of two with an ``exponent``-bit code (E8M0)."""
+    """A power of two that consecutive elements share (OCP Microscaling)."""
 
     size: int = 32
+    """Consecutive elements along a row that share one scale."""
     exponent: int = 8
+    """Bits of the scale's code; 8 is E8M0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,20 @@ class DType:
     """A floating-point type, or (with no exponent) a signed integer of ``mantissa`` + 1 bits."""
 
     name: str
+    """What declarations and files call it. Writers know types by name, so a type of your own needs
+    a name of its own."""
     exponent: int
+    """Bits of the exponent; 0 for integers."""
     mantissa: int
+    """Bits of the mantissa, without the leading one."""
     bias: int = 0
+    """What is subtracted from the exponent's code."""
     specials: Specials = Specials.NONE
+    """What the largest codes mean, and with it where an overflow goes."""
     scale: BlockScale | None = None
+    """The block scale that its elements share; None for a plain type."""
     unsigned: bool = False
+    """Whether it has no sign bit, as scales do."""
     covers: int = 1
     """Consecutive elements of the last dimension that one code in memory stands for."""
 
@@ -113,7 +127,11 @@ class DType:
         return 2.0 ** ((not self.unsigned) - self.bias - self.mantissa) if self.exponent else 1.0
 
     def holds(self, other: DType) -> bool:
-        """Whether every value of ``other`` is one of this type, so that nothing is rounded."""
+        """Whether every value of ``other`` is one of this type, so that nothing is rounded.
+
+        Args:
+            other: The type whose values are asked about.
+        """
         mine, theirs = replace(self, name="x"), replace(other, name="x")
         if mine == theirs or other.is_bool:
             return True
@@ -125,7 +143,11 @@ class DType:
         return exact and ranges and infinite and (self.exponent > 0 or other.exponent == 0)
 
     def bytes(self, elements: int) -> int:
-        """Bytes of ``elements`` packed elements, block scales left out; whole bytes only."""
+        """Bytes of ``elements`` packed elements, block scales left out; whole bytes only.
+
+        Args:
+            elements: How many elements.
+        """
         total = elements * self.bits // self.covers
         if total % 8:
             raise ConfigError(
@@ -136,7 +158,11 @@ class DType:
         return total // 8
 
     def round(self, values: ArrayLike) -> Values:
-        """The nearest values of the type, ties to even; blocks run along the last axis."""
+        """The nearest values of the type, ties to even; blocks run along the last axis.
+
+        Args:
+            values: Any numbers.
+        """
         array: Values = np.asarray(values, np.float64 if self.mantissa > 23 else np.float32)
         if self.scale is not None:
             scales = self.scales(array)
@@ -144,7 +170,11 @@ class DType:
         return self._round(array)
 
     def scales(self, values: Values) -> Values:
-        """The block scale of each element: the power of two that fits the largest of its block."""
+        """The block scale of each element: the power of two that fits the largest of its block.
+
+        Args:
+            values: Numbers whose last axis is whole blocks.
+        """
         assert self.scale is not None
         size = self.scale.size
         if values.shape[-1] % size:
@@ -173,7 +203,11 @@ class DType:
         return _decode_table(self)[self.encode(array)].astype(array.dtype)
 
     def encode(self, values: ArrayLike) -> Codes:
-        """The bit patterns of the nearest values; needs at most 16 bits, and no block scale."""
+        """The bit patterns of the nearest values; needs at most 16 bits, and no block scale.
+
+        Args:
+            values: Any numbers; they are rounded first.
+        """
         if self.bits > TABLE_BITS or self.exponent == 0:
             raise ConfigError(
                 f"{self.name} has no code table", hint="use NumPy's own type", field="DType"
@@ -194,7 +228,11 @@ class DType:
         return codes
 
     def decode(self, codes: Codes) -> Values:
-        """The values of bit patterns."""
+        """The values of bit patterns.
+
+        Args:
+            codes: Bit patterns, as ``encode`` gives them.
+        """
         return _decode_table(self)[codes]
 
     def _nan_code(self) -> int:
@@ -248,23 +286,39 @@ def _magnitudes(dtype: DType) -> NDArray[np.float64]:
 
 
 F64 = DType("f64", 11, 52, 1023, Specials.IEEE)
+"""IEEE double precision."""
 F32 = DType("f32", 8, 23, 127, Specials.IEEE)
+"""IEEE single precision: what the matrix unit accumulates in."""
 BF16 = DType("bf16", 8, 7, 127, Specials.IEEE)
+"""bfloat16: 8 bits of exponent, 7 of mantissa."""
 FP16 = DType("fp16", 5, 10, 15, Specials.IEEE)
+"""IEEE half precision."""
 FP8 = DType("fp8", 4, 3, 7, Specials.LAST_NAN)
+"""OCP e4m3: 8 bits, no infinities. gfx950 multiplies it."""
 BF8 = DType("bf8", 5, 2, 15, Specials.IEEE)
+"""OCP e5m2: 8 bits, with infinities. gfx950 multiplies it."""
 FP8_FNUZ = DType("fp8_fnuz", 4, 3, 8, Specials.FNUZ)
+"""e4m3 as gfx942 has it: bias 8, one NaN, no negative zero."""
 BF8_FNUZ = DType("bf8_fnuz", 5, 2, 16, Specials.FNUZ)
+"""e5m2 as gfx942 has it: bias 16, one NaN, no negative zero."""
 FP6 = DType("fp6", 3, 2, 3)
+"""OCP e3m2: 6 bits, every code a number."""
 FP4 = DType("fp4", 2, 1, 1)
+"""OCP e2m1: 4 bits, every code a number."""
 MXFP8 = DType("mxfp8", 4, 3, 7, Specials.LAST_NAN, BlockScale())
+"""``FP8`` in blocks of 32 that share a power of two."""
 MXFP6 = DType("mxfp6", 3, 2, 3, Specials.NONE, BlockScale())
+"""``FP6`` in blocks of 32 that share a power of two."""
 MXFP4 = DType("mxfp4", 2, 1, 1, Specials.NONE, BlockScale())
+"""``FP4`` in blocks of 32 that share a power of two."""
 E8M0 = DType("e8m0", 8, 0, 127, Specials.LAST_NAN, unsigned=True, covers=32)
 """The scales of those three: in memory one for 32 elements along a row."""
 I8 = DType("i8", 0, 7)
+"""A signed byte."""
 I32 = DType("i32", 0, 31)
+"""A signed 32-bit integer."""
 BOOL = DType("bool", 0, 0)
+"""A truth value: what comparisons give."""
 
 DTYPES: tuple[DType, ...] = (
     F64, F32, BF16, FP16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, FP6, FP4, MXFP8, MXFP6, MXFP4,
@@ -273,7 +327,11 @@ DTYPES: tuple[DType, ...] = (
 
 
 def dtype_for(name: str | DType) -> DType:
-    """The shipped type called ``name``; a ``DType`` is itself, if the name is not taken."""
+    """The shipped type called ``name``; a ``DType`` is itself, if the name is not taken.
+
+    Args:
+        name: A name such as ``bf16``, or a ``DType``.
+    """
     if isinstance(name, DType):
         if any(dtype.name == name.name and dtype != name for dtype in DTYPES):
             raise ConfigError(

@@ -35,11 +35,16 @@ BANK_BYTES = REGISTER_BYTES = 4
 class FactKind(Enum):
     """How the source of a number knows it."""
 
-    VENDOR = "vendor"  # a vendor document
-    MEASURED = "measured"  # measured by the source
-    DERIVED = "derived"  # arithmetic from other numbers
-    EXPLAINED = "explained"  # the source's explanation of a measurement
-    ASSUMED = "assumed"  # ours: no source gives it; the comment says why this value
+    VENDOR = "vendor"
+    """A vendor document states it."""
+    MEASURED = "measured"
+    """The source measured it."""
+    DERIVED = "derived"
+    """It follows by arithmetic from other numbers."""
+    EXPLAINED = "explained"
+    """It is the source's explanation of a measurement."""
+    ASSUMED = "assumed"
+    """Our assumption: no source gives it, and the fact's text says why this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +52,44 @@ class Fact(Generic[T]):
     """One number of the model with its unit and its source."""
 
     value: T
+    """The number, in ``unit``."""
     unit: str
+    """What it counts, in words: ``cycles``, ``bytes per cycle``, ``registers``."""
     kind: FactKind
+    """How the source knows it; a result is only as good as the ``ASSUMED`` numbers it depends
+    on."""
     source: str
+    """The document, page or measurement it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixOp:
-    """One MFMA instruction: an m x n x k product of one wave.
-
-    ``dtype`` names the inputs as streams and tables do; ``takes`` are the element types that it
-    multiplies, where those have other names; two of them with each other only where it ``mixes``.
-    ``scaled`` marks the block-scaled form, which carries a hidden load of the scales.
-    """
+    """One MFMA instruction: an m x n x k product of one wave."""
 
     m: int
+    """Rows of the result."""
     n: int
+    """Columns of the result."""
     k: int
+    """Products summed into each element of the result."""
     dtype: str
+    """The name of the input type in streams and tables, such as ``f16`` or ``fp8``."""
     cycles: Fact[int]
+    """How long it holds the matrix unit, in cycles."""
     scaled: bool = False
+    """The block-scaled form, which carries a hidden load of the scales."""
     takes: tuple[str, ...] = ()
+    """The element types that it multiplies, where their names differ from ``dtype``."""
     mixes: bool = False
+    """Whether its two operands may be of different types of ``takes``."""
 
     def multiplies(self, *types: str, scaled: bool = False) -> bool:
-        """Whether it takes operands of these element types together, with block scales or plain."""
+        """Whether it takes operands of these element types together, with block scales or plain.
+
+        Args:
+            *types: Element types by name, one or both operands'.
+            scaled: Whether the operands come with block scales.
+        """
         given = set(types)
         if len(given) > 1 and not self.mixes:
             return False
@@ -102,35 +120,40 @@ class MatrixOp:
 class Traffic(Enum):
     """The accesses that kernels wait for."""
 
-    GLOBAL = "global"  # global memory to LDS or registers, and registers to global memory
-    LDS = "lds"  # LDS to registers, and registers to LDS
+    GLOBAL = "global"
+    """Between global memory and LDS or registers, in either direction."""
+    LDS = "lds"
+    """Between LDS and registers, in either direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
     """A hardware counter of outstanding accesses, which a wait compares with a number.
 
-    Entries retire in the order of their issue. ``limit`` is the largest count that a wait can hold.
-    ``stalls_when_full`` says whether a vendor states that issue stalls at the limit; where nobody
-    does, no proof may rely on it. ``counts`` says whose accesses they are, if a kernel's.
+    Entries retire in the order of their issue.
     """
 
     name: str
+    """What waits call it: ``vmcnt``, ``lgkmcnt``."""
     limit: Fact[int]
+    """The largest count that a wait can hold."""
     stalls_when_full: bool = False
+    """Whether a vendor states that issue stalls at the limit. Where nobody does, no proof may rely
+    on it."""
     counts: Traffic | None = None
+    """Which accesses of a kernel it counts; None for a counter that kernels here do not use."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierKind:
-    """A barrier that waves can meet at.
-
-    A barrier without phases releases when every wave of the workgroup has arrived as often as the
-    one that waits. One with ``phases`` counts arrivals to an expected number, then changes phase.
-    """
+    """A barrier that waves can meet at."""
 
     name: str
+    """What a ``Barrier`` step calls it; ``workgroup`` is ``s_barrier``."""
     phases: int = 0
+    """0 for a barrier that releases when every wave of the workgroup has arrived as often as the
+    one that waits. Otherwise it counts arrivals to an expected number, then changes phase, and this
+    is how many phases there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +161,13 @@ class LdsPhases:
     """Which lanes of a wave one LDS access of a given width serves together, cycle by cycle."""
 
     bytes_per_lane: int
+    """The width of the access in bytes per lane."""
     lanes: tuple[tuple[int, ...], ...]
+    """The lanes that are served together, one tuple for each cycle."""
     kind: FactKind
+    """How the source knows it."""
     source: str
+    """Where it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,57 +175,107 @@ class Target:
     """A chip as the simulator sees it: one compute unit in detail, the rest as shares."""
 
     arch: str
+    """The LLVM architecture, such as ``gfx950``. Writers choose instructions by it."""
     chip: str
+    """The product's name, such as ``MI355X``."""
     barriers: tuple[BarrierKind, ...]
+    """The barriers that its waves can meet at."""
     # The chip.
     cus: Fact[int]
+    """Compute units of the chip."""
     xcds: Fact[int]
+    """Dies with compute units. Each has its own L2."""
     simds: Fact[int]
+    """SIMDs of a compute unit. Waves are dealt to them in turn."""
     clock_peak_ghz: Fact[float]
+    """The highest shader clock. Peak rates are stated at it."""
     clock_sustained_ghz: Fact[float]
+    """The clock under a matrix load, which times in seconds are computed from."""
     hbm_gb_per_s: Fact[int]
+    """Bandwidth of the chip's memory, in GB/s."""
     l2_mib_per_xcd: Fact[int]
+    """L2 of one die, in MiB."""
     mall_mib: Fact[int]
+    """The last-level cache of the chip, in MiB."""
     store_bytes_per_clk: Fact[float]
+    """Bytes that one compute unit can store to memory per cycle."""
     # Issue.
     issue_cycles: Fact[int]
+    """Cycles between two instructions of one wave."""
     valu_cycles: Fact[int]
+    """How long a vector instruction holds the vector port, in cycles."""
     salu_cycles: Fact[int]
+    """How long a scalar instruction holds the scalar unit, in cycles."""
     trans_cycles: Fact[int]
+    """How long a transcendental instruction (``v_exp_f32``, ``v_rcp_f32``) holds its unit, in
+    cycles."""
     valu_dependent_cycles: Fact[int]
+    """Cycles from a vector instruction to one of the same wave that uses its result."""
     wait_cycles: Fact[int]
+    """Cycles that a wait takes which need not wait."""
     nop_cycles_per_count: Fact[int]
+    """Cycles of ``s_nop`` per count."""
     branch_cycles: Fact[int]
+    """Cycles of a taken branch, as at the end of each trip of a loop."""
     counters: tuple[Counter, ...]
+    """The counters of outstanding accesses that waits compare."""
     barrier_shared_cycles: Fact[int]
+    """Cycles of a barrier that nobody is late for, where waves share a SIMD."""
     barrier_alone_cycles: Fact[int]
+    """Cycles of a barrier that nobody is late for, where each wave has a SIMD to itself."""
     # The matrix unit.
     mfma_operand_cycles: Fact[int]
+    """Cycles after a matrix instruction in which its wave issues nothing, while operands are
+    read."""
     mfma_scale_cycles: Fact[int]
+    """Cycles that the block-scaled form adds for loading the scales."""
     mfma_dependent_extra: Fact[int]
+    """Cycles, beyond those that it holds the unit, until a matrix instruction that uses its result
+    can issue."""
     mfma_switch_cycles: Fact[int]
+    """Cycles lost where consecutive matrix instructions are of different kinds."""
     mfma_4x4_cycles: Fact[int]
+    """Cycles of the smallest matrix instructions (4x4), which no table lists one by one."""
     packed_after_mfma_cycles: Fact[int]
+    """Cycles that a packed f32 instruction waits behind a matrix instruction of its wave."""
     # LDS.
     lds_kib: Fact[int]
+    """LDS of a compute unit, in KiB. A workgroup's resources must fit."""
     lds_banks: Fact[int]
+    """Banks of LDS, each one dword wide."""
     lds_bytes_per_clk: Fact[int]
+    """Bytes that the LDS array reads per cycle, for all SIMDs together."""
     lds_return_bytes_per_clk: Fact[int]
+    """Bytes per cycle that LDS returns to the registers of one SIMD."""
     lds_latency: Fact[int]
+    """Cycles from the issue of an LDS read to its result, with no other traffic."""
     lds_queue_delay: Fact[int]
+    """Cycles from the issue of an LDS access to the LDS array."""
     lds_queue_depth: Fact[int]
+    """LDS accesses, reads and writes together, that one queue holds before issue stalls."""
     lds_queue_simds: Fact[int]
+    """SIMDs that share one LDS queue."""
     lds_write_cycles_per_dword: Fact[int]
+    """Cycles that an LDS write holds the array per dword of a lane."""
     # Global memory.
     vmem_queue_depth: Fact[int]
+    """Global accesses of one wave that issue freely, before the texture path takes them."""
     vmem_bytes_per_clk: Fact[int]
+    """Bytes per cycle through the texture path of a compute unit."""
     vmem_min_cycles: Fact[int]
+    """The least time that one global access holds the texture path, in cycles."""
     global_latency: Fact[int]
+    """Cycles from the issue of a global load to its data, with no other traffic."""
     global_bytes_in_flight: Fact[int]
+    """Bytes that a compute unit can have on the way from memory."""
     global_bytes_per_clk: Fact[float]
+    """What one compute unit gets from memory, in bytes per cycle."""
     dma_max_bytes_per_lane: Fact[int]
+    """The widest load from global memory straight to LDS, in bytes per lane."""
     matrix_ops: tuple[MatrixOp, ...]
+    """The matrix instructions that it has."""
     lds_phases: tuple[LdsPhases, ...]
+    """Which lanes an LDS access of each width serves together, from which bank conflicts follow."""
     # Code and registers; the numbers that stand here are those of CDNA3 and CDNA4 alike.
     mfma_result_states: Fact[int] = Fact(
         4,
@@ -206,6 +283,8 @@ class Target:
         FactKind.VENDOR,
         "LLVM GCNHazardRecognizer, the later of gfx942 and gfx950",
     )
+    """Wait states, beyond the instruction's passes, until a vector instruction may read a matrix
+    result."""
     extra_instructions: tuple[str, ...] = ()
     """Instructions of the writer's table, matrix ones apart, that not every CDNA chip has."""
     vgprs_per_simd_lane: Fact[int] = Fact(
@@ -214,17 +293,22 @@ class Target:
         FactKind.VENDOR,
         "CDNA3 and CDNA4 ISA: VGPRs and AGPRs, shared by the waves of a SIMD",
     )
+    """Registers per lane of a SIMD, VGPRs and AGPRs, which its waves share."""
     direct_vgprs: Fact[int] = Fact(
         256,
         "registers per wave",
         FactKind.VENDOR,
         "CDNA3 and CDNA4 ISA: v0 to v255, and as many AGPRs",
     )
+    """Registers of each kind that an instruction can name."""
     vgpr_granule: Fact[int] = Fact(
         8, "registers", FactKind.VENDOR, "LLVM AMDGPUUsage, compute_pgm_rsrc1 of gfx90a and later"
     )
+    """Registers are allocated in multiples of this."""
     sgprs: Fact[int] = Fact(102, "registers per wave", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
+    """Scalar registers of a wave."""
     waves_per_simd: Fact[int] = Fact(8, "waves", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
+    """Waves that a SIMD can hold."""
 
     @property
     def lds_bytes(self) -> int:
@@ -237,11 +321,19 @@ class Target:
         return self.lds_banks.value * BANK_BYTES
 
     def vgpr_share(self, waves: int) -> int:
-        """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup."""
+        """Registers per lane, of both kinds, of each of ``waves`` waves in a workgroup.
+
+        Args:
+            waves: Waves of the workgroup.
+        """
         return self.vgprs_per_simd_lane.value // -(-waves // self.simds.value)
 
     def more_room(self, waves: int) -> str:
-        """What to do where the registers of a wave do not suffice: a hint."""
+        """What to do where the registers of a wave do not suffice: a hint.
+
+        Args:
+            waves: Waves of the workgroup.
+        """
         simds = self.simds.value
         if waves < simds:
             return "make the tile smaller, or share it among more waves"
@@ -262,7 +354,13 @@ class Target:
                 yield from ((f"{counter.name}_limit", counter.limit) for counter in self.counters)
 
     def with_value(self, name: str, value: float, source: str) -> Target:
-        """A copy with one number changed, for what-if studies; ``source`` says who changed it."""
+        """A copy with one number changed, for what-if studies; ``source`` says who changed it.
+
+        Args:
+            name: The field's name, or a counter's followed by ``_limit``.
+            value: The new number, in the unit of the old one.
+            source: Who changed it and why; it becomes the source of an ``ASSUMED`` fact.
+        """
         known = [field_name for field_name, _ in self.facts()]
         if name not in known:
             raise ConfigError(
@@ -289,11 +387,19 @@ class Target:
         return replace(self, counters=tuple(counters))
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name."""
+        """The counter of that name.
+
+        Args:
+            name: The counter's name, such as ``vmcnt``.
+        """
         return _named("counter", name, self.counters, self.arch)
 
     def counting(self, traffic: Traffic) -> Counter:
-        """The counter of such accesses."""
+        """The counter of such accesses.
+
+        Args:
+            traffic: The accesses in question.
+        """
         for counter in self.counters:
             if counter.counts is traffic:
                 return counter
@@ -304,7 +410,11 @@ class Target:
         )
 
     def barrier(self, name: str) -> BarrierKind:
-        """The barrier of that name."""
+        """The barrier of that name.
+
+        Args:
+            name: The barrier's name, such as ``workgroup``.
+        """
         return _named("barrier", name, self.barriers, self.arch)
 
     def matrix_op(self, name: str) -> MatrixOp:
@@ -314,6 +424,9 @@ class Target:
         (``32x32x16`` is the 16-bit form), and the assembler's names
         (``v_mfma_f32_16x16x32_bf16``). f8f6f4 without a type means fp8, the slowest; an mxfp type
         is block-scaled by definition, so it means the scaled form.
+
+        Args:
+            name: The instruction, in any of the forms above.
         """
         exact = [op for op in self.matrix_ops if op.name == name]
         if exact:

@@ -31,14 +31,22 @@ from pipeloom.program.vocabulary import VOCABULARY
 class NodeKind(Enum):
     """What gives a node its value."""
 
-    STREAM = "stream"  # a tile of global memory per iteration
-    RESIDENT = "resident"  # a tile of global memory, the same in every iteration
-    SCALAR = "scalar"  # a kernel argument
-    CONSTANT = "constant"  # a number written in the declaration
-    LEFT = "left"  # how many elements are left along a dimension, from each one on
-    CARRY = "carry"  # the update's value of the iteration before
-    OP = "op"  # an op of the vocabulary
-    OUTPUT = "output"  # stored to global memory
+    STREAM = "stream"
+    """A tile of global memory per iteration."""
+    RESIDENT = "resident"
+    """A tile of global memory, the same in every iteration."""
+    SCALAR = "scalar"
+    """A kernel argument."""
+    CONSTANT = "constant"
+    """A number written in the declaration."""
+    LEFT = "left"
+    """How many elements are left along a dimension, from each one on."""
+    CARRY = "carry"
+    """The update's value of the iteration before."""
+    OP = "op"
+    """What an op of the vocabulary gives."""
+    OUTPUT = "output"
+    """A value stored to global memory."""
 
     @property
     def is_input(self) -> bool:
@@ -55,37 +63,44 @@ class Region(Enum):
     """When a node has values: once before the loop, in every iteration, or once after it."""
 
     BEFORE = 0
+    """Once, before the loop."""
     LOOP = 1
+    """In every iteration."""
     AFTER = 2
+    """Once, after the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One value of the declaration.
-
-    ``uses`` are the operands by name; an OP node may have ``init``, a value to which a reducing op
-    adds its result (``C += A @ B``). A CARRY uses its update and has a ``start``; that of a SCALAR
-    is its usual value, and one that is ``positive`` is passed above 0 only. With ``when``, a
-    condition by name, the node has its op's value where the condition holds and that of
-    ``otherwise`` where it does not; the kernel may then skip the work.
-
-    An input's or output's array may have ``batch`` dimensions before those of its tile: everything
-    is done for each index of them, by workgroups of its own. An array that lacks one of them is the
-    same for all indices (the keys of grouped heads).
-    """
+    """One value of the declaration."""
 
     name: str
+    """The value's name, unique in the loop."""
     kind: NodeKind
+    """What gives it its value."""
     type: TileType
+    """The dimensions, sizes and element type of one tile of it."""
     op: str = ""
+    """The op's name in the vocabulary, for an OP."""
     uses: tuple[str, ...] = ()
+    """The operands by name. A CARRY uses its update, an OUTPUT what it stores."""
     init: str | None = None
+    """A value to which a reducing op adds its result (``C += A @ B``)."""
     start: float | None = None
+    """What a CARRY starts with, the number of a CONSTANT, or a SCALAR's usual value."""
     region: Region = Region.LOOP
+    """When it has values."""
     when: str | None = None
+    """A condition by name: where it holds the node has its op's value, elsewhere that of
+    ``otherwise``. The kernel may then skip the work."""
     otherwise: str | None = None
+    """The value where ``when`` does not hold."""
     batch: tuple[str, ...] = ()
+    """Dimensions of an input's or output's array before those of its tile. Everything is done for
+    each index of them, by workgroups of its own; an array that lacks one is the same for all
+    indices (the keys of grouped heads)."""
     positive: bool = False
+    """A SCALAR that the declaration relies on being above 0; launches refuse others."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -101,22 +116,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Meaning:
-    """A loop ``over`` one dimension: its nodes, operands before users (but for carries).
+    """What a kernel computes: a loop over one dimension, as a graph of nodes.
 
     The grid: every dimension of an output except ``over`` is cut into blocks of its tile, one
     workgroup each.
 
     A declaration that looks at what is ``left`` along ``over`` settles what iterations past the end
-    do, which find zeros: it has any size, and a kernel may run more iterations than it takes. So it
-    may where all it stores is stored per iteration, because past the end nothing is. With
-    ``until``, a dimension of the grid, those change nothing either in which less is left along
-    ``over`` than along ``until`` for every element of the block (causal attention).
+    do, which find zeros: it has any size, and a kernel may run more iterations than it takes. The
+    same holds where all it stores is stored per iteration, because past the end nothing is.
     """
 
     name: str
+    """The loop's name."""
     over: str
+    """The dimension that the loop runs along."""
     nodes: tuple[Node, ...]
+    """The values, operands before users (but for carries)."""
     until: str | None = None
+    """A dimension of the grid: iterations in which less is left along ``over`` than along it, for
+    every element of the block, change nothing (causal attention)."""
     _by_name: Mapping[str, Node] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -346,18 +364,32 @@ class Meaning:
         )
 
     def ends(self, node: Node, dim: str) -> bool:
-        """Whether nothing of a node's first operand is left in it past the end of a dimension."""
+        """Whether nothing of a node's first operand is left in it past the end of a dimension.
+
+        Args:
+            node: The node that may be a mask.
+            dim: The dimension's name.
+        """
         if node.op not in VOCABULARY or not VOCABULARY[node.op].masks:
             return False
         return self.is_left(node.uses[1], dim) and all(map(self.is_end, node.uses[2:]))
 
     def is_left(self, name: str, dim: str) -> bool:
-        """Whether it is what is left along a dimension."""
+        """Whether it is what is left along a dimension.
+
+        Args:
+            name: The value's name.
+            dim: The dimension's name.
+        """
         node = self[name]
         return node.kind is NodeKind.LEFT and node.type.dims == (dim,)
 
     def is_end(self, name: str) -> bool:
-        """Whether a mask's bound is 1, or what is left along ``until`` if that is more."""
+        """Whether a mask's bound is 1, or what is left along ``until`` if that is more.
+
+        Args:
+            name: The value's name.
+        """
         node = self[name]
         if node.kind is NodeKind.CONSTANT:
             return node.start == 1
@@ -410,7 +442,11 @@ class Meaning:
         return found
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Raise for arrays of which part would be left out, or stored by several workgroups."""
+        """Raise for arrays of which part would be left out, or stored by several workgroups.
+
+        Args:
+            sizes: The arrays' sizes by dimension.
+        """
         for dim, tile in self.uncut.items():
             if sizes.get(dim, 0) > tile:
                 raise ConfigError(
@@ -425,6 +461,9 @@ class Meaning:
         """The whole work of a node: its result's dimensions, then those it reduces.
 
         A part of a node's work is a box of this.
+
+        Args:
+            node: A node of this meaning.
         """
         operands = [self[name].type for name in node.uses] if node.kind is NodeKind.OP else []
         sizes = merged_sizes([node.type, *operands], f"{self.name}.{node.name}")
@@ -446,6 +485,10 @@ class Meaning:
         """Whose value ``name`` has at ``iteration``: a carry has its update's of one before.
 
         ``None`` for a carry that still has its start value.
+
+        Args:
+            name: The value's name.
+            iteration: The iteration, from 0.
         """
         node = self[name]
         while node.kind is NodeKind.CARRY:

@@ -45,13 +45,19 @@ a new field with a default does not raise it, afterwards every change does."""
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``constant + sum of factor * trips``, over the trip counts by name."""
+    """A number that depends on trip counts: a constant plus a factor for each of them."""
 
     constant: int = 0
+    """The part that no trip count changes."""
     factors: tuple[tuple[str, int], ...] = ()
+    """A factor for each trip count, by name."""
 
     def at(self, trips: Mapping[str, int]) -> int:
-        """Its value for given trip counts."""
+        """Its value for given trip counts.
+
+        Args:
+            trips: The trip counts by name.
+        """
         return self.constant + sum(factor * trips[name] for name, factor in self.factors)
 
     def __str__(self) -> str:
@@ -61,27 +67,35 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """A number that the launch decides, at least ``least``."""
+    """A number of trips that the launch decides."""
 
     name: str
+    """What sections and ``Affine`` call it."""
     least: int = 0
+    """The smallest value that a launch may pass. Proofs cover this value and every larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Steps executed once, or, with ``trips``, as often as that trip count says.
-
-    Iterations in its steps count from ``first``, plus ``advance`` per trip.
-    """
+    """Steps in order: executed once, or the body of a loop."""
 
     name: str
+    """What pages and messages call it: ``prologue``, ``loop``, ``epilogue``."""
     steps: tuple[Step, ...]
+    """What each wave of the group executes, in issue order."""
     trips: str | None = None
+    """The trip count that says how often it repeats; None for a section executed once."""
     first: Affine = Affine()
+    """The iteration that its steps count from, in its first pass."""
     advance: int = 0
+    """How many iterations each further trip adds."""
 
     def passes(self, trips: Mapping[str, int]) -> Iterator[tuple[int | None, int]]:
-        """Every trip (None where it is no loop), and what iterations in it count from."""
+        """Every trip (None where it is no loop), and what iterations in it count from.
+
+        Args:
+            trips: The trip counts by name.
+        """
         first = self.first.at(trips)
         if self.trips is None:
             yield None, first
@@ -96,10 +110,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Waves that run the same sections."""
+    """Waves that execute the same sections."""
 
     waves: tuple[int, ...]
+    """The waves of the workgroup by number. Waves on the same SIMD differ by the number of
+    SIMDs."""
     sections: tuple[Section, ...]
+    """What they execute, one after the other."""
 
     def steps(self) -> Iterator[tuple[Section, int, Step]]:
         """Every step once, with its section and its place there."""
@@ -117,13 +134,21 @@ class Program:
     """A kernel; see the module. Validates that every name, box and wave is accounted for."""
 
     name: str
+    """What pages, files and messages call it."""
     meaning: Meaning
+    """What it computes, as a graph of named values; every judge compares with it."""
     target: Target
+    """The machine it is for."""
     resources: tuple[Resource, ...]
+    """The LDS, registers and scalars that its steps touch."""
     groups: tuple[Group, ...]
+    """Which waves execute which steps. Every wave of the workgroup is in one group."""
     trips: tuple[TripCount, ...]
+    """The trip counts that a launch passes, at most one of them for the main loop (the last)."""
     iterations: Affine
+    """How many iterations it computes, as a function of the trip counts."""
     provenance: Provenance = UNKNOWN
+    """How it came about. No judge looks at it."""
     plain: Affine = Affine()
     """Iterations in which the launch sees to it that masks (``Meaning.masks``) change nothing; none
     where no trip that it counts is run."""
@@ -142,7 +167,11 @@ class Program:
         return {count.name: count.least for count in self.trips}
 
     def plain_at(self, trips: Mapping[str, int]) -> int:
-        """How many iterations have masks that change nothing."""
+        """How many iterations have masks that change nothing.
+
+        Args:
+            trips: The trip counts by name.
+        """
         runs = any(trips[name] for name, _ in self.plain.factors)
         return self.plain.at(trips) if runs else 0
 
@@ -152,7 +181,11 @@ class Program:
         return dict(self.iterations.factors).get(self.trips[-1].name, 0) if self.trips else 0
 
     def latency(self, step: Work) -> int:
-        """Nominal cycles from issue to result: the step's own, or those of the target."""
+        """Nominal cycles from issue to result: the step's own, or those of the target.
+
+        Args:
+            step: A step of this program.
+        """
         if step.latency:
             return step.latency
         target = self.target
@@ -167,13 +200,20 @@ class Program:
         """The loop of a group whose trips a longer run adds to: that of the last trip count.
 
         A group without that one has its own last loop; None where it has no loop.
+
+        Args:
+            group: A group of this program.
         """
         loops = [section for section in group.sections if section.trips is not None]
         counted = [s for s in loops if s.trips == self.trips[-1].name]
         return next(reversed(counted or loops), None)
 
     def resource(self, name: str) -> Resource:
-        """The resource of that name."""
+        """The resource of that name.
+
+        Args:
+            name: The resource's name.
+        """
         for item in self.resources:
             if item.name == name:
                 return item
@@ -184,7 +224,12 @@ class Program:
         )
 
     def with_groups(self, groups: tuple[Group, ...], provenance: Provenance) -> Program:
-        """The same kernel with other steps."""
+        """The same kernel with other steps.
+
+        Args:
+            groups: The groups that replace its own.
+            provenance: How the new program came about.
+        """
         return replace(self, groups=groups, provenance=provenance)
 
     @property
@@ -206,7 +251,11 @@ class Program:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Program:
-        """The program that ``to_dict`` described; raises ``SpecError`` naming a bad key."""
+        """The program that ``to_dict`` described; raises ``SpecError`` naming a bad key.
+
+        Args:
+            data: What ``to_dict`` gave.
+        """
         fields = dict(data) if isinstance(data, Mapping) else {}
         version = fields.pop("format", None)
         if version != FORMAT:
@@ -223,7 +272,11 @@ class Program:
 
     @classmethod
     def from_json(cls, text: str) -> Program:
-        """The program that ``to_json`` wrote."""
+        """The program that ``to_json`` wrote.
+
+        Args:
+            text: What ``to_json`` gave.
+        """
         try:
             data = json.loads(text)
         except ValueError as error:

@@ -9,46 +9,61 @@ from enum import Enum
 class SyncMethod(Enum):
     """Who placed the waits and barriers."""
 
-    GIVEN = "given"  # they came with the steps
-    REFERENCE = "reference"  # the specification's rules
-    PROVEN = "proven"  # derived from data flow: the fewest barriers
-    REPAIRED = "repaired"  # the barriers kept, waits derived, a few loads moved
+    GIVEN = "given"
+    """They came with the steps."""
+    REFERENCE = "reference"
+    """The specification's rules placed them."""
+    PROVEN = "proven"
+    """Derived from data flow, with the fewest barriers."""
+    REPAIRED = "repaired"
+    """The barriers were kept, waits derived, and a few loads moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedBy:
-    """The strategy, and what it claims: cycles, a lower bound on them, whether none is better.
-
-    ``interrupted`` says that Ctrl-C ended the search: this is the best so far.
-    """
+    """The strategy that chose the order, and what it claims of it."""
 
     strategy: str
+    """The strategy's name."""
     cycles: int | None = None
+    """Cycles per iteration, or of one iteration, by the strategy's own count; None where it counts
+    none."""
     bound: int | None = None
+    """A lower bound on them; None where there is none."""
     proved: bool = False
+    """Whether no order is better, by the strategy's count."""
     stages: int | None = None
+    """Iterations that are in flight at once; None where the strategy does not pipeline."""
     interrupted: bool = False
+    """Whether Ctrl-C ended the search: this is the best so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A step that synchronisation moved: its label, and by how many places (negative: earlier)."""
+    """A step that synchronisation moved."""
 
     label: str
+    """The step's label."""
     by: int
+    """By how many places; negative is earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Source, order, synchronisation; ``notes`` are for reading only."""
+    """How a program came about: source, order, synchronisation."""
 
     source: str = ""
+    """What it was made from: a schedule's name, a loop, a file."""
     ordered: OrderedBy | None = None
+    """Who chose the order, and what was claimed of it; None where nobody did."""
     synchronised: SyncMethod = SyncMethod.GIVEN
+    """Who placed the waits and barriers."""
     moved: tuple[Move, ...] = ()
+    """The steps that synchronisation moved."""
     barriers_added: int = 0
     """Besides ``moved``, what REPAIRED could not do without."""
     notes: tuple[str, ...] = ()
+    """Sentences for people: what was found, what had no effect."""
 
     @property
     def without_figures(self) -> Provenance:

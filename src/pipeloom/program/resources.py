@@ -15,9 +15,12 @@ from pipeloom.program.vocabulary import Reduce
 class Space(Enum):
     """Which memory, and so who sees it."""
 
-    LDS = "lds"  # one for the workgroup
-    REGISTER = "register"  # one per wave
-    SCALAR = "scalar"  # one per wave, uniform over its lanes
+    LDS = "lds"
+    """One for the workgroup; all its waves see it."""
+    REGISTER = "register"
+    """One per wave."""
+    SCALAR = "scalar"
+    """One per wave, uniform over its lanes."""
 
 
 PARTIAL: Mapping[Reduce, int] = MappingProxyType(
@@ -28,13 +31,13 @@ PARTIAL: Mapping[Reduce, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the elements of a resource lie in bytes or lanes: a named scheme with its numbers.
-
-    Writers know schemes by ``kind`` and refuse others by name; judges of order need none.
-    """
+    """How the elements of a resource lie in bytes or lanes: a named scheme with its numbers."""
 
     kind: str
+    """The scheme. Writers know schemes by it and refuse others by name; judges of order need
+    none."""
     numbers: tuple[tuple[str, int], ...] = ()
+    """The scheme's numbers by name; ``layout["name"]`` reads one."""
 
     def __getitem__(self, name: str) -> int:
         return dict(self.numbers)[name]
@@ -42,18 +45,21 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A named piece of storage with ``copies`` that a schedule rotates through.
-
-    ``start`` is what every element holds before the first step, where the kernel sets it up;
-    otherwise a read before a write is a finding.
-    """
+    """A named piece of storage: LDS, registers or scalars."""
 
     name: str
+    """What accesses call it."""
     space: Space
+    """Which memory it is in, and so who sees it."""
     type: TileType
+    """The dimensions, sizes and element type of one copy."""
     copies: int = 1
+    """How many copies a schedule rotates through: 2 is double buffering."""
     start: float | None = None
+    """What every element holds before the first step, where the kernel sets it up. Without it, a
+    read before a write is a finding."""
     layout: Layout | None = None
+    """How its elements lie; None leaves it to the writer."""
 
     def __post_init__(self) -> None:
         check_int(f"Resource {self.name}", "copies", self.copies, 1)

@@ -23,25 +23,32 @@ from pipeloom.program.tiles import Box
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A part of a resource.
+    """A part of a resource that a step reads or writes.
 
-    ``boxes`` are in the resource's own coordinates, where different coordinates are different
-    storage: none means all of it, one is the same for all waves, else there is one per wave of the
-    group. ``copy`` is the copy of a rotating resource. ``generation`` is the iteration, relative to
-    the step's section like ``Work.iteration``, whose value is meant; it is a statement for people
-    and pages, which the verifier does not rely on. A ``shared`` access is cooperative: each wave of
-    the group touches a slice of the box that the layout decides, all of them together touch it
-    all. A proof must hold for every way of slicing.
+    Coordinates are the resource's own; different coordinates are different storage.
     """
 
     resource: str
+    """The resource by name; an input's, output's or argument's own name means memory, or the
+    argument."""
     boxes: tuple[Box, ...] = ()
+    """Which part: none means all of it, one is the same for all waves, else there is one per wave
+    of the group."""
     copy: int = 0
+    """Which copy of a resource that has several, from 0."""
     generation: int | None = None
+    """The iteration whose value is meant, relative to the section like ``Work.iteration``. It is
+    for people and pages; the verifier does not rely on it."""
     shared: bool = False
+    """A cooperative access: each wave of the group touches a slice of the box that the layout
+    decides, all of them together touch it all. A proof must hold for every way of slicing."""
 
     def box(self, wave: int) -> Box | None:
-        """The box of the ``wave``-th wave of the group; None means all of the resource."""
+        """The box of the ``wave``-th wave of the group; None means all of the resource.
+
+        Args:
+            wave: The wave's place in its group, from 0.
+        """
         if not self.boxes:
             return None
         return self.boxes[wave] if len(self.boxes) > 1 else self.boxes[0]
@@ -51,68 +58,81 @@ class Unit(Enum):
     """Which part of a compute unit an instruction occupies."""
 
     MATRIX = "matrix"
+    """The matrix unit (MFMA)."""
     VECTOR = "vector"
-    TRANS = "trans"  # transcendental vector instructions
-    PACKED = "packed"  # packed f32 vector instructions
+    """The vector unit."""
+    TRANS = "trans"
+    """The unit of transcendental vector instructions (``v_exp_f32``)."""
+    PACKED = "packed"
+    """The vector unit, for packed f32 instructions."""
     LDS_READ = "lds_read"
+    """Reads of LDS to registers."""
     LDS_WRITE = "lds_write"
-    LOAD_LDS = "load_lds"  # global memory straight to LDS
-    LOAD = "load"  # global memory to registers
+    """Writes of registers to LDS."""
+    LOAD_LDS = "load_lds"
+    """Loads from global memory straight to LDS."""
+    LOAD = "load"
+    """Loads from global memory to registers."""
     STORE = "store"
+    """Stores from registers to global memory."""
     SCALAR = "scalar"
+    """The scalar unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """``count`` instructions of one kind, as a simulator prices them.
-
-    ``shape`` names the matrix instruction (``16x16x32_f16``); memory instructions move ``bytes``
-    per lane. ``conflict`` is the factor of LDS bank conflicts.
-    """
+    """Instructions of one kind, as a simulator prices them."""
 
     unit: Unit
+    """What the instructions occupy."""
     count: int = 1
+    """How many there are."""
     shape: str = ""
+    """The matrix instruction by name (``16x16x32_f16``), for ``Unit.MATRIX``."""
     bytes: int = 0
+    """Bytes per lane that each memory instruction moves."""
     conflict: float = 1.0
+    """The factor by which bank conflicts slow an LDS access; 1 is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One op, or a part of one.
-
-    ``node`` is the node of the meaning that it computes, or, for a copy, the one whose value it
-    moves. ``parts`` are boxes of the node's domain (``Meaning.domain``) in the order of its
-    dimensions, given like ``Access.boxes``: none is all, one for all waves, or one per wave. For a
-    copy they are boxes of the value.
-
-    ``reads`` stand in the order of the node's ``uses``; a node with ``init`` names it in
-    ``accumulates`` (read and written in place), otherwise the result goes to ``writes``. A copy has
-    one read and one write. Reading a STREAM, RESIDENT, SCALAR or CONSTANT node's own name means
-    global memory, a kernel argument or an immediate, and writing an OUTPUT's name means memory.
-
-    ``iteration`` is relative to the section it stands in; None outside of iterations (BEFORE and
-    AFTER). ``entries`` are what it adds to ``counter`` until it retires; without a counter it is
-    done at issue. Registers are read at issue in every case. ``latency`` is in cycles, from issue
-    to result, where the maker of the program has one; 0 leaves it to the target's facts. ``when``
-    is the node that says whether the step runs at all.
-    """
+    """One op, or a part of one: it computes, or copies a value from one place to another."""
 
     TAG: ClassVar[str] = "work"
 
     node: str
+    """The node of the meaning that it computes, or, for a copy, the one whose value it moves."""
     label: str
+    """What pages and messages call it. It changes nothing."""
     iteration: int | None
+    """Which iteration it serves, relative to the section it stands in; None outside of iterations
+    (BEFORE and AFTER)."""
     reads: tuple[Access, ...] = ()
+    """What it reads, in the order of the node's ``uses``. A STREAM, RESIDENT, SCALAR or CONSTANT
+    node's own name means global memory, a kernel argument or an immediate. A copy has one."""
     writes: tuple[Access, ...] = ()
+    """Where the result goes; an OUTPUT's name means memory. A copy has one."""
     accumulates: tuple[Access, ...] = ()
+    """What it reads and writes in place: the node's ``init``, for one that has it."""
     parts: tuple[Box, ...] = ()
+    """Which part of the node's domain (``Meaning.domain``) it computes, as boxes in the order of
+    its dimensions: none is all, one for all waves, or one per wave. For a copy, boxes of the
+    value."""
     is_copy: bool = False
+    """Whether it moves a value without computing."""
     counter: str | None = None
+    """The counter that tracks it until it retires; None means that it is done at issue. Registers
+    are read at issue in every case."""
     entries: int = 0
+    """How many entries it adds to ``counter``."""
     issues: tuple[Issue, ...] = ()
+    """The instructions it takes, for simulators and writers."""
     latency: int = 0
+    """Cycles from issue to result, where the maker of the program knows; 0 leaves it to the
+    target's facts."""
     when: str | None = None
+    """The node that says whether the step runs at all; None means always."""
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -120,13 +140,21 @@ class Work:
         return (*self.reads, *self.writes, *self.accumulates)
 
     def part(self, wave: int) -> Box | None:
-        """The part of the ``wave``-th wave of the group; None means all of the domain."""
+        """The part of the ``wave``-th wave of the group; None means all of the domain.
+
+        Args:
+            wave: The wave's place in its group, from 0.
+        """
         if not self.parts:
             return None
         return self.parts[wave] if len(self.parts) > 1 else self.parts[0]
 
     def goes_on(self, before: object) -> bool:
-        """Whether it is skipped together with the step before it, under the same condition."""
+        """Whether it is skipped together with the step before it, under the same condition.
+
+        Args:
+            before: The step that stands before this one.
+        """
         if not isinstance(before, Work) or self.when is None:
             return False
         return before.when == self.when and before.reads[-1] == self.reads[-1]
@@ -134,51 +162,59 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Block until at most ``count`` entries of ``counter`` are outstanding."""
+    """Block the wave until few enough entries of a counter are outstanding."""
 
     TAG: ClassVar[str] = "wait"
 
     counter: str
+    """The counter's name, such as ``vmcnt``."""
     count: int
+    """How many entries may still be outstanding; 0 waits for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Meet the other waves at a barrier of the target.
-
-    ``label`` says whose it is where the schedule has none (``stagger``). Of a kind with phases a
-    kernel has several, told apart by ``copy``; they name the ``phase`` that they complete and how
-    many ``arrivals`` complete it, and may only arrive.
-    """
+    """Meet the other waves at a barrier of the target."""
 
     TAG: ClassVar[str] = "barrier"
 
     name: str = "workgroup"
+    """The target's barrier; ``workgroup`` is ``s_barrier``."""
     label: str = ""
+    """Whose it is, where the schedule has none of its own (``stagger``)."""
     phase: int | None = None
+    """The phase that it completes, for a barrier with phases; None otherwise."""
     arrive_only: bool = False
+    """Arrive without waiting; only for a barrier with phases."""
     arrivals: int | None = None
+    """How many arrivals complete the phase."""
     copy: int = 0
+    """Which of several barriers of the kind, from 0; only for a kind with phases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """``s_setprio``."""
+    """Set the wave's priority (``s_setprio``)."""
 
     TAG: ClassVar[str] = "priority"
 
     level: int
+    """0 to 3; the SIMD prefers waves of a higher level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A compiler must move nothing across; no instruction. ``mask`` and ``size`` as in the hint."""
+    """A line that a compiler must move nothing across; it is no instruction."""
 
     TAG: ClassVar[str] = "fence"
 
     mask: int = 0
+    """Which instructions may cross, as in ``sched_barrier``; 0 lets none."""
     size: int = 0
+    """How many instructions the hint is about, as in ``sched_group_barrier``."""
     label: str = ""
+    """What pages call it."""
 
 
 Step: TypeAlias = Work | Wait | Barrier | Priority | Fence
+"""What a wave executes next: ``Work``, ``Wait``, ``Barrier``, ``Priority`` or ``Fence``."""

@@ -25,8 +25,11 @@ class TileType:
     """What a value is: dimensions by name, their sizes, and the type of an element."""
 
     dims: tuple[str, ...]
+    """The dimensions by name. Ops match operands by these names."""
     shape: tuple[int, ...]
+    """The size of each dimension."""
     dtype: DType
+    """The type of an element."""
 
     def __post_init__(self) -> None:
         if len(self.dims) != len(self.shape) or len(set(self.dims)) != len(self.dims):

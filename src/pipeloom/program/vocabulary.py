@@ -44,9 +44,13 @@ class Reduce(Enum):
     """How parts of a reduction combine: associative and commutative in exact numbers."""
 
     ADD = "add"
+    """Sum."""
     MAX = "max"
+    """The largest; of a number and a NaN, the number."""
     MIN = "min"
+    """The smallest; of a number and a NaN, the number."""
     ANY = "any"
+    """Whether any is true."""
 
     @property
     def ufunc(self) -> np.ufunc:
@@ -61,30 +65,39 @@ class Reduce(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """One op: ``arity`` operands, a NumPy function of aligned arrays, an optional reduction.
-
-    ``lowering`` are the instructions for one 32-bit register of each lane, as text templates; of an
-    op with a reduction, those for a term, if it is not summed as it is. An op with a layout of its
-    own (matmul) is lowered by the writer and has none.
-    ``bool_result`` marks comparisons, whose result is 1.0 or 0: a number like any other.
-
-    What else is known of it, where it is: ``exact``, results of small whole numbers are, in any
-    order; ``propagates``, the result is NaN wherever an operand is; ``takes_truth``, the first
-    operand is a truth value; ``keeps_truth``, it gives truth values of truth values; ``masks``, it
-    is the first operand where the second (what is left) is at least the third, or 1.
+    """One op: a NumPy function of aligned arrays, an optional reduction, and the instructions that
+    compute it.
     """
 
     name: str
+    """What declarations call it. Give an op of your own a name of its own, such as
+    ``acme.relu``."""
     arity: int
+    """How many operands it takes."""
     function: Callable[..., Array]
+    """The NumPy function of operands aligned by dimension: what judges compare with."""
     reduce: Reduce | None = None
+    """How it combines the dimensions that the result lacks; None for an op that works element by
+    element."""
     lowering: tuple[str, ...] = ()
+    """The instructions for one 32-bit register of each lane, as templates: ``{d}`` the result,
+    ``{0}``, ``{1}`` the operands, ``{t}`` a scratch register. Of an op with a reduction, those for
+    a term, if it is not summed as it is. Without any, the writer must know the op (matmul) or
+    refuses it."""
     bool_result: bool = False
+    """Whether the result is a truth value: 1.0 or 0."""
     exact: bool = False
+    """Whether results of small whole numbers are exact, in any order. Trials then compare bit for
+    bit."""
     propagates: bool = False
+    """Whether the result is NaN wherever an operand is."""
     takes_truth: bool = False
+    """Whether the first operand must be a truth value."""
     keeps_truth: bool = False
+    """Whether it gives truth values of truth values."""
     masks: bool = False
+    """Whether it is the first operand where the second (what is left) is at least the third, or 1,
+    and a constant elsewhere."""
 
     @property
     def transcendental(self) -> int:
@@ -92,7 +105,12 @@ class OpDef:
         return sum(line.startswith(TRANSCENDENTAL) for line in self.lowering)
 
     def apply(self, *operands: Array, over: tuple[int, ...] = ()) -> Array:
-        """The function of aligned arrays, reduced over the axes ``over``."""
+        """The function of aligned arrays, reduced over the axes ``over``.
+
+        Args:
+            *operands: Arrays, aligned and broadcast like NumPy's.
+            over: The axes to reduce.
+        """
         if self.name == "matmul":
             return _contract(operands[0], operands[1], over)
         if self.name == "scaled_matmul":
@@ -126,9 +144,13 @@ def _contract(a: Array, b: Array, over: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The ops that a judge or writer knows, by name. Immutable: ``extended`` gives another."""
+    """The ops that a judge or writer knows, by name.
+
+    It is immutable: ``extended`` gives another one.
+    """
 
     ops: Mapping[str, OpDef]
+    """The ops by name."""
 
     def __getitem__(self, name: str) -> OpDef:
         found = self.ops.get(name)
@@ -150,7 +172,11 @@ class Vocabulary:
         return iter(self.ops.values())
 
     def extended(self, *ops: OpDef) -> Vocabulary:
-        """With more ops; a name that exists must mean the same op."""
+        """With more ops; a name that exists must mean the same op.
+
+        Args:
+            *ops: The ops to add.
+        """
         table = dict(self.ops)
         for op in ops:
             if table.get(op.name, op) != op:

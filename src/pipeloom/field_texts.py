@@ -1,0 +1,84 @@
+"""Fields explain themselves in ``help()``: the strings under them, read when somebody asks.
+
+A field's text is written once, as a string under it. Editors and the site read it from the source,
+but Python drops it. The classes of a module that ``pipeloom.X`` touches therefore get a ``__doc__``
+that reads the source when it is read, and never before: importing costs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import sys
+import textwrap
+from dataclasses import is_dataclass
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+
+def attribute_texts(scope: type | ModuleType) -> dict[str, str]:
+    """What the strings under the attributes of a class, its bases, or a module say, by name.
+
+    Empty where there is no source to read.
+    """
+    if isinstance(scope, type):
+        kinds = [kind for kind in reversed(scope.__mro__) if kind.__module__ != "builtins"]
+        return {name: text for kind in kinds for name, text in _texts(kind).items()}
+    return _texts(scope)
+
+
+def _texts(scope: type | ModuleType) -> dict[str, str]:
+    try:
+        source = inspect.getsource(scope)
+    except (OSError, TypeError):
+        return {}
+    body = ast.parse(textwrap.dedent(source)).body
+    if isinstance(scope, type):
+        body = body[0].body if body and isinstance(body[0], ast.ClassDef) else []
+    found = {}
+    for stated, below in pairwise(body):
+        match stated, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+class ExplainedDoc:
+    """A class's docstring with what its fields or members mean below it."""
+
+    def __init__(self, own: str | None) -> None:
+        self._own = own
+        self._whole: dict[type, str | None] = {}
+
+    def __get__(self, instance: object, owner: type) -> str | None:
+        if owner not in self._whole:
+            self._whole[owner] = self._written(owner)
+        return self._whole[owner]
+
+    def _written(self, owner: type) -> str | None:
+        texts = attribute_texts(owner)
+        if not texts:
+            return self._own
+        heading = "Members:" if issubclass(owner, enum.Enum) else "Attributes:"
+        lines = [f"    {name}: {' '.join(text.split())}" for name, text in texts.items()]
+        return "\n".join([inspect.cleandoc(self._own or ""), "", heading, *lines]).strip()
+
+
+def explain(value: Any) -> None:
+    """Let the dataclasses and enums of the module ``value`` comes from explain their fields."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    if module is None or sys.flags.optimize >= 2:
+        return
+    for kind in vars(module).values():
+        if not isinstance(kind, type) or kind.__module__ != module.__name__:
+            continue
+        own = vars(kind).get("__doc__")
+        if (is_dataclass(kind) or issubclass(kind, enum.Enum)) and not isinstance(
+            own, ExplainedDoc
+        ):
+            kind.__doc__ = ExplainedDoc(own)  # type: ignore[assignment]
