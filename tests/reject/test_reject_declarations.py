@@ -274,8 +274,8 @@ class Own(DeclarativeSchedule):
         value: list[OpDesc] = self._hooks.get("bootstrap", [])
         return value
 
-    def transform_kernel(self, entries: Any, body: Any) -> tuple[ScheduleEntry, ...]:
-        value: tuple[ScheduleEntry, ...] = self._hooks.get("kernel", entries)
+    def transform_kernel(self, ker: Any, body: Any) -> tuple[ScheduleEntry, ...]:
+        value: tuple[ScheduleEntry, ...] = self._hooks.get("kernel", ker)
         return value
 
 

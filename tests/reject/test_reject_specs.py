@@ -41,6 +41,28 @@ def test_every_file_is_listed_once() -> None:
     assert [e[0] for e in EXPECTED] == files
 
 
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "message"),
+    [
+        ((), {}, "'' is neither a shipped schedule nor a spec file"),
+        ((False,), {}, "needs a source, or all of is_fp8, lgkm_a and lgkm_b"),
+        ((False, 8), {}, "needs a source, or all of is_fp8, lgkm_a and lgkm_b"),
+        ((), {"is_fp8": True, "lgkm_b": 4}, "needs a source, or all of is_fp8, lgkm_a and lgkm_b"),
+        ((False, ["a=1"], 4), {"lgkm_a": 8}, "needs a source, or all of is_fp8"),
+        (("ping_pong", 8, 4), {}, "make a schedule of their own, beside 'ping_pong'"),
+        (("ping_pong",), {"lgkm_a": 8}, "make a schedule of their own, beside 'ping_pong'"),
+        ((False, -1, 4), {}, "DeclarativeSchedule.lgkm_a is -1"),
+    ],
+)
+def test_half_a_call_names_the_other_half(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], message: str
+) -> None:
+    make: Any = build_schedule
+    with pytest.raises(ScheduleError, match=message) as caught:
+        make(*arguments, **keywords)
+    assert caught.value.hint
+
+
 @pytest.mark.parametrize("source", [5, None, 1.5, [], object()])
 def test_sources_that_are_no_spec(source: Any) -> None:
     for call in (load_spec, build_schedule):

@@ -74,6 +74,11 @@ GOOD: list[Any] = [
 ]
 
 
+def indexed(schedule: Any) -> Any:
+    """A class whose brackets mypy takes for type arguments."""
+    return schedule
+
+
 def bad_values(value: Any) -> Iterator[Any]:
     """Values that no field of this kind may take."""
     if isinstance(value, bool):
@@ -192,30 +197,51 @@ def test_every_field_names_itself_its_value_and_a_remedy(good: Any, name: str, b
         ),
         # schedules
         (
-            lambda: DeclarativeSchedule(target=mi355x_target(), cost_model=mi355x_cost_model()),
+            lambda: DeclarativeSchedule(target=mi355x_target(), cost_model=mi355x_cost_model()),  # type: ignore[call-overload]
             r"needs either target, or both hw_config and cost_model",
         ),
         (
-            lambda: DeclarativeSchedule(hw_config=mi355x_double_buffer()),
+            lambda: DeclarativeSchedule(hw_config=mi355x_double_buffer()),  # type: ignore[call-overload]
             r"needs either target, or both hw_config and cost_model",
         ),
-        (lambda: DeclarativeSchedule(is_fp8=1), r"DeclarativeSchedule\.is_fp8 is 1"),  # type: ignore[arg-type]
+        (lambda: DeclarativeSchedule(is_fp8=1), r"DeclarativeSchedule\.is_fp8 is 1"),  # type: ignore[call-overload]
         (lambda: DeclarativeSchedule(lgkm_a=-1), r"DeclarativeSchedule\.lgkm_a is -1"),
-        (lambda: DeclarativeSchedule(lgkm_b="4"), r"DeclarativeSchedule\.lgkm_b is '4'"),  # type: ignore[arg-type]
-        (lambda: DeclarativeSchedule(config=5), r"DeclarativeSchedule\.config is 5"),  # type: ignore[arg-type]
-        (lambda: DeclarativeSchedule(target=5), r"DeclarativeSchedule\.target is 5"),  # type: ignore[arg-type]
-        (lambda: DeclarativeSchedule(geometry=5), r"DeclarativeSchedule\.geometry is 5"),  # type: ignore[arg-type]
+        (lambda: DeclarativeSchedule(lgkm_b="4"), r"DeclarativeSchedule\.lgkm_b is '4'"),  # type: ignore[call-overload]
+        (lambda: DeclarativeSchedule(config=5), r"DeclarativeSchedule\.config is 5"),  # type: ignore[call-overload]
+        (lambda: DeclarativeSchedule(target=5), r"DeclarativeSchedule\.target is 5"),  # type: ignore[call-overload]
+        (lambda: DeclarativeSchedule(geometry=5), r"DeclarativeSchedule\.geometry is 5"),  # type: ignore[call-overload]
         (
             lambda: DeclarativeSchedule(is_fp8=True, geometry=GEOMETRY),
             r"DeclarativeSchedule\.is_fp8 is set, but its geometry",
         ),
         (lambda: replace(GEOMETRY, is_fp8=True), r"is_fp8 is set, but elem_bytes is 2"),
+        (
+            lambda: DeclarativeSchedule(False, 8, 4, ScheduleConfig(), mi355x_double_buffer()),  # type: ignore[call-overload]
+            r"needs either target, or both hw_config and cost_model",
+        ),
+        (
+            lambda: indexed(DeclarativeSchedule)[False, 8],
+            r"DeclarativeSchedule\[\.\.\.\] got 2 parameter\(s\), but takes 3",
+        ),
+        (
+            lambda: indexed(DeclarativeSchedule)[False, 8, 4][False, 8, 4],
+            r"DeclarativeSchedule\[False, 8, 4\] has its parameters already",
+        ),
+        (
+            lambda: indexed(DeclarativeSchedule)[False, -1, 4](),
+            r"DeclarativeSchedule\.lgkm_a is -1",
+        ),
+        (
+            lambda: indexed(DeclarativeSchedule)[False, [], 4](),
+            r"DeclarativeSchedule\.lgkm_a is \[\]",
+        ),
+        (lambda: indexed(Pipeline4Wave)[5](), r"Pipeline4Wave\.geometry is 5"),
         (lambda: Pipeline4Wave(5), r"Pipeline4Wave\.geometry is 5"),  # type: ignore[arg-type]
         (lambda: Pipeline4Wave(GEOMETRY, 5), r"Pipeline4Wave\.config is 5"),  # type: ignore[arg-type]
-        (lambda: Pipeline4Wave(GEOMETRY, None, 5), r"Pipeline4Wave\.target is 5"),  # type: ignore[arg-type]
+        (lambda: Pipeline4Wave(GEOMETRY, target=5), r"Pipeline4Wave\.target is 5"),  # type: ignore[arg-type]
         (
             lambda: Pipeline4Wave(
-                GEOMETRY, None, TargetProfile(mi355x_cost_model(), mi355x_single_buffer())
+                GEOMETRY, target=TargetProfile(mi355x_cost_model(), mi355x_single_buffer())
             ),
             r"cross_stage_rotation is True, but depth is 1",
         ),

@@ -93,7 +93,7 @@ def compile_schedule(
         raise StructureError(
             "build_body() returned no ops", hint="declare at least one MMA", field="body"
         )
-    edges = _returned("derive_edges()", schedule.derive_edges(body), DepEdge)
+    edges = _returned("derive_edges()", schedule.derive_edges(list(body)), DepEdge)
     graph = LoopBody(body, edges)
     ordering = _order(graph, config, knobs, strategy)
     program: PipelineProgram | None = None
@@ -217,7 +217,7 @@ def _double_buffer(
 ) -> tuple[PipelineProgram, Phases]:
     ordered = [body[i] for i in ordering.order]
     program = build_kernel_program(ordered, config, knobs)
-    lists = schedule.build_explicit_blocks(body, program)
+    lists = schedule.build_explicit_blocks(list(body), program)
     if lists:
         explicit = tuple(
             _returned(f"build_explicit_blocks()[{number}]", ops, OpDesc)
@@ -240,7 +240,7 @@ def _transformed(
 ) -> tuple[ScheduleEntry, ...]:
     """The kernel after the schedule's own last word, which must keep slots and phase in order."""
     entries = _returned(
-        "transform_kernel()", schedule.transform_kernel(kernel, body), ScheduleEntry
+        "transform_kernel()", schedule.transform_kernel(list(kernel), list(body)), ScheduleEntry
     )
     for slot, entry in enumerate(entries):
         if entry.time_slot != slot or entry.phase is not Phase.KERNEL:

@@ -25,7 +25,11 @@ from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 class PipelineSchedule(ABC):
-    """A declaration of one loop: its shape, its ops, and how they depend on each other."""
+    """A declaration of one loop: its shape, its ops, and how they depend on each other.
+
+    Write ``config`` and ``build_body``; everything else has a default. A schedule can be passed to
+    ``compile_schedule``, ``verify``, ``simulate`` and ``report`` as it is.
+    """
 
     @property
     def name(self) -> str:
@@ -41,39 +45,67 @@ class PipelineSchedule(ABC):
         """One iteration's ops, annotated with costs, in the order to start from."""
 
     def schedule_config(self) -> ScheduleConfig:
-        """The scheduler's knobs."""
+        """The scheduler's knobs; by default ``ScheduleConfig()``."""
         return ScheduleConfig()
 
     def edge_rules(self) -> tuple[EdgeRule, ...]:
         """The dependence rules; extend with ``super().edge_rules() + (my_rule,)``."""
         return default_edge_rules(self.config())
 
-    def derive_edges(self, body: Sequence[OpDesc]) -> list[DepEdge]:
-        """The dependences of ``body``, by default from ``edge_rules``."""
+    def derive_edges(self, body: list[OpDesc]) -> list[DepEdge]:
+        """The dependences of ``body``, by default from ``edge_rules``.
+
+        Args:
+            body: what ``build_body`` returned.
+        """
         return derive_edges_from_ops(body, self.config(), self.edge_rules())
 
     def transform_kernel(
-        self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
-    ) -> tuple[ScheduleEntry, ...]:
-        """A last word on the kernel's entries, numbered from 0; every op must stay in them."""
-        return entries
+        self, ker: list[ScheduleEntry], body: list[OpDesc]
+    ) -> Sequence[ScheduleEntry]:
+        """A last word on the kernel's entries; by default they stay as they are.
+
+        Every op must stay in them exactly once, and their time slots must count from 0.
+
+        Args:
+            ker: the entries of one iteration, in issue order; a list of your own to change.
+            body: what ``build_body`` returned.
+        """
+        return ker
 
     def build_explicit_blocks(
-        self, body: Sequence[OpDesc], program: PipelineProgram
+        self, body: list[OpDesc], program: PipelineProgram
     ) -> list[list[OpDesc]]:
-        """One op list per block to replace the template; empty means: use the template."""
+        """One op list per block to replace the template; by default every block keeps it.
+
+        Return one list per block of ``program``, in order; an empty one keeps the template for that
+        block. Called at depth 2, when the blocks have their waits and flags.
+
+        Args:
+            body: what ``build_body`` returned.
+            program: the blocks, as the framework would expand them.
+        """
         return []
 
     def bootstrap_frags(self) -> list[OpDesc]:
-        """Fragments that the prologue loads for the first iteration."""
+        """Fragments that the prologue loads for the first iteration; by default none.
+
+        Each waits for its own load of the prologue, and leaves the later ones in flight: the i-th
+        fragment belongs to the i-th load. Needs ``ScheduleConfig.partial_prologue_drain``; without
+        it, compiling refuses them.
+        """
         return []
 
     def kernel(self, compiled: CompiledSchedule) -> Kernel | None:
-        """What the ops touch, for proofs; ``None`` means: the shipped kernel of this name."""
+        """What the ops touch, for proofs; ``None`` means: as roles, channels and stages say.
+
+        Args:
+            compiled: this schedule, compiled.
+        """
         return None
 
     def geometry(self) -> KernelGeometry | None:
-        """The tile shape, where the schedule is for one shape."""
+        """The tile shape, where the schedule is for one shape; simulating needs it."""
         return None
 
     def arch(self) -> str | None:

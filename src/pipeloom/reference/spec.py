@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from pipeloom.checks import nearest
 from pipeloom.errors import SpecError
@@ -28,6 +28,7 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.schedules import SCHEDULES
+from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
 
 SpecSource = Mapping[str, Any] | str | PathLike[str]
 KERNEL_ENDINGS = (".hsaco", ".co", ".o", ".s")
@@ -52,18 +53,60 @@ def load_spec(source: SpecSource) -> PipelineSchedule:
     return from_plain(SCHEDULES[name], data, overlay=True, name=f"the {name} spec").build()
 
 
+@overload
 def build_schedule(
     source: PipelineSchedule | SpecSource,
-    settings: Iterable[str] = (),
+    settings: Iterable[str] = ...,
     *,
+    sync: Sync = ...,
+    reorder: bool = ...,
+) -> CompiledSchedule: ...
+@overload
+def build_schedule(
+    source: bool, settings: int, lgkm_b: int, *, sync: Sync = ..., reorder: bool = ...
+) -> CompiledSchedule: ...
+@overload
+def build_schedule(
+    *, is_fp8: bool, lgkm_a: int, lgkm_b: int, sync: Sync = ..., reorder: bool = ...
+) -> CompiledSchedule: ...
+def build_schedule(
+    source: PipelineSchedule | SpecSource | bool = "",
+    settings: Iterable[str] | int = (),
+    lgkm_b: int | None = None,
+    *,
+    is_fp8: bool | None = None,
+    lgkm_a: int | None = None,
     sync: Sync = "reference",
     reorder: bool = False,
 ) -> CompiledSchedule:
     """Compile a schedule, a spec, or a shipped schedule by name, in one call.
 
-    ``settings`` are ``key=value`` strings as ``apply_settings`` takes them; ``sync`` and
-    ``reorder`` are those of ``compile_schedule``.
+        build_schedule("ping_pong", ["scheduling=greedy"])
+        build_schedule("my.toml", sync="proven")
+        build_schedule(False, 8, 4)     # DeclarativeSchedule(is_fp8, lgkm_a, lgkm_b)
+
+    Args:
+        source: what to compile; or ``is_fp8`` of the ping-pong, by position.
+        settings: ``key=value`` strings that change a spec; or ``lgkm_a``, by position.
+        lgkm_b: of the ping-pong, lgkmcnt entries of one fragment load of B.
+        is_fp8: of the ping-pong, by name: whether its elements are fp8.
+        lgkm_a: of the ping-pong, by name: lgkmcnt entries of one fragment load of A.
+        sync: whose waits and barriers, as ``compile_schedule`` takes it.
+        reorder: whether ops may move to be synchronised, as ``compile_schedule`` takes it.
     """
+    if isinstance(source, bool):
+        if isinstance(settings, int) and (is_fp8, lgkm_a) == (None, None):
+            lgkm_a, settings = settings, ()
+        is_fp8, source = source, ""
+    given = (is_fp8, lgkm_a, lgkm_b)
+    if source == "" and given != (None, None, None):
+        return compile_schedule(_ping_pong(settings, *given), sync=sync, reorder=reorder)
+    if isinstance(settings, int) or given != (None, None, None):
+        raise SpecError(
+            f"is_fp8, lgkm_a and lgkm_b make a schedule of their own, beside {source!r}",
+            hint="pass build_schedule(is_fp8, lgkm_a, lgkm_b), or a source and settings",
+            field="source",
+        )
     if isinstance(source, PipelineSchedule):
         if list(settings):
             raise SpecError(
@@ -74,6 +117,18 @@ def build_schedule(
         return compile_schedule(source, sync=sync, reorder=reorder)
     schedule = load_spec(apply_settings(find_spec(source), settings))
     return compile_schedule(schedule, sync=sync, reorder=reorder)
+
+
+def _ping_pong(
+    settings: object, is_fp8: bool | None, lgkm_a: int | None, lgkm_b: int | None
+) -> DeclarativeSchedule:
+    if settings != () or is_fp8 is None or lgkm_a is None or lgkm_b is None:
+        raise SpecError(
+            "build_schedule needs a source, or all of is_fp8, lgkm_a and lgkm_b",
+            hint='pass build_schedule("ping_pong"), or build_schedule(False, 8, 4)',
+            field="source",
+        )
+    return DeclarativeSchedule(is_fp8, lgkm_a, lgkm_b)
 
 
 def find_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]:

@@ -129,21 +129,21 @@ def test_explicit_blocks_replace_single_blocks() -> None:
 
 
 def test_transform_kernel_has_the_last_word_at_every_depth() -> None:
-    def with_fence(entries: tuple[ScheduleEntry, ...]) -> tuple[ScheduleEntry, ...]:
+    def with_fence(entries: list[ScheduleEntry]) -> tuple[ScheduleEntry, ...]:
         fence = ScheduleEntry(OpDesc.schedule_barrier(), len(entries), Phase.KERNEL)
         return (*entries, fence)
 
     class Double(Plain):
         def transform_kernel(
-            self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
+            self, ker: list[ScheduleEntry], body: list[OpDesc]
         ) -> tuple[ScheduleEntry, ...]:
-            return with_fence(entries)
+            return with_fence(ker)
 
     class Single(SingleBufferSchedule):
         def transform_kernel(
-            self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
+            self, ker: list[ScheduleEntry], body: list[OpDesc]
         ) -> tuple[ScheduleEntry, ...]:
-            return with_fence(entries)
+            return with_fence(ker)
 
     for schedule in (Double(), Single()):
         last = compile_schedule(schedule).kernel[-1]
@@ -177,9 +177,9 @@ def test_a_losing_hook_is_caught() -> None:
 def test_a_duplicating_hook_is_caught() -> None:
     class Doubling(SingleBufferSchedule):
         def transform_kernel(
-            self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
+            self, ker: list[ScheduleEntry], body: list[OpDesc]
         ) -> tuple[ScheduleEntry, ...]:
-            return (*entries, replace(entries[0], time_slot=len(entries)))
+            return (*ker, replace(ker[0], time_slot=len(ker)))
 
     with pytest.raises(StructureError, match=r"declared 1 time\(s\), but the kernel has it 2"):
         compile_schedule(Doubling())
@@ -194,9 +194,9 @@ def test_an_authors_op_of_role_sync_is_accounted_for_too() -> None:
             return [*body, mine]
 
         def transform_kernel(
-            self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
+            self, ker: list[ScheduleEntry], body: list[OpDesc]
         ) -> tuple[ScheduleEntry, ...]:
-            return entries[:-1]
+            return tuple(ker[:-1])
 
     with pytest.raises(StructureError, match="SYNC"):
         compile_schedule(Dropping())

@@ -38,7 +38,7 @@ def test_defaults_of_the_hooks() -> None:
     assert schedule.schedule_config() == ScheduleConfig()
     assert schedule.edge_rules() == double_buffer_edge_rules()
     assert schedule.derive_edges(body) == derive_edges_from_ops(body, schedule.config())
-    assert schedule.transform_kernel((), body) == ()
+    assert schedule.transform_kernel([], body) == []
     assert schedule.build_explicit_blocks(body, PipelineProgram((), 1)) == []
     assert schedule.bootstrap_frags() == []
     assert schedule.geometry() is None

@@ -6,7 +6,6 @@ Every MMA comes with one load and one fragment. The last two fragments of a part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from pipeloom.reference.mi355x import MatmulTag, mi355x_target
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, PipelineBody
 from pipeloom.reference.schedule_config import ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
+from pipeloom.reference.schedules.template import with_parameters
 from pipeloom.reference.tag_costs import annotate_ops
 
 _FORCED: dict[str, Any] = {
@@ -34,6 +34,7 @@ _FORCED: dict[str, Any] = {
     "partial_prologue_drain": True,
 }
 DEFAULT_CONFIG = ScheduleConfig(**_FORCED)
+DEFAULT_TARGET = mi355x_target()
 FP8_TILE = GeometrySpec(BK=128, MMA_K=128, elem_bytes=1)
 _IGNORED_BY_EMITTER = (
     "global_before_frag",
@@ -54,27 +55,43 @@ def four_wave_config(geometry: KernelGeometry) -> ScheduleConfig:
 
 
 class Pipeline4Wave(PipelineSchedule):
-    """Four-wave matmul. Knobs that define the schedule are forced, and noted if they differ."""
+    """Four-wave matmul. Knobs that define the schedule are forced, and noted if they differ.
+
+    The geometry may stand in brackets: ``Pipeline4Wave[geometry](config, target)``.
+
+    Args:
+        geometry: the tile; what its fragment loads count takes the place of the configuration's.
+        config: the scheduler's knobs.
+        target: the machine. Its pipeline gets rotation and loses the stagger.
+    """
 
     def __init__(
         self,
         geometry: KernelGeometry,
-        config: ScheduleConfig | None = None,
-        target: TargetProfile | None = None,
+        config: ScheduleConfig = DEFAULT_CONFIG,
+        target: TargetProfile = DEFAULT_TARGET,
     ) -> None:
-        self._given = DEFAULT_CONFIG if config is None else config
-        given_target = mi355x_target() if target is None else target
         check_instance("Pipeline4Wave", "geometry", geometry, KernelGeometry)
-        check_instance("Pipeline4Wave", "config", self._given, ScheduleConfig)
-        check_instance("Pipeline4Wave", "target", given_target, TargetProfile)
-        self._knobs = replace(self._given, **_FORCED)
+        check_instance("Pipeline4Wave", "config", config, ScheduleConfig)
+        check_instance("Pipeline4Wave", "target", target, TargetProfile)
+        self._given = config
+        self._knobs = replace(config, **_FORCED)
         self._geometry = geometry
-        self._target = given_target.with_pipeline(
+        self._target = target.with_pipeline(
             warp_stagger=WarpStaggerRule.none(),
             lgkm_per_load_a=geometry.lgkm_per_load_a,
             lgkm_per_load_b=geometry.lgkm_per_load_b,
             cross_stage_rotation=True,
         )
+
+    def __class_getitem__(cls, parameters: object) -> Any:
+        """``Pipeline4Wave[geometry]``: the class with its tile filled in."""
+        return with_parameters(cls, ("geometry",), parameters)
+
+    @staticmethod
+    def _default_schedule_config() -> ScheduleConfig:
+        """The knobs that define the schedule, and defaults."""
+        return DEFAULT_CONFIG
 
     @property
     def name(self) -> str:
@@ -116,8 +133,12 @@ class Pipeline4Wave(PipelineSchedule):
         """Annotated; the declared order is the schedule."""
         return annotate_ops(self.declare_ops(), self._target.cost_model)
 
-    def derive_edges(self, body: Sequence[OpDesc]) -> list[DepEdge]:
-        """The default edges, corrected for fragments that belong to the other partition."""
+    def derive_edges(self, body: list[OpDesc]) -> list[DepEdge]:
+        """The default edges, corrected for fragments that belong to the other partition.
+
+        Args:
+            body: what ``build_body`` returned.
+        """
         edges = filter_spurious_cross_stage_flow(body, super().derive_edges(body))
         return edges + derive_cross_stage_rotation_edges(body)
 
@@ -130,9 +151,14 @@ class Pipeline4Wave(PipelineSchedule):
         ]
 
     def build_explicit_blocks(
-        self, body: Sequence[OpDesc], program: PipelineProgram
+        self, body: list[OpDesc], program: PipelineProgram
     ) -> list[list[OpDesc]]:
-        """Every block by the minimal-barrier emitter."""
+        """Every block by the minimal-barrier emitter.
+
+        Args:
+            body: what ``build_body`` returned; not read, the blocks hold its ops.
+            program: the blocks with their waits and flags.
+        """
         return [emit_minimal_barrier_block(block) for block in program.blocks]
 
     def notes(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ only by the lagging wave group.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 from pipeloom.checks import check_bool, check_instance, check_int
 from pipeloom.errors import ConfigError
@@ -19,46 +20,104 @@ from pipeloom.reference.ops import KOffsetKind, OpDesc, PipelineBody
 from pipeloom.reference.reorder import double_buffer_reorder
 from pipeloom.reference.schedule_config import ScheduleConfig, SchedulingStrategy
 from pipeloom.reference.schedules.spec_parts import GeometrySpec, TargetSpec
+from pipeloom.reference.schedules.template import with_parameters
 from pipeloom.reference.tag_costs import TargetCostModel, annotate_ops
 
 DEFAULT_CONFIG = ScheduleConfig(scheduling=SchedulingStrategy.CSP)
+DEFAULT_TARGET = mi355x_target()
+_PARAMETERS = ("is_fp8", "lgkm_a", "lgkm_b")
 
 
 class DeclarativeSchedule(PipelineSchedule):
-    """Ping-pong matmul for a 2x2 MMA grid.
+    """Ping-pong matmul for a 2x2 MMA grid: the ops are declared, the target says what they cost.
 
-    ``lgkm_a`` and ``lgkm_b`` are the lgkmcnt entries of one fragment load. The machine comes as
-    ``target``, or as ``hw_config`` and ``cost_model`` separately.
+    The machine comes as one profile, or as its two parts; the three leading parameters may stand in
+    brackets:
+
+        DeclarativeSchedule(False, 8, 4, config, target)
+        DeclarativeSchedule(False, 8, 4, config, hw_config, cost_model)
+        DeclarativeSchedule[False, 8, 4](config, target)
+
+    Args:
+        is_fp8: whether the elements are fp8. Nothing in the order depends on it; a ``geometry``
+            must agree.
+        lgkm_a: lgkmcnt entries of one fragment load of A; takes the place of the configuration's.
+        lgkm_b: lgkmcnt entries of one fragment load of B; takes the place of the configuration's.
+        config: the scheduler's knobs.
+        target: the machine; or the pipeline's shape, where ``cost_model`` follows.
+        cost_model: what ops cost, together with a pipeline's shape.
+        hw_config: the pipeline's shape, by name.
+        geometry: the tile, where the schedule is for one; simulating and emitting need it.
     """
 
+    @overload
+    def __init__(
+        self,
+        is_fp8: bool = ...,
+        lgkm_a: int = ...,
+        lgkm_b: int = ...,
+        config: ScheduleConfig = ...,
+        target: TargetProfile = ...,
+        *,
+        geometry: KernelGeometry | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        is_fp8: bool = ...,
+        lgkm_a: int = ...,
+        lgkm_b: int = ...,
+        config: ScheduleConfig = ...,
+        *,
+        hw_config: PipelineConfig,
+        cost_model: TargetCostModel,
+        geometry: KernelGeometry | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        is_fp8: bool,
+        lgkm_a: int,
+        lgkm_b: int,
+        config: ScheduleConfig,
+        target: PipelineConfig,
+        cost_model: TargetCostModel,
+        *,
+        geometry: KernelGeometry | None = ...,
+    ) -> None: ...
     def __init__(
         self,
         is_fp8: bool = False,
         lgkm_a: int = 0,
         lgkm_b: int = 0,
-        config: ScheduleConfig | None = None,
-        target: TargetProfile | None = None,
+        config: ScheduleConfig = DEFAULT_CONFIG,
+        target: TargetProfile | PipelineConfig = DEFAULT_TARGET,
+        cost_model: TargetCostModel | None = None,
         *,
         hw_config: PipelineConfig | None = None,
-        cost_model: TargetCostModel | None = None,
         geometry: KernelGeometry | None = None,
     ) -> None:
-        if target is None and hw_config is None and cost_model is None:
-            target = mi355x_target()
-        elif target is None and hw_config is not None and cost_model is not None:
+        if isinstance(target, PipelineConfig) and hw_config is None:
+            hw_config = target
+            target = DEFAULT_TARGET
+        if hw_config is not None or cost_model is not None:
+            if hw_config is None or cost_model is None or target is not DEFAULT_TARGET:
+                raise ConfigError(
+                    "DeclarativeSchedule needs either target, or both hw_config and cost_model",
+                    hint="pass target=mi355x_target(...), or hw_config=... and cost_model=...",
+                    field="DeclarativeSchedule.target",
+                )
             target = TargetProfile(cost_model, hw_config)
-        elif target is None or hw_config is not None or cost_model is not None:
-            raise ConfigError(
-                "DeclarativeSchedule needs either target, or both hw_config and cost_model",
-                hint="pass target=mi355x_target(...), or hw_config=... and cost_model=...",
-                field="DeclarativeSchedule.target",
-            )
-        base = DEFAULT_CONFIG if config is None else config
         check_bool("DeclarativeSchedule", "is_fp8", is_fp8)
         check_int("DeclarativeSchedule", "lgkm_a", lgkm_a, 0)
         check_int("DeclarativeSchedule", "lgkm_b", lgkm_b, 0)
-        check_instance("DeclarativeSchedule", "config", base, ScheduleConfig)
-        check_instance("DeclarativeSchedule", "target", target, TargetProfile)
+        check_instance("DeclarativeSchedule", "config", config, ScheduleConfig)
+        if not isinstance(target, TargetProfile):
+            raise ConfigError(
+                f"DeclarativeSchedule.target is {target!r}, but must be of type TargetProfile",
+                hint="pass a TargetProfile, or a PipelineConfig followed by a TargetCostModel",
+                field="DeclarativeSchedule.target",
+            )
         if geometry is not None:
             check_instance("DeclarativeSchedule", "geometry", geometry, KernelGeometry)
             if is_fp8 and not geometry.is_fp8:
@@ -71,7 +130,12 @@ class DeclarativeSchedule(PipelineSchedule):
         self.is_fp8 = is_fp8
         self._target = target
         self._geometry = geometry
-        self._knobs = replace(base, lgkm_per_load_a=lgkm_a, lgkm_per_load_b=lgkm_b)
+        self._given = config
+        self._knobs = replace(config, lgkm_per_load_a=lgkm_a, lgkm_per_load_b=lgkm_b)
+
+    def __class_getitem__(cls, parameters: object) -> Any:
+        """``DeclarativeSchedule[is_fp8, lgkm_a, lgkm_b]``: the class with these filled in."""
+        return with_parameters(cls, _PARAMETERS, parameters)
 
     @property
     def name(self) -> str:
@@ -110,6 +174,17 @@ class DeclarativeSchedule(PipelineSchedule):
         """Annotated and interleaved around the MMAs."""
         annotated = annotate_ops(self.declare_ops(), self._target.cost_model)
         return double_buffer_reorder(annotated, self.config())
+
+    def notes(self) -> tuple[str, ...]:
+        """Counts of the given knobs that the schedule's own replace."""
+        return tuple(
+            f"ScheduleConfig.lgkm_per_load_{side}={said} has no effect: lgkm_{side}={used} of "
+            "DeclarativeSchedule takes its place"
+            for side in "ab"
+            for name in (f"lgkm_per_load_{side}",)
+            for said, used in ((getattr(self._given, name), getattr(self._knobs, name)),)
+            if said not in (0, used)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ fragment the reads of one K step. Example, bf16 128x128x64 in two K steps::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,6 +40,12 @@ class SingleBufferSchedule(PipelineSchedule):
     """Default matmul with ``num_k_tiles`` fragments and MMA groups per iteration.
 
     With ``geometry`` the target's counter costs are replaced by those of the tile.
+
+    Args:
+        num_k_tiles: K steps of one tile, each a fragment load and an MMA group.
+        hints: instruction counts for the compiler hints that follow the kernel.
+        target: the machine; by default the MI355X profile of a single buffer.
+        geometry: the tile, where the schedule is for one; simulating and emitting need it.
     """
 
     def __init__(
@@ -95,10 +100,15 @@ class SingleBufferSchedule(PipelineSchedule):
         return optimize_within_barriers(arranged, self.config())
 
     def transform_kernel(
-        self, entries: tuple[ScheduleEntry, ...], body: Sequence[OpDesc]
+        self, ker: list[ScheduleEntry], body: list[OpDesc]
     ) -> tuple[ScheduleEntry, ...]:
-        """The kernel, then the AMD instruction-group hints."""
-        return append_amd_hints(entries, body, self.hints, self.config().loop_carried.selector)
+        """The kernel, then the AMD instruction-group hints.
+
+        Args:
+            ker: the body's entries.
+            body: the body itself, whose fragments the hints count.
+        """
+        return append_amd_hints(ker, body, self.hints, self.config().loop_carried.selector)
 
 
 def single_buffer_shape(

@@ -20,7 +20,7 @@ from pipeloom.reference.strategies import csp
 from pipeloom.reference.strategies.branch_and_bound import Search
 from pipeloom.reference.strategies.budget import Budget
 from pipeloom.reference.strategies.contract import OrderLimits
-from pipeloom.reference.strategies.cost import evaluate
+from pipeloom.reference.strategies.cost import order_cost
 from pipeloom.reference.strategies.csp import (
     CspStrategy,
     optimal_schedule,
@@ -152,8 +152,8 @@ def test_ping_pong_under_contention_is_solved_with_proof(
     assert certificate.proved
     assert (certificate.strategy, certificate.vgpr_peak) == ("csp", 96)
     assert (certificate.makespan, certificate.lower_bound) == (makespan, bound)
-    assert evaluate(body, ordering.order, lds_contention_penalty=penalty).makespan == makespan
-    before = evaluate(body, greedy_schedule(body), lds_contention_penalty=penalty)
+    assert order_cost(body, ordering.order, lds_contention_penalty=penalty).makespan == makespan
+    before = order_cost(body, greedy_schedule(body), lds_contention_penalty=penalty)
     assert before.makespan == greedy
     assert not body.violations(ordering.order)
     assert sorted(ordering.order[:12]) == list(range(12))
@@ -173,7 +173,7 @@ def test_an_order_at_the_bound_stands_even_where_fewer_registers_would_do() -> N
     ordering = optimal_schedule(body)
     assert ordering.order == (0, 1, 2)
     assert (ordering.certificate.makespan, ordering.certificate.vgpr_peak) == (24, 12)
-    assert evaluate(body, (0, 2, 1)).vgpr_peak == 8
+    assert order_cost(body, (0, 2, 1)).vgpr_peak == 8
 
 
 def test_at_equal_makespan_fewer_registers_win_once_the_bound_is_out_of_reach() -> None:
@@ -181,7 +181,7 @@ def test_at_equal_makespan_fewer_registers_win_once_the_bound_is_out_of_reach() 
     # fragment frees its registers before op 1 needs any.
     body = chain([fragment(20, 8), fragment(20, 4), mma(4, 0, 8), mma(4)], (0, 2), (1, 3))
     limits = OrderLimits(lds_contention_penalty=5)
-    assert evaluate(body, simple_greedy(body), lds_contention_penalty=5).makespan == 29
+    assert order_cost(body, simple_greedy(body), lds_contention_penalty=5).makespan == 29
     ordering = optimal_schedule(body, limits)
     assert ordering.order == (0, 2, 1, 3)
     certificate = ordering.certificate
@@ -193,7 +193,7 @@ def test_ties_are_broken_by_index_among_orders_better_than_greedy() -> None:
     # Greedy starts with the short fragments; the long chain 2 -> 3 must go first.
     body = chain([fragment(), fragment(), load(), mma()], (2, 3))
     limits = OrderLimits(lds_contention_penalty=10)
-    assert evaluate(body, simple_greedy(body), lds_contention_penalty=10).makespan == 236
+    assert order_cost(body, simple_greedy(body), lds_contention_penalty=10).makespan == 236
     ordering = optimal_schedule(body, limits)
     assert ordering.certificate.makespan == 216
     assert ordering.order == (2, 0, 1, 3)
