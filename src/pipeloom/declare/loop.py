@@ -86,7 +86,8 @@ class Loop:
     def scalar(self, name: str, usual: float | None = None, *, positive: bool = False) -> Tensor:
         """A number that the launch passes; ``usual`` is taken in trials that name none.
 
-        With ``positive`` the declaration relies on a value above 0, and launches refuse others.
+        With ``positive`` the declaration relies on a value above 0, not too near to it nor to
+        infinity (from 2^-64 to 2^24), and launches refuse others.
         """
         tile = TileType((), (), F32)
         kind = NodeKind.SCALAR

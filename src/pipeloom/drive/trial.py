@@ -32,7 +32,7 @@ from pipeloom.judge.emulate import (
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
-from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.meaning import POSITIVE, Meaning, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
 from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.memory import stride_name
@@ -189,10 +189,10 @@ def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, f
                 hint=f"pass scalars={{{name!r}: ...}}",
                 field=name,
             )
-        if meaning[name].positive and not given[name] > 0:
+        if meaning[name].positive and not POSITIVE[0] <= given[name] <= POSITIVE[1]:
             raise LaunchError(
                 f"{meaning.name} relies on a positive {name!r}, and is given {given[name]}",
-                hint=f"pass a {name} above 0",
+                hint=f"pass a {name} above 0: from {POSITIVE[0]:.2g} to {POSITIVE[1]:.2g}",
                 field=name,
             )
     return given

@@ -4,12 +4,17 @@ A kernel runs whole trips, so it may run more iterations than its arrays take. T
 nothing is left along the loop's dimension; with ``until``, it also leaves iterations out in which
 less is left than along that one. Either is right only if such an iteration changes no carried value
 that is used after the loop. That a declaration looks at what is left does not say so: it may mask
-one sum and forget another.
+one sum and forget another, or multiply a masked zero by what has become infinite.
 
-One iteration is followed in abstract values: a number that all elements have, a carried value as it
-was before, what is left, something positive, or anything. Anything is taken to be finite, but for a
-carried value that starts at infinity, which it still is where an array is empty; a scalar that is
-usually positive, to be so. What is not known to be kept counts as changed.
+One iteration is followed in abstract values: the range of numbers that a value can have
+(``ranges``), the carried value that it still is, and what it says about what is left. A carried
+value may be whatever any number of iterations makes of its start. What is not known to be kept
+counts as changed.
+
+    P = exp2(masked * scale - top)     masked: -infinity; scale: above 0; top: at least its start
+    O += P @ V                         P is 0 and so is what is read of V: O stays, even a NaN
+
+``Inputs`` says for which arrays and scalars that holds: for all, or for those without infinities.
 """
 
 from __future__ import annotations
@@ -17,43 +22,57 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import inf, isinf, isnan, prod
+from math import inf, prod
 from types import MappingProxyType
 
-import numpy as np
-
 from pipeloom.machine.dtypes import F32
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import POSITIVE, Meaning, Node, NodeKind, Region
+from pipeloom.program.ranges import ANYTHING, Range, exactly, held, joined, result, stored
 from pipeloom.program.vocabulary import VOCABULARY, Reduce
 
 
 class End(Enum):
-    """Behind which end an iteration lies: of the arrays, or of ``until``."""
+    """Behind which end an iteration lies: of the arrays, of ``until``, or of neither."""
 
     ARRAYS = "arrays"
     UNTIL = "until"
+    NONE = "none"
+
+
+class Inputs(Enum):
+    """What arrays and scalars hold: any number, infinity and NaN, or finite numbers only."""
+
+    ALL = "all"
+    FINITE = "finite"
+
+
+MOST_LEFT = 2.0**31
+"""Sizes are below."""
+UNHURRIED = 4
+"""Iterations after which a carried value that still grows may become anything that way."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A ``number``, the value of a ``carry`` before the iteration, or what little is known."""
+    """What is known of a value: the numbers it can have, and where it comes from."""
 
-    number: float | None = None
+    range: Range
     carry: str | None = None
-    left: End | None = None
-    """It is what is left along the loop's dimension: too little, by which end."""
+    """It is what this carried value was before the iteration."""
+    left: bool = False
+    """It is what is left along the loop's dimension, in an iteration behind ``until``."""
     enough: bool = False
-    """It is never less than what a mask has to ask for."""
-    positive: bool = False
-    finite: bool = True
+    """It is never less than what is left along ``until``."""
+
+    @property
+    def number(self) -> float | None:
+        return self.range.number
 
 
-_ANY = _Value()
-_NONE = _Value(0.0)
-_LOWEST = _Value(-inf)
+_ANY = _Value(ANYTHING)
 
 
-def idles_past_end(meaning: Meaning) -> bool:
+def idles_past_end(meaning: Meaning, inputs: Inputs = Inputs.FINITE) -> bool:
     """Whether arrays may have any size, and a kernel run more iterations than they take.
 
     What is stored per iteration must be dropped there, what is read must be zeros or masked, and
@@ -65,13 +84,21 @@ def idles_past_end(meaning: Meaning) -> bool:
     if len(stored) == len(meaning.outputs):
         return _masks_tails(meaning) or not _mixes(meaning)
     masked = any(meaning.is_left(n.name, meaning.over) for n in meaning.nodes)
-    return masked and _masks_tails(meaning) and _idles(meaning, End.ARRAYS)
+    return masked and _masks_tails(meaning) and _idles(meaning, End.ARRAYS, inputs)
 
 
-def idles_past(meaning: Meaning, until: str) -> bool:
+def idles_past(meaning: Meaning, until: str, inputs: Inputs = Inputs.FINITE) -> bool:
     """Whether iterations may be left out in which less is left than along ``until``."""
     stored = any(n.region is Region.LOOP for n in meaning.outputs)
-    return not stored and until == meaning.until and _idles(meaning, End.UNTIL)
+    return not stored and until == meaning.until and _idles(meaning, End.UNTIL, inputs)
+
+
+def needs_finite(meaning: Meaning) -> bool:
+    """Whether its kernels may be wrong where an array or a scalar holds an infinity or a NaN:
+    iterations past an end change nothing only without them."""
+    if meaning.until is not None and not idles_past(meaning, meaning.until, Inputs.ALL):
+        return True
+    return meaning.ragged and not idles_past_end(meaning, Inputs.ALL)
 
 
 def _ends_with_block(meaning: Meaning, node: Node) -> bool:
@@ -105,11 +132,9 @@ def _masks_tails(meaning: Meaning) -> bool:
     return True
 
 
-def _idles(meaning: Meaning, end: End) -> bool:
+def _idles(meaning: Meaning, end: End, inputs: Inputs) -> bool:
     """Whether an iteration behind this end changes nothing that is used after the loop."""
-    values: dict[str, _Value] = {}
-    for node in meaning.nodes:
-        values[node.name] = _value(meaning, node, values, end)
+    values = _iteration(meaning, _carried(meaning, inputs), end, inputs)
     outlive = {
         used
         for node in meaning.nodes
@@ -120,141 +145,180 @@ def _idles(meaning: Meaning, end: End) -> bool:
     return all(values[meaning[name].uses[0]].carry == name for name in outlive)
 
 
-def _value(meaning: Meaning, node: Node, values: Mapping[str, _Value], end: End) -> _Value:
+def _carried(meaning: Meaning, inputs: Inputs) -> Mapping[str, Range]:
+    """What each carried value can be before any iteration."""
+    carries = [node for node in meaning.nodes if node.kind is NodeKind.CARRY]
+    starts = {n.name: stored(n.type.dtype, exactly(n.start or 0.0)) for n in carries}
+
+    def once_more(ranges: Mapping[str, Range]) -> dict[str, Range]:
+        values = _iteration(meaning, ranges, End.NONE, inputs)
+        return {n.name: starts[n.name] | values[n.uses[0]].range for n in carries}
+
+    ranges, steps = starts, 0
+    while True:
+        grown = {name: ranges[name] | more for name, more in once_more(ranges).items()}
+        if grown == ranges:
+            return once_more(ranges)  # also true, and nearer if it was let grow too far
+        if steps >= UNHURRIED:
+            grown = {name: grown[name].beyond(ranges[name]) for name in grown}
+        ranges, steps = grown, steps + 1
+
+
+def _iteration(
+    meaning: Meaning, carried: Mapping[str, Range], end: End, inputs: Inputs
+) -> dict[str, _Value]:
+    """Every value in an iteration behind this end."""
+    values: dict[str, _Value] = {}
+    for node in meaning.nodes:
+        if node.kind is NodeKind.CARRY:
+            values[node.name] = _Value(carried[node.name], carry=node.name)
+        elif node.kind is NodeKind.OP:
+            values[node.name] = _computed(meaning, node, values)
+        else:
+            values[node.name] = _given(meaning, node, end, inputs)
+    return values
+
+
+def _given(meaning: Meaning, node: Node, end: End, inputs: Inputs) -> _Value:
+    """A value that comes from outside."""
+    finite = inputs is Inputs.FINITE
     if node.kind is NodeKind.CONSTANT:
         assert node.start is not None
-        return _number(node.start, end)
-    if node.kind is NodeKind.STREAM:
-        return _NONE if end is End.ARRAYS and _ends_with_block(meaning, node) else _ANY
-    if node.kind is NodeKind.CARRY:
-        return _Value(carry=node.name, finite=not isinf(node.start or 0.0))
-    if node.kind is NodeKind.SCALAR:
-        return _Value(positive=node.positive)
+        return _Value(stored(node.type.dtype, exactly(node.start)))
+    if node.kind is NodeKind.STREAM and end is End.ARRAYS and _ends_with_block(meaning, node):
+        return _Value(exactly(0))
+    if node.kind is NodeKind.SCALAR and node.positive:
+        return _Value(Range(*POSITIVE))
     if node.kind is NodeKind.LEFT:
         along = node.type.dims[0]
-        spent = end if along == meaning.over else None
-        return _Value(left=spent, enough=end is End.UNTIL and along == meaning.until)
-    if node.kind is not NodeKind.OP:
-        return _ANY
-    result = _result(meaning, node, [values[name] for name in node.uses], end)
-    if node.init is not None and node.op in VOCABULARY:
-        reduce = VOCABULARY[node.op].reduce
-        joined = {Reduce.ADD: _add, Reduce.MAX: _max, Reduce.MIN: _min}.get(reduce or Reduce.ANY)
-        result = _ANY if joined is None else joined(values[node.init], result)
+        spent = along == meaning.over
+        most = 0.0 if spent and end is End.ARRAYS else MOST_LEFT
+        behind = end is End.UNTIL
+        return _Value(
+            Range(-MOST_LEFT, most),
+            left=behind and spent,
+            enough=behind and along == meaning.until,
+        )
+    return _Value(held(node.type.dtype, finite=finite))
+
+
+def _computed(meaning: Meaning, node: Node, values: Mapping[str, _Value]) -> _Value:
+    of = [_where(meaning, node.when, name, values) for name in node.uses]
+    if node.op == "select":
+        of[1] = _where(meaning, node.uses[0], node.uses[1], values)
+    sizes = meaning.domain(node).sizes
+    count = prod(size for dim, size in sizes.items() if dim not in node.type.dims)
+    value = _Value(result(node.op, [v.range for v in of], count))
+    rule = _RULES.get(node.op) if node.op in VOCABULARY else None
+    value = value if rule is None else rule(value, *of)
+    if node.init is not None:
+        reduce = VOCABULARY[node.op].reduce if node.op in VOCABULARY else None
+        start = values[node.init]
+        both = _Value(joined(reduce, start.range, value.range))
+        value = _JOINS[reduce](both, start, value) if reduce in _JOINS else both
     if node.when is not None and node.otherwise is not None:
-        condition, otherwise = values[node.when], values[node.otherwise]
-        result = _choose(condition, result, otherwise)
-    return _stored(meaning, node, result, end)
+        value = _choose(values[node.when], value, values[node.otherwise])
+    return _as_stored(meaning, node, value)
 
 
-def _stored(meaning: Meaning, node: Node, value: _Value, end: End) -> _Value:
+def _where(
+    meaning: Meaning, condition: str | None, name: str, values: Mapping[str, _Value]
+) -> _Value:
+    """A value where a condition holds: what has been compared lies on its side of the other."""
+    value, asked = values[name], None if condition is None else meaning[condition]
+    if asked is None or asked.op not in ("gt", "ge", "lt", "le") or asked.when is not None:
+        return value
+    larger, smaller = asked.uses if asked.op in ("gt", "ge") else asked.uses[::-1]
+    low, high = value.range.low, value.range.high
+    if name == larger:
+        low = max(low, values[smaller].range.low)
+    elif name == smaller:
+        high = min(high, values[larger].range.high)
+    else:
+        return value
+    return replace(value, range=Range(low, high)) if low <= high else value
+
+
+def _as_stored(meaning: Meaning, node: Node, value: _Value) -> _Value:
     """A result as the node's type holds it."""
-    if value.number is not None:
-        dtype = node.type.dtype
-        return value if dtype.is_bool else _number(_rounded(node, value.number), end)
-    if value.carry is not None and node.type.dtype not in (F32, meaning[value.carry].type.dtype):
-        return _ANY
-    return value
+    dtype = node.type.dtype
+    known = value if dtype.holds(F32) else replace(value, left=False, enough=False)
+    if value.carry is not None and not dtype.holds(meaning[value.carry].type.dtype):
+        known = replace(known, carry=None)
+    return replace(known, range=stored(dtype, value.range))
 
 
-def _rounded(node: Node, number: float) -> float:
-    return float(node.type.dtype.round(np.array([number], np.float32))[0])
-
-
-def _number(number: float, end: End) -> _Value:
-    if isnan(number):
-        return _ANY
-    return _Value(number, enough=end is End.ARRAYS and number >= 1, positive=0 < number < inf)
-
-
-def _result(meaning: Meaning, node: Node, of: list[_Value], end: End) -> _Value:
-    if node.op not in VOCABULARY:
-        return _ANY
-    numbers = [value.number for value in of]
-    if all(number is not None for number in numbers):
-        sizes = meaning.domain(node).sizes
-        count = prod(size for dim, size in sizes.items() if dim not in node.type.dims)
-        op = VOCABULARY[node.op]
-        with np.errstate(all="ignore"):
-            each = float(op.function(*(np.float32(number or 0.0) for number in numbers)))
-            return _number(each * (count if op.reduce is Reduce.ADD else 1), end)
-    known = _RULES.get(node.op)
-    result = _ANY if known is None else known(*of)
-    if all(value.finite for value in of) or result.carry is not None:
-        return result
-    return replace(_ANY if node.op in _OF_FINITE else result, finite=False)
-
-
-def _add(a: _Value, b: _Value) -> _Value:
+def _add(total: _Value, a: _Value, b: _Value) -> _Value:
     for one, other in ((a, b), (b, a)):
         if one.number == 0:
             return other
-        if one.number == -inf and other.number != inf:
-            return _LOWEST
-    return _Value(positive=a.positive and b.positive)
+    return total
 
 
-def _sub(a: _Value, b: _Value) -> _Value:
-    return a if b.number == 0 else _LOWEST if a.number == -inf and b.number is None else _ANY
+def _sub(rest: _Value, a: _Value, b: _Value) -> _Value:
+    return a if b.number == 0 else rest
 
 
-def _mul(a: _Value, b: _Value) -> _Value:
+def _mul(product: _Value, a: _Value, b: _Value) -> _Value:
     for one, other in ((a, b), (b, a)):
-        if one.number == 0 and other.number is None:
-            return _NONE
         if one.number == 1:
             return other
-        if one.number == -inf and other.positive:
-            return _LOWEST
-    return _Value(positive=a.positive and b.positive)
+    return product
 
 
-def _div(a: _Value, b: _Value) -> _Value:
-    if b.number == 1:
-        return a
-    return a if a.number in (0, -inf) and b.positive else _Value(positive=a.positive and b.positive)
+def _div(ratio: _Value, a: _Value, b: _Value) -> _Value:
+    return a if b.number == 1 else ratio
 
 
-def _max(a: _Value, b: _Value) -> _Value:
+def _fma(total: _Value, a: _Value, b: _Value, c: _Value) -> _Value:
+    product = _Value(result("mul", (a.range, b.range), 1))
+    return _add(total, _mul(product, a, b), c)
+
+
+def _max(larger: _Value, a: _Value, b: _Value) -> _Value:
+    return _extreme(larger, a, b, -inf)
+
+
+def _min(smaller: _Value, a: _Value, b: _Value) -> _Value:
+    return _extreme(smaller, a, b, inf)
+
+
+def _extreme(value: _Value, a: _Value, b: _Value, never: float) -> _Value:
+    """Of a NaN and a number it is the number, so only what is never NaN is kept."""
     for one, other in ((a, b), (b, a)):
-        if one.number == -inf:
+        if one.number == never and not other.range.nan:
             return other
-    if a == b:
-        return a
-    return _Value(enough=a.enough or b.enough, positive=a.positive or b.positive)
-
-
-def _min(a: _Value, b: _Value) -> _Value:
-    for one, other in ((a, b), (b, a)):
-        if one.number == inf:
-            return other
-    return a if a == b else _Value(positive=a.positive and b.positive)
-
-
-def _keep(value: _Value, left: _Value, least: _Value) -> _Value:
-    return _LOWEST if _short(left, least) or value.number == -inf else _ANY
-
-
-def _short(left: _Value, least: _Value) -> bool:
-    """Whether it is known that less is left."""
-    return left.left is not None and least.enough
+    same = a.carry if a.carry == b.carry else None
+    return replace(value, carry=same, enough=never < 0 and (a.enough or b.enough))
 
 
 def _choose(condition: _Value, a: _Value, b: _Value) -> _Value:
     if condition.number is not None:
         return a if condition.number else b
-    return a if a == b else _ANY
+    return _Value(a.range | b.range, carry=a.carry if a.carry == b.carry else None)
 
 
-def _exceeds(a: _Value, b: _Value) -> _Value:
-    """a > b."""
-    never = a.number == -inf or b.number == inf or _short(a, b)
-    return _NONE if never else _ANY
+def _mask(_: _Value, value: _Value, kept: _Value, otherwise: float) -> _Value:
+    return _choose(kept, value, _Value(exactly(otherwise)))
 
 
-def _reaches(a: _Value, b: _Value) -> _Value:
-    """a >= b."""
-    return _NONE if _short(a, b) else _ANY
+def _keep(value: _Value, a: _Value, left: _Value, least: _Value) -> _Value:
+    return _mask(value, a, _reaches(_truth("ge", left, least), left, least), -inf)
+
+
+def _within(value: _Value, a: _Value, left: _Value) -> _Value:
+    return _mask(value, a, _truth("ge", left, _Value(exactly(1))), 0)
+
+
+def _truth(op: str, a: _Value, b: _Value) -> _Value:
+    return _Value(result(op, (a.range, b.range), 1))
+
+
+def _reaches(truth: _Value, a: _Value, b: _Value) -> _Value:
+    """a >= b or a > b: never where less is left than enough, always the other way round."""
+    if a.left and b.enough:
+        return _Value(exactly(0))
+    return _Value(exactly(1)) if b.left and a.enough else truth
 
 
 _RULES: Mapping[str, Callable[..., _Value]] = MappingProxyType(
@@ -262,22 +326,22 @@ _RULES: Mapping[str, Callable[..., _Value]] = MappingProxyType(
         "add": _add,
         "sub": _sub,
         "mul": _mul,
-        "matmul": lambda a, b: _NONE if 0 in (a.number, b.number) else _ANY,
         "div": _div,
-        "fma": lambda a, b, c: _add(_mul(a, b), c),
+        "fma": _fma,
         "max": _max,
         "min": _min,
         "keep": _keep,
-        "within": lambda value, left: _NONE if left.left is End.ARRAYS else _ANY,
-        "select": _choose,
-        "convert": lambda a: a,
-        "gt": _exceeds,
-        "lt": lambda a, b: _exceeds(b, a),
+        "within": _within,
+        "select": lambda _, condition, a, b: _choose(condition, a, b),
+        "convert": lambda _, a: a,
+        "gt": _reaches,
         "ge": _reaches,
-        "le": lambda a, b: _reaches(b, a),
+        "lt": lambda truth, a, b: _reaches(truth, b, a),
+        "le": lambda truth, a, b: _reaches(truth, b, a),
     }
 )
-"""What is known of a result by its operands, where not all of them are numbers."""
+"""What is known of a result beyond its range: what it still is."""
 
-_OF_FINITE = frozenset({"add", "sub", "mul", "matmul", "div", "fma"})
-"""Ops that may give NaN of an infinity, whatever the other operand."""
+_JOINS: Mapping[Reduce | None, Callable[..., _Value]] = MappingProxyType(
+    {Reduce.ADD: _add, Reduce.MAX: _max, Reduce.MIN: _min}
+)

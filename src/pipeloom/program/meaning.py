@@ -27,6 +27,10 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
 
+POSITIVE = (2.0**-64, 2.0**24)
+"""What a positive scalar is between: far enough from 0 and from infinity that a product with a
+number of usual size is neither."""
+
 
 class NodeKind(Enum):
     """What gives a node its value."""
@@ -100,7 +104,7 @@ class Node:
     each index of them, by workgroups of its own; an array that lacks one is the same for all
     indices (the keys of grouped heads)."""
     positive: bool = False
-    """A SCALAR that the declaration relies on being above 0; launches refuse others."""
+    """A SCALAR that the declaration relies on being within ``POSITIVE``; launches refuse others."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -218,10 +222,12 @@ class Meaning:
                 field=node.name,
             )
         usual = 1.0 if node.start is None else node.start
-        if node.positive and (node.kind is not NodeKind.SCALAR or usual <= 0):
+        near = POSITIVE[0] <= usual <= POSITIVE[1]
+        if node.positive and not (node.kind is NodeKind.SCALAR and near):
             raise GraphError(
                 f"{node.name!r} ({node.kind.value}, usually {node.start}) is declared positive",
-                hint="only a scalar argument is, whose usual value, if any, is above 0",
+                hint="only a scalar argument is, whose usual value, if any, is above 0: "
+                f"from {POSITIVE[0]:.2g} to {POSITIVE[1]:.2g}",
                 field=node.name,
             )
         if node.kind is NodeKind.OUTPUT and len(node.uses) != 1:

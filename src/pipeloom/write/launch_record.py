@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeloom.program import Meaning, NodeKind
+from pipeloom.program.meaning import POSITIVE
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT
@@ -53,6 +54,7 @@ def launch_record(emitted: EmittedKernel) -> dict[str, Any]:
             if node.kind is NodeKind.SCALAR and node.start is not None
         },
         "positive": [node.name for node in launch.meaning.nodes if node.positive],
+        "positive_range": list(POSITIVE),
         "arguments": [
             {
                 "name": argument.name,

@@ -31,7 +31,7 @@ def test_sizes_are_checked(setting: str, capsys: pytest.CaptureFixture[str]) -> 
     assert setting[:-2] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("scale", ["0", "-0.5", "nan"])
+@pytest.mark.parametrize("scale", ["0", "-0.5", "nan", "inf", "1e-300", "1e30"])
 def test_a_scale_that_is_not_positive_is_refused(
     scale: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

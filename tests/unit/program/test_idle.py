@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeloom.declare import Loop, Tensor, exp2, kernels, maximum, where
+from pipeloom.declare import Loop, Tensor, exp2, kernels, maximum, minimum, rcp, where
 from pipeloom.declare.tensor import keep, within
 from pipeloom.errors import GraphError
-from pipeloom.machine.dtypes import BF16, F32
+from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
+from pipeloom.program.idle import Inputs, idles_past_end, needs_finite
+from pipeloom.write.placing import adds_up
 
 ROWS, COLUMNS = 4, 256
 Added = Callable[[Loop, Tensor, Tensor], Tensor]
@@ -28,6 +30,15 @@ def sums(added: Added, until: str | None = None, rows_last: bool = False) -> Loo
     loop.store("out", total.becomes(added(loop, x, total)))
     loop.store("counted", count)
     return loop
+
+
+def masked(loop: Loop, x: Tensor) -> Tensor:
+    """A sum that is 0 past the end."""
+    return within(x, loop.left("k", ROWS)).sum("k")
+
+
+def two(loop: Loop, positive: bool = False) -> Tensor:
+    return loop.scalar("factor", usual=2.0, positive=positive)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +72,138 @@ def sums(added: Added, until: str | None = None, rows_last: bool = False) -> Loo
             False,
             id="infinite",
         ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) * exp2(t), False, id="zero times what overflows"
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) * exp2(minimum(t, 100.0)),
+            True,
+            id="zero times what is bounded",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) * rcp(t), False, id="zero times one over zero"
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) * (maximum(t, 0.0) + 1.0).to(FP16),
+            False,
+            id="zero times half",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) * (maximum(t, 0.0) + 1.0).to(FP8),
+            True,
+            id="zero times what saturates",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) / maximum(t, 1.0),
+            True,
+            id="zero over one or more",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + masked(loop, x) / maximum(t, 0.0), False, id="zero over zero"
+        ),
+        pytest.param(
+            lambda loop, x, t: t + exp2(keep(x, loop.left("k", ROWS), 1) + t).sum("k"),
+            False,
+            id="minus infinity and infinity",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + where(loop.left("k", ROWS) <= 0, 0, exp2(x)).sum("k"),
+            True,
+            id="selected the other way round",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + where(loop.left("k", ROWS) < 1, 0, exp2(x)).sum("k"),
+            True,
+            id="selected by what is short",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + where(loop.left("k", ROWS) < 0, 0, exp2(x)).sum("k"),
+            False,
+            id="selected too little",
+        ),
+        pytest.param(
+            lambda loop, x, t: (
+                t + exp2(keep(x, loop.left("k", ROWS), 1) * two(loop, True)).sum("k")
+            ),
+            True,
+            id="times what is positive",
+        ),
+        pytest.param(
+            lambda loop, x, t: t + exp2(keep(x, loop.left("k", ROWS), 1) * two(loop)).sum("k"),
+            False,
+            id="times what may be negative",
+        ),
+        pytest.param(
+            lambda loop, x, t: maximum(t * 1.0, keep(x, loop.left("k", ROWS), 1).max("k")) - 0.0,
+            True,
+            id="the same value in other words",
+        ),
+        pytest.param(
+            lambda loop, x, t: (t + masked(loop, x)).to(FP16), False, id="rounded once more"
+        ),
     ],
 )
 def test_what_is_carried_must_not_notice(added: Added, takes_any_size: bool) -> None:
     assert sums(added).meaning.ragged is takes_any_size
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_masked_sum_times_what_overflows_is_no_sum(kept: bool) -> None:
+    """``s += x * exp2(m); m += x`` of finite numbers: past the end, 0 times infinity."""
+    loop = Loop("overflows", over="k")
+    x = masked(loop, loop.stream("X", F32, b=1, k=ROWS, n=COLUMNS))
+    s, m = (loop.carry(name, F32, start=0, b=1, n=COLUMNS) for name in "sm")
+    factor = exp2(minimum(m, 100.0) if kept else m)
+    s += x * factor
+    m += x
+    loop.store("S", s)
+    loop.store("M", m)
+    assert loop.meaning.ragged is kept
+
+
+def test_a_nan_that_a_maximum_would_lose_is_not_kept() -> None:
+    """Of minus infinity and NaN the maximum is minus infinity, so a NaN would change."""
+    loop = Loop("loses", over="k")
+    x = loop.stream("X", F32, b=1, k=ROWS, n=COLUMNS)
+    t = loop.carry("t", F32, start=0, b=1, n=COLUMNS)
+    best = keep(x, loop.left("k", ROWS), 1).max("k")
+    t = t.becomes(maximum(t + masked(loop, x) * loop.resident("R", F32, b=1, n=COLUMNS), best))
+    loop.store("out", t)
+    assert idles_past_end(loop.meaning, Inputs.FINITE)
+    assert not idles_past_end(loop.meaning, Inputs.ALL)
+
+
+def test_for_which_numbers_more_iterations_change_nothing() -> None:
+    """Zeros times a resident are zeros only if it is finite; what is masked asks nothing of it."""
+    plain = sums(lambda loop, x, t: t + masked(loop, x)).meaning
+    assert not needs_finite(plain)
+    product = sums(
+        lambda loop, x, t: t + masked(loop, x) * loop.resident("R", F32, b=1, n=COLUMNS)
+    ).meaning
+    assert product.ragged
+    assert needs_finite(product)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_asks_for_finite_numbers_where_it_leaves_keys_out(causal: bool) -> None:
+    """A weight of 0 times a V of infinity is NaN in the formula, and left out by the kernel."""
+    assert needs_finite(kernels.attention(64, 64, 64, causal=causal).meaning) is causal
+
+
+def test_elements_that_mix_along_the_loop_are_no_rows_of_their_own() -> None:
+    """Stored per iteration, past the end nothing is; but what is mixed there reaches back."""
+    loop = Loop("mixes", over="r")
+    x = loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS)
+    loop.store("out", x * loop.stream("Y", F32, n=COLUMNS, r=ROWS).max("r"))
+    assert not loop.meaning.ragged
+    loop = Loop("goes on", over="r")
+    total = loop.carry("total", F32, start=0, b=1, r=ROWS, n=COLUMNS)
+    total = total.becomes(
+        total
+        + loop.stream("X", F32, b=1, r=ROWS, n=COLUMNS) * loop.stream("Y", F32, n=COLUMNS, r=ROWS)
+    )
+    loop.store("out", total * 1.0 + loop.stream("Z", F32, b=1, r=ROWS, n=COLUMNS))
+    assert not loop.meaning.ragged
 
 
 def test_behind_rows_along_the_loop_there_are_no_zeros() -> None:
@@ -125,3 +264,19 @@ def test_a_maximum_that_starts_at_infinity(start: float, takes_any_size: bool) -
     weight += exp2(x - top).sum("k")
     loop.store("out", weight)
     assert loop.meaning.ragged is takes_any_size
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_zeros_before_the_first_element_meet_no_carried_value(carried: bool) -> None:
+    """A kernel for any size takes zeros before its arrays; times infinity they are NaN."""
+    loop = Loop("products", over="k")
+    x = loop.stream("X", BF16, k=16, m=32)
+    total = loop.carry("total", F32, start=0, m=32, n=32)
+    other = loop.carry("other", F32, start=0, m=32, n=32)
+    other += loop.apply("matmul", x, loop.stream("Y", BF16, k=16, n=32), over=("k",))
+    factor = other if carried else loop.resident("R", BF16, m=32, n=32)
+    total += loop.apply("matmul", x, factor, over=("k",))
+    loop.store("out", total)
+    if not carried:
+        loop.store("others", other)
+    assert adds_up(loop.meaning) is not carried
