@@ -82,12 +82,15 @@ def evaluate_block(
     scalars: Mapping[str, float] | None = None,
     ops: Vocabulary = VOCABULARY,
     look: Callable[[Region, Mapping[str, Array]], None] | None = None,
+    *,
+    wide: bool = False,
 ) -> dict[str, list[Array]]:
     """The outputs of one workgroup: ``tiles`` has one array per iteration (one, if RESIDENT).
 
     An output of the LOOP has one array per iteration, one AFTER it a single one. ``look`` is shown
     all values, region by region, in the loop once per iteration. What is left along a dimension is
-    as in a single block of whole tiles, unless ``tiles`` has it.
+    as in a single block of whole tiles, unless ``tiles`` has it. With ``wide`` every op computes in
+    double precision, and only its result is rounded to its type.
     """
     whole = {d: s for n in meaning.nodes for d, s in n.type.sizes.items()}
     whole[meaning.over] = trips * whole.get(meaning.over, 1)
@@ -96,7 +99,7 @@ def evaluate_block(
         for n in meaning.nodes
         if n.kind is NodeKind.LEFT and n.name not in tiles
     }
-    run = _Run(meaning, {**left, **tiles}, scalars or {}, ops, look)
+    run = _Run(meaning, {**left, **tiles}, scalars or {}, ops, look, wide)
     run.region(Region.BEFORE, 0)
     for iteration in range(trips):
         run.region(Region.LOOP, iteration)
@@ -114,8 +117,10 @@ class _Run:
         scalars: Mapping[str, float],
         ops: Vocabulary,
         look: Callable[[Region, Mapping[str, Array]], None] | None,
+        wide: bool = False,
     ) -> None:
         self._look = look
+        self._width = np.float64 if wide else None
         self._meaning = meaning
         self._tiles = tiles
         self._scalars = scalars
@@ -131,7 +136,8 @@ class _Run:
         """All nodes of a region, in order; then the carries move on."""
         for node in self._meaning.nodes:
             if node.region is region and node.kind is not NodeKind.CARRY:
-                self.values[node.name] = self._value(node, iteration)
+                value = self._value(node, iteration)
+                self.values[node.name] = np.asarray(value, self._width)
                 if node.kind is NodeKind.OUTPUT:
                     self.stored[node.name].append(self.values[node.name])
         if self._look is not None:
@@ -158,7 +164,7 @@ class _Run:
         value = apply_node(self._meaning, node, self.values, self._ops)
         if node.when is not None and node.otherwise is not None:
             taken, other = (
-                _aligned(self.values[name], self._meaning[name].type.dims, node.type.dims)
+                aligned(self.values[name], self._meaning[name].type.dims, node.type.dims)
                 for name in (node.when, node.otherwise)
             )
             value = np.where(taken != 0, value, other)
@@ -185,21 +191,22 @@ def apply_node(
     """
     op = ops[node.op]
     domain = meaning.domain(node)
-    aligned = [_aligned(values[name], meaning[name].type.dims, domain.dims) for name in node.uses]
+    operands = [aligned(values[name], meaning[name].type.dims, domain.dims) for name in node.uses]
     over = tuple(i for i, dim in enumerate(domain.dims) if dim not in node.type.dims)
     with np.errstate(all="ignore"):
-        result = op.apply(*aligned, over=over)
-        shape = np.broadcast_shapes(*(a.shape for a in aligned))
+        result = op.apply(*operands, over=over)
+        shape = np.broadcast_shapes(*(a.shape for a in operands))
         kept = tuple(size for i, size in enumerate(shape) if i not in over)
         result = np.broadcast_to(result, kept)
         if node.init is not None:
             assert op.reduce is not None
-            start = _aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
+            start = aligned(values[node.init], meaning[node.init].type.dims, node.type.dims)
             result = op.reduce.ufunc(start, result)
     return np.asarray(result)
 
 
-def _aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
+def aligned(value: Array, dims: Sequence[str], onto: Sequence[str]) -> Array:
+    """An array of ``dims`` with its axes in the order of ``onto``, and 1 long where it has none."""
     order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
     moved = value.transpose(order)
     present = [dims[i] for i in order]

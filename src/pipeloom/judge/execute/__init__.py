@@ -5,10 +5,10 @@
     outcome = execute(program, trips=1)
     print(outcome.describe())
 
-``truth`` makes inputs and says what should come out, ``actions`` what each step does with numbers,
-``unrolled`` unrolls a program, ``access_times`` and ``interleavings`` choose what the model leaves
-open, ``machine`` runs it on a ``workgroup_memory``, ``watch`` says who read the wrong thing, and
-``steering`` steers it.
+``truth`` makes inputs and says what should come out, ``enclosure`` how far from it a right program
+may be, ``actions`` what each step does with numbers, ``unrolled`` unrolls a program,
+``access_times`` and ``interleavings`` choose what the model leaves open, ``machine`` runs it on a
+``workgroup_memory``, ``watch`` says who read the wrong thing, and ``steering`` steers it.
 """
 
 from pipeloom.judge.execute.access_times import TIMINGS, Timing

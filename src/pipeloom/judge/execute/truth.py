@@ -5,22 +5,26 @@ sets of inputs at once: whole numbers of mixed sign; rising from iteration to it
 A maximum that misses the newest tile shows with the second, one that misses the oldest with the
 third, and conditions on either hold for some iterations and elements and not for others. What does
 not change from tile to tile lies above all tiles in half of its elements, so that it never clamps
-every maximum or minimum. The last tiles of a meaning that masks go past the end of its arrays, one
-more with every seed, where the program promises to mask. They are whole numbers so small that sums
-are exact in every order; where a meaning has ops that are not exact (``exp2``, ``div``, ops of your
-own) they are fractions small enough for those, and outputs are compared to within rounding.
+every maximum or minimum. Types of few values hold all of theirs, so that tiles of them differ too.
+The last tiles of a meaning that masks go past the end of its arrays, one more with every seed,
+where the program promises to mask. They are whole numbers so small that sums are exact in every
+order; where a meaning has ops that are not exact (``exp2``, ``div``, ops of your own) they are
+fractions small enough for those. Each element of an output is compared with what its own sums leave
+open (``enclosure``), which mostly is nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
+from pipeloom.judge.execute.enclosure import Enclosure, Range
+from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
 from pipeloom.program.evaluate import evaluate_block, is_exact, left_tile
 
@@ -28,16 +32,26 @@ Array = NDArray[Any]
 SETS = 3
 SPREADS, STEPS = (24, 9, 4, 2), 6
 """Magnitudes are up to a spread, plus a STEPS-th of it per iteration where they rise or fall."""
-EXACT_BELOW = 2.0**23
-"""Of whole numbers in f32, with a bit to spare for sums on the way; a smaller spread if above."""
 FRACTION = 1 / 16
 """What inputs are multiplied with where a meaning is not exact."""
 Tiles = Mapping[str, Sequence[Array]]
 
 
+class Allowed(NamedTuple):
+    """A value for every set, [*shape, set], and the least and largest that a program may have."""
+
+    value: Array
+    low: Array
+    high: Array
+
+
 @dataclass(eq=False)
 class Truth:
-    """Sets of inputs for ``iterations`` iterations; what the outputs and all nodes are by them."""
+    """Sets of inputs for ``iterations`` iterations; what the outputs and all nodes are by them.
+
+    ``outputs`` are the meaning's own numbers, ``low`` and ``high`` what a program may store: they
+    differ only where the order of a sum matters (``enclosure``).
+    """
 
     meaning: Meaning
     iterations: int
@@ -45,32 +59,25 @@ class Truth:
     sets: tuple[Tiles, ...]
     scalars: tuple[Mapping[str, float], ...]
     outputs: dict[str, Array] = field(init=False)
-    exact: bool = field(init=False)
-    _values: dict[str, list[Array]] = field(init=False, default_factory=dict)
+    low: dict[str, Array] = field(init=False)
+    high: dict[str, Array] = field(init=False)
+    exact: bool = field(init=False, default=True)
+    _values: dict[str, list[Allowed]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        largest = 0.0
-
-        def look(region: Region, values: Mapping[str, Array]) -> None:
-            nonlocal largest
-            for node in self.meaning.nodes:
-                if node.region is region and node.kind in (NodeKind.OP, NodeKind.CARRY):
-                    largest = max(largest, float(np.abs(values[node.name]).max(initial=0)))
-
-        whole = is_exact(self.meaning)
-        with np.errstate(all="ignore"):
-            found = [
-                evaluate_block(
-                    self.meaning, tiles, self.iterations, scalars, self.ops, look if whole else None
-                )
-                for tiles, scalars in zip(self.sets, self.scalars, strict=True)
-            ]
-        self.exact = whole and largest < EXACT_BELOW
-        self.outputs = {}
+        found = self._follow(self.meaning.outputs)
+        self.outputs, self.low, self.high = {}, {}, {}
         for node in self.meaning.outputs:
-            shape = (self.outputs_of(node), *node.type.shape)
-            stacked = [np.asarray(f[node.name], np.float64).reshape(shape) for f in found]
-            self.outputs[node.name] = np.stack(stacked, -1)
+            shape = (self.outputs_of(node), *node.type.shape, len(self.sets))
+            allowed = found[node.name]
+            for into, number in ((self.outputs, 0), (self.low, 1), (self.high, 2)):
+                stacked = np.array([a[number] for a in allowed], np.float64).reshape(shape)
+                into[node.name] = stacked
+
+    @property
+    def finite(self) -> bool:
+        """Whether no output overflows: an infinity would be the same whatever went into it."""
+        return not any(np.isinf(value).any() for value in self.outputs.values())
 
     def outputs_of(self, node: Node) -> int:
         """How many tiles an output has."""
@@ -87,16 +94,16 @@ class Truth:
             return np.broadcast_to(numbers, (1, *node.type.shape, len(self.sets)))
         if node.kind is NodeKind.LEFT:
             found = [self.value(node.name, i) for i in range(max(self.iterations, 1))]
-            return np.stack([v for v in found if v is not None])
+            return np.stack([v.value for v in found if v is not None])
         count = self.iterations if node.kind is NodeKind.STREAM else 1
         shape = (count, *node.type.shape)
         tiles = [np.asarray(s[node.name][:count], np.float64).reshape(shape) for s in self.sets]
         return np.stack([np.asarray(node.type.dtype.round(t), np.float64) for t in tiles], -1)
 
-    def value(self, name: str, iteration: int | None) -> Array | None:
-        """What a node has at an iteration, [*shape, set]; None where it has no value."""
+    def value(self, name: str, iteration: int | None) -> Allowed | None:
+        """What a node has at an iteration, and what it may be; None where it has no value."""
         if not self._values:
-            self._follow()
+            self._values = self._follow(self.meaning.nodes)
         values = self._values[name]
         at = iteration or 0
         if self.meaning[name].region is not Region.LOOP:
@@ -105,27 +112,44 @@ class Truth:
             at = len(values) - 1
         return values[at] if 0 <= at < len(values) else None
 
-    def _follow(self) -> None:
-        """All values of all nodes; carries have one more, after the last iteration."""
-        nodes = self.meaning.nodes
-        runs: list[dict[str, list[Array]]] = []
+    def _follow(self, nodes: Sequence[Node]) -> dict[str, list[Allowed]]:
+        """All values of these nodes; carries have one more, after the last iteration."""
+        runs: list[dict[str, list[tuple[Array, Range]]]] = []
         for tiles, scalars in zip(self.sets, self.scalars, strict=True):
-            seen: dict[str, list[Array]] = {n.name: [] for n in nodes}
+            seen: dict[str, list[tuple[Array, Range]]] = {n.name: [] for n in nodes}
+            enclosure = Enclosure(self.meaning, self.ops)
             runs.append(seen)
 
             def look(
-                region: Region, values: Mapping[str, Array], seen: dict[str, list[Array]] = seen
+                region: Region,
+                values: Mapping[str, Array],
+                seen: dict[str, list[tuple[Array, Range]]] = seen,
+                enclosure: Enclosure = enclosure,
             ) -> None:
+                ranges = enclosure.follow(region, values)
                 for n in nodes:
                     last = region is Region.AFTER and n.kind is NodeKind.CARRY
                     if n.region is region or last:
-                        seen[n.name].append(values[n.name])
+                        seen[n.name].append((values[n.name], ranges[n.name]))
 
             with np.errstate(all="ignore"):
-                evaluate_block(self.meaning, tiles, self.iterations, scalars, self.ops, look)
-        for name in runs[0]:
-            together = zip(*(run[name] for run in runs), strict=True)
-            self._values[name] = [np.stack(v, -1).astype(np.float64) for v in together]
+                evaluate_block(
+                    self.meaning, tiles, self.iterations, scalars, self.ops, look, wide=True
+                )
+            self.exact &= enclosure.exact
+        return {
+            name: [_together(at) for at in zip(*(run[name] for run in runs), strict=True)]
+            for name in runs[0]
+        }
+
+
+def _together(found: Sequence[tuple[Array, Range]]) -> Allowed:
+    """The values of all sets, [*shape, set]."""
+    value, low, high = (
+        np.stack([np.asarray(part, np.float64) for part in parts], -1)
+        for parts in zip(*((v, r.low, r.high) for v, r in found), strict=True)
+    )
+    return Allowed(value, low, high)
 
 
 def truth_for(
@@ -149,9 +173,9 @@ def truth_for(
     if found is None:
         if len(_RECENT) >= _KEPT:
             _RECENT.clear()
-        for spread in SPREADS if is_exact(meaning) else SPREADS[:1]:
+        for spread in SPREADS:
             found = _random(meaning, iterations, ops, seed, spread, ending)
-            if found.exact:
+            if found.finite and (found.exact or not is_exact(meaning)):
                 break
         assert found is not None
         _RECENT[key] = found
@@ -167,7 +191,6 @@ def _random(
     meaning: Meaning, iterations: int, ops: Vocabulary, seed: int, spread: int, ending: int
 ) -> Truth:
     rng = np.random.default_rng(seed)
-    unit = 1.0 if is_exact(meaning) else FRACTION
     sets: list[Tiles] = []
     scalars: list[Mapping[str, float]] = []
     for trend in range(SETS):
@@ -183,7 +206,7 @@ def _random(
                 numbers += max(1, spread // STEPS) * slope.reshape(-1, *[1] * len(node.type.shape))
             elif node.kind is not NodeKind.STREAM:
                 numbers += max(1, spread // STEPS) * iterations * (rng.random(size) < 0.5)
-            tiles[node.name] = list(numbers * unit)
+            tiles[node.name] = list(_held(numbers, node.type.dtype) * _unit(meaning, node))
         for node in meaning.nodes:
             if ending > 0 and meaning.is_left(node.name, meaning.over):
                 (tile,) = node.type.shape
@@ -194,12 +217,24 @@ def _random(
         sets.append(tiles)
         scalars.append(
             {
-                n.name: float(rng.integers(1, min(8, spread + 1))) * unit
+                n.name: float(rng.integers(1, min(8, spread + 1))) * _unit(meaning, n)
                 for n in meaning.nodes
                 if n.kind is NodeKind.SCALAR
             }
         )
     return Truth(meaning, iterations, ops, tuple(sets), tuple(scalars))
+
+
+def _held(numbers: Array, dtype: DType) -> Array:
+    """Whole numbers as a type holds them: those past what it tells apart begin anew."""
+    most = min(2.0 ** (dtype.mantissa + 1), dtype.largest)
+    sizes = np.abs(numbers)
+    return np.where(sizes > most, (sizes - 1) % most + 1, sizes) * np.sign(numbers)
+
+
+def _unit(meaning: Meaning, node: Node) -> float:
+    """What whole numbers are multiplied with."""
+    return 1.0 if is_exact(meaning) else max(FRACTION, node.type.dtype.smallest)
 
 
 def _given(meaning: Meaning, iterations: int, ops: Vocabulary, arrays: Mapping[str, Any]) -> Truth:

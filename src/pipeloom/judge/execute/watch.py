@@ -18,16 +18,12 @@ from pipeloom.program.tiles import project
 if TYPE_CHECKING:
     from pipeloom.judge.execute.unrolled import Line
 
-SLACK = 1e-3
-"""What numbers that are not exact may differ by, relative to their size."""
-
 
 class Watch:
     """Collects suspects."""
 
     def __init__(self, truth: Truth, size: int) -> None:
         self._truth = truth
-        self._slack = 0.0 if truth.exact else SLACK
         self._suspects: dict[tuple[object, int], Suspect] = {}
         self._touched: NDArray[np.bool_] = np.zeros(size, bool)
         self._flying: dict[Line, None] = {}
@@ -74,11 +70,9 @@ class Watch:
             fault = Fault.IN_FLIGHT  # whatever lies there: an old number may equal the new one
         else:
             wanted = self._wanted(line, action, number)
-            if wanted is not None and wanted.shape == value.shape:
-                size = np.abs(np.where(np.isinf(wanted), 0.0, wanted))
-                with np.errstate(invalid="ignore"):  # equal infinities differ by nothing
-                    off = np.abs(value - wanted) > self._slack * np.maximum(size, 1e-3)
-                if not off.any():
+            if wanted is not None and wanted[0].shape == value.shape:
+                low, high = wanted
+                if ((value >= low) & (value <= high) | np.isnan(low)).all():
                     return
             fault = Fault.OTHER
         self._suspects.setdefault(
@@ -97,20 +91,27 @@ class Watch:
             and np.isin(touched, other.action.write.index).any()
         ]
 
-    def _wanted(self, line: Line, action: Action, number: int) -> NDArray[Any] | None:
-        """The operand's value, the part that the step works on, flat; None if it has none."""
+    def _wanted(
+        self, line: Line, action: Action, number: int
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """The least and the largest that the operand may be, of the part that the step works on,
+        flat; None if it has no value."""
         meaning = self._truth.meaning
         name = action.operands[number]
         work, node = action.work, action.node
         loop = work.iteration is not None
-        value = self._truth.value(name, line.iteration if loop else None)
-        if value is None:
+        allowed = self._truth.value(name, line.iteration if loop else None)
+        if allowed is None:
             return None
         domain = meaning.domain(node) if action.op is not None else node.type
         box = work.part(line.local) or domain.whole
         dims = meaning[name].type.dims
-        part = value[tuple(slice(a, b) for a, b in project(box, domain.dims, dims))]
+        slices = tuple(slice(a, b) for a, b in project(box, domain.dims, dims))
         count = len(node.uses) if action.op is not None else 1
         onto = list(domain.dims if number < count else node.type.dims)
-        order = sorted(range(len(dims)), key=lambda i: onto.index(dims[i]))
-        return part.transpose([*order, len(dims)]).reshape(-1, value.shape[-1])
+        order = [*sorted(range(len(dims)), key=lambda i: onto.index(dims[i])), len(dims)]
+        sets = allowed.value.shape[-1]
+        low, high = (
+            end[slices].transpose(order).reshape(-1, sets) for end in (allowed.low, allowed.high)
+        )
+        return low, high

@@ -27,13 +27,8 @@ from pipeloom.judge.execute.outcome import Fault, Wrong
 from pipeloom.judge.execute.truth import Truth
 from pipeloom.judge.execute.unrolled import Line
 from pipeloom.judge.execute.watch import Watch
-from pipeloom.machine.dtypes import DType
 
 Array = NDArray[Any]
-ROUNDING = 2.0**-12
-"""What outputs of inexact meanings may differ by, relative to their size; at least 4 ulp."""
-CANCELLED = 2.0**-6
-"""A number much smaller than its neighbours counts as so much of the largest."""
 
 
 class Memory:
@@ -51,7 +46,6 @@ class Memory:
         for start, stop, number in storage.starts:
             self.content[start:stop] = number
         self._inputs: dict[str, Array] = {}
-        self._exact = truth.exact
         self._stored = {n: np.zeros(e.shape[:-1], bool).reshape(-1) for n, e in self._expected()}
         self.outputs = {n: np.full(e.shape[:-1], np.nan).reshape(-1) for n, e in self._expected()}
         self._wrong: list[Wrong] = []
@@ -166,7 +160,10 @@ class Memory:
         assert action is not None
         place = action.write
         name = place.name
-        expected = self._truth.outputs[name].reshape(-1, self.sets)
+        expected, low, high = (
+            of[name].reshape(-1, self.sets)
+            for of in (self._truth.outputs, self._truth.low, self._truth.high)
+        )
         if place.tiles and not 0 <= line.iteration < self._truth.iterations:
             self._wrong.append(Wrong(Fault.OUTSIDE, name, len(place.index), line.place))
             return
@@ -176,7 +173,8 @@ class Memory:
         wanted = expected[index]
         self._stored[name][index] = True
         self.outputs[name][index] = found[:, 0]
-        bad = ~(same(found, wanted, dtype, self._exact) | np.isnan(wanted))
+        right = (found >= low[index]) & (found <= high[index])
+        bad = ~(right | np.isnan(wanted))
         if bad.any():
             row, column = np.argwhere(bad)[0]
             poison = bool(np.isnan(found[bad]).all())
@@ -318,15 +316,3 @@ def _differ(a: Array, b: Array) -> NDArray[np.bool_]:
     """Per element, whether the two differ for some set; undefined equals nothing but itself."""
     result: NDArray[np.bool_] = ((a != b) & ~(np.isnan(a) & np.isnan(b))).any(axis=-1)
     return result
-
-
-def same(found: Array, wanted: Array, dtype: DType, exact: bool) -> NDArray[np.bool_]:
-    """Whether numbers agree: to the bit where sums are exact, else to within rounding."""
-    if exact:
-        return np.asarray(found == wanted)
-    slack = max(ROUNDING, 2.0 ** (2 - dtype.mantissa)) if dtype.exponent else 0.5
-    size = np.abs(wanted)
-    size = np.maximum(size, CANCELLED * np.max(size, initial=0.0, where=np.isfinite(size)))
-    with np.errstate(all="ignore"):
-        close = np.abs(found - wanted) <= slack * size
-    return np.asarray(close | (found == wanted))
