@@ -9,10 +9,14 @@ from __future__ import annotations
 
 
 class ScheduleError(Exception):
-    """A declaration, configuration or schedule that cannot be compiled.
+    """A declaration, configuration or schedule that cannot be compiled: the user's to fix.
 
-    ``field`` is the dotted name of the offending value where there is one, and ``hint`` what
-    would be legal instead; ``str()`` shows the message, then the hint.
+    ``str()`` shows the message, then the hint.
+
+    Args:
+        message: What is wrong, with the value.
+        hint: What would be legal instead; None where there is nothing to say.
+        field: The dotted name of the offending value, where there is one.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, field: str | None = None) -> None:

@@ -65,7 +65,18 @@ def gemm_bias(
     bias: DType | str = F32,
     name: str = "gemm_bias",
 ) -> Loop:
-    """out[m, n] = activation(sum over k of A[m, k] * B[n, k] + bias[n])."""
+    """out[m, n] = activation(sum over k of A[m, k] * B[n, k] + bias[n]).
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        activation: What the sum goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        bias: The element type of the bias.
+        name: What pages and the kernel's symbol call it.
+    """
     loop = Loop(name, over="k")
     a = loop.stream("A", dtype, m=m, k=k)
     b = loop.stream("B", dtype, n=n, k=k)
@@ -86,7 +97,17 @@ def gemm_gate(
     activation: str = "silu",
     name: str = "gemm_gate",
 ) -> Loop:
-    """out = activation(A @ G.T) * (A @ U.T), both products in one loop that loads A once."""
+    """out = activation(A @ G.T) * (A @ U.T), both products in one loop that loads A once.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tiles of G and U, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A, G and U.
+        out: The element type of the output.
+        activation: What the gate goes through: ``none``, ``relu``, ``silu`` or ``gelu``.
+        name: What pages and the kernel's symbol call it.
+    """
     loop = Loop(name, over="k")
     a = loop.stream("A", dtype, m=m, k=k).staged()
     gates = loop.stream("G", dtype, n=n, k=k)
@@ -113,6 +134,15 @@ def gemm_scaled(
 
     ``scales`` of ``tensor`` is one number, an argument of the launch; of ``rows``, one per row of A
     and one per row of B, and ``scale`` only where the output is of 8 bits and has one of its own.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        scales: ``tensor`` for one scale, ``rows`` for one per row of A and of B.
+        name: What pages and the kernel's symbol call it.
     """
     if scales not in ("tensor", "rows"):
         raise ConfigError(f"scales is {scales!r}", hint="use 'tensor' or 'rows'", field="scales")

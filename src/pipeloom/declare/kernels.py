@@ -31,7 +31,16 @@ def gemm(
     *,
     name: str = "gemm",
 ) -> Loop:
-    """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS."""
+    """out[m, n] = sum over k of A[m, k] * B[n, k], both operands through LDS.
+
+    Args:
+        m: Rows of the tile of A and of the output.
+        n: Rows of the tile of B, columns of the output.
+        k: How far along ``k`` one iteration goes.
+        dtype: The element type of A and B.
+        out: The element type of the output.
+        name: What pages and the kernel's symbol call it.
+    """
     loop = Loop(name, over="k")
     a = loop.stream("A", dtype, m=m, k=k)
     b = loop.stream("B", dtype, n=n, k=k)
@@ -42,7 +51,12 @@ def gemm(
 
 
 def row_sum(columns: int = 256, rows: int = 1) -> Loop:
-    """out[b, n] = sum over k of X[b, k, n], ``rows`` of X at a time."""
+    """out[b, n] = sum over k of X[b, k, n], ``rows`` of X at a time.
+
+    Args:
+        columns: Columns of a workgroup's tile.
+        rows: Rows that one iteration adds up.
+    """
     loop = Loop("row_sum", over="k")
     x = loop.stream("X", F32, b=1, k=rows, n=columns)
     total = loop.carry("total", F32, start=0, b=1, n=columns)
@@ -68,6 +82,16 @@ def attention(
     aligned to the end: a query sees no key that is nearer to its end. ``lse`` stores ln of the sum
     of exponentials. Each key head has a ``group`` of query heads. ``scale`` is positive: maxima are
     those of scores before it, so that one instruction scales a score and takes the maximum off.
+
+    Args:
+        queries: Queries of a workgroup.
+        keys: Keys and values that one iteration takes.
+        depth: The size of a query and of a key.
+        dv: The size of a value; ``depth`` unless given.
+        dtype: The element type of Q, K, V and the output.
+        causal: Whether a query sees only keys up to its own place, counted from the end.
+        lse: Whether ln of the sum of exponentials is stored, too.
+        name: What pages and the kernel's symbol call it.
     """
     loop = Loop(name, over="keys", until="q" if causal else None)
     q = loop.resident("Q", dtype, q=queries, d=depth)

@@ -35,7 +35,14 @@ from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
 
 class Loop:
-    """A declaration under construction; ``meaning`` is what it says."""
+    """What one iteration of a kernel does, declared value by value; ``meaning`` is what it says.
+
+    Args:
+        name: What pages, files and the kernel's symbol call it.
+        over: The dimension that the loop runs along.
+        until: A dimension of the outputs at whose end the loop may stop, as in causal attention.
+        ops: The ops that ``apply`` knows by name. Ops of your own are added when they are applied.
+    """
 
     def __init__(
         self, name: str, *, over: str, until: str | None = None, ops: Vocabulary = VOCABULARY
@@ -56,7 +63,13 @@ class Loop:
     # --- values from outside ----------------------------------------------------------------------
 
     def stream(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
-        """A tile of global memory per iteration; its array has these dimensions."""
+        """A tile of global memory per iteration; its array has these dimensions.
+
+        Args:
+            name: The array's name.
+            dtype: Its element type, or the type's name.
+            **dims: The tile that one iteration takes: sizes by dimension, ``over`` among them.
+        """
         if self.over not in dims:
             raise ConfigError(
                 f"stream {name!r} has no dimension {self.over!r}, which the loop runs over",
@@ -66,13 +79,23 @@ class Loop:
         return self._input(NodeKind.STREAM, name, dtype, dims)
 
     def resident(self, name: str, dtype: DType | str, **dims: int) -> Tensor:
-        """A tile of global memory that is the same in every iteration."""
+        """A tile of global memory that is the same in every iteration.
+
+        Args:
+            name: The array's name.
+            dtype: Its element type, or the type's name.
+            **dims: The tile that a workgroup takes: sizes by dimension.
+        """
         return self._input(NodeKind.RESIDENT, name, dtype, dims)
 
     def batch(self, *arrays: str, over: tuple[str, ...]) -> None:
         """Inputs and outputs have these dimensions too, before those of their tiles.
 
         Everything is done for each index of them; an input that lacks one is the same for all.
+
+        Args:
+            *arrays: Inputs and outputs by name.
+            over: The dimensions, outermost first.
         """
         for name in arrays:
             if name not in self._nodes:
@@ -86,8 +109,13 @@ class Loop:
     def scalar(self, name: str, usual: float | None = None, *, positive: bool = False) -> Tensor:
         """A number that the launch passes; ``usual`` is taken in trials that name none.
 
-        With ``positive`` the declaration relies on a value above 0, not too near to it nor to
-        infinity (from 2^-64 to 2^24), and launches refuse others.
+        With ``positive`` launches refuse values that are not.
+
+        Args:
+            name: The argument's name.
+            usual: The value in trials and pages that name none.
+            positive: Whether the declaration relies on a value above 0, not too near to it nor
+                to infinity (from 2^-64 to 2^24).
         """
         tile = TileType((), (), F32)
         kind = NodeKind.SCALAR
@@ -98,6 +126,10 @@ class Loop:
         """How many elements the array still has along a dimension, from each one of a tile on.
 
         1 for the last one, 0 and less for those past the end: what a mask compares.
+
+        Args:
+            dim: The dimension's name.
+            size: The tile's size along it.
         """
         tile = TileType((dim,), (size,), F32)
         node = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile)
@@ -107,7 +139,14 @@ class Loop:
     def carry(
         self, name: str, dtype: DType | str = F32, *, start: float = 0.0, **dims: int
     ) -> Tensor:
-        """A value carried from iteration to iteration; ``start`` before the first."""
+        """A value carried from iteration to iteration; ``start`` before the first.
+
+        Args:
+            name: The value's name.
+            dtype: Its element type; sums of products need f32.
+            start: What every element is before the first iteration.
+            **dims: Sizes by dimension.
+        """
         if not isinstance(start, Real):
             raise ConfigError(
                 f"carry {name!r} has start {start!r}, but must start with a number",
@@ -136,7 +175,15 @@ class Loop:
         dtype: DType | str | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """An op of the vocabulary, or one of your own, on values; reduced ``over`` dimensions."""
+        """An op of the vocabulary, or one of your own, on values; reduced ``over`` dimensions.
+
+        Args:
+            op: An op by its name in the vocabulary, or an ``OpDef`` of your own.
+            *operands: As many values or numbers as the op takes.
+            over: The dimensions that a reduction removes; none for other ops.
+            dtype: The result's element type; f32 unless given, or bool for comparisons.
+            name: What pages and messages call the result; the op's name unless given.
+        """
         if isinstance(op, OpDef):
             self.ops = self.ops.extended(op)
         known = self.ops[op if isinstance(op, str) else op.name]
@@ -171,7 +218,12 @@ class Loop:
         return Tensor(self, self._add(node))
 
     def accumulate(self, target: Tensor, value: Tensor | float) -> Tensor:
-        """``target += value``; a matrix product, or another sum, is added in place."""
+        """``target += value``; a matrix product, or another sum, is added in place.
+
+        Args:
+            target: A carried value.
+            value: What is added to it.
+        """
         node = self._nodes[self._operand(value)]
         op = self.ops[node.op] if node.op else None
         in_place = op is not None and op.reduce is not None and op.reduce.value == "add"
@@ -184,7 +236,12 @@ class Loop:
         return self.update(target, target + value)
 
     def update(self, target: Tensor, value: Tensor | float) -> Tensor:
-        """State what a carried value becomes."""
+        """State what a carried value becomes.
+
+        Args:
+            target: A carried value.
+            value: What it is in the next iteration.
+        """
         node = self._nodes[self._operand(value)]
         rounded = node.type.dtype not in (F32, BOOL, target.type.dtype)
         if node.kind is not NodeKind.OP or rounded or self._users(node.name):
@@ -228,7 +285,11 @@ class Loop:
 
     @contextmanager
     def when(self, condition: Tensor) -> Iterator[None]:
-        """What carried values become inside, they become only where the condition holds."""
+        """What carried values become inside, they become only where the condition holds.
+
+        Args:
+            condition: A truth value: what a comparison gives.
+        """
         if self._when is not None:
             raise GraphError(
                 "loop.when inside loop.when", hint="combine the conditions first", field="when"
@@ -247,7 +308,13 @@ class Loop:
             self._when = None
 
     def store(self, name: str, value: Tensor, dtype: DType | str | None = None) -> Tensor:
-        """Store a value: of carried ones the last, or (if it has ``over``) one per iteration."""
+        """Store a value: of carried ones the last, or (if it has ``over``) one per iteration.
+
+        Args:
+            name: The output array's name.
+            value: What is stored.
+            dtype: The array's element type; the value's own unless given.
+        """
         stored = self._operand(value)
         kind = self.type_of(stored)
         if not kind.dims:
@@ -261,17 +328,30 @@ class Loop:
         return value
 
     def stage(self, name: str) -> None:
-        """Keep a value in LDS between global memory and registers."""
+        """Keep a value in LDS between global memory and registers.
+
+        Args:
+            name: The value's name.
+        """
         self._staged[name] = None
 
     # --- bookkeeping ------------------------------------------------------------------------------
 
     def type_of(self, name: str) -> TileType:
-        """The type of a value."""
+        """The type of a value.
+
+        Args:
+            name: The value's name.
+        """
         return self._nodes[name].type
 
     def rename(self, old: str, new: str) -> str:
-        """Give a value another name, everywhere, and to all who hold it."""
+        """Give a value another name, everywhere, and to all who hold it.
+
+        Args:
+            old: The name it has.
+            new: The name it gets.
+        """
         self._check_name(new)
 
         def moved(name: str | None) -> str | None:
@@ -296,13 +376,21 @@ class Loop:
         return new
 
     def key_of(self, name: str) -> int:
-        """What a value is held by: a number that stays when its name changes."""
+        """What a value is held by: a number that stays when its name changes.
+
+        Args:
+            name: The value's name.
+        """
         if name not in self._names:
             self._names.append(name)
         return self._names.index(name)
 
     def name_of(self, key: int) -> str:
-        """What a value is called now."""
+        """What a value is called now.
+
+        Args:
+            key: What ``key_of`` gave.
+        """
         return self._names[key]
 
     def _add(self, node: Node) -> str:
@@ -383,7 +471,12 @@ class Loop:
     def evaluate(
         self, scalars: Mapping[str, float] | None = None, **arrays: Array
     ) -> dict[str, Array]:
-        """What it computes, in NumPy: whole arrays in, whole outputs out."""
+        """What it computes, in NumPy: whole arrays in, whole outputs out.
+
+        Args:
+            scalars: Values of scalar arguments by name; those left out have their usual ones.
+            **arrays: The whole input arrays by name.
+        """
         meaning = self.meaning
         inputs = [node.name for node in meaning.inputs]
         numbers = [node.name for node in meaning.nodes if node.kind is NodeKind.SCALAR]

@@ -20,7 +20,15 @@ def softmax(
     *,
     name: str = "softmax",
 ) -> Loop:
-    """out[b, r, :] = softmax(X[b, r, :]), ``rows`` at a time."""
+    """out[b, r, :] = softmax(X[b, r, :]), ``rows`` at a time.
+
+    Args:
+        columns: The largest row that fits: a workgroup holds whole rows.
+        rows: Rows that one iteration takes.
+        dtype: The element type of X.
+        out: The element type of the output.
+        name: What pages and the kernel's symbol call it.
+    """
     loop = Loop(name, over="r")
     x = loop.stream("X", dtype, b=1, r=rows, n=columns)
     x = keep(x, loop.left("n", columns), 1).named("inside")
@@ -38,7 +46,16 @@ def rms_norm(
     epsilon: float = 1e-6,
     name: str = "rms_norm",
 ) -> Loop:
-    """out[b, r, :] = X[b, r, :] / sqrt(mean of X[b, r, :] ** 2 + epsilon) * weight, by rows."""
+    """out[b, r, :] = X[b, r, :] / sqrt(mean of X[b, r, :] ** 2 + epsilon) * weight, by rows.
+
+    Args:
+        columns: The largest row that fits: a workgroup holds whole rows.
+        rows: Rows that one iteration takes.
+        dtype: The element type of X.
+        out: The element type of the output.
+        epsilon: What is added to the mean square, so that no row divides by 0.
+        name: What pages and the kernel's symbol call it.
+    """
     loop = Loop(name, over="r")
     x = loop.stream("X", dtype, b=1, r=rows, n=columns)
     weight = loop.resident("weight", F32, n=columns)

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """A value of a loop. Dimensions are matched by name, so broadcasting and transposes are free.
+    """A value of a loop, made by the loop's methods and by arithmetic.
 
-    ``a @ b`` sums over the one dimension that both have. ``c += x`` on a carried value states its
-    next value; from then on ``c`` means that.
+    Dimensions are matched by name, so broadcasting and transposes are free. ``a @ b`` sums over the
+    one dimension that both have. ``c += x`` on a carried value states its next value; from then on
+    ``c`` means that.
+
+    Args:
+        loop: The loop it belongs to.
+        name: The value's name in the loop.
+        carry: The carried value whose current state it is; None for any other.
     """
 
     __slots__ = ("_key", "_loop", "carry")
@@ -47,35 +53,67 @@ class Tensor:
         return self
 
     def named(self, name: str) -> Tensor:
-        """The same value under a name of yours, which pages and messages then show."""
+        """The same value under a name of yours, which pages and messages then show.
+
+        Args:
+            name: The new name, unique in the loop.
+        """
         return Tensor(self._loop, self._loop.rename(self.name, name), self.carry)
 
     def to(self, dtype: DType | str) -> Tensor:
-        """Converted, rounding to nearest even."""
+        """Converted, rounding to nearest even.
+
+        Args:
+            dtype: The element type, or its name.
+        """
         return self._loop.apply("convert", self, dtype=dtype)
 
     def sum(self, *dims: str) -> Tensor:
-        """Summed over dimensions."""
+        """Summed over dimensions.
+
+        Args:
+            *dims: The dimensions to sum over.
+        """
         return self._loop.apply("sum", self, over=dims)
 
     def sum_squares(self, *dims: str) -> Tensor:
-        """The squares, summed over dimensions."""
+        """The squares, summed over dimensions.
+
+        Args:
+            *dims: The dimensions to sum over.
+        """
         return self._loop.apply("sum_squares", self, over=dims)
 
     def max(self, *dims: str) -> Tensor:
-        """The largest along dimensions."""
+        """The largest along dimensions.
+
+        Args:
+            *dims: The dimensions that disappear.
+        """
         return self._loop.apply("amax", self, over=dims)
 
     def min(self, *dims: str) -> Tensor:
-        """The smallest along dimensions."""
+        """The smallest along dimensions.
+
+        Args:
+            *dims: The dimensions that disappear.
+        """
         return self._loop.apply("amin", self, over=dims)
 
     def any(self, *dims: str) -> Tensor:
-        """Whether any is true along dimensions; along all of them by default."""
+        """Whether any is true along dimensions; along all of them by default.
+
+        Args:
+            *dims: The dimensions that disappear.
+        """
         return self._loop.apply("any", self, over=dims or self.type.dims)
 
     def becomes(self, value: Tensor | float) -> Tensor:
-        """State the next value of a carried one; returns that."""
+        """State the next value of a carried one; returns that.
+
+        Args:
+            value: What it is in the next iteration.
+        """
         return self._loop.update(self, value)
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -146,51 +184,102 @@ class Tensor:
 
 
 def exp2(x: Tensor) -> Tensor:
-    """2 to the power of each element."""
+    """2 to the power of each element.
+
+    Args:
+        x: Any value.
+    """
     return x._loop.apply("exp2", x)
 
 
 def maximum(a: Tensor, b: Tensor | float) -> Tensor:
-    """The larger of two, element by element."""
+    """The larger of two, element by element.
+
+    Args:
+        a: A value.
+        b: A value or a number.
+    """
     return a._loop.apply("max", a, b)
 
 
 def minimum(a: Tensor, b: Tensor | float) -> Tensor:
-    """The smaller of two, element by element."""
+    """The smaller of two, element by element.
+
+    Args:
+        a: A value.
+        b: A value or a number.
+    """
     return a._loop.apply("min", a, b)
 
 
 def log2(x: Tensor) -> Tensor:
-    """The logarithm of each element to base 2."""
+    """The logarithm of each element to base 2.
+
+    Args:
+        x: Positive numbers.
+    """
     return x._loop.apply("log2", x)
 
 
 def rcp(x: Tensor) -> Tensor:
-    """1 over each element, in one instruction: of what is above 2^126, and of denormals, as of
-    infinity and of zero. ``/`` divides by any number."""
+    """1 over each element, in one instruction.
+
+    Of what is above 2^126 it is as of infinity, and of denormals as of zero. ``/`` divides by any
+    number.
+
+    Args:
+        x: Any value.
+    """
     return x._loop.apply("rcp", x)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """1 over the square root of each element."""
+    """1 over the square root of each element.
+
+    Args:
+        x: Positive numbers.
+    """
     return x._loop.apply("rsqrt", x)
 
 
 def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
-    """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask."""
+    """``x`` where ``left`` is at least so much, elsewhere minus infinity: a mask.
+
+    Args:
+        x: The value to mask.
+        left: What is left along a dimension: ``loop.left``.
+        least: How much must be left; 1 masks what lies past the end.
+    """
     return x._loop.apply("keep", x, left, least)
 
 
 def within(x: Tensor | float, left: Tensor) -> Tensor:
-    """``x`` where something is left, elsewhere 0: what sums do not see."""
+    """``x`` where something is left, elsewhere 0: what sums do not see.
+
+    Args:
+        x: The value to mask, or a number.
+        left: What is left along a dimension: ``loop.left``.
+    """
     return left._loop.apply("within", x, left)
 
 
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
-    """``a`` where the condition holds, else ``b``."""
+    """``a`` where the condition holds, else ``b``.
+
+    Args:
+        condition: A truth value: what a comparison gives.
+        a: A value or a number.
+        b: A value or a number.
+    """
     return condition._loop.apply("select", condition, a, b)
 
 
 def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """``a * b + c``, rounded once."""
+    """``a * b + c``, rounded once.
+
+    Args:
+        a: A factor.
+        b: The other factor.
+        c: What is added.
+    """
     return a._loop.apply("fma", a, b, c)

@@ -20,8 +20,11 @@ class Ended(Enum):
     """What ended a search."""
 
     ALL_TRIED = "all_tried"
+    """Nothing was left to try, or what was left could not be better."""
     LIMIT = "limit"
+    """As many orders as allowed were tried."""
     INTERRUPT = "interrupt"
+    """Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,12 +75,16 @@ _RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A kernel and where it comes from; ``text`` is its assembly, where that was given."""
+    """A kernel and where it comes from."""
 
     kernel: Kernel
+    """The kernel's code, descriptor and metadata."""
     data: bytes
+    """The code object; empty where the kernel was given in memory."""
     name: str = ""
+    """The file's name; empty in memory."""
     text: str = ""
+    """Its assembly, where that was given."""
 
     def __repr__(self) -> str:
         return f"<KernelFile {self.name or 'in memory'}: {self.kernel!r}>"
@@ -101,9 +105,13 @@ class Start:
     """How the kernel is launched."""
 
     grid: tuple[int, ...]
+    """Workgroups along x, y and z."""
     block: tuple[int, ...]
+    """Work-items of a workgroup along x, y and z."""
     args: Arguments
+    """The explicit arguments in order."""
     dynamic_lds: int = 0
+    """Bytes of LDS that the launch adds to the kernel's own."""
 
     def __repr__(self) -> str:
         return f"<Start of grid {self.grid}, block {self.block}: {len(self.args)} arguments>"
@@ -128,7 +136,12 @@ class Start:
         return args, list(copies.values())
 
     def run(self, kernel: Kernel, **options: Any) -> tuple[RunResult, list[Array]]:
-        """Emulate the launch, with nothing judged on the way; and its arrays as they are then."""
+        """Emulate the launch, with nothing judged on the way; and its arrays as they are then.
+
+        Args:
+            kernel: The kernel to launch.
+            **options: Those of ``run_kernel``.
+        """
         args, outputs = self.fresh()
         result = run_kernel(
             kernel,
@@ -148,10 +161,15 @@ class Checked:
     """A verdict, and what it was made from."""
 
     verdict: CheckVerdict
+    """The judgement."""
     file: KernelFile
+    """The kernel that was judged."""
     start: Start
+    """The launch that it was judged at."""
     study: Study | None = None
+    """The recorded run as ``correct`` needs it; None where the kernel was not judged."""
     loose: Sync | None = None
+    """The waits and barriers that suffice; None where nobody looked for needless ones."""
     complete: bool = False
     """Whether the kernel ran to its end."""
 
@@ -229,13 +247,25 @@ def check(
     shown: int = SHOWN,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
-    """Judge one kernel at one launch.
+    """Judge one kernel at one launch: whether waits and barriers order every access.
 
-    ``grid`` counts workgroups, ``block`` work-items; ``args`` as for ``emulate.run_kernel``. Arrays
-    are copied: the caller's stay as they are. ``seeds`` runs try to show each race. A workgroup
-    that issues more than ``max_instructions`` is taken not to end: NOT JUDGED. ``shown`` races, and
-    as many missing wait states, have runs made for them; with 0 nothing has. ``progress`` is told
-    in words what is going on.
+    Arrays are copied: the caller's stay as they are.
+
+    Args:
+        source: A code object, object file or assembly by path, its bytes, or a kernel that was
+            loaded.
+        grid: Workgroups along x, y and z.
+        block: Work-items of a workgroup along x, y and z.
+        args: The explicit arguments in order, as for ``run_kernel``: arrays for pointers, numbers
+            or bytes for values.
+        kernel: The kernel's name, where the file holds several.
+        dynamic_lds: Bytes of LDS that the launch adds to the kernel's own.
+        seeds: Random runs that try to show a race, beside the directed ones.
+        max_instructions: A workgroup that issues more is taken not to end: NOT JUDGED.
+        look_for_needless: Whether to look for waits and barriers that are not needed.
+        shown: For so many races, and as many missing wait states, runs are made that show them; 0
+            makes none.
+        progress: Told in words what is going on.
     """
     check_int("check", "max_instructions", max_instructions, 1)
     file = source if isinstance(source, KernelFile) else open_kernel(source, kernel)

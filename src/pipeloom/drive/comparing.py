@@ -54,22 +54,30 @@ DEFAULT_ARCH = "gfx950"
 
 @dataclass(frozen=True, slots=True)
 class CompareJob:
-    """The variants, and the tile and machine of those that name none."""
+    """What to compare, and on what."""
 
     variants: Sequence[str]
+    """Schedules with settings after a colon (``ping_pong:sync=repaired``), or ``.stream`` files."""
     tile: str | None = None
+    """The tile type of variants that name none: ``bf16``, ``fp16``, ``fp8`` or ``none``."""
     arch: str | None = None
+    """The chip; the schedule's own unless given."""
     k_tiles: int | None = None
+    """Iterations to simulate."""
     jitter: float = 0.0
+    """Stretches each global access's latency by a random share of up to this much."""
     seed: int = 0
+    """What the random latencies are drawn from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One row per variant, and the form that ``emit`` would write instead of it, if another."""
+    """What ``compare`` found, one row for each variant."""
 
     rows: tuple[Comparison, ...]
+    """The figures of each variant."""
     emitted: tuple[Choice | None, ...]
+    """The form that ``emit`` would write instead of each, if another."""
     pages: Callable[[Sequence[str]], list[dict[str, Any]]]
     """What a page shows of each under its name."""
 
@@ -94,7 +102,11 @@ class Compared:
 
 
 def compare(job: CompareJob | Sequence[str]) -> Compared:
-    """Simulate and verify each variant."""
+    """Simulate and verify each variant.
+
+    Args:
+        job: The variants, or a ``CompareJob`` that says more.
+    """
     job = job if isinstance(job, CompareJob) else CompareJob(job)
     if len(job.variants) < 2:
         name = parse_variant(job.variants[0]).source.name if job.variants else "ping_pong"

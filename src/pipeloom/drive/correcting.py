@@ -22,8 +22,11 @@ class Corrected:
     """Assembly, what was changed in it, and the verdict on it."""
 
     text: str
+    """The corrected assembly."""
     changes: tuple[str, ...]
+    """Each change in words, in the order of the code."""
     checked: Checked
+    """The check of the corrected kernel."""
 
     def __repr__(self) -> str:
         verdict = self.checked.verdict
@@ -44,6 +47,9 @@ def correct(checked: Checked) -> Corrected:
 
     Raises ``OrderError`` where no added wait or barrier orders all accesses, or where a finding is
     none of order. The text is that of the file, or made from the code object.
+
+    Args:
+        checked: What ``check`` returned.
     """
     found, verdict = checked.study, checked.verdict
     if found is None or verdict.status is CheckStatus.NOT_JUDGED:

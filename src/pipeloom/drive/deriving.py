@@ -67,30 +67,41 @@ class Progress:
     """The best so far: cycles per iteration, and the bound."""
 
     tried: int
+    """Orders simulated so far."""
     seconds: float
+    """Time since the search began."""
     cycles: float
+    """Cycles per iteration of the best so far."""
     bound: int
+    """Cycles per iteration that no order beats."""
     unit: str
+    """The unit that sets the bound."""
     pattern: Pattern
+    """The best so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A proved program; ``cycles`` are those of the simulator, per iteration in the steady loop.
-
-    ``why`` is the certificate of ``bound``: no order of the loop's instructions is faster.
-    ``ended`` tells what ended the search.
-    """
+    """A derived program, how fast it is, and how near to the bound."""
 
     program: Program
+    """The proved program."""
     cycles: float
+    """Simulated cycles per iteration of the steady loop."""
     bound: int
+    """Cycles per iteration that no order of the loop's instructions beats."""
     unit: str
+    """The unit that sets the bound, such as ``matrix unit`` or ``memory``."""
     matrix: int
+    """Cycles per iteration that the matrix unit works."""
     pattern: Pattern
+    """The choices that made it: groups, barriers, distances."""
     tried: int
+    """Orders that were simulated."""
     ended: Ended = Ended.ALL_TRIED
+    """What ended the search."""
     why: str = ""
+    """The certificate of ``bound``, in words."""
 
     @property
     def complete(self) -> bool:
@@ -121,19 +132,30 @@ def derive(
     progress: Callable[[Progress], None] | None = None,
     store: Store | None = None,
 ) -> Derived | None:
-    """The fastest proved program of ``loop``; None where it is not made of loads to
-    LDS, reads, products and vector ops. ``target`` may be the name of a chip.
+    """The fastest proved program of a loop; None where it is not made of loads to LDS, reads,
+    products and vector ops.
 
     Raises ``OrderError`` where no order fits registers, LDS and ``k_tiles``, with what to change.
     Ctrl-C ends the search and gives the best so far, or lets the proof come to its end; before
     there is any, a second time, and without ``keep_interrupted`` it is raised at once, with a word
-    if what was tried is kept. ``store`` is the usual one unless given. What is found for any number
-    of iterations serves ``k_tiles`` of them too, unless it has more stages: the loop is the same,
-    only its epilogue is made for them. So does what is found for a loop with the same iterations
-    and another end, if one is said to be ``like`` it. With ``short_ends`` it is the program that
-    takes least where iterations take ``PATIENT`` times as long as the fastest loop's, whatever the
-    loop: its ends decide. ``orders`` limits how many are tried, once one fits; those that are kept
-    count, so that the result is the same whatever is kept, but for a whole search.
+    if what was tried is kept.
+
+    What is found for any number of iterations serves ``k_tiles`` of them too, unless it has more
+    stages: the loop is the same, only its epilogue is made for them.
+
+    Args:
+        loop: The declaration.
+        target: The chip, or its name.
+        waves: Waves of the workgroup, or how many along each dimension.
+        k_tiles: The number of iterations that the kernel will run; any number unless given.
+        like: A loop with the same iterations and another end, whose result then serves this one.
+        short_ends: Whether to prefer a short prologue and epilogue to the fastest loop, for kernels
+            of few iterations.
+        orders: How many orders to try at most, once one fits. Those that are kept count, so that
+            the result is the same whatever is kept, but for a whole search.
+        keep_interrupted: Whether Ctrl-C gives the best so far.
+        progress: Told of each better order.
+        store: Where results are kept; the user's cache unless given.
     """
     check_loop("derive", loop)
     target = target if isinstance(target, Target) else target_for(target)

@@ -25,13 +25,12 @@ KINDS: Mapping[type, str] = {Wait: "wait", Barrier: "barrier", Work: "op"}
 
 @dataclass(frozen=True, slots=True)
 class FixJob:
-    """What to fix. ``sync`` of the source names a form; without it the fastest is taken.
-
-    What is PROVED stays as it is unless ``force``.
-    """
+    """What to fix, and whether to touch what is proved."""
 
     source: Source
+    """The schedule, program or loop. Its ``sync`` names a form; without it the fastest is taken."""
     force: bool = False
+    """Whether what is PROVED is synchronised anew, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,21 @@ class Fixed:
     """Schedule or program before and after, with both verdicts."""
 
     header: str
+    """What was fixed, in words."""
     tile: str
+    """The tile type it was simulated with."""
     before: Fixable
+    """The schedule or program as given."""
     after: Fixable
+    """The proved one; the same object where nothing changed."""
     verdict_before: Verdict
+    """The verdict on ``before``."""
     verdict_after: Verdict
+    """The verdict on ``after``: PROVED."""
     choice: Choice
+    """Which form was taken, and what it costs in cycles."""
     notes: tuple[str, ...]
+    """What else is worth knowing."""
 
     def __repr__(self) -> str:
         before, after = self.verdict_before.status.name, self.verdict_after.status.name
@@ -101,6 +108,9 @@ def fix(job: FixJob | Source | Named) -> Fixed:
     """Synchronise a schedule, program or loop so that it is proved, in its fastest form.
 
     Raises ``OrderError`` with the finding where no wait, barrier or move repairs it.
+
+    Args:
+        job: What to fix, or a ``FixJob`` that says more.
     """
     job = job if isinstance(job, FixJob) else FixJob(Source.of(job))
     subject = open_source(job.source)

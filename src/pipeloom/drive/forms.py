@@ -26,18 +26,20 @@ DERIVED: tuple[Sync, ...] = ("repaired", "proven")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a schedule or program: its ``Subject.form`` of ``sync`` and ``reorder``.
-
-    ``changes`` are those besides waits and barriers. ``cycles`` are per trip of its loop, None
-    where they cannot be told.
-    """
+    """One way to synchronise a schedule or program."""
 
     sync: Sync
+    """Who places waits and barriers: ``reference``, ``proven`` or ``repaired``."""
     reorder: bool
+    """Whether steps may move."""
     label: str
+    """The two in words."""
     changes: str = ""
+    """What changed besides waits and barriers."""
     cycles: float | None = None
+    """Cycles per trip of its loop; None where they cannot be told."""
     total: int | None = None
+    """Cycles of the whole run; None where they cannot be told."""
 
     @property
     def words(self) -> str:
@@ -50,10 +52,15 @@ class Choice:
     """The fastest proved form, against what is named as it is."""
 
     named: Form
+    """The form that was asked about."""
     verdict: Verdict
+    """The verdict on that."""
     form: Form
+    """The fastest proved form."""
     tile: str = ""
+    """The tile type it was simulated with."""
     notes: tuple[str, ...] = ()
+    """What else is worth knowing."""
 
     @property
     def unchanged(self) -> bool:

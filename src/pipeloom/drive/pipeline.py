@@ -44,19 +44,33 @@ def pipeline(
     keep_interrupted: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Program:
-    """``loop`` on ``target``: lowered, ordered, synchronised, proved; the fastest, if it may be.
+    """A loop as a program for a chip: lowered, ordered, synchronised and proved; the fastest one,
+    if nothing forbids the search.
 
-    ``target`` may be the name of a chip.
-    ``waves`` is how many compute, or how many along each dimension; ``groups`` gives loads to waves
-    of their own. ``depth`` limits the copies of anything that rotates, ``stages`` how many
-    iterations overlap. ``k_tiles`` is the number of iterations to be run, without which the program
-    runs stages - 1, and then multiples of its unrolling more. ``strategy`` decides the order;
-    ``otherwise`` does so where none was told and the loop cannot be woven; why, a note says.
-    ``progress`` is told of each better order that the search finds. Ctrl-C ends the search: the
-    best so far is taken, which provenance says, or nothing without ``keep_interrupted``.
+    Ctrl-C ends the search: the best so far is taken, which provenance says, or nothing without
+    ``keep_interrupted``.
 
     Raises ``ConfigError`` for what cannot be lowered, and ``InternalError`` if the verifier finds
     fault with the result, which it never should.
+
+    Args:
+        loop: The declaration.
+        target: The chip, or its name.
+        waves: How many waves compute, or how many along each dimension.
+        groups: Waves with jobs of their own: ``Producer`` and ``Consumer``. Without it all waves do
+            everything.
+        depth: The most copies of anything that rotates: 2 is double buffering.
+        stages: How many iterations may overlap at most.
+        quadrants: Into how many parts each wave's product is cut.
+        k_tiles: The number of iterations to be run. Without it the program runs stages - 1, and
+            then multiples of its unrolling more.
+        global_latency: Cycles to assume for a global load, in place of the target's.
+        strategy: Who decides the order, such as ``Exact()``; without it the search for the fastest
+            does.
+        otherwise: Who decides where no strategy was given and the loop does not suit the search; a
+            note says why.
+        keep_interrupted: Whether Ctrl-C gives the best so far.
+        progress: Told of each better order that the search finds.
     """
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)

@@ -50,7 +50,13 @@ WAVES = 4
 def as_program(
     source: Source, kernel: Kernel | None = None, target: Target | None = None
 ) -> Program:
-    """What ``source`` is as a program; ``kernel`` is the model of a schedule of your own."""
+    """What ``source`` is as a program; ``kernel`` is the model of a schedule of your own.
+
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        kernel: The model of a schedule of your own.
+        target: The chip; the source's own unless given.
+    """
     _check(source)
     if kernel is not None:
         check_instance("as_program", "kernel", kernel, Kernel)
@@ -72,7 +78,11 @@ def verify(
 ) -> Verdict:
     """Prove it right for every trip count, or say what goes wrong and how.
 
-    ``counter_stall`` is that of ``judge.verify.verify``.
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        kernel: The model of a schedule of your own.
+        counter_stall: Whether the issue of a step waits while its counter is full. By default it is
+            what the target's vendor states of each counter.
     """
     return verify_program(as_program(source, kernel), counter_stall=counter_stall)
 
@@ -96,8 +106,14 @@ def synchronize(
 ) -> Program | CompiledSchedule:
     """The same work in the same order, with new waits and barriers; the result is PROVED.
 
-    With ``keep_barriers`` only the waits are new. An order that no synchronisation can save raises
-    ``OrderError``; with ``reorder`` the fewest steps move instead, and the result says which.
+    An order that no synchronisation can save raises ``OrderError``, unless steps may move.
+
+    Args:
+        source: A program or a compiled schedule.
+        kernel: The model of a schedule of your own.
+        reorder: Whether the fewest steps move where no synchronisation saves the order. The
+            result says which.
+        keep_barriers: Whether the barriers stay as they are and only the waits are new.
     """
     from pipeloom.reference.resync import synchronize as synchronize_schedule
     from pipeloom.sync import PROVEN, REPAIRED
@@ -123,6 +139,15 @@ def execute(
     """Run one workgroup with numbers, as badly timed as the memory model allows.
 
     The options are those of ``judge.execute.execute``: policy, order, seed, arrays, explain.
+
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        trips: The trip counts by name, or one number for all.
+        kernel: The model of a schedule of your own.
+        ops: The ops that it uses, where they are not the shipped ones; a loop has its own.
+        **options: ``policy`` (when memory is touched), ``order`` (of the waves), ``seed``,
+            ``arrays`` (inputs of your own), ``explain`` (list every wrong read), ``trace``,
+            ``counter_stall``.
     """
     program = as_program(source, kernel)
     return execute_program(program, trips=trips, ops=ops or _ops(source), **options)
@@ -140,6 +165,14 @@ def simulate(
     """Run one workgroup over ``k_tiles`` iterations on one compute unit.
 
     By default 32 of them, or the next number that the program can run.
+
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        machine: The chip; the program's own unless given.
+        kernel: The model of a schedule of your own.
+        k_tiles: How many iterations to run.
+        jitter: Stretches each global access's latency by a random share of up to this much.
+        seed: What the random latencies are drawn from.
     """
     if isinstance(source, CompiledSchedule):
         check_agreement(source)
@@ -161,8 +194,14 @@ def emit(
 ) -> EmittedKernel:
     """Its machine code as text, if the verdict allows it.
 
-    ``ops`` must hold every op of a program: a loop's own are ``loop.ops``. ``name`` is the symbol.
-    ``target``, ``dtype`` and ``out_dtype`` are for schedules, which leave them open.
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        ops: Every op of the program; a loop's own are ``loop.ops``.
+        name: The kernel's symbol; the program's name unless given.
+        allow_timing: Whether a kernel whose order rests on latencies (TIMING) may be written.
+        target: For schedules: the chip.
+        dtype: For schedules: the element type of the inputs.
+        out_dtype: For schedules: the element type of the output.
     """
     from pipeloom.drive.emitting import EmitJob
     from pipeloom.drive.emitting import emit as emit_job
@@ -191,8 +230,15 @@ def run(
 ) -> Trial:
     """Run its machine code in the emulator, and compare with what it means in NumPy.
 
-    ``sizes`` are those of every dimension. What was emitted already is taken as it is. The options
-    are those of ``run_program``: data, timing, scalars, spare, check_races.
+    What was emitted already is taken as it is.
+
+    Args:
+        source: What ``emit`` returned, or anything that it takes.
+        sizes: The size of every dimension.
+        ops: Every op of the program; a loop's own are ``loop.ops``.
+        seed: Decides the data, the timing and the order of waves.
+        **options: ``data``, ``timing``, ``scalars``, ``spare`` (further elements of rows),
+            ``order`` (of dimensions in memory), ``arrays`` (inputs of your own), ``check_races``.
     """
     from pipeloom.drive.trial import run_program, scalar_values
     from pipeloom.write import EmittedKernel, assemble
@@ -213,9 +259,13 @@ def report(
     k_tiles: int | None = None,
     ops: Vocabulary | None = None,
 ) -> str:
-    """The HTML page: timeline, dependences, verdict, stalls, what the kernel occupies.
+    """The HTML page of a kernel: timeline, dependences, verdict, stalls, what it occupies.
 
-    ``ops`` are those of a program that brings its own; without them nothing is emitted from it.
+    Args:
+        source: A program, schedule or loop, or the name of one.
+        kernel: The model of a schedule of your own.
+        k_tiles: How many iterations to simulate.
+        ops: The ops of a program that brings its own; without them nothing is emitted from it.
     """
     from pipeloom.drive.reporting import report as report_job
     from pipeloom.drive.simulating import SimulateJob

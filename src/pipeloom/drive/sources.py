@@ -34,31 +34,41 @@ FORMS: Mapping[str, type] = MappingProxyType({**SCHEDULES, **LOOPS})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel and what is asked of it before any job begins.
-
-    ``tile`` is ``none``, ``bf16``, ``fp16`` or ``fp8``; ``default_tile`` the one of a spec that
-    names none. ``sync`` of None leaves the choice to the job. ``waves`` are those of a loop, and
-    ``k_tiles`` the iterations that it is derived for.
-    ``label`` is what messages call it. ``ops`` are those of a program; a loop has its own.
-    ``progress`` is told of each better order that the search for a loop's finds.
-    """
+    """A kernel and what is asked of it before any job begins."""
 
     what: Named
+    """A shipped name, a spec or file, ``my.py:Name``, or an object."""
     settings: tuple[str, ...] = ()
+    """Settings of its spec, as ``key=value``."""
     tile: str | None = None
+    """The tile type: ``none``, ``bf16``, ``fp16`` or ``fp8``; that of the spec unless given."""
     default_tile: str = "none"
+    """The tile type of a spec that names none."""
     arch: str | None = None
+    """The chip; the schedule's own unless given."""
     sync: Sync | None = None
+    """Who places waits and barriers: ``reference``, ``proven`` or ``repaired``; None leaves it to
+    the job."""
     reorder: bool = False
+    """Whether synchronisation may move steps."""
     waves: int | None = None
+    """Waves of a loop's workgroup."""
     k_tiles: int | None = None
+    """The number of iterations that a loop is derived for."""
     label: str = ""
+    """What messages call it."""
     ops: Vocabulary = field(default=VOCABULARY, repr=False, hash=False)
+    """The ops of a program; a loop has its own."""
     progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
+    """Told of each better order that the search for a loop's finds."""
 
     @classmethod
     def of(cls, what: Source | Named) -> Source:
-        """Whatever a job is given, as a source."""
+        """Whatever a job is given, as a source.
+
+        Args:
+            what: A source, or what one is made of.
+        """
         return what if isinstance(what, Source) else cls(what)
 
     @property

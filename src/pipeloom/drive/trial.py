@@ -49,7 +49,9 @@ class Data(Enum):
     """What inputs hold."""
 
     INTEGERS = "integers"
+    """Small whole numbers, so that sums are exact in any order and results must be equal."""
     NORMAL = "normal"
+    """Normally distributed numbers; results may differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,20 @@ class Launchable:
     """A code object ready to run: loaded once, run often."""
 
     emitted: EmittedKernel
+    """The kernel as it was emitted."""
     kernel: Kernel
+    """The kernel as it was loaded."""
     line_map: dict[int, SourceLine]
+    """Where each instruction comes from, by byte offset."""
 
     @classmethod
     def load(cls, emitted: EmittedKernel, code: CodeObject) -> Launchable:
-        """Load the code object and turn its line map into the emulator's."""
+        """Load the code object and turn its line map into the emulator's.
+
+        Args:
+            emitted: What ``emit`` returned.
+            code: What ``assemble`` made of it.
+        """
         lines = {
             offset: SourceLine(source.line, source.text, source.entry)
             for offset, source in code.line_map.items()
@@ -72,16 +82,24 @@ class Launchable:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run. ``wrong`` counts elements by output, ``worst`` is relative to what is allowed."""
+    """One run of a kernel in the emulator, compared with NumPy."""
 
     sizes: Mapping[str, int]
+    """The size of every dimension."""
     seed: int
+    """What data, timing and the order of waves were drawn from."""
     findings: tuple[Finding, ...]
+    """What the emulator saw go wrong: reads that no wait guards, accesses outside of buffers."""
     wrong: Mapping[str, int]
+    """Elements that differ, by output."""
     worst: float
+    """The largest difference, relative to what is allowed."""
     spoilt: int
+    """Bytes written outside the outputs."""
     executed: int
+    """Instructions executed, over all waves."""
     outputs: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    """The output arrays."""
 
     @property
     def ok(self) -> bool:

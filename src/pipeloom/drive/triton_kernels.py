@@ -35,12 +35,21 @@ def check_triton(
     max_instructions: int = MOST_INSTRUCTIONS,
     **constants: Any,
 ) -> Checked:
-    """Compile a jitted function for ``arch`` and judge it at this launch.
+    """Compile a jitted function of Triton or Gluon and judge it at this launch.
 
-    ``args`` are NumPy arrays and numbers in the order of the function's parameters, those marked
-    ``constexpr`` left out; these go by name. ``types`` names types that NumPy lacks:
-    ``{"x": "*bf16"}`` for an array of 16-bit patterns. ``options`` are the compiler's
-    (``num_stages``, ``matrix_instr_nonkdim``, ``waves_per_eu``, ...). The rest is as for ``check``.
+    Args:
+        function: What ``@triton.jit`` or ``@gluon.jit`` decorates.
+        grid: Workgroups along x, y and z.
+        *args: NumPy arrays and numbers in the order of the function's parameters, those marked
+            ``constexpr`` left out.
+        arch: The chip to compile for.
+        num_warps: Waves of a workgroup.
+        types: Types that NumPy lacks, by parameter: ``{"x": "*bf16"}`` for an array of 16-bit
+            patterns.
+        options: The compiler's: ``num_stages``, ``matrix_instr_nonkdim``, ``waves_per_eu``, ...
+        seeds: As for ``check``.
+        max_instructions: As for ``check``.
+        **constants: The ``constexpr`` parameters by name.
     """
     file, shared = compile_triton(function, args, constants, arch, num_warps, types, options)
     # Triton's ABI adds two pointers to scratch areas, which a kernel without them never reads.

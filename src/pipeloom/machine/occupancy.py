@@ -12,12 +12,17 @@ class Resources:
     """What one wave and one workgroup occupy."""
 
     vgprs: int
+    """VGPRs of a wave."""
     agprs: int
+    """AGPRs of a wave."""
     sgprs: int
+    """Scalar registers of a wave."""
     lds_bytes: int
+    """LDS of a workgroup."""
     waves: int
-    """Of a workgroup."""
+    """Waves of a workgroup."""
     target: Target
+    """The chip."""
     asked: int = 0
     """Registers that the kernel's descriptor asks for, where those are more."""
 

@@ -28,12 +28,18 @@ def simulate_emitted(
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
-    """Run one workgroup of the kernel over ``k_tiles`` iterations (by default on its own chip).
+    """Simulate the emitted instructions themselves: one workgroup on one compute unit.
 
-    Without ``k_tiles`` it is the first number from 32 on that the kernel can run.
+    It computes one whole tile of its outputs, unless ``arguments`` say otherwise.
 
-    It computes one whole tile of its outputs, unless ``arguments`` say otherwise: the kernel's, as
-    32-bit words by byte offset.
+    Args:
+        emitted: What ``emit`` returned.
+        machine: The chip; the kernel's own unless given.
+        k_tiles: How many iterations to run; without it the first number from 32 on that the kernel
+            can run.
+        arguments: The kernel's, as 32-bit words by byte offset.
+        jitter: Stretches each global access's latency by a random share of up to this much.
+        seed: What the random latencies are drawn from.
     """
     chosen = target_for(emitted.target) if machine is None else machine
     count = _usual_iterations(emitted) if k_tiles is None else k_tiles

@@ -21,6 +21,7 @@ class Producer:
     """Waves that only load staged streams to LDS."""
 
     waves: int = 1
+    """How many waves do this."""
 
     def __post_init__(self) -> None:
         check_int("Producer", "waves", self.waves, 1)
@@ -31,6 +32,7 @@ class Consumer:
     """Waves that read LDS and compute."""
 
     waves: int = 4
+    """How many waves do this."""
 
     def __post_init__(self) -> None:
         check_int("Consumer", "waves", self.waves, 1)
@@ -42,10 +44,14 @@ Role = Producer | Consumer
 class Loading(Enum):
     """Which of several groups that compute load a tile to LDS."""
 
-    IN_TURN = "in_turn"  # load by load
-    BY_TILE = "by_tile"  # every group its own tiles
-    FIRST = "first"  # the group that is first at the matrix unit
+    IN_TURN = "in_turn"
+    """The groups in turn, load by load."""
+    BY_TILE = "by_tile"
+    """Every group its own tiles."""
+    FIRST = "first"
+    """The group that is first at the matrix unit."""
     LAST = "last"
+    """The group that is last at the matrix unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +59,13 @@ class WaveGroup:
     """Waves by number, and what they do."""
 
     name: str
+    """What pages call it."""
     waves: tuple[int, ...]
+    """The waves by number."""
     loads: bool
+    """Whether they load staged streams to LDS."""
     computes: bool
+    """Whether they compute."""
 
 
 def wave_groups(waves: int, roles: Sequence[Role] | None) -> tuple[WaveGroup, ...]:

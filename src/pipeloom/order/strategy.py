@@ -22,17 +22,18 @@ the best so far and does not claim that it is the best."""
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """Task ``i`` of iteration ``n`` starts at ``starts[i] + n * ii``, in steps of the problem.
-
-    ``lower_bound`` is a claim about every other timetable, ``why`` says what it rests on;
-    ``interrupted``, that Ctrl-C ended the search for a better one.
-    """
+    """When tasks start: task ``i`` of iteration ``n`` at ``starts[i] + n * ii``."""
 
     ii: int
+    """The initiation interval, in steps of the problem."""
     starts: tuple[int, ...]
+    """The start of each op of the problem, in steps."""
     lower_bound: int | None = None
+    """A claim that no timetable has a smaller ``ii``; None claims nothing."""
     why: str = ""
+    """What the claim rests on."""
     interrupted: bool = False
+    """Whether Ctrl-C ended the search for a better one."""
 
     @property
     def proved(self) -> bool:
@@ -48,8 +49,12 @@ class Exact:
     """The smallest II, proved, then the fewest stages."""
 
     work_limit: float | None = WORK_LIMIT
+    """Deterministic units, of about a second each, after which the best so far is taken; None
+    searches to the end."""
     objectives: tuple[Objective, ...] = (Objective.STAGES,)
+    """What to improve at the smallest II, in this order."""
     name: str = "modulo"
+    """What provenance and pages call it."""
 
     def __call__(self, problem: ModuloProblem) -> Timetable:
         result = solve_modulo(problem, work_limit=self.work_limit, objectives=self.objectives)

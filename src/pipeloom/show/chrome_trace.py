@@ -38,7 +38,12 @@ Row = dict[str, Any]
 
 
 def chrome_trace(trace: Trace, title: str = "") -> str:
-    """The whole file as text; the same trace gives the same bytes."""
+    """The whole file as text; the same trace gives the same bytes.
+
+    Args:
+        trace: A simulated run.
+        title: What the file says it is.
+    """
     head = {
         "displayTimeUnit": "ns",
         "otherData": {

@@ -29,24 +29,33 @@ _STYLES = {"PROVED": "green", "TIMING": "yellow", "RACE": "red"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One variant: figures of the steady loop, of one wave's steps in it, and the verdict.
-
-    An iteration is a trip of that loop; ``top_stall`` is where the waves lose most time in it,
-    waits for the matrix unit apart.
-    """
+    """The figures of one variant: of its steady loop, and of one wave's steps in it."""
 
     name: str
+    """The variant as it was given."""
     cycles_per_trip: float
+    """Cycles per trip of the steady loop."""
     matrix_efficiency: float
+    """The share of them in which the matrix unit works."""
     limiting_unit: str
+    """What keeps it from being faster."""
     total_cycles: int
+    """Cycles of the whole run."""
     waits: int
+    """Waits of a trip."""
     barriers: int
+    """Barriers of a trip."""
     stall_cycles: float
+    """Cycles that a wave stands still per trip, waits for the matrix unit apart; the mean of the
+    waves."""
     top_stall: str
+    """Where the waves lose most time, waits for the matrix unit apart."""
     verdict: str
+    """The verdict's status."""
     tile: str
+    """The tile type."""
     k_tiles_per_trip: int
+    """K tiles that a trip computes; 0 where nobody knows."""
 
     @property
     def cycles(self) -> float:

@@ -33,16 +33,24 @@ _DIAGNOSTIC = re.compile(r"k\.s:(\d+):(\d+): error: (.*)")
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """A loadable ELF; ``line_map`` goes from byte offset in the kernel to its source line."""
+    """A loadable code object."""
 
     name: str
+    """The kernel's symbol."""
     target: str
+    """The chip, as LLVM names it."""
     data: bytes
+    """The ELF, as HIP and the emulator load it."""
     line_map: Mapping[int, SourceLine]
+    """Byte offset in the kernel -> its source line."""
 
 
 def assemble(emitted: EmittedKernel) -> CodeObject:
-    """Assemble and link; raises ``AssemblyError`` with line and entry where that fails."""
+    """Assemble and link; raises ``AssemblyError`` with line and entry where that fails.
+
+    Args:
+        emitted: What ``emit`` returned.
+    """
     if not isinstance(emitted, EmittedKernel):
         raise ConfigError(
             f"assemble takes an EmittedKernel, not a {type(emitted).__name__}",

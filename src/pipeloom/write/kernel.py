@@ -23,31 +23,46 @@ from pipeloom.write.text import Argument
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Where an instruction comes from: the line of the text, and the step it serves."""
+    """Where an instruction comes from."""
 
     line: int
+    """The line of the assembly, from 1."""
     text: str
+    """The instruction."""
     entry: str | None
+    """The step that it serves, in words; None for the frame around them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmittedKernel:
-    """A kernel as text. ``dtype`` and ``out_dtype`` name the first input's and output's type."""
+    """A kernel as assembly, and what a launcher and a reader need to know of it."""
 
     name: str
+    """The kernel's symbol."""
     target: str
+    """The chip, as LLVM names it."""
     dtype: str
+    """The first input's element type."""
     out_dtype: str
+    """The first output's element type."""
     status: Enum
+    """The verdict that allowed it."""
     text: str
+    """The assembly."""
     line_map: Mapping[int, SourceLine]
     """Line number (from 1) -> the instruction on it."""
     lines: tuple[Line, ...]
+    """The assembly as instructions."""
     resources: Resources
+    """Registers and LDS that it occupies."""
     allocation: Allocation
+    """Which value is in which register."""
     waves: int
+    """Waves of a workgroup."""
     arguments: tuple[Argument, ...]
+    """The kernel's arguments in order."""
     launch: Launch
+    """The grid, and the sizes that it can compute."""
 
     def __repr__(self) -> str:
         size = f"{len(self.line_map)} instructions"

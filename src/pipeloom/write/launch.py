@@ -25,20 +25,24 @@ _EXACT = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a launcher must know of a program's kernel.
-
-    ``multiples`` and ``pitches`` are what its wide accesses ask for: sizes in elements, leading
-    dimensions in bytes. ``least`` and ``step`` say which sizes along ``over`` have whole trips.
-    """
+    """What a launcher must know of a program's kernel."""
 
     meaning: Meaning
+    """What it computes."""
     tiles: Mapping[str, int]
+    """What a workgroup takes along each dimension."""
     iterations: Affine
+    """Iterations as a function of the trip counts."""
     least: int
+    """The smallest size along the loop's dimension that has whole trips."""
     step: int
+    """How much of that dimension one more trip takes; 0 where there is no loop."""
     multiples: Mapping[str, int]
+    """What sizes must be multiples of, in elements, because accesses are wide."""
     pitches: Mapping[str, int]
+    """What leading dimensions must be multiples of, in bytes, by array."""
     placing: Placing = ONE_PROBLEM
+    """How workgroups find their tiles: slices, batches, ragged sizes."""
 
     @property
     def grid_formula(self) -> list[str]:
@@ -53,7 +57,12 @@ class Launch:
         return dims
 
     def grid(self, sizes: Mapping[str, int], batches: int = 1) -> tuple[int, int, int]:
-        """Workgroups along x, y and z: the last dimension of the grid is x, but for the batch."""
+        """Workgroups along x, y and z: the last dimension of the grid is x, but for the batch.
+
+        Args:
+            sizes: The size of every dimension.
+            batches: How many problems of these sizes there are.
+        """
         dims = [-(-sizes[dim] // self.tiles[dim]) for dim in reversed(self.meaning.grid)]
         if self.meaning.batch:
             dims.insert(problem_axis(self.meaning), prod(sizes[dim] for dim in self.meaning.batch))
@@ -61,12 +70,21 @@ class Launch:
         return x, y, z * batches * self.placing.slices
 
     def pitch(self, name: str, sizes: Mapping[str, int]) -> int:
-        """The leading dimension of an array without gaps."""
+        """The leading dimension of an array without gaps.
+
+        Args:
+            name: The array's name.
+            sizes: The size of every dimension.
+        """
         kind = self.meaning[name].type
         return -(-sizes[kind.dims[-1]] // kind.dtype.covers)
 
     def reach(self, size: int) -> int:
-        """How far the loop goes along its dimension for a size: whole trips."""
+        """How far the loop goes along its dimension for a size: whole trips.
+
+        Args:
+            size: The size along the loop's dimension.
+        """
         if not self.step:
             return self.least
         return self.least + -(-max(size - self.least, 0) // self.step) * self.step
@@ -80,6 +98,11 @@ class Launch:
         """Raise ``EmitError`` or ``ConfigError`` for sizes that this kernel cannot compute.
 
         ``pitches`` are leading dimensions by array, ``strides`` those of batches by argument.
+
+        Args:
+            sizes: The size of every dimension.
+            pitches: Leading dimensions by array, in elements; those without gaps unless given.
+            strides: Strides of batches by argument.
         """
         over = (self.meaning.over,) if self.placing.ragged else ()
         empty = () if self.placing == ONE_PROBLEM else (*self.meaning.grid, *over)

@@ -28,9 +28,13 @@ class Argument:
     """One kernel argument and its place in the argument segment."""
 
     name: str
+    """The argument's name."""
     offset: int
+    """Where it lies in the argument segment, in bytes."""
     size: int
+    """Its size in bytes."""
     is_pointer: bool
+    """Whether it is the address of an array."""
 
 
 def kernel_text(

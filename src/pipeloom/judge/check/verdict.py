@@ -21,9 +21,13 @@ class CheckStatus(Enum):
     """The worst finding decides."""
 
     PROVED = "proved"
+    """Waits and barriers alone order every pair of accesses that conflict."""
     TIMING = "timing"
+    """Something is not ordered, but the nominal latencies keep the accesses apart."""
     RACE = "race"
+    """Accesses can meet, or the kernel does something wrong in every run."""
     NOT_JUDGED = "not judged"
+    """The kernel could not be run to its end, and nothing wrong was seen before."""
 
     @property
     def exit_code(self) -> int:
@@ -32,6 +36,7 @@ class CheckStatus(Enum):
 
     @property
     def title(self) -> str:
+        """What pages and commands print: ``NOT JUDGED``."""
         return self.value.upper()
 
 
@@ -39,29 +44,39 @@ class CheckKind(Enum):
     """What is wrong."""
 
     RAW = "raw"
+    """A read may come before the write whose data it needs."""
     WAR = "war"
+    """A write may land before an earlier read is over."""
     WAW = "waw"
+    """Two writes may land in either order."""
     REGISTER = "register"
     """A register is used or overwritten while a load into it may be in flight."""
     UNINITIALISED = "uninitialised"
     """A register or LDS is used that nothing has written."""
     OUT_OF_BOUNDS = "out-of-bounds"
+    """An access lies outside every buffer, outside LDS or outside scratch."""
     BARRIER = "barrier"
     """Waves do not meet at a barrier."""
     WORKGROUPS = "workgroups"
     """Two workgroups touch the same global bytes, one writing, and nothing orders them."""
     WAIT_STATES = "wait-states"
+    """Too few instructions stand between two where the hardware does not wait by itself."""
     TRAP = "trap"
+    """The kernel executed ``s_trap``."""
     DESCRIPTOR = "descriptor"
+    """A buffer descriptor of data format 0: its loads give 0 and its stores are lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An instruction as one wave executed it; ``pc`` counts from the kernel's first byte."""
+    """An instruction as one wave executed it."""
 
     pc: int
+    """Its offset in bytes from the kernel's first instruction."""
     text: str
+    """Its disassembly."""
     wave: int | None = None
+    """The wave that executed it; None where it stands for all."""
     line: str = ""
     """``file:line`` where debug information or the assembly has it."""
 
@@ -76,32 +91,37 @@ class StoryLine:
     """One line of a counterexample: what a wave does next."""
 
     wave: int
+    """The wave that acts."""
     text: str
+    """What it does."""
     pc: int | None = None
+    """The instruction's offset in bytes; None where it is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """How the emulator shows a finding: a run that gives another result, or how many did not.
-
-    ``held`` are pcs whose operations land as late as waits allow, ``eager`` waves that run ahead
-    of all others, ``slow`` ones that run last, ``release`` a pc behind which the held ones land
-    without waiting any longer; ``seed`` is that of the run. For missing wait states ``early`` are
-    the two pcs, the second of which acted before the first. ``last_first``: the workgroups ran in
-    the other order. ``leftover`` is what registers and LDS held that nothing had written.
-    """
+    """How the emulator shows a finding: a run that gives another result, or how many did not."""
 
     tries: int
+    """Runs that were made."""
     wrong: int = 0
     """Elements of the output that differ; 0 where no try showed it."""
     seed: int | None = None
+    """The seed of the run that shows it."""
     held: tuple[int, ...] = ()
+    """Offsets of instructions whose operations land as late as waits allow."""
     eager: tuple[int, ...] = ()
+    """Waves that run ahead of all others."""
     slow: tuple[int, ...] = ()
+    """Waves that run last."""
     release: int | None = None
+    """The instruction behind which the held operations land without waiting any longer."""
     early: tuple[int, int] | None = None
+    """For missing wait states, the two instructions, the second of which acted before the first."""
     last_first: bool = False
+    """Whether the workgroups ran in the other order."""
     leftover: int | None = None
+    """What registers and LDS held that nothing had written."""
     seen: bool = False
     """The recorded run does it; no other is needed."""
     untried: str = ""
@@ -138,19 +158,30 @@ class CheckFinding:
     """One thing that is wrong: ``first`` should have been over before ``second``."""
 
     kind: CheckKind
+    """What is wrong."""
     status: CheckStatus
+    """How bad it is."""
     second: Site
+    """The access that comes too early, or the instruction that is wrong."""
     why: str
+    """What fails to order the two."""
     first: Site | None = None
+    """The access that should have been over before; None where one instruction is wrong by
+    itself."""
     where: str = ""
+    """The bytes, registers or buffer in question."""
     margin: int | None = None
     """Nominal cycles between the two."""
     workgroup: tuple[int, int, int] | None = None
+    """The workgroup it was seen in."""
     instances: int = 1
+    """How often the same two instructions showed it."""
     source: str = ""
     """Where a broken rule is written."""
     witness: Witness | None = None
+    """A run that shows it; None where nobody tried."""
     story: tuple[StoryLine, ...] = ()
+    """A counterexample, line by line."""
 
     def describe(self) -> str:
         """A few lines of text."""
@@ -169,10 +200,15 @@ class LoopCoverage:
     """For which trip counts of a loop the verdict holds."""
 
     pc: int
+    """Where the loop begins, in bytes from the kernel's first instruction."""
     trips: tuple[int, ...]
+    """The trip counts that ran."""
     least: int
+    """The smallest trip count that the verdict holds for."""
     period: int
+    """It holds for every so-many-th trip count from there on."""
     reason: str = ""
+    """Why it holds only for those that ran; empty where it holds for more."""
     unlike: bool = False
     """The last trip is unlike the others (it leaves early); so it is in all that is meant."""
 
@@ -201,10 +237,13 @@ class Needless:
     """A wait or barrier that can be loosened or removed; all of them together."""
 
     pc: int
+    """Where it stands, in bytes from the kernel's first instruction."""
     before: str
+    """The instruction as it is."""
     after: str
-    """Empty where it goes altogether."""
+    """What suffices; empty where it goes altogether."""
     line: str = ""
+    """``file:line`` where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,16 +251,23 @@ class CheckVerdict:
     """The judgement of one kernel at one launch."""
 
     kernel: str
+    """The kernel's name."""
     arch: str
+    """The chip it is for."""
     status: CheckStatus
+    """The worst finding decides."""
     findings: tuple[CheckFinding, ...] = ()
+    """What is wrong, each with its places."""
     loops: tuple[LoopCoverage, ...] = ()
+    """For which trip counts the verdict holds, loop by loop."""
     reason: str = ""
     """Why it was not judged."""
     data: str = ""
     """What depends on the data in the launch's buffers, so that the verdict is for these data."""
     notes: tuple[str, ...] = ()
+    """What else is worth knowing."""
     needless: tuple[Needless, ...] = ()
+    """Waits and barriers that can be loosened or removed, all of them together."""
     needless_for: str = ""
     """For which launches those are not needed."""
     customary: tuple[CheckFinding, ...] = ()

@@ -55,11 +55,14 @@ _THIS_DISPATCH = 1
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run found and did. ``stopped`` says why it ended early, if it did."""
+    """What a run found and did."""
 
     findings: tuple[Finding, ...]
+    """What the emulator saw go wrong."""
     instructions: Mapping[str, int]
+    """How often each instruction was executed, by mnemonic."""
     stopped: str | None = None
+    """Why it ended early; None where it ran to its end."""
 
     @property
     def complete(self) -> bool:
@@ -98,18 +101,35 @@ def run_kernel(
     last_first: bool = False,
     leftover: int = POISON_WORD,
 ) -> RunResult:
-    """Execute every workgroup of ``grid`` (counted in workgroups) with ``block`` work-items.
+    """Execute every workgroup of a launch in the emulator.
 
-    ``args`` are the explicit arguments in order: arrays for pointers (None for a null pointer),
-    numbers or bytes for values; or each as ``Placed``, by its offset. One array passed twice is one
-    buffer. The same seed gives the same run. ``check_races=False`` turns off
-    the ordering check on LDS, for schedules that are known to lean on timing: what a race does to
-    the data is then still computed, but not reported. ``check_wait_states=False`` turns off the
-    judge of wait states, which looks at the code and not at the run. ``counter_stall=True`` lets
-    the issue of an operation past a counter's limit wait for the oldest one, and counts that as a
-    wait; no vendor promises it, so by default only s_waitcnt retires. ``observer`` watches the run.
-    ``workgroups`` runs only the first so many of the grid, ``last_first`` in the other order.
-    ``leftover`` is what registers and LDS hold that nothing has written, word by word.
+    The same seed gives the same run. Output arrays are written in place.
+
+    Args:
+        code: A code object, or one of its kernels.
+        kernel_name: The kernel's name, where the code object holds several.
+        grid: Workgroups along x, y and z.
+        block: Work-items of a workgroup along x, y and z.
+        args: The explicit arguments in order: arrays for pointers (None for a null pointer),
+            numbers or bytes for values; or each as ``Placed``, by its offset. One array passed
+            twice is one buffer.
+        seed: What timing and the order of waves are drawn from.
+        timing: When operations land: at random, as early or as late as waits allow, or as directed.
+        line_map: Where instructions come from, for findings.
+        max_findings: After so many the run stops.
+        dynamic_lds: Bytes of LDS that the launch adds to the kernel's own.
+        check_races: Whether the order of LDS accesses is checked. Without it, what a race does to
+            the data is still computed, but not reported: for schedules that are known to lean on
+            timing.
+        check_wait_states: Whether wait states are judged, which looks at the code and not at the
+            run.
+        counter_stall: Whether the issue of an operation past a counter's limit waits for the oldest
+            one. No vendor promises it, so by default only ``s_waitcnt`` retires.
+        max_instructions: A workgroup that issues more is taken not to end.
+        observer: Watches the run.
+        workgroups: Runs only the first so many of the grid.
+        last_first: Whether workgroups run in the other order.
+        leftover: What registers and LDS hold that nothing has written, word by word.
     """
     kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")

@@ -35,12 +35,17 @@ class KernelArgument:
     """One explicit or hidden argument: where it lies in the kernarg segment."""
 
     offset: int
+    """Where it lies in the kernarg segment, in bytes."""
     size: int
+    """Its size in bytes."""
     value_kind: str
+    """What it is, as the metadata say: ``global_buffer``, ``by_value``, ``hidden_...``."""
     name: str = ""
+    """Its name, where the metadata have it."""
 
     @property
     def is_hidden(self) -> bool:
+        """Whether the launch fills it in by itself."""
         return self.value_kind.startswith("hidden_")
 
     @property
@@ -50,6 +55,7 @@ class KernelArgument:
 
     @property
     def is_pointer(self) -> bool:
+        """Whether it is an address."""
         return self.value_kind in ("global_buffer", "dynamic_shared_pointer")
 
 
@@ -61,15 +67,23 @@ class KernelMetadata:
     """
 
     kernarg_bytes: int | None = None
+    """Bytes of the kernarg segment."""
     group_segment_bytes: int | None = None
+    """Bytes of LDS."""
     private_segment_bytes: int | None = None
+    """Bytes of scratch per work-item."""
     wavefront_size: int | None = None
+    """Lanes of a wave."""
     sgprs: int | None = None
+    """Scalar registers."""
     vgprs: int | None = None
     """VGPRs and AGPRs together."""
     agprs: int | None = None
+    """AGPRs."""
     max_work_items: int | None = None
+    """The largest workgroup."""
     required_block: tuple[int, int, int] | None = None
+    """The only workgroup that it may be launched with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +91,33 @@ class Kernel:
     """A kernel's code, its descriptor, and what its metadata says of it."""
 
     name: str
+    """The kernel's symbol."""
     arch: str
+    """The chip it is for."""
     code: bytes
+    """Its machine code."""
     group_segment_bytes: int
+    """Bytes of LDS, by the descriptor."""
     private_segment_bytes: int
+    """Bytes of scratch per work-item, by the descriptor."""
     kernarg_bytes: int
+    """Bytes of the kernarg segment, by the descriptor."""
     rsrc1: int
+    """The descriptor's ``compute_pgm_rsrc1``: registers, rounding modes."""
     rsrc2: int
+    """The descriptor's ``compute_pgm_rsrc2``: which values arrive in registers."""
     rsrc3: int
+    """The descriptor's ``compute_pgm_rsrc3``: where AGPRs begin."""
     properties: int
+    """The descriptor's kernel code properties."""
     preload: int
+    """Which dwords of the kernarg segment arrive in SGPRs."""
     arguments: tuple[KernelArgument, ...]
+    """The arguments, explicit and hidden."""
     uses_private_segment: bool
+    """Whether it uses scratch."""
     metadata: KernelMetadata = KernelMetadata()
+    """What the metadata note says, beside the arguments."""
     entry: int = 0
     """Address of its first instruction in the code object, as debug information has it."""
 
@@ -113,6 +141,7 @@ class Kernel:
 
     @property
     def explicit_arguments(self) -> tuple[KernelArgument, ...]:
+        """Those that a caller passes."""
         return tuple(a for a in self.arguments if not a.is_hidden)
 
 
@@ -121,10 +150,16 @@ class CodeObject:
     """The kernels of one code object, all for one architecture."""
 
     arch: str
+    """The chip that its kernels are for."""
     kernels: Mapping[str, Kernel]
+    """The kernels by name."""
 
     def kernel(self, name: str | None = None) -> Kernel:
-        """The named kernel; without a name, the only one there is."""
+        """The named kernel; without a name, the only one there is.
+
+        Args:
+            name: The kernel's symbol.
+        """
         if name is None:
             if len(self.kernels) == 1:
                 return next(iter(self.kernels.values()))
@@ -151,7 +186,11 @@ class _Symbol:
 
 
 def load_code_object(source: bytes | str | os.PathLike[str]) -> CodeObject:
-    """Read a linked AMDGPU code object from bytes or from a file."""
+    """Read a linked AMDGPU code object from bytes or from a file.
+
+    Args:
+        source: The bytes, or the file's path.
+    """
     if isinstance(source, bytes):
         elf = source
     else:

@@ -52,20 +52,26 @@ LineMap = Mapping[int, SourceLine]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect. ``pc`` is the byte offset from the kernel's first instruction.
-
-    ``wave`` is -1 for what is wrong with the code, whoever runs it.
-    """
+    """One defect that the emulator saw."""
 
     kind: FindingKind
+    """What went wrong."""
     message: str
+    """The details in words."""
     pc: int
+    """The instruction's offset in bytes from the kernel's first one."""
     instruction: str
+    """Its disassembly."""
     workgroup: tuple[int, int, int]
+    """The workgroup it happened in."""
     wave: int
+    """The wave; -1 for what is wrong with the code, whoever runs it."""
     source: SourceLine | None = None
+    """The line and step it comes from, where that is known."""
     cause_pc: int | None = None
+    """The offset of the other instruction, where there is one."""
     cause: SourceLine | None = None
+    """The line and step that one comes from."""
 
     def __str__(self) -> str:
         place = describe_place(self.pc, self.source)

@@ -23,15 +23,16 @@ from pipeloom.notebook import fragment
 
 
 class Place(NamedTuple):
-    """A step as one wave executes it.
-
-    ``slot`` counts the steps of the section; ``trip`` is None in a section that runs once.
-    """
+    """A step as one wave executes it."""
 
     wave: int
+    """The wave's number."""
     section: str
+    """The section it stands in."""
     slot: int
+    """Its place in the section, from 0."""
     trip: int | None = None
+    """The trip of its section; None in a section that runs once."""
 
     def __str__(self) -> str:
         at = "" if self.trip is None else f", trip {self.trip}"
@@ -42,24 +43,37 @@ class Fault(Enum):
     """What is wrong with a read, or with a store."""
 
     UNWRITTEN = "read what nothing has written"
+    """A read of a place that nothing has written."""
     IN_FLIGHT = "read what was in flight"
+    """A read of a place that an access in flight is writing."""
     UNDEFINED = "read a number made of undefined ones"
+    """A read of a number that was made of undefined ones."""
     OTHER = "read another value than the one it names"
+    """A read of another value than the one it names."""
     WRONG = "stored a wrong number"
+    """A store of a wrong number."""
     POISON = "stored an undefined number"
+    """A store of an undefined number."""
     OUTSIDE = "stored outside the output"
+    """A store outside the output."""
     MISSING = "never stored"
+    """An element that nobody stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A step that read what it should not have; ``causes`` are the accesses in flight there."""
+    """A step that read what it should not have."""
 
     fault: Fault
+    """What is wrong with the read."""
     at: Place
+    """The step."""
     label: str
+    """The step in words."""
     resource: str
+    """What it read."""
     causes: tuple[Place, ...] = ()
+    """The accesses in flight there."""
 
     def __str__(self) -> str:
         why = f" ({'; '.join(map(str, self.causes))})" if self.causes else ""
@@ -68,18 +82,20 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Elements of an output that are not what they should be: ``elements`` of them.
-
-    ``at`` is the store, or None for those that nobody stored. ``found`` and ``expected`` are those
-    of the first element.
-    """
+    """Elements of an output that are not what they should be."""
 
     fault: Fault
+    """What is wrong with them."""
     output: str
+    """The output's name."""
     elements: int
+    """How many they are."""
     at: Place | None = None
+    """The store; None for those that nobody stored."""
     found: float | None = None
+    """The first element as it is."""
     expected: float | None = None
+    """The first element as it should be."""
 
     def __str__(self) -> str:
         where = f"{self.elements} element(s) of {self.output}"
@@ -96,8 +112,11 @@ class Standing:
     """Where a wave stood at a hang: at a barrier, or at its end."""
 
     wave: int
+    """The wave's number."""
     at: Place | None
+    """The barrier it waits at; None at its end."""
     barriers_passed: int
+    """How many barriers it has passed."""
 
     def __str__(self) -> str:
         if self.at is None:
@@ -109,9 +128,13 @@ class Meeting(Enum):
     """How far the first access of a pair was when the second issued."""
 
     NOT_ISSUED = "not issued"
+    """It had not been issued."""
     IN_FLIGHT = "in flight"
+    """It was in flight."""
     RETIRED = "retired"
+    """It was over."""
     UNREACHED = "the second access is never reached"
+    """The second access is never reached."""
 
     @property
     def unordered(self) -> bool:
@@ -123,24 +146,31 @@ class TraceEvent(NamedTuple):
     """One event in the order in which the whole workgroup executed them."""
 
     at: Place
+    """The step."""
     what: str
+    """What happened, in words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """The outcome of one run; see the module's text.
-
-    ``outputs`` are what the first set of inputs gave: NaN where undefined or never stored; one
-    more axis in front, the iteration, for an output of the loop.
-    """
+    """What one run of the executor showed."""
 
     trips: Mapping[str, int]
+    """The trip counts by name."""
     hang: tuple[Standing, ...] = ()
+    """Where each wave stood when the workgroup hung; empty where it ended."""
     wrong: tuple[Wrong, ...] = ()
+    """Elements of outputs that are not what they should be."""
     suspects: tuple[Suspect, ...] = ()
+    """Steps that read what they should not have, whether or not it matters."""
     trace: tuple[TraceEvent, ...] = ()
+    """What happened, in order, where that was asked for."""
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """What the first set of inputs gave: NaN where undefined or never stored; one more axis in
+    front, the iteration, for an output of the loop."""
     meeting: Meeting | None = None
+    """How far the first access of a pair was when the second issued, where a pair was asked
+    about."""
 
     @property
     def correct(self) -> bool:
@@ -168,7 +198,11 @@ class Outcome:
         return fragment("Outcome", self.summary, ("what went wrong",), ([str(i)] for i in items))
 
     def describe(self, limit: int = 5) -> str:
-        """The outcome in words, at most ``limit`` lines of each sort."""
+        """The outcome in words, at most ``limit`` lines of each sort.
+
+        Args:
+            limit: The most lines of each sort.
+        """
         lines = ["correct: every output has its value"] if self.correct else []
         for title, items in (
             ("hang", self.hang),

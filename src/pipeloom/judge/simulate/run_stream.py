@@ -37,15 +37,24 @@ def simulate_stream(
     jitter: float = 0.0,
     seed: int = 0,
 ) -> Trace:
-    """Run a loop body on every wave of a workgroup and return its trace.
+    """Run a loop body, given as a stream of instructions, on every wave of a workgroup.
 
-    Of several texts SIMD s runs the s-th, and from the first on again where there are fewer texts
-    than SIMDs: the code paths by which hipBLASLt keeps neighbouring SIMDs apart.
-    ``mfma`` says what ``M`` is: a name (``16x16x32_f16``), a number of cycles, or the ``mfma``
-    object of a measured record. ``waves_per_simd`` waves run on each of the ``simds`` SIMDs (all of
-    them unless told). With ``stagger`` the waves form two groups, the later wave slots being group
-    B, and group B starts one barrier later: it executes one more barrier before its loop, and group
-    A one more after. ``lds_conflict`` is the bank conflict of every LDS operation.
+    Args:
+        stream: The body as text. Of several texts SIMD s runs the s-th, and from the first on again
+            where there are fewer texts than SIMDs: the code paths by which hipBLASLt keeps
+            neighbouring SIMDs apart.
+        arch: The chip, or its name.
+        mfma: What ``M`` is: a name (``16x16x32_f16``), a number of cycles, or the ``mfma`` object
+            of a measured record.
+        waves_per_simd: Waves on each SIMD.
+        stagger: Whether the waves form two groups, the later wave slots being group B, which starts
+            one barrier later: it executes one more barrier before its loop, and group A one more
+            after.
+        iterations: Trips of the loop.
+        simds: SIMDs that have waves; all of them unless given.
+        lds_conflict: The factor of bank conflicts of every LDS operation; 1 is none.
+        jitter: Stretches each global access's latency by a random share of up to this much.
+        seed: What the random latencies are drawn from.
     """
     texts = tuple(stream) if isinstance(stream, (list, tuple)) else (stream,)
     for text in texts:

@@ -32,19 +32,33 @@ class Cause(IntEnum):
     """What kept an instruction from issuing when its wave was ready."""
 
     NONE = 0
+    """Nothing."""
     MATRIX_UNIT = 1
+    """The matrix unit is busy."""
     VALU_PORT = 2
+    """The vector issue port is busy."""
     ISSUE_PORT = 3
+    """Another wave issues to the unit."""
     DEPENDENCE = 4
+    """An earlier result is not ready."""
     LDS_QUEUE = 5
+    """The LDS queue is full."""
     LDS_COUNTER = 6
+    """``lgkmcnt`` is at its limit."""
     LDS_WRITE_DATA = 7
+    """Its own matrix instruction before an LDS write."""
     VMEM_QUEUE = 8
+    """The texture path is full."""
     VMEM_COUNTER = 9
+    """``vmcnt`` is at its limit."""
     BYTES_IN_FLIGHT = 10
+    """Too many bytes are on the way from memory."""
     LOADS = 11
+    """A wait for global loads."""
     LDS_DATA = 12
+    """A wait for LDS data."""
     OTHER_WAVE = 13
+    """Another wave has not arrived at the barrier."""
 
     @property
     def text(self) -> str:
@@ -74,26 +88,34 @@ class Phase(Enum):
     """Where in its program an instruction stands."""
 
     PROLOGUE = "prologue"
+    """Before the loop."""
     LOOP = "loop"
+    """In the loop."""
     EPILOGUE = "epilogue"
+    """After the loop."""
 
 
 class Event(NamedTuple):
-    """One issued instruction. ``position`` counts through prologue, loop and epilogue.
-
-    ``iteration`` is the loop iteration, -1 in the prologue and the trip count in the epilogue;
-    ``source`` is the index in ``Trace.events`` of the instruction that was waited for, or -1.
-    """
+    """One issued instruction; times are in cycles."""
 
     wave: int
+    """The wave's number."""
     position: int
+    """Its place in the wave's program, counted through prologue, loop and epilogue."""
     iteration: int
+    """The loop iteration; -1 in the prologue, the trip count in the epilogue."""
     ready: int
+    """When the wave could have issued it."""
     start: int
+    """When it issued; for a wait or barrier, when it was satisfied."""
     free: int
+    """When the wave may issue its next instruction."""
     done: int
+    """When its effect is complete: result ready, data landed, barrier released."""
     cause: Cause
+    """What kept it from issuing between ``ready`` and ``start``."""
     source: int
+    """The index in ``Trace.events`` of the instruction that was waited for, or -1."""
 
     @property
     def stall(self) -> int:
@@ -103,18 +125,20 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StallRow:
-    """How long the waves stood at one point of the program, per iteration for loop points.
-
-    ``cycles`` holds one number per wave, ``cause`` the one that cost most, ``waited_for`` the
-    label of the instruction most often waited for.
-    """
+    """How long the waves stood at one point of the program."""
 
     phase: Phase
+    """Where the point is."""
     position: int
+    """Its place in that phase, from 0."""
     label: str
+    """The instruction there."""
     cycles: tuple[float, ...]
+    """Stalled cycles of each wave: per iteration in the loop, else in total."""
     cause: Cause
+    """The cause that cost most."""
     waited_for: str
+    """The instruction most often waited for."""
 
     @property
     def mean(self) -> float:
@@ -124,14 +148,20 @@ class StallRow:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The result of a simulation. ``marks[w][i]`` is when wave w was ready for iteration i."""
+    """The record of a simulated run: one workgroup on one compute unit."""
 
     machine: Target
+    """The chip, with the numbers that were used."""
     programs: tuple[WaveProgram, ...]
+    """What each wave ran."""
     iterations: int
+    """Trips of the loop."""
     events: tuple[Event, ...]
+    """Every issued instruction."""
     marks: tuple[tuple[int, ...], ...]
+    """``marks[w][i]`` is when wave w was ready for iteration i."""
     total_cycles: int
+    """Cycles from the start until everything has finished."""
 
     def __repr__(self) -> str:
         run = f"{len(self.programs)} waves, {self.iterations} trips"
@@ -154,7 +184,11 @@ class Trace:
         return fragment(f"{self.machine.chip} ({self.machine.arch})", text, columns, rows)
 
     def instruction(self, event: Event) -> Instruction:
-        """The instruction an event issued."""
+        """The instruction an event issued.
+
+        Args:
+            event: An event of this trace.
+        """
         program = self.programs[event.wave]
         position = event.position
         for part in (program.prologue, program.loop):
@@ -164,7 +198,11 @@ class Trace:
         return program.epilogue[position]
 
     def phase(self, event: Event) -> Phase:
-        """The phase an event belongs to."""
+        """The phase an event belongs to.
+
+        Args:
+            event: An event of this trace.
+        """
         if event.iteration < 0:
             return Phase.PROLOGUE
         return Phase.LOOP if event.iteration < self.iterations else Phase.EPILOGUE
@@ -175,7 +213,11 @@ class Trace:
         return min(mark[0] for mark in self.marks)
 
     def iteration_cycles(self, wave: int = 0) -> tuple[int, ...]:
-        """Cycles of each loop iteration of one wave."""
+        """Cycles of each loop iteration of one wave.
+
+        Args:
+            wave: The wave's number.
+        """
         mark = self.marks[wave]
         return tuple(end - start for start, end in pairwise(mark))
 

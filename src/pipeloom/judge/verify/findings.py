@@ -83,17 +83,20 @@ def describe_step(step: Step, iteration: int | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step as one wave executes it. ``step`` is its number in the wave's walk.
-
-    ``iteration`` is the trip of its section, None in a section that runs once.
-    """
+    """A step as one wave executes it."""
 
     wave: int
+    """The wave's number."""
     section: str
+    """The section it stands in."""
     slot: int
+    """Its place in the section, from 0."""
     iteration: int | None
+    """The trip of its section; None in a section that runs once."""
     step: int
+    """Its number in all that the wave executes."""
     op: str
+    """The step in words."""
 
     @property
     def entry(self) -> str:
@@ -107,28 +110,30 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class CounterexampleStep:
-    """One line of an interleaving; ``place`` is ``None`` where the wave only waits."""
+    """One line of an interleaving."""
 
     wave: int
+    """The wave that acts."""
     text: str
+    """What it does."""
     place: Place | None = None
+    """The step it executes; None where it only waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How to bring a counterexample about in an executor with free latencies.
-
-    Run with ``trips``. Whenever several waves can go on, take the one that comes first in
-    ``wave_order``. Steps with a counter write when they are issued ("early") or when their wave
-    retires them ("late"), and likewise read LDS; ``exceptions`` lists those, as (wave, step), that
-    do the opposite.
-    """
+    """How to bring a counterexample about in an executor with free latencies."""
 
     trips: int
+    """All trips of the run."""
     wave_order: tuple[int, ...]
+    """Whenever several waves can go on, the first of these does."""
     loads: str
+    """When loads to LDS write: ``early`` is at issue, ``late`` when their wave retires them."""
     fragments: str
+    """When LDS reads read, likewise."""
     exceptions: tuple[tuple[int, int], ...] = ()
+    """Steps that do the opposite, as (wave, step)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +141,43 @@ class Counterexample:
     """An interleaving that gives a wrong number, shortest form: only the steps that matter."""
 
     trips: int
+    """All trips of the run that shows it."""
     steps: tuple[CounterexampleStep, ...]
+    """What the waves do, in order."""
     replay: Replay
+    """How to bring it about in the executor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One violated obligation.
 
-    ``first`` should have been over before ``second`` began; ``why`` says what fails to order them.
-    ``margin`` (TIMING only) is by how many cycles the nominal latencies keep them apart. ``trips``
-    are all trips of the run that shows it, ``counts`` those of each loop. ``instances`` counts the
-    waves, iterations and trip counts that show the same two steps. An ENCODING finding has status
-    PROVED: it is harmful only through the hazards that it causes, which are findings of their own.
+    An ENCODING finding has status PROVED: it is harmful only through the hazards that it causes,
+    which are findings of their own.
     """
 
     kind: FindingKind
+    """Which obligation fails."""
     status: Status
+    """How bad it is."""
     first: Place | None
+    """The step that should have been over before; None where one step is wrong by itself."""
     second: Place
+    """The step that comes too early."""
     where: str
+    """The resource and part in question."""
     why: str
+    """What fails to order the two."""
     margin: int | None
+    """By how many cycles the nominal latencies keep them apart; TIMING only."""
     trips: int
+    """All trips of the run that shows it."""
     instances: int
+    """Waves, iterations and trip counts that show the same two steps."""
     counterexample: Counterexample | None
+    """An interleaving that shows it, where there is one."""
     counts: tuple[tuple[str, int], ...] = ()
+    """The trips of each loop."""
 
     def describe(self) -> str:
         """The finding as text of a few lines."""
@@ -180,13 +196,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DeadWork:
-    """A step whose result no output depends on. ``always`` is False where some trips need it."""
+    """A step whose result no output depends on."""
 
     section: str
+    """The section it stands in."""
     slot: int
+    """Its place in the section, from 0."""
     op: str
+    """The step in words."""
     reason: str
+    """Why nothing depends on it."""
     always: bool
+    """False where some trips need it."""
 
     def __str__(self) -> str:
         when = "always" if self.always else "in some iterations"
@@ -197,22 +218,25 @@ class DeadWork:
 class Coverage:
     """Which trip counts the verdict speaks about, and why.
 
-    If ``repeats_from`` is set, what the outputs demand of trip ``repeats_from`` and of the next
-    ``period`` is the same up to a shift of the iteration, so a longer run has the proof of a run
-    of ``checked`` with those trips repeated. Otherwise only the trip counts in ``checked`` were
-    examined, which happens only for programs that are wrong. With several loops, ``checked`` are
-    the trips of each, in all combinations; ``loops`` names them. Where ``plain`` is set, the trips
-    of that loop are those of the next without masks (``masks``): counts are of both together.
-
     Cycles are no part of that. Margins, and with them which hazards are TIMING and which RACE, come
     from the nominal runs of the trip counts in ``checked`` alone.
     """
 
     checked: tuple[int, ...]
+    """The trip counts that were examined one by one; with several loops, those of each, in all
+    combinations."""
     repeats_from: int | None
+    """From this trip on, what the outputs demand of a trip and of the ``period``-th after it is the
+    same up to a shift of the iteration, so a longer run has the proof of a run of ``checked`` with
+    those trips repeated. None, where only ``checked`` was examined, happens only for programs that
+    are wrong."""
     period: int | None
+    """After how many trips demands repeat."""
     loops: tuple[str, ...] = ()
+    """The trip counts by name."""
     plain: str = ""
+    """The loop whose trips are those of the next without masks (``Meaning.masks``): counts are of
+    both together."""
 
     def describe(self) -> str:
         """The argument in one sentence."""
@@ -239,11 +263,17 @@ class Verdict:
     """The answer for one program. Findings come worst first."""
 
     status: Status
+    """The worst finding decides."""
     schedule: str
+    """The program's name."""
     kernel: str
+    """What it computes, by name."""
     findings: tuple[Finding, ...]
+    """What is wrong, worst first."""
     dead_work: tuple[DeadWork, ...]
+    """Steps whose results no output depends on."""
     coverage: Coverage
+    """Which trip counts it speaks about."""
 
     def __repr__(self) -> str:
         return f"<Verdict {self.status.name} on {self.schedule}: {len(self.findings)} findings>"
@@ -264,7 +294,11 @@ class Verdict:
         return self.status is Status.PROVED
 
     def of_kind(self, kind: FindingKind) -> tuple[Finding, ...]:
-        """The findings of one kind."""
+        """The findings of one kind.
+
+        Args:
+            kind: The obligation.
+        """
         return tuple(f for f in self.findings if f.kind is kind)
 
     def shortest(self) -> Finding | None:

@@ -10,15 +10,15 @@ from pipeloom.order.modulo.problem import Channel, ModuloProblem, Value
 
 @dataclass(frozen=True, slots=True)
 class UnitTable:
-    """One unit's row of the modulo reservation table.
-
-    ``slots[m]`` names the ops that hold the unit in slot ``m``, as op indices; an op whose
-    occupancy laps the II appears as often as it holds.
-    """
+    """One unit's row of the modulo reservation table."""
 
     unit: str
+    """The unit's name."""
     capacity: int | None
+    """How many ops may hold it at once."""
     slots: tuple[tuple[int, ...], ...]
+    """For each slot modulo II the ops that hold the unit, by index; one whose occupancy laps the II
+    appears as often as it holds."""
 
     @property
     def busy(self) -> int:

@@ -44,76 +44,97 @@ FORMAT = "pipeloom.modulo/1"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A machine resource; ``capacity`` ops may hold it at once, None meaning any number."""
+    """A machine resource that ops hold."""
 
     name: str
+    """What reservations call it."""
     capacity: int | None = 1
+    """How many ops may hold it at once; None means any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """``unit`` held for ``occupancy`` cycles from ``offset`` cycles after the op starts."""
+    """A unit held for some cycles by an op."""
 
     unit: str
+    """The unit by name."""
     occupancy: int = 1
+    """For how many cycles."""
     offset: int = 0
+    """From how many cycles after the op starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation of the body. ``load`` marks ops that the EARLY_LOADS objective moves up."""
+    """One operation of the body."""
 
     name: str
+    """Its name, unique in the problem."""
     latency: int = 0
+    """Cycles from its start to its result."""
     uses: tuple[Reservation, ...] = ()
+    """The units it holds."""
     load: bool = False
+    """Whether the EARLY_LOADS objective moves it up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``S[dst] >= S[src] + latency - distance * II``, with ops given by index."""
+    """A dependence: ``S[dst] >= S[src] + latency - distance * II``."""
 
     src: int
+    """The op that comes first, by index."""
     dst: int
+    """The op that waits, by index."""
     latency: int
+    """Cycles that must lie between their starts."""
     distance: int = 0
+    """How many iterations later the second one runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Op ``op``, ``distance`` iterations later, reads until ``hold`` cycles after it starts."""
+    """An op that reads a value or buffer."""
 
     op: int
+    """The op by index."""
     distance: int = 0
+    """How many iterations later it reads."""
     hold: int = 0
+    """Until how many cycles after its start it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """``registers`` that ``op`` defines: occupied from ``delay`` cycles after it starts.
-
-    The default delay of 0 is what a load in flight needs: its destination is taken at issue.
-    """
+    """Registers that an op defines."""
 
     name: str
+    """Its name, unique in the problem."""
     op: int
+    """The op that defines it, by index."""
     registers: int
+    """How many registers it takes."""
     readers: tuple[Reader, ...]
+    """Who reads it; it is live until the last lets go."""
     delay: int = 0
+    """From how many cycles after the op's start it takes them. 0 is what a load in flight needs:
+    its destination is taken at issue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A rotating set of buffers of ``bytes`` each, filled by ``fills``, read by ``readers``.
-
-    Buffers of 0 bytes rotate without counting against LDS.
-    """
+    """A rotating set of LDS buffers."""
 
     name: str
+    """Its name, unique in the problem."""
     bytes: int
+    """Bytes of one buffer; 0 rotates without counting against LDS."""
     fills: tuple[int, ...]
+    """The ops that fill a buffer, by index."""
     readers: tuple[Reader, ...]
+    """Who reads it; a buffer is free when the last lets go."""
     max_buffers: int | None = None
+    """The most buffers; None is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,35 +142,48 @@ class Budget:
     """Limits on what a schedule may use; None is no limit."""
 
     registers: int | None = None
+    """The most registers live in one cycle."""
     lds_bytes: int | None = None
+    """The most bytes of all buffers."""
     stages: int | None = None
+    """The most iterations that overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuloProblem:
-    """A validated modulo scheduling problem; see the module's docstring for its meaning.
-
-    ``time_unit`` is what one unit of time is called in words for people ("step" where it stands for
-    several cycles); it is no part of the problem, is not compared and is not written to files.
+    """One loop iteration and its machine, as a modulo scheduling problem.
 
     Construction raises ``ConfigError`` for a value out of range or a name used twice, and
     ``GraphError`` for an edge that does not exist or a cycle no II can satisfy.
     """
 
     name: str
+    """What results and messages call it."""
     units: tuple[Unit, ...]
+    """The machine's units."""
     ops: tuple[Op, ...]
+    """The operations of one iteration."""
     edges: tuple[Edge, ...] = ()
+    """What must come before what."""
     values: tuple[Value, ...] = ()
+    """Registers that ops define and read."""
     channels: tuple[Channel, ...] = ()
+    """LDS buffers that ops fill and read."""
     budget: Budget = Budget()
+    """Limits on registers, LDS and stages."""
     time_unit: str = field(default="cycle", compare=False)
+    """What one unit of time is called in words for people ("step" where it stands for several
+    cycles). It is no part of the problem, is not compared and is not written to files."""
 
     def __post_init__(self) -> None:
         _validate(self)
 
     def unit(self, name: str) -> Unit:
-        """The unit called ``name``; validation guarantees it exists for every reservation."""
+        """The unit called ``name``; validation guarantees it exists for every reservation.
+
+        Args:
+            name: The unit's name.
+        """
         return next(unit for unit in self.units if unit.name == name)
 
     def with_budget(
@@ -159,7 +193,13 @@ class ModuloProblem:
         lds_bytes: int | None = None,
         stages: int | None = None,
     ) -> ModuloProblem:
-        """The same problem with the given limits set; limits not given stay as they are."""
+        """The same problem with the given limits set; limits not given stay as they are.
+
+        Args:
+            registers: The most registers live in one cycle.
+            lds_bytes: The most bytes of all buffers.
+            stages: The most iterations that overlap.
+        """
         old = self.budget
         budget = Budget(
             registers=old.registers if registers is None else registers,
@@ -175,6 +215,9 @@ class ModuloProblem:
         The kind is told by its keys: ``resources`` for the HLS loops (``S[t] >= S[s] +
         latency(s) + delay - distance * II``), nodes that are mappings for the GPU loops, and
         ``ops`` for our own. Raises ``SpecError`` when it is none of them.
+
+        Args:
+            record: Plain data of one of those kinds.
         """
         form = read_problem_form(record)
         ops = tuple(
@@ -201,12 +244,20 @@ class ModuloProblem:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> ModuloProblem:
-        """The inverse of ``to_dict``; ``from_record`` under the name the other types use."""
+        """The inverse of ``to_dict``; ``from_record`` under the name the other types use.
+
+        Args:
+            data: What ``to_dict`` gave.
+        """
         return cls.from_record(data)
 
     @classmethod
     def from_json(cls, text: str) -> ModuloProblem:
-        """Read ``to_json`` text, or any record ``from_record`` accepts."""
+        """Read ``to_json`` text, or any record ``from_record`` accepts.
+
+        Args:
+            text: What ``to_json`` gave.
+        """
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:

@@ -15,27 +15,37 @@ class SolveStatus(Enum):
     """How a search ended."""
 
     PROVED = "proved"
+    """All that was asked for is settled."""
     STOPPED = "stopped"
+    """A limit or Ctrl-C ended the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """IIs ``first`` to ``last`` are impossible: ``how`` names the method, ``words`` the cause."""
+    """IIs that are impossible, and why."""
 
     first: int
+    """The smallest of them."""
     last: int
+    """The largest of them."""
     how: str
+    """The method that refuted them."""
     words: str
+    """The cause, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Why ``lower_bound`` holds: every II below it is covered by one refutation, in order."""
+    """Why a lower bound holds: one refutation covers every II below it, in order."""
 
     lower_bound: int
+    """No II below it is possible."""
     proved: bool
+    """Whether a schedule of that II was found."""
     refutations: tuple[Refutation, ...]
+    """Why not smaller."""
     stopped: str | None = None
+    """What ended the search early; None where nothing did."""
 
     @property
     def why(self) -> str:
@@ -55,36 +65,51 @@ class ObjectiveValue:
     """A secondary objective's value, and whether it is proved best given those before it."""
 
     objective: str
+    """The objective's name."""
     value: int
+    """What the schedule reaches."""
     proved: bool
+    """Whether nothing better is possible, given the objectives before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuloResult:
-    """A checked schedule: op ``i`` of iteration ``n`` starts at ``starts[i] + n * ii``.
-
-    ``starts`` begins at 0. ``buffers`` and ``register_peak`` are what the schedule needs, whether
-    or not a budget limits them. ``recurrence`` names the ops of the critical dependence cycle.
-    ``stopped`` says what ended the search early, be it at the II or at an objective.
-    """
+    """A checked modulo schedule: op ``i`` of iteration ``n`` starts at ``starts[i] + n * ii``."""
 
     problem: str
+    """The problem's name."""
     ops: tuple[str, ...]
+    """The ops' names."""
     ii: int
+    """The initiation interval: cycles that every further iteration costs."""
     starts: tuple[int, ...]
+    """When each op starts; the first at 0."""
     proved: bool
+    """Whether no smaller II is possible."""
     lower_bound: int
+    """No II below it is possible."""
     res_mii: int
+    """The bound that the units set."""
     rec_mii: int
+    """The bound that dependence cycles set."""
     recurrence: tuple[str, ...]
+    """The ops of the critical dependence cycle."""
     stages: int
+    """Iterations that overlap."""
     buffers: tuple[tuple[str, int], ...]
+    """Buffers that each channel needs, whether or not a budget limits them."""
     lds_bytes: int
+    """Their bytes."""
     register_peak: int
+    """The most registers live in one cycle, whether or not a budget limits them."""
     unit_tables: tuple[UnitTable, ...]
+    """Which op holds which unit in which slot."""
     certificate: Certificate
+    """Why the bound holds."""
     objectives: tuple[ObjectiveValue, ...] = ()
+    """What the further objectives reached."""
     stopped: str | None = None
+    """What ended the search early, be it at the II or at an objective; None where nothing did."""
 
     @property
     def status(self) -> SolveStatus:
@@ -97,11 +122,19 @@ class ModuloResult:
         return f"<ModuloResult {self.problem}: II {self.ii} ({claim}), {size}>"
 
     def stage(self, op: int) -> int:
-        """The pipeline stage of op ``op``, counted from 0."""
+        """The pipeline stage of op ``op``, counted from 0.
+
+        Args:
+            op: The op by index.
+        """
         return self.starts[op] // self.ii
 
     def slot(self, op: int) -> int:
-        """The slot modulo II in which op ``op`` starts."""
+        """The slot modulo II in which op ``op`` starts.
+
+        Args:
+            op: The op by index.
+        """
         return self.starts[op] % self.ii
 
     def to_dict(self) -> dict[str, object]:

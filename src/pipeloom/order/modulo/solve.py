@@ -37,13 +37,18 @@ MOST_SLOTS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a long solve knows so far; ``best`` is None until a schedule is found."""
+    """What a long solve knows so far."""
 
     phase: str
+    """What it is doing."""
     ii: int
+    """The II in question."""
     lower_bound: int
+    """No II below it is possible."""
     best: int | None
+    """The II of the best schedule; None until one is found."""
     seconds: float
+    """Time since the solve began."""
 
 
 def solve_modulo(
@@ -60,16 +65,24 @@ def solve_modulo(
 ) -> ModuloResult:
     """The schedule with the smallest II, with a certificate; every result has been checked.
 
-    ``time_limit`` (seconds), ``work_limit`` and Ctrl-C end the search, in whatever phase, with the
-    best schedule so far and the bound proved by then: ``status`` is STOPPED, and ``stopped`` says
-    by what. Ctrl-C before there is a schedule raises ``KeyboardInterrupt``. ``work_limit`` counts
-    the search in deterministic units of about a second. ``workers`` is CP-SAT's thread count
-    (default 1). A run that ends by itself or by ``work_limit`` gives the same result for the same
-    seed and worker count; one stopped by the clock can differ, as clocks do. ``objectives`` improve
-    the schedule at its II, in the given order. ``max_ii`` gives up beyond an II. ``hint`` has a
-    start per op, near which CP-SAT looks first; it need not be a schedule.
+    A limit or Ctrl-C ends the search, in whatever phase, with the best schedule so far and the
+    bound proved by then: ``status`` is STOPPED, and ``stopped`` says by what. Ctrl-C before there
+    is a schedule raises ``KeyboardInterrupt``. A run that ends by itself or by ``work_limit`` gives
+    the same result for the same seed and worker count; one stopped by the clock can differ, as
+    clocks do.
 
     Raises ``OrderError`` when budgets or ``max_ii`` leave no schedule.
+
+    Args:
+        problem: The iteration and its machine.
+        time_limit: Seconds after which it stops.
+        workers: CP-SAT's thread count; 1 unless given.
+        seed: What CP-SAT's choices are drawn from.
+        objectives: What to improve at the smallest II, in this order.
+        max_ii: Give up beyond this II.
+        work_limit: Deterministic units, of about a second each, after which it stops.
+        progress: Told what is known, every now and then.
+        hint: A start per op, near which CP-SAT looks first; it need not be a schedule.
     """
     _check_arguments(time_limit, work_limit, workers, seed, max_ii)
     deadline = None if time_limit is None else time.monotonic() + time_limit

@@ -27,9 +27,13 @@ class Objective(Enum):
     """What to improve once II is minimal, in the order the caller lists them."""
 
     STAGES = "stages"
+    """The fewest iterations that overlap: a short prologue and epilogue."""
     BUFFERS = "buffers"
+    """The fewest LDS buffers."""
     REGISTERS = "registers"
+    """The fewest registers live at once."""
     EARLY_LOADS = "early loads"
+    """Loads as early as possible."""
 
 
 class WholeModel:
