@@ -46,4 +46,5 @@ def test_every_kind_of_extension_is_here() -> None:
 @pytest.mark.parametrize(("kernel", "most"), [(pl.kernels.gemm, 20), (pl.kernels.row_sum, 15)])
 def test_declarations_stay_short(kernel: object, most: int) -> None:
     assert inspect.isfunction(kernel)
-    assert len(inspect.getsource(kernel).splitlines()) <= most
+    explained = len(str(kernel.__doc__).splitlines())
+    assert len(inspect.getsource(kernel).splitlines()) - explained <= most
