@@ -1,13 +1,11 @@
-"""What the commands share: arguments as a ``Source``, JSON, files written whole or not at all."""
+"""What the commands share: arguments as a ``Source``, notes, JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -217,36 +215,3 @@ def check_ending(path: str, ending: str, what: str) -> None:
         raise SpecError(
             f"{path} ends in {suffix!r}, but {what} is written there", hint=f"use {ending}"
         )
-
-
-def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write the whole file or leave the old one: a temporary file beside it, then a rename.
-
-    A device or pipe (``/dev/stdout``, ``/dev/null``) is written in place: renaming over it would
-    put a plain file where the device was.
-    """
-    target = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(data)
-            return
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise SpecError(
-            f"cannot write {target}: {error.strerror}", hint="check that the folder exists"
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException as error:
-        os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise SpecError(
-                f"cannot write {target}: {error.strerror}", hint="give the path of a file"
-            ) from error
-        raise

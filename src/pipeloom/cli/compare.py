@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json, write_file
+from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json
 from pipeloom.cli.machine_options import add_machine
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
+from pipeloom.files import write_file
 
 PIPE = 10_000
 """Characters of a line that goes to a file or a pipe, which have no width."""

@@ -15,11 +15,11 @@ from pipeloom.cli.common import (
     print_json,
     say,
     source_of,
-    write_file,
 )
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.errors import ScheduleError, SpecError
+from pipeloom.files import read_text, write_file, write_files
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
@@ -121,15 +121,16 @@ def run(arguments: argparse.Namespace) -> int:
     say(found.notes)
     emitted = found.kernel
     proof = _witness(arguments, emitted) if beside is not None else None
-    if arguments.output:
-        content = emitted.text if suffix == ".s" else assemble(emitted).data
-        write_file(arguments.output, content)
+    witness = Path(arguments.output).with_suffix(".witness.json") if proof is not None else None
     if beside is not None:
-        write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
-    witness = None
-    if proof is not None:
-        witness = Path(arguments.output).with_suffix(".witness.json")
-        write_file(witness, json.dumps(proof, indent=1, sort_keys=True) + "\n")
+        records = {beside: found.to_dict(), **({} if witness is None else {witness: proof})}
+        texts = {
+            path: json.dumps(record, indent=1, sort_keys=True) + "\n"
+            for path, record in records.items()
+        }
+        write_files({Path(arguments.output): assemble(emitted).data, **texts})
+    elif arguments.output:
+        write_file(arguments.output, emitted.text)
     if arguments.json:
         print_json(
             {
@@ -177,9 +178,16 @@ def _sidecar(output: str) -> Path:
     from pipeloom.write import LAUNCH_FORMAT
 
     path = Path(output).with_suffix(".json")
-    if path.is_file() and LAUNCH_FORMAT not in path.read_text(errors="replace"):
+    if path.is_file() and not _holds(path, LAUNCH_FORMAT):
         raise SpecError(
             f"how to launch {output} would be written to {path}, which is something else",
             hint="choose another name for the code object, or move that file away",
         )
     return path
+
+
+def _holds(path: Path, word: str) -> bool:
+    try:
+        return word in read_text(path)
+    except (OSError, UnicodeDecodeError):
+        return False

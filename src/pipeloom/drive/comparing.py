@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast, get_args
 
@@ -20,6 +19,7 @@ from pipeloom.drive.sources import Source
 from pipeloom.drive.tiling import ELEMENT_BYTES
 from pipeloom.drive.timing_files import judged, launched, time_checked, time_start
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
@@ -176,7 +176,7 @@ def _stream(text: str, job: CompareJob) -> _One:
                 field=key,
             )
     try:
-        body = Path(path).read_text("utf-8")
+        body = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"cannot read the stream in {path}", hint="give a text file", field="stream"

@@ -19,6 +19,7 @@ from pipeloom.drive.declared import Declared, load_declaration, names_declaratio
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.loops import LOOPS
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
@@ -128,7 +129,7 @@ def _program_file(path: Path) -> Program | None:
 def _json_file(path: Path) -> Any:
     """What a file holds; None where it cannot be read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return None
 
