@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.cli.common import (
     add_json,
+    add_shape,
     add_source,
     add_sync,
     print_json,
@@ -70,11 +72,10 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dtype",
-        "--tile",
-        dest="dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
         "tile, and bf16 where it names none",
     )
+    add_shape(parser)
     parser.add_argument(
         "--k-tiles",
         type=at_least(1),
@@ -90,10 +91,11 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
 
 def emit_job(arguments: argparse.Namespace) -> EmitJob:
     """The job that the arguments ask for."""
+    source = source_of(arguments, k_tiles=arguments.k_tiles)
     return EmitJob(
-        source_of(arguments, k_tiles=arguments.k_tiles),
+        replace(source, dtype=None),
         target=arguments.target,
-        dtype=arguments.dtype,
+        dtype=source.dtype,
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
     )
