@@ -16,7 +16,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "pipeloom"
 VALUES = (
     "errors",
     "checks",
-    "files",
     "notebook",
     "reference.ops",
     "plain",
@@ -42,7 +41,6 @@ CONSUME = (*WAIST, "machine", "reference.kernels")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "checks": ("errors",),
-    "files": ("errors",),
     "notebook": (),
     "field_texts": (),
     "reference.ops": ("errors", "checks"),
@@ -120,7 +118,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "judge.execute": ("errors", "checks", "notebook", "machine", "program"),
     "machine.elf": (),
     "judge.wait_states": (),
-    "judge.emulate": ("errors", "files", "machine.elf", "judge.wait_states"),
+    "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),
     "judge.check": (
         "errors",
         "plain",
@@ -133,14 +131,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "write": (
         "errors",
         "checks",
-        "files",
         "machine",
         "program",
         "judge.verify",
         "machine.elf",
         "judge.wait_states",
     ),
-    "drive.store": ("errors",),
+    "drive.store": (),
     "drive.certifying": ("program", "order"),
     "drive.deriving": (
         "errors",
@@ -167,7 +164,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.verify",
     ),
     "drive.trial": ("errors", "machine", "program", "write", "judge.emulate"),
-    "drive.checking": ("errors", "checks", "files", "judge.check", "judge.emulate", "write"),
+    "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "write"),
     "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.timing_files": (
@@ -241,7 +238,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "tune": (
         "errors",
-        "files",
         "checks",
         "plain",
         "machine",
@@ -261,7 +257,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "machine_code": (
         "errors",
         "checks",
-        "files",
         "plain",
         "machine",
         "write",
