@@ -99,7 +99,7 @@ def own(name: str, side: int, depth: int) -> Made:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.hsaco"
-        main(["emit", name, "--tile", "bf16", "-o", str(path)])
+        main(["emit", name, "--dtype", "bf16", "-o", str(path)])
         kernel = load_code_object(path.read_bytes()).kernel()
     rng = np.random.default_rng(0)
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 OUTPUT = Path("build") / "demo"
-TILE = ["--tile", "bf16"]
+TILE = ["--dtype", "bf16"]
 PROVED = ["--sync", "repaired", "--reorder"]
 
 STEPS: tuple[tuple[str, list[str], int], ...] = (

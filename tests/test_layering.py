@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "pipeloom"
 VALUES = (
     "errors",
     "checks",
+    "files",
     "notebook",
     "reference.ops",
     "plain",
@@ -41,6 +42,7 @@ CONSUME = (*WAIST, "machine", "reference.kernels")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "checks": ("errors",),
+    "files": ("errors",),
     "notebook": (),
     "field_texts": (),
     "reference.ops": ("errors", "checks"),
@@ -118,7 +120,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "judge.execute": ("errors", "checks", "notebook", "machine", "program"),
     "machine.elf": (),
     "judge.wait_states": (),
-    "judge.emulate": ("errors", "machine.elf", "judge.wait_states"),
+    "judge.emulate": ("errors", "files", "machine.elf", "judge.wait_states"),
     "judge.check": (
         "errors",
         "plain",
@@ -131,13 +133,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "write": (
         "errors",
         "checks",
+        "files",
         "machine",
         "program",
         "judge.verify",
         "machine.elf",
         "judge.wait_states",
     ),
-    "drive.store": (),
+    "drive.store": ("errors",),
     "drive.certifying": ("program", "order"),
     "drive.deriving": (
         "errors",
@@ -164,7 +167,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "judge.verify",
     ),
     "drive.trial": ("errors", "machine", "program", "write", "judge.emulate"),
-    "drive.checking": ("errors", "checks", "judge.check", "judge.emulate", "write"),
+    "drive.checking": ("errors", "checks", "files", "judge.check", "judge.emulate", "write"),
     "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
     "drive.timing_files": (
@@ -238,6 +241,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "tune": (
         "errors",
+        "files",
         "checks",
         "plain",
         "machine",
@@ -257,6 +261,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "machine_code": (
         "errors",
         "checks",
+        "files",
         "plain",
         "machine",
         "write",

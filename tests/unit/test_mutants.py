@@ -1,4 +1,4 @@
-"""The mutants that ``benchmarks/mutation_score.py`` draws are changes, and the same in every run."""
+"""The mutants of ``benchmarks/mutation_score.py`` are changes, and the same in every run."""
 
 from __future__ import annotations
 

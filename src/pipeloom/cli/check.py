@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
+from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
 
 

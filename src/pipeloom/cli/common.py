@@ -1,13 +1,11 @@
-"""What the commands share: arguments as a ``Source``, JSON, files written whole or not at all."""
+"""What the commands share: arguments as a ``Source``, notes, JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +15,7 @@ from pipeloom.cli.usage import UsageError
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.sources import Source
 from pipeloom.drive.subjects import Subject, lacks_tile, open_source
-from pipeloom.drive.tiling import ELEMENT_BYTES
+from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import TARGETS
 from pipeloom.reference.compiled import CompiledSchedule
@@ -105,19 +103,40 @@ def add_sync(parser: argparse.ArgumentParser, *, default: str = "reference") -> 
 
 
 def add_tile(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
-    """``--tile``; ``default`` is what a spec without a tile gets where the option is not given.
+    """``--tile`` and ``--dtype``; ``default`` is the type of a spec without a tile.
 
     It can also be spelt as ``pipeloom emit`` does.
     """
+    add_shape(parser)
     parser.add_argument(
-        "--tile",
         "--dtype",
-        choices=("none", *ELEMENT_BYTES),
-        help="the tile where the spec names none: 256x256x64 in bf16 or fp16, 256x256x128 in fp8 "
-        "(single_buffer: 128x128x64, 128x128x256); 'none' leaves it to the spec and the target's "
-        f"counter costs. Default: {default}, and what a schedule has of its own (four_wave: fp8)",
+        choices=TYPES,
+        help="the elements of the tile where the spec names none: 256x256x64 in bf16 or fp16, "
+        "256x256x128 in fp8 (single_buffer: 128x128x64, 128x128x256); 'none' leaves it to the "
+        f"spec and the target's counter costs. Default: {default}, and what a schedule has of its "
+        "own (four_wave: fp8)",
     )
     parser.set_defaults(default_tile=default)
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
+    """``--tile``; as it once named a type, it still may."""
+    parser.add_argument(
+        "--tile",
+        metavar="MxNxK",
+        type=_tile,
+        help="the tile of one workgroup and iteration, as 256x256x64: short for --set "
+        "geometry.BM=256 and so on",
+    )
+
+
+def _tile(text: str) -> str:
+    """An argparse type: MxNxK; an element type, which the option once named, is left as it is."""
+    if text not in TYPES and read_tile(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not MxNxK, as 256x256x64; --dtype names the element type"
+        )
+    return text
 
 
 def add_arch(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +146,7 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
         "--arch",
         "--target",
         metavar="ARCH",
-        help=f"one of {names}: what gemm_tile is derived for, and a --tile made for (default "
+        help=f"one of {names}: what gemm_tile is derived for, and a tile made for (default "
         "gfx950, or what the spec says)",
     )
 
@@ -136,7 +155,7 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
     """The source that the arguments name, with the options that the command has."""
     given = {
         name: getattr(arguments, name)
-        for name in ("tile", "default_tile", "arch", "sync", "reorder", "waves")
+        for name in ("tile", "dtype", "default_tile", "arch", "sync", "reorder", "waves")
         if hasattr(arguments, name)
     }
     told = tell_search if sys.stderr.isatty() else None
@@ -180,9 +199,8 @@ def say(notes: Iterable[str]) -> None:
 def say_untiled(compiled: CompiledSchedule) -> None:
     """Warn, where a schedule is written that could have a tile and has none."""
     if lacks_tile(compiled):
-        say(
-            ("no tile shape: this file can be verified, not simulated or emitted; add --tile bf16",)
-        )
+        needed = "add --dtype bf16"
+        say((f"no tile shape: this file can be verified, not simulated or emitted; {needed}",))
 
 
 def verify_command(subject: Subject) -> str:
@@ -192,7 +210,8 @@ def verify_command(subject: Subject) -> str:
     for setting in source.settings:
         words += ["--set", setting]
     for option, value in (
-        ("--tile", subject.named_tile()),
+        ("--tile", source.tile),
+        ("--dtype", subject.named_dtype()),
         ("--sync", source.sync),
         ("--arch", source.arch),
         ("--waves", source.waves and str(source.waves)),
@@ -217,36 +236,3 @@ def check_ending(path: str, ending: str, what: str) -> None:
         raise SpecError(
             f"{path} ends in {suffix!r}, but {what} is written there", hint=f"use {ending}"
         )
-
-
-def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write the whole file or leave the old one: a temporary file beside it, then a rename.
-
-    A device or pipe (``/dev/stdout``, ``/dev/null``) is written in place: renaming over it would
-    put a plain file where the device was.
-    """
-    target = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(data)
-            return
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise SpecError(
-            f"cannot write {target}: {error.strerror}", hint="check that the folder exists"
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException as error:
-        os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise SpecError(
-                f"cannot write {target}: {error.strerror}", hint="give the path of a file"
-            ) from error
-        raise

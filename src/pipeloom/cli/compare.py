@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json, write_file
+from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json
 from pipeloom.cli.machine_options import add_machine
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
+from pipeloom.files import write_file
 
 PIPE = 10_000
 """Characters of a line that goes to a file or a pipe, which have no width."""
@@ -26,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "compiled schedule or my.py:Name, and after a colon its settings: "
         "pipeloom compare ping_pong ping_pong:scheduling=identity ping_pong:sync=proven "
         "ping_pong:minimal_barriers=true,omit_mma_set_prio=true. Settings are those of --set, and "
-        "sync=reference|proven|repaired, reorder=true and tile=none|bf16|fp16|fp8 as the options "
-        "of compile. emitted=true runs the instructions of the emitted kernel, as simulate "
-        "--emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
+        "sync=reference|proven|repaired, reorder=true, dtype=none|bf16|fp16|fp8 and "
+        "tile=MxNxK as the options of compile. emitted=true runs the instructions of the emitted "
+        "kernel, as simulate --emitted does: pipeloom compare ping_pong:sync=repaired,reorder=true "
         "ping_pong:emitted=true. A file that ends in .stream is a hand-written loop, as simulate "
         "--stream takes it, with mfma, waves_per_simd and stagger as settings. With --launch the "
         "variants are kernel files (.hsaco, .co, .o, .s), compared by their main loops; one launch "
@@ -78,6 +79,7 @@ def _job(arguments: argparse.Namespace) -> CompareJob:
     return CompareJob(
         tuple(arguments.variants),
         tile=arguments.tile,
+        dtype=arguments.dtype,
         arch=arguments.arch,
         k_tiles=arguments.k_tiles,
         jitter=arguments.jitter,

@@ -14,9 +14,9 @@ from pipeloom.cli.common import (
     opened,
     say,
     say_untiled,
-    write_file,
 )
 from pipeloom.drive.subjects import ScheduleSubject
+from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase

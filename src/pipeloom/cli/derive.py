@@ -12,7 +12,6 @@ from pipeloom.cli.common import (
     print_json,
     source_of,
     tell_search,
-    write_file,
 )
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.usage import at_least
@@ -22,6 +21,7 @@ from pipeloom.drive.loops import LOOPS, LoopSource
 from pipeloom.drive.pipeline import peeled
 from pipeloom.drive.subjects import ProgramSubject, open_source
 from pipeloom.errors import SpecError
+from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP, TARGETS
 from pipeloom.plain import to_plain
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeloom.cli.common import (
     add_json,
+    add_shape,
     add_source,
     add_sync,
     print_json,
     say,
     source_of,
-    write_file,
 )
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.errors import ScheduleError, SpecError
+from pipeloom.files import read_text, write_file, write_files
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
@@ -70,11 +72,10 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dtype",
-        "--tile",
-        dest="dtype",
         help="bf16, fp16 or fp8, which also gives the tile; by default that of the schedule's "
         "tile, and bf16 where it names none",
     )
+    add_shape(parser)
     parser.add_argument(
         "--k-tiles",
         type=at_least(1),
@@ -90,10 +91,11 @@ def add_emission(parser: argparse.ArgumentParser) -> None:
 
 def emit_job(arguments: argparse.Namespace) -> EmitJob:
     """The job that the arguments ask for."""
+    source = source_of(arguments, k_tiles=arguments.k_tiles)
     return EmitJob(
-        source_of(arguments, k_tiles=arguments.k_tiles),
+        replace(source, dtype=None),
         target=arguments.target,
-        dtype=arguments.dtype,
+        dtype=source.dtype,
         out_dtype=arguments.out_dtype,
         allow_timing=arguments.allow_timing,
     )
@@ -121,15 +123,16 @@ def run(arguments: argparse.Namespace) -> int:
     say(found.notes)
     emitted = found.kernel
     proof = _witness(arguments, emitted) if beside is not None else None
-    if arguments.output:
-        content = emitted.text if suffix == ".s" else assemble(emitted).data
-        write_file(arguments.output, content)
+    witness = Path(arguments.output).with_suffix(".witness.json") if proof is not None else None
     if beside is not None:
-        write_file(beside, json.dumps(found.to_dict(), indent=1, sort_keys=True) + "\n")
-    witness = None
-    if proof is not None:
-        witness = Path(arguments.output).with_suffix(".witness.json")
-        write_file(witness, json.dumps(proof, indent=1, sort_keys=True) + "\n")
+        records = {beside: found.to_dict(), **({} if witness is None else {witness: proof})}
+        texts = {
+            path: json.dumps(record, indent=1, sort_keys=True) + "\n"
+            for path, record in records.items()
+        }
+        write_files({Path(arguments.output): assemble(emitted).data, **texts})
+    elif arguments.output:
+        write_file(arguments.output, emitted.text)
     if arguments.json:
         print_json(
             {
@@ -177,9 +180,16 @@ def _sidecar(output: str) -> Path:
     from pipeloom.write import LAUNCH_FORMAT
 
     path = Path(output).with_suffix(".json")
-    if path.is_file() and LAUNCH_FORMAT not in path.read_text(errors="replace"):
+    if path.is_file() and not _holds(path, LAUNCH_FORMAT):
         raise SpecError(
             f"how to launch {output} would be written to {path}, which is something else",
             hint="choose another name for the code object, or move that file away",
         )
     return path
+
+
+def _holds(path: Path, word: str) -> bool:
+    try:
+        return word in read_text(path)
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -15,10 +15,10 @@ from pipeloom.cli.common import (
     exit_code,
     opened,
     print_json,
-    write_file,
 )
 from pipeloom.drive.exporting import Exported, export
 from pipeloom.errors import SpecError
+from pipeloom.files import write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,9 @@ from pipeloom.cli.common import (
     say,
     say_untiled,
     source_of,
-    write_file,
 )
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
+from pipeloom.files import write_file
 from pipeloom.reference.compiled import CompiledSchedule
 
 HINTS = (

@@ -6,10 +6,11 @@ import argparse
 import json
 from pathlib import Path
 
-from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.tune import add_tuning, exit_code, tuned
 from pipeloom.cli.usage import at_least
 from pipeloom.errors import SpecError
+from pipeloom.files import write_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for name in kernel.codes
     }
-    for name, code in kernel.codes.items():
-        write_file(places[name], code)
     beside = output.with_suffix(".json")
     record = {
         **with_files(kernel.record, {name: Path(place.name) for name, place in places.items()}),
         "predicted": predicted,
     }
-    write_file(beside, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+    write_files({**{places[name]: code for name, code in kernel.codes.items()}, beside: text})
     if arguments.json:
         print_json({**predicted, "kernel": kernel.name, "output": str(output)})
     else:

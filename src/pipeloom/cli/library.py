@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.tune import add_shapes, add_tuning, exit_code, table, tuned
-from pipeloom.cli.usage import check_folder, make_folder
+from pipeloom.cli.usage import check_folder, check_new_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeloom.tune.library import write_library
 
     check_folder(arguments.folder)
-    make_folder(arguments.folder)
+    check_new_folder(arguments.folder)
     found = tuned(arguments, arguments.shapes)
     written = write_library(found, arguments.folder)
     kernels = len({one.job for one in found})

@@ -13,12 +13,12 @@ from pipeloom.cli.common import (
     add_tile,
     check_ending,
     print_json,
-    write_file,
 )
 from pipeloom.cli.machine_options import add_emitted, add_machine, add_problem, simulate_job
 from pipeloom.cli.usage import at_least
 from pipeloom.drive.judging import emit_note
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, ReportJob, report, report_file
+from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
 from pipeloom.show.step_rows import pace
 

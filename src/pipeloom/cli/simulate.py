@@ -183,6 +183,7 @@ def _refuse_with_stream(arguments: argparse.Namespace) -> None:
         "--k-tiles": arguments.k_tiles is not None,
         "--set": bool(arguments.settings),
         "--tile": arguments.tile is not None,
+        "--dtype": arguments.dtype is not None,
         "--sync": arguments.sync is not None,
         "--reorder": arguments.reorder,
         "--emitted": arguments.emitted,

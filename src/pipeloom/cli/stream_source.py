@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.judge.simulate.stream import StreamError
 
 _LOOKS_LIKE_A_PATH = re.compile(r"\S*[/\\]\S*|\S+\.[A-Za-z]\w*")
@@ -37,7 +38,7 @@ def read_stream(given: str) -> StreamSource:
     text = given.strip()
     try:
         if text and len(text) < 1024 and Path(text).is_file():
-            return StreamSource(Path(text).read_text("utf-8"), text)
+            return StreamSource(read_text(text), text)
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise SpecError(
             f"cannot read the stream in {text}: {getattr(error, 'strerror', None) or 'not text'}",

@@ -12,11 +12,11 @@ from pipeloom.cli.common import (
     add_tile,
     check_ending,
     print_json,
-    write_file,
 )
 from pipeloom.cli.machine_options import add_emitted, add_machine, simulate_job
 from pipeloom.drive.simulating import prepare
 from pipeloom.drive.timing_files import launched, time_start
+from pipeloom.files import write_file
 
 SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""

@@ -13,12 +13,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipeloom.cli.common import add_json, print_json, write_file
+from pipeloom.cli.common import add_json, print_json
 from pipeloom.cli.main import INTERRUPTED_CODE
-from pipeloom.cli.usage import UsageError, at_least, make_folder, positive
+from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.declare.products import Finish
 from pipeloom.drive.store import Store
+from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS, gpu_for
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
@@ -144,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.published is not None and arguments.page is None:
         raise UsageError("--published needs --page")
     if arguments.page is not None:
-        make_folder(arguments.page)
+        check_new_folder(arguments.page)
     figures = {} if arguments.published is None else read_figures(arguments.published)
     found = tuned(arguments, arguments.shapes)
     if arguments.page is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -85,12 +87,12 @@ def unknown_text(unknown: Sequence[str], options: Sequence[str]) -> str:
     return f"{text} (did you mean {near[0]}?)" if near else text
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder for what will be written, or refuse it: before the work."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError(f"cannot write {path}: {error.strerror}", hint="name a folder") from error
+def check_new_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made or written: before the work, which then makes it."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    fault = errno.EACCES if there.is_dir() else errno.ENOTDIR
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise SpecError(f"cannot write {path}: {os.strerror(fault)}", hint="name a folder")
 
 
 def check_folder(path: str | Path) -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pipeloom.checks import check_int
 from pipeloom.errors import SpecError
+from pipeloom.files import read_file
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run
@@ -203,7 +204,7 @@ def open_kernel(
     else:
         name = os.fspath(source)
         try:
-            data = Path(name).read_bytes()
+            data = read_file(name)
         except OSError as error:
             raise SpecError(
                 f"cannot read {name}: {error.strerror}", hint="give a .hsaco, .co, .o or .s file"

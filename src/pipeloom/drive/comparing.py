@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast, get_args
 
@@ -17,9 +16,10 @@ from pipeloom.drive.forms import Choice
 from pipeloom.drive.reporting import TIMELINE_ITERATIONS, simulation_page
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Source
-from pipeloom.drive.tiling import ELEMENT_BYTES
+from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.drive.timing_files import judged, launched, time_checked, time_start
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.reference.compiler import Sync
 from pipeloom.reference.spec import UnknownKeyError
@@ -33,8 +33,8 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "sync": get_args(Sync),
         "reorder": ("true", "false"),
-        "tile": ("none", *ELEMENT_BYTES),
-        "dtype": ("none", *ELEMENT_BYTES),
+        "tile": ("MxNxK, as 256x256x64",),
+        "dtype": TYPES,
         "emitted": ("true", "false"),
     }
 )
@@ -59,7 +59,7 @@ class CompareJob:
     variants: Sequence[str]
     """Schedules with settings after a colon (``ping_pong:sync=repaired``), or ``.stream`` files."""
     tile: str | None = None
-    """The tile type of variants that name none: ``bf16``, ``fp16``, ``fp8`` or ``none``."""
+    """The tile of variants that name none: ``256x256x64``; a type here is taken as ``dtype``."""
     arch: str | None = None
     """The chip; the schedule's own unless given."""
     k_tiles: int | None = None
@@ -68,6 +68,8 @@ class CompareJob:
     """Stretches each global access's latency by a random share of up to this much."""
     seed: int = 0
     """What the random latencies are drawn from."""
+    dtype: str | None = None
+    """The tile type of variants that name none: ``bf16``, ``fp16``, ``fp8`` or ``none``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _stream(text: str, job: CompareJob) -> _One:
                 field=key,
             )
     try:
-        body = Path(path).read_text("utf-8")
+        body = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"cannot read the stream in {path}", hint="give a text file", field="stream"
@@ -250,12 +252,14 @@ def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:
         else:
             settings.append(setting)
     for key, value in options.items():
-        if value not in OPTIONS[key]:
+        is_tile = key == "tile" and (value in TYPES or read_tile(value) is not None)
+        if value not in OPTIONS[key] and not is_tile:
             raise SpecError(
                 f"{text!r}: {key} is {value!r}",
                 hint=f"use one of {', '.join(OPTIONS[key])}",
                 field=key,
             )
+    tile = options.get("tile", job.tile)
     sync, reorder = options.get("sync"), options.get("reorder") == "true"
     emitted = options.get("emitted") == "true"
     if reorder and (sync == "reference" or (sync is None and not emitted)):
@@ -268,7 +272,8 @@ def parse_variant(text: str, defaults: CompareJob | None = None) -> SimulateJob:
         Source(
             source,
             tuple(settings),
-            tile=options.get("tile", options.get("dtype", job.tile)),
+            tile=tile,
+            dtype=options.get("dtype", None if tile in TYPES else job.dtype),
             default_tile=DEFAULT_TILE,
             arch=job.arch,
             sync=cast("Sync | None", sync),

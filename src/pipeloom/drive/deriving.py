@@ -13,18 +13,18 @@ solver.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
+from math import ceil, inf
+from typing import Any
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.certifying import CLOSE, Ended, described, least_of
 from pipeloom.drive.store import Store, digest, version
-from pipeloom.errors import ConfigError, InternalError, OrderError, ScheduleError
+from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
@@ -166,7 +166,7 @@ def derive(
         return None
     kept = Store.usual() if store is None else store
     key = derived_key(loop, target, waves, k_tiles, short_ends)
-    found = _read(kept, key, loop, target)
+    found = kept.load(key, lambda entry: _judged_again(entry, lowered))
     if found is not None:
         return found
     if k_tiles is not None or like is not None:
@@ -213,17 +213,23 @@ def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:
     return unfit(lower(loop.meaning, target, loop.ops, loop.staged, waves))
 
 
-def _read(store: Store, key: str, loop: Loop, target: Target) -> Derived | None:
-    """What is kept under a key, if it is of this loop and machine; else it is set right."""
-    entry = store.read(key)
-    if entry is None:
-        return None
-    with suppress(ScheduleError):
-        found = from_plain(Derived, entry)
-        if found.program.meaning == loop.meaning and found.program.target == target:
-            return found
-    warnings.warn(f"{key} in {store.path} is of another loop; it is made again", stacklevel=2)
-    return None
+def _judged_again(entry: dict[str, Any], lowered: Lowered) -> Derived:
+    """What is kept, if all of it is true: nobody is believed who can write the store.
+
+    The program is of this loop and machine and proved now; its cycles are simulated now; all that
+    is said of them follows.
+    """
+    found = from_plain(Derived, entry)
+    program = found.program
+    if program.meaning != lowered.meaning or program.target != lowered.target:
+        raise ConfigError("it is of another loop", field="store")
+    if not verify(program).proved:
+        raise ConfigError("its program is not proved", field="store")
+    cycles = steady_cycles(program)
+    again = _proved(lowered, program, found.pattern, cycles, found.tried, found.ended)
+    if again != found:
+        raise ConfigError("what it says of its program is not so", field="store")
+    return found
 
 
 def derived_key(
@@ -274,10 +280,9 @@ class _Search:
             self.close, self.most = PATIENT, MOST_PATIENT
         self.short_ends = short_ends
         self.tried: dict[Pattern, float | None] = {}
-        self.known: dict[Pattern, float | None] = {
-            from_plain(Pattern, entry["pattern"]): entry["cycles"]
-            for entry in (store.read(key) or {"tried": []})["tried"]
-        }
+        self.known: dict[Pattern, float | None] = (
+            store.load(key, lambda entry: _tried(entry, self.bound)) or {}
+        )
         self.least = cache(lambda barriers: unit_times(lowered, barriers)[0].cycles)
         self.choices = choices(lowered)
         self.started = time.monotonic()
@@ -392,9 +397,20 @@ class _Search:
         if len(programs) > 1:
             floor = PATIENT * self.best if self.short_ends else None
             pattern = min(programs, key=lambda p: _whole(programs[p], self.tried[p] or 0.0, floor))
-        cycles = self.tried[pattern] or self.best
+        # What an earlier search has kept decides which order is taken, not what is said of it.
+        known = pattern in self.known
+        cycles = steady_cycles(programs[pattern]) if known else self.tried[pattern] or self.best
         count = len(self.tried)
         return _proved(self.lowered, programs[pattern], pattern, cycles, count, ended)
+
+
+def _tried(entry: dict[str, Any], bound: int) -> dict[Pattern, float | None]:
+    """What an earlier search has tried: patterns with their cycles, None where one does not fit."""
+    found = {from_plain(Pattern, one["pattern"]): one["cycles"] for one in entry["tried"]}
+    for cycles in found.values():
+        if cycles is not None and not bound <= float(cycles) < inf:
+            raise ConfigError(f"an order takes {cycles} cycles", field="store")
+    return found
 
 
 def _made_for(lowered: Lowered, found: Derived, k_tiles: int | None) -> Derived | None:

@@ -172,8 +172,8 @@ def _shipped_form(source: Source) -> Choice | None:
 
 
 def _form_of(source: Source) -> Choice | None:
-    tile = None if source.tile == "none" else source.tile
-    job = EmitJob(replace(source, tile=None, arch=None), target=source.arch, dtype=tile)
+    plain = replace(source, dtype=None, arch=None)
+    job = EmitJob(plain, target=source.arch, dtype=source.element_type)
     try:
         if is_file := is_compiled_file(source):
             job = replace(job, dtype=None)
@@ -249,7 +249,7 @@ def _fitted(job: EmitJob, data: Mapping[str, Any]) -> Source:
     if job.target is not None:
         source = replace(source, arch=job.target)
     if job.dtype is not None:
-        source = replace(source, tile=job.dtype)
+        source = replace(source, dtype=job.dtype)
     if job.k is not None:
         loop = shipped_loop(source, fitted).loop
         tiles = _whole_tiles(loop, job.k) if loop.over == "k" else None
@@ -276,7 +276,7 @@ def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:
     if given not in fitting:
         source, name = job.source.name, compiled.schedule
         if is_file:
-            how = f"compile it anew: pipeloom compile {name} --tile {given} -o {source}"
+            how = f"compile it anew: pipeloom compile {name} --dtype {given} -o {source}"
         else:
             machine = target_for(job.target or compiled.arch or ANY_CHIP)
             keys = tile_for(name, given, machine).items()

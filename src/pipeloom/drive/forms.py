@@ -154,7 +154,7 @@ def _timed(subject: Subject) -> tuple[Subject, str]:
     if not lacks_tile(subject.compiled("reference", False)):
         return subject, ""
     try:
-        lent = open_schedule(replace(subject.source, tile=None, default_tile="bf16"))
+        lent = open_schedule(replace(subject.source, dtype=None, default_tile="bf16"))
     except ScheduleError:
         return subject, ""
     return lent, " with a bf16 tile"

@@ -214,9 +214,9 @@ def emit(
     asked = source if isinstance(source, Asked) else Asked(source)
     if isinstance(source, CompiledSchedule):
         asked = replace(asked, sync="reference")
-    tile = None if asked.tile == "none" else asked.tile  # it names a type, as ``dtype`` does
-    asked = replace(asked, tile=None)
-    job = EmitJob(asked, target, dtype or tile, out_dtype, allow_timing=allow_timing, name=name)
+    named = asked.element_type
+    asked = replace(asked, dtype=None)
+    job = EmitJob(asked, target, dtype or named, out_dtype, allow_timing=allow_timing, name=name)
     return emit_job(job).kernel
 
 

@@ -168,13 +168,13 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
 
 def _prepare_emitted(job: SimulateJob) -> Simulation:
     source = job.source
-    if source.tile is not None and is_compiled_file(source):
+    if source.dtype is not None and is_compiled_file(source):
         raise SpecError(
-            f"{source.name} is a compiled schedule, which --tile cannot change",
-            hint="apply --tile to its spec: pipeloom compile SPEC --tile ... -o FILE",
+            f"{source.name} is a compiled schedule, which --dtype cannot change",
+            hint="apply --dtype to its spec: pipeloom compile SPEC --dtype ... -o FILE",
         )
-    plain = replace(source, tile=None, default_tile="none", arch=None)
-    dtype = None if source.tile == "none" else source.tile
+    plain = replace(source, dtype=None, default_tile="none", arch=None)
+    dtype = source.element_type
     found = emit(EmitJob(plain, target=source.arch, dtype=dtype, allow_timing=job.allow_timing))
     program = found.program
     return Simulation(

@@ -18,7 +18,9 @@ from pipeloom.declare.loop import Loop
 from pipeloom.drive.declared import Declared, load_declaration, names_declaration
 from pipeloom.drive.deriving import Progress
 from pipeloom.drive.loops import LOOPS
+from pipeloom.drive.tiling import TYPES, read_tile, tile_settings
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync
@@ -41,7 +43,8 @@ class Source:
     settings: tuple[str, ...] = ()
     """Settings of its spec, as ``key=value``."""
     tile: str | None = None
-    """The tile type: ``none``, ``bf16``, ``fp16`` or ``fp8``; that of the spec unless given."""
+    """The tile of one workgroup and iteration, ``256x256x64``; that of the spec unless given. A
+    type here is taken as ``dtype``."""
     default_tile: str = "none"
     """The tile type of a spec that names none."""
     arch: str | None = None
@@ -61,6 +64,36 @@ class Source:
     """The ops of a program; a loop has its own."""
     progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
     """Told of each better order that the search for a loop's finds."""
+    dtype: str | None = None
+    """The type of the tile's elements: ``bf16``, ``fp16``, ``fp8``, or ``none``, which leaves a
+    spec without a tile; that of the spec unless given."""
+
+    def __post_init__(self) -> None:
+        tile = self.tile
+        if tile is None or read_tile(tile) is not None:
+            return
+        if tile not in TYPES:
+            raise SpecError(
+                f"the tile is {tile!r}", hint="write MxNxK, as 256x256x64", field="tile"
+            )
+        if self.dtype not in (None, tile):
+            raise SpecError(
+                f"the tile is {tile!r}, and its elements are {self.dtype}",
+                hint="leave out the one, or give the tile as MxNxK",
+                field="tile",
+            )
+        object.__setattr__(self, "dtype", tile)
+        object.__setattr__(self, "tile", None)
+
+    @property
+    def element_type(self) -> str | None:
+        """The type that is asked for, where one is."""
+        return None if self.dtype == "none" else self.dtype
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What is set in the spec: its tile, and what the settings say."""
+        return (*tile_settings(self.tile), *self.settings)
 
     @classmethod
     def of(cls, what: Source | Named) -> Source:
@@ -128,7 +161,7 @@ def _program_file(path: Path) -> Program | None:
 def _json_file(path: Path) -> Any:
     """What a file holds; None where it cannot be read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -155,7 +188,11 @@ def is_launch_record(data: Mapping[str, Any]) -> bool:
 
 def refuse_changes(source: Source, found: object) -> None:
     """What would change a spec cannot change a compiled schedule, nor a declaration in Python."""
-    for option, value in (("--set", source.settings), ("--tile", source.tile)):
+    for option, value in (
+        ("--set", source.settings),
+        ("--tile", source.tile),
+        ("--dtype", source.dtype),
+    ):
         if not value:
             continue
         if isinstance(found, Program):

@@ -3,12 +3,14 @@
     store = Store.usual()
     store.write(key, {...})          # one transaction: a reader sees the old or the new
     store.read(key)                  # None where there is none
+    store.load(key, parse)           # what parse makes of it; None, and told, if it refuses
 
 One SQLite file, ``store.sqlite`` in the folder that ``$PIPELOOM_STORE`` names (or is ``off``), else
 in ``$XDG_CACHE_HOME/pipeloom`` or ``~/.cache/pipeloom``. Any number of processes share it; one that
 is killed leaves everything that it had written. A key covers pipeloom's own sources, so no entry
 outlives the code that made it. What is damaged, or of another format, is reported, set aside and
-made again; a folder that cannot be written is reported, and nothing is kept.
+made again; a folder that cannot be written is reported, and nothing is kept. So is one that others
+can write, unless ``$PIPELOOM_STORE_SHARED`` is ``yes``; and whoever reads an entry judges it again.
 """
 
 from __future__ import annotations
@@ -17,17 +19,22 @@ import hashlib
 import json
 import os
 import sqlite3
+import stat
 import threading
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeloom.errors import ScheduleError
+
 VARIABLE = "PIPELOOM_STORE"
 OFF = "off"
+SHARED = "PIPELOOM_STORE_SHARED"
+"""``yes`` lets a store be used that others can write."""
 FILE = "store.sqlite"
 FORMAT = 1
 """Of the file; SQLite keeps it as ``user_version``, which is 0 in a new one."""
@@ -35,6 +42,22 @@ LAST = ("cli", "cms", "show", "tune")
 """Packages that stand after what is kept."""
 BUSY_SECONDS = 60
 """How long one waits for another's transaction."""
+MOST_PACKED, MOST_TEXT = 8 << 20, 16 << 20
+"""Bytes of an entry, as it lies in the file and unpacked; the largest seen have half a megabyte."""
+_TABLE = (
+    "CREATE TABLE entries (key TEXT PRIMARY KEY, digest TEXT NOT NULL,"
+    " content BLOB NOT NULL) WITHOUT ROWID"
+)
+_REFUSALS = (
+    ScheduleError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What reading an entry of the wrong form ends in."""
 
 T = TypeVar("T")
 
@@ -65,30 +88,51 @@ class Store:
         """The entry, if there is one and it is whole."""
         row = self._do(
             lambda db: db.execute(
-                "SELECT digest, content FROM entries WHERE key = ?", (key,)
+                "SELECT substr(digest, 1, 65), CASE WHEN length(content) <= ? THEN content END "
+                "FROM entries WHERE key = ?",
+                (MOST_PACKED, key),
             ).fetchone()
         )
         if row is None:
             return None
         try:
-            content = json.loads(zlib.decompress(row[1]))
+            content = json.loads(_unpacked(row[1]))
             whole = row[0] == digest(content) and isinstance(content, dict)
-        except (ValueError, TypeError, zlib.error):
+        except (ValueError, TypeError, RecursionError, zlib.error):
             whole = False
         if whole:
             return dict(content)
+        self._keep_aside(key, "is damaged")
+        return None
+
+    def load(self, key: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
+        """``parse`` of the entry, which judges it; an entry that it refuses is set aside."""
+        entry = self.read(key)
+        if entry is None:
+            return None
+        try:
+            return parse(entry)
+        except _REFUSALS as error:
+            said = error.message if isinstance(error, ScheduleError) else str(error)
+            self._keep_aside(key, f"is damaged ({said[:200] or type(error).__name__})")
+            return None
+
+    def _keep_aside(self, key: str, fault: str) -> None:
         aside = f"{key}.damaged"
         self._do(
             lambda db: db.execute(
                 "UPDATE OR REPLACE entries SET key = ? WHERE key = ?", (aside, key)
             )
         )
-        warnings.warn(f"{key} in {self.path} is damaged; set aside as {aside}", stacklevel=2)
-        return None
+        warnings.warn(f"{key} in {self.path} {fault}; set aside as {aside}", stacklevel=3)
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
-        """Keep an entry, in place of what is there."""
-        packed = zlib.compress(_text(content).encode(), 1)
+        """Keep an entry, in place of what is there; one that is too large to be read is not."""
+        text = _text(content).encode()
+        packed = zlib.compress(text, 1)
+        if len(text) > MOST_TEXT or len(packed) > MOST_PACKED:
+            warnings.warn(f"{len(text):,} bytes are too many to be kept", stacklevel=2)
+            return
         row = (key, digest(content), packed)
         self._do(lambda db: db.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", row))
 
@@ -138,7 +182,14 @@ def _open(path: Path) -> _Opened | None:
     for _ in range(3):
         inode = _inode(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            if (who := _others(path)) is not None:
+                _tell(
+                    f"{who} can be written by others, so nothing is read or kept there; use chmod "
+                    f"go-w, or set {SHARED}=yes if they may decide what you are given"
+                )
+                return None
             connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         except (OSError, sqlite3.OperationalError) as error:
             _tell(f"{path} cannot be written, nothing is kept: {error}")
@@ -161,20 +212,46 @@ def _open(path: Path) -> _Opened | None:
 
 def _prepared(connection: sqlite3.Connection) -> str | None:
     """Make the table of a new file; what is wrong with the file otherwise."""
+    connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     (found,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if found == 0 and tables == 0:
-        connection.execute(
-            "CREATE TABLE entries (key TEXT PRIMARY KEY, digest TEXT NOT NULL,"
-            " content BLOB NOT NULL) WITHOUT ROWID"
-        )
+    tables = connection.execute("SELECT type, substr(sql, 1, 1000) FROM sqlite_schema").fetchmany(2)
+    if found == 0 and not tables:
+        connection.execute(_TABLE)
         connection.execute(f"PRAGMA user_version = {FORMAT}")
-        found = FORMAT
+        found, tables = FORMAT, [("table", _TABLE)]
     connection.execute("COMMIT")
-    return None if found == FORMAT else f"has format {found}, and this pipeloom writes {FORMAT}"
+    if found != FORMAT:
+        return f"has format {found}, and this pipeloom writes {FORMAT}"
+    return None if tables == [("table", _TABLE)] else "holds other tables than ours"
+
+
+def _others(path: Path) -> Path | None:
+    """The folder or the file, if someone else than its owner, who is us, or root can write it."""
+    if not hasattr(os, "getuid") or os.environ.get(SHARED) == "yes":
+        return None
+    for one in (path.parent, *(path.with_name(path.name + end) for end in ("", "-wal", "-shm"))):
+        try:
+            found = one.stat()
+        except OSError:
+            continue
+        mine = found.st_uid in (os.getuid(), 0)
+        if not mine or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return one
+    return None
+
+
+def _unpacked(packed: object) -> bytes:
+    """What was compressed, unless it is more than an entry can be."""
+    if not isinstance(packed, bytes):
+        raise TypeError("an entry is bytes")
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(packed, MOST_TEXT)
+    if not unpacker.eof:
+        raise ValueError("an entry is cut short, or too large")
+    return text
 
 
 @cache
@@ -224,7 +301,11 @@ def version(*more: str) -> str:
 
     Nothing that is kept may import a package of ``LAST``, unless its key names the module.
     """
-    root = Path(__file__).resolve().parent.parent
+    return sources_digest(Path(__file__).resolve().parent.parent, more)
+
+
+def sources_digest(root: Path, more: Collection[str] = ()) -> str:
+    """Of the names and the contents of the sources under ``root``."""
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()

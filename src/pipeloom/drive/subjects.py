@@ -24,7 +24,7 @@ from pipeloom.drive.sources import (
     is_loop,
     refuse_changes,
 )
-from pipeloom.drive.tiling import gets_default_tile, takes_tile, with_tile
+from pipeloom.drive.tiling import gets_default_tile, refuse_tile, takes_tile, with_tile
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
@@ -37,6 +37,7 @@ from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel, kernel_for
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
+from pipeloom.reference.schedules import SCHEDULES
 from pipeloom.reference.spec import apply_settings, load_spec
 from pipeloom.reference.words import knobs, tile_text, unsynchronised_note
 from pipeloom.show import headers
@@ -113,9 +114,9 @@ class Subject(ABC):
         """Refuse what could have a tile and has none, where figures need one."""
         return
 
-    def named_tile(self) -> str | None:
-        """The tile that the source was given, by option or by default."""
-        return None if self.source.tile == "none" else self.source.tile
+    def named_dtype(self) -> str | None:
+        """The type of the tile that the source was given, by option or by default."""
+        return self.source.element_type
 
 
 @dataclass
@@ -284,7 +285,7 @@ class ScheduleSubject(Subject):
         return Tile({"m": shape.BM, "n": shape.BN, "k": shape.BK}, shape.elem_bytes)
 
     def tile_text(self) -> str:
-        return tile_text(self.compiled(), self.source.tile)
+        return tile_text(self.compiled(), self.source.dtype)
 
     def header(self) -> str:
         return f"{self.compiled().schedule}, {self.tile_text()}"
@@ -300,7 +301,7 @@ class ScheduleSubject(Subject):
         source = self.source
         if source.arch is None:
             return ()
-        if not self.is_compiled and source.tile not in (None, "none"):
+        if not self.is_compiled and source.element_type is not None:
             return ()
         return (
             f"nothing about {source.name} is derived for a chip here, so --arch changes nothing",
@@ -318,23 +319,23 @@ class ScheduleSubject(Subject):
     def _how_to_tile(self, compiled: CompiledSchedule) -> str:
         """For a compiled file, the command that writes it anew."""
         if not self.is_compiled:
-            return "give --tile bf16 (or fp16, fp8)"
+            return "give --dtype bf16 (or fp16, fp8)"
         made = "compile" if compiled.synchronised is SyncMethod.REFERENCE else "fix"
-        words = ["pipeloom", made, compiled.schedule, "--tile", "bf16"]
+        words = ["pipeloom", made, compiled.schedule, "--dtype", "bf16"]
         if compiled.synchronised is SyncMethod.REPAIRED:
             words.append("--keep-barriers")
         if compiled.moved or compiled.barriers_added:
             words.append("--reorder")
         return f"write it anew: {shlex.join([*words, '-o', self.source.name])} (or fp16, fp8)"
 
-    def named_tile(self) -> str | None:
-        """The tile that the source was given, by option or by default."""
+    def named_dtype(self) -> str | None:
+        """The type of the tile that the source was given, by option or by default."""
         source = self.source
-        if source.tile is None and not self.is_compiled:
+        if source.dtype is None and not self.is_compiled:
             spec = find_source(source) if isinstance(source.what, str) else source.what
             if isinstance(spec, Mapping) and gets_default_tile(spec, source.default_tile):
                 return source.default_tile
-        return None if source.tile == "none" else source.tile
+        return source.element_type
 
 
 def open_source(what: Source | Named, *, keep_interrupted: bool = False) -> Subject:
@@ -372,9 +373,16 @@ def open_schedule(
             )
     if isinstance(found, Mapping) and not is_compiled(found):
         tiled = with_tile(
-            found, source.name, tile=source.tile, default=source.default_tile, arch=source.arch
+            found,
+            source.name,
+            dtype=source.dtype,
+            default=source.default_tile,
+            arch=source.arch,
+            settings=source.changes,
         )
-        spec = apply_settings(tiled, source.settings)
+        if source.tile is not None and found.get("schedule") in SCHEDULES:
+            refuse_tile(SCHEDULES[found["schedule"]], source.name)
+        spec = apply_settings(tiled, source.changes)
         subject = ScheduleSubject(source, spec, load_spec(spec), keep_interrupted)
     else:
         refuse_changes(source, found)
@@ -389,8 +397,10 @@ def open_schedule(
 def shipped_loop(source: Source, found: Mapping[str, Any]) -> LoopSource:
     """Options count as keys of the spec, which may not say something else."""
     given = {"arch": source.arch, "waves": source.waves, "k_tiles": source.k_tiles}
-    given["dtype"] = None if source.tile == "none" else source.tile
-    spec = apply_settings(found, source.settings, FORMS)
+    given["dtype"] = source.element_type
+    if source.tile is not None:
+        refuse_tile(FORMS[str(found["schedule"])], source.name)
+    spec = apply_settings(found, source.changes, FORMS)
     for key, value in given.items():
         if value is None:
             continue

@@ -9,7 +9,8 @@ The element type says how deep the tile is, the machine which matrix instruction
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,11 +23,40 @@ from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({"bf16": 2, "fp16": 2, "fp8": 1})
 """The element types that a tile can be named by."""
 
+TYPES = ("none", *ELEMENT_BYTES)
+"""What can be said of a tile's elements; ``none`` leaves a spec without a tile."""
+
+SIDES = ("geometry.BM", "geometry.BN", "geometry.BK")
+"""The keys of a spec that its tile is set by."""
+
 ROW_BYTES = 128
 """Bytes of K in a row of the tile."""
 
 DMA_BYTES = 16
 """Bytes per lane of the loads that the double-buffered tiles are counted for."""
+
+
+def read_tile(text: str) -> tuple[int, int, int] | None:
+    """``256x256x64`` as m, n and k; None where it is not that."""
+    match = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})x([1-9]\d{0,5})", text.strip().lower())
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
+
+
+def tile_settings(tile: str | None) -> tuple[str, ...]:
+    """The settings of a spec that give it a tile."""
+    sizes = None if tile is None else read_tile(tile)
+    return () if sizes is None else tuple(f"{k}={n}" for k, n in zip(SIDES, sizes, strict=True))
+
+
+def refuse_tile(form: type, source: str) -> None:
+    """Refuse a tile for what has no block of M, N and K to set."""
+    keys = sorted(key_paths(form))
+    if not set(SIDES) <= set(keys):
+        raise SpecError(
+            f"{source} has no tile of M, N and K that --tile could set",
+            hint=f"drop --tile; it has the keys {', '.join(keys)}, which --set sets",
+            field="tile",
+        )
 
 
 def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
@@ -54,37 +84,57 @@ def tile_for(schedule: str, elements: str, machine: Target) -> dict[str, int]:
 
 
 def with_tile(
-    data: Mapping[str, Any], source: str, *, tile: str | None, default: str, arch: str | None
+    data: Mapping[str, Any],
+    source: str,
+    *,
+    dtype: str | None,
+    default: str,
+    arch: str | None,
+    settings: Sequence[str] = (),
 ) -> Mapping[str, Any]:
-    """The spec with the tile asked for, or the default one where it names none itself."""
+    """The spec with a tile of the type asked for, or the default one where it names none itself.
+
+    Settings of some sizes of a tile change the default one.
+    """
     name = str(data.get("schedule"))
-    if tile == "none":
+    if dtype == "none":
         return data
     machine = target_for(arch or ANY_CHIP)
-    if tile is None:
+    if dtype is None:
+        if default == "none" and sets_tile(name, settings):
+            default = "bf16"
         if not gets_default_tile(data, default):
             return data
         return {"geometry": tile_for(name, default, machine), **data}
     if name in SCHEDULES and not takes_tile(name):
         takers = [schedule for schedule in SCHEDULES if takes_tile(schedule)]
         raise SpecError(
-            f"{name} has no tile shape that --tile could set",
-            hint=f"drop --tile; it is for {', '.join(takers)}",
+            f"{name} has no tile whose type --dtype could set",
+            hint=f"drop --dtype; it is for {', '.join(takers)}",
             field="geometry",
         )
     if "geometry" in data:
         raise SpecError(
-            f"{source} names its own tile, which --tile does not replace",
-            hint="drop --tile, or change the tile with --set geometry.BK=... and the like",
+            f"{source} names its own tile, which --dtype does not replace",
+            hint="drop --dtype, or change the tile with --set geometry.BK=... and the like",
             field="geometry",
         )
-    return {"geometry": tile_for(name, tile, machine), **data}
+    return {"geometry": tile_for(name, dtype, machine), **data}
 
 
 def gets_default_tile(data: Mapping[str, Any], default: str) -> bool:
     """Whether a spec is given the default tile."""
     named = str(data.get("schedule")) in DEFAULT_TILES and "geometry" not in data
     return default != "none" and named
+
+
+def sets_tile(schedule: str, settings: Sequence[str]) -> bool:
+    """Whether settings name a size of the tile, by its path or by its last part."""
+    if not takes_tile(schedule):
+        return False
+    given = {setting.partition("=")[0].strip() for setting in settings}
+    keys = (path for path in key_paths(SCHEDULES[schedule]) if path.startswith("geometry."))
+    return any(key in given or key.rpartition(".")[2] in given for key in keys)
 
 
 def takes_tile(schedule: str) -> bool:

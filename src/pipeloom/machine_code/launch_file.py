@@ -17,7 +17,6 @@ import math
 import os
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import ConfigError, SpecError
+from pipeloom.files import read_text, write_file
 from pipeloom.judge.emulate import CodeObject, EmulateError, Kernel, KernelArgument, Placed
 from pipeloom.judge.emulate.decode import decode_kernel
 from pipeloom.machine.dtypes import DTYPES
@@ -353,7 +353,7 @@ def _known(argument: KernelArgument) -> LaunchArgument:
 def load_launch(path: str | os.PathLike[str]) -> Launch:
     """Read a launch file."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except OSError as error:
         raise SpecError(
             f"cannot read the launch file {path}: {error.strerror}",
@@ -368,7 +368,7 @@ def load_launch(path: str | os.PathLike[str]) -> Launch:
 
 def save_launch(launch: Launch, path: str | os.PathLike[str]) -> None:
     """Write a launch file; the same launch gives the same bytes."""
-    Path(path).write_text(launch.text(), encoding="utf-8")
+    write_file(path, launch.text())
 
 
 def _label(argument: Buffer | Value[Any] | Raw) -> str:

@@ -23,6 +23,7 @@ from typing import Any, overload
 
 from pipeloom.checks import nearest
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.plain import from_plain, key_paths
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import Sync, compile_schedule
@@ -163,7 +164,7 @@ def read_spec(source: SpecSource, forms: Forms = SCHEDULES) -> Mapping[str, Any]
             + f"use a .json or .toml file, or what is shipped: {', '.join(forms)}",
         )
     try:
-        data = readers[path.suffix](path.read_text(encoding="utf-8"))
+        data = readers[path.suffix](read_text(path))
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
     except (ValueError, RecursionError) as error:

@@ -180,7 +180,7 @@ class Library:
     def __init__(self, folder: str | Path, hip: Any = None) -> None:
         self.folder = Path(folder)
         try:
-            table = json.loads((self.folder / "dispatch.json").read_text())
+            table = json.loads((self.folder / "dispatch.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise LibraryError(f"{folder} is no library: {error}") from error
         if table.get("format") != FORMAT:

@@ -6,6 +6,7 @@ both are kept, and a thousand shapes share them.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ SIMULATED_TRIPS = 4
 LEAST_ENDS = 1200.0
 """Cycles of a tile beyond its iterations: the first loads' latency and their way to the products.
 Derived blocks take 1250 to 2800."""
+MOST_CYCLES = 1 << 40
+_UNIT = re.compile(r"[a-zA-Z_ ]{1,40}")
 _SOURCES = ("tune/candidates.py", "judge/simulate/whole_gpu.py", "tune/shapes.py")
 """Of this package, what decides a cost."""
 
@@ -109,15 +112,36 @@ def bounds(
     out = out_type(dtype)
     jobs = [BlockJob(arch, dtype, out, block, layout) for block in blocks(dtype)]
     key = digest(["bounds", version(*_SOURCES), to_plain(jobs)])[:40]
-    found = kept.read(key)
+    found = kept.load(key, lambda entry: _bounds(entry, jobs))
     if found is None:
         costs = [(job, _bound(job)) for job in jobs]
         rows = [[to_plain(job), to_plain(cost)] for job, cost in costs if cost is not None]
         if not rows:
             _lowered(jobs[0])  # which says why there are none
-        found = {"bounds": rows}
-        kept.write(key, found)
-    return {from_plain(BlockJob, job): from_plain(BlockCost, cost) for job, cost in found["bounds"]}
+        kept.write(key, {"bounds": rows})
+        found = _bounds({"bounds": rows}, jobs)
+    return found
+
+
+def _bounds(entry: dict[str, Any], jobs: list[BlockJob]) -> dict[BlockJob, BlockCost]:
+    found = {from_plain(BlockJob, job): _cost(cost) for job, cost in entry["bounds"]}
+    if not found or not found.keys() <= set(jobs):
+        raise ConfigError("bounds of other blocks", field="store")
+    return found
+
+
+def _cost(plain: object) -> BlockCost:
+    """What the store says that a block costs; cycles are a matter of speed, and believed."""
+    return checked_cost(from_plain(BlockCost, plain))
+
+
+def checked_cost(cost: BlockCost) -> BlockCost:
+    """The same, if its numbers can be such."""
+    whole = 0 < cost.cycles < MOST_CYCLES and 0 <= cost.matrix < MOST_CYCLES
+    ends = abs(cost.ends) < MOST_CYCLES and 0 <= cost.least < MOST_CYCLES
+    if not (whole and ends and 1 <= cost.step < MOST_CYCLES and _UNIT.fullmatch(cost.unit)):
+        raise ConfigError(f"no block costs {cost}", field="store")
+    return cost
 
 
 def _bound(job: BlockJob) -> BlockCost | None:
@@ -169,10 +193,9 @@ def time_block(job: BlockJob, store: Store | None = None) -> BlockCost | None:
 
 def known_block(job: BlockJob, store: Store | None = None) -> tuple[bool, BlockCost | None]:
     """Whether it has been timed, and what came out."""
-    found = (Store.usual() if store is None else store).read(job.key)
-    if found is None:
-        return False, None
-    return True, None if found["cost"] is None else from_plain(BlockCost, found["cost"])
+    kept = Store.usual() if store is None else store
+    found = kept.load(job.key, lambda e: (None if e["cost"] is None else _cost(e["cost"]),))
+    return (False, None) if found is None else (True, found[0])
 
 
 def entries(job: BlockJob, store: Store) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,9 @@ Both launchers choose in the same way, and neither needs pipeloom.
 
 from __future__ import annotations
 
-import base64
 import json
+import re
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -23,12 +24,14 @@ from pipeloom.drive.gemm import GemmSpec, gemm_kernel, least_align
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.drive.witnessing import require_right
 from pipeloom.errors import SpecError
+from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
 from pipeloom.tune.binding import FORMAT, argument_bytes
 from pipeloom.tune.search import Tuned
 from pipeloom.write import assemble
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 TABLE = "pipeloom_gemm_table.h"
 _MATRICES = ("A", "B", "C", "out", "P", "X", "blocks_A", "blocks_B")
 _ARRAYS = (*_MATRICES, "scale_A", "scale_B", "bias")
@@ -52,24 +55,22 @@ class Kernel:
 
 
 def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
-    """The kernel of a spec, with what runs before and after: from the store, or written now.
+    """The kernel of a spec, with what runs before and after, written now from a proved program.
 
-    What is written is judged as machine code too.
+    What is written is judged as machine code too; of that the store knows which code was right, and
+    nothing else: no byte of a kernel comes from a file that someone else may have written.
     """
     kept = Store.usual() if store is None else store
-    key = digest(["kernel", version("tune/library.py"), to_plain(spec)])[:40]
-    found = kept.read(key)
-    if found is None:
-        made = gemm_kernel(spec)
-        all_ = [made.kernel, *(one.kernel for one in made.before.values())]
-        all_ += [] if made.then is None else [made.then]
-        for one in all_:
+    made = gemm_kernel(spec)
+    all_ = [made.kernel, *(one.kernel for one in made.before.values())]
+    all_ += [] if made.then is None else [made.then]
+    codes = {_identifier(one.name): assemble(one).data for one in all_}
+    for one in {one.name: one for one in all_}.values():
+        key = digest(["right", version("tune/library.py"), one.text, codes[one.name].hex()])[:40]
+        if kept.read(key) != {"right": one.name}:
             require_right(one)
-        texts = {one.name: base64.b64encode(assemble(one).data).decode() for one in all_}
-        found = {"record": made.contract(), "codes": texts}
-        kept.write(key, found)
-    codes = {name: base64.b64decode(code) for name, code in found["codes"].items()}
-    return Kernel(found["record"]["kernel"], found["record"], codes)
+            kept.write(key, {"right": one.name})
+    return Kernel(made.kernel.name, made.contract(), codes)
 
 
 def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
@@ -93,16 +94,9 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
         contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
     contents["pipeloom_gemm.py"] = (here / "binding.py").read_text(encoding="utf-8")
-    try:
-        (folder / "kernels").mkdir(parents=True, exist_ok=True)
-        for name, content in sorted(contents.items()):
-            data = content.encode() if isinstance(content, str) else content
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise SpecError(
-            f"cannot write {folder}: {error.strerror}", hint="name a folder", field="output"
-        ) from error
-    return [folder / name for name in sorted(contents)]
+    written = {folder / name: contents[name] for name in sorted(contents)}
+    write_files(written)
+    return list(written)
 
 
 def dispatch(kernels: Mapping[Tuned, Kernel]) -> dict[str, Any]:
@@ -158,29 +152,32 @@ def c_table(table: Mapping[str, Any]) -> str:
         unknown = sorted(arguments.keys() - set(_VALUES))
         if unknown:
             raise SpecError(f"{name} takes {unknown[0]!r}, which no launcher gives", field="kernel")
-        size = argument_bytes(record)
-        offsets = ", ".join(str(arguments.get(v, {"offset": -1})["offset"]) for v in _VALUES)
-        multiples = ", ".join(str(record["multiples"].get(dim, 1)) for dim in "mnk")
+        size = int(argument_bytes(record))
+        offsets = ", ".join(str(int(arguments.get(v, {"offset": -1})["offset"])) for v in _VALUES)
+        multiples = ", ".join(str(int(record["multiples"].get(dim, 1))) for dim in "mnk")
         arrays = ("A", "B", "C", "out")
-        aligned = ", ".join(str(record["pitch_bytes"].get(name, 1)) for name in arrays)
+        aligned = ", ".join(str(int(record["pitch_bytes"].get(name, 1))) for name in arrays)
         down, across = ("m", "n") if "m" in record["tile"] else ("r", "c")
-        tile = f"{record['tile'][down]}, {record['tile'][across]}"
+        tile = f"{int(record['tile'][down])}, {int(record['tile'][across])}"
         after = -1 if then is None else names.index(then["kernel"])
-        reach = f"{record['reach']['least']}, {max(record['reach']['step'], 1)}"
+        reach = f"{int(record['reach']['least'])}, {max(int(record['reach']['step']), 1)}"
         rows.append(
-            f'    {{"{name}", "{record["file"]}", {record["threads"]}, {record["slices"]}, '
+            f"    {{{_c_text(name)}, {_c_text(record['file'])}, {int(record['threads'])}, "
+            f"{int(record['slices'])}, "
             f"{int(record['batched'])}, {after}, {int(record.get('along', False))}, {tile}, "
             f"{multiples}, {aligned}, {reach}, {{{offsets}}}, {size}}},"
         )
     entries = [
-        f"    {{{e['m']}, {e['n']}, {e['k']}, {names.index(e['kernel'])}}}, /* {e['tflops']} */"
+        f"    {{{int(e['m'])}, {int(e['n'])}, {int(e['k'])}, {names.index(e['kernel'])}}}, "
+        f"/* {float(e['tflops'])} */"
         for e in table["entries"]
     ]
     return "\n".join(
         (
-            f"/* Written by pipeloom {table['pipeloom']} for {table['chip']}; TFLOPS predicted. */",
-            f'#define PLG_DTYPE "{table["dtype"]}"',
-            f'#define PLG_OUT_DTYPE "{table["out_dtype"]}"',
+            f"/* Written by pipeloom {pipeloom.__version__} for {_identifier(table['chip'])}; "
+            "TFLOPS predicted. */",
+            f"#define PLG_DTYPE {_c_text(table['dtype'])}",
+            f"#define PLG_OUT_DTYPE {_c_text(table['out_dtype'])}",
             f"#define PLG_A_TRANSPOSED {int(table['layout'][0] == 'T')}",
             f"#define PLG_B_TRANSPOSED {int(table['layout'][1] == 'T')}",
             *(
@@ -188,11 +185,11 @@ def c_table(table: Mapping[str, Any]) -> str:
                 for name in ("alpha", "beta", "scales", "bias")
             ),
             *(
-                f"#define PLG_PACK_{name} {names.index(record['kernel'])}"
+                f"#define PLG_PACK_{_identifier(name)} {names.index(record['kernel'])}"
                 for name, record in table["packing"].items()
             ),
-            f"#define PLG_LINE {table['packing']['A']['line']}",
-            f"#define PLG_BLOCK {table['block']}",
+            f"#define PLG_LINE {int(table['packing']['A']['line'])}",
+            f"#define PLG_BLOCK {int(table['block'])}",
             f"#define PLG_BITS {dtype_for(table['dtype']).bits}",
             f"#define PLG_OUT_BITS {dtype_for(table['out_dtype']).bits}",
             "static const plg_kernel_record plg_kernels[] = {",
@@ -223,6 +220,24 @@ def _placed(kernel: Kernel) -> dict[str, Any]:
 
 def _file(name: str) -> str:
     return f"kernels/{name}.hsaco"
+
+
+def _identifier(name: str) -> str:
+    """A name that is safe as a file's, a symbol's and a macro's."""
+    if not _NAME.fullmatch(name):
+        raise SpecError(
+            f"{name[:60]!r} is no name of a kernel",
+            hint="letters, digits and _ only",
+            field="kernel",
+        )
+    return name
+
+
+def _c_text(text: str) -> str:
+    """A string of C, whatever it holds."""
+    plain = {*string.ascii_letters, *string.digits, *"_./-"}
+    codes = (c if c in plain else "".join(f"\\{b:03o}" for b in c.encode()) for c in text)
+    return '"' + "".join(codes) + '"'
 
 
 def _json(data: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeloom.drive.gemm import GemmSpec, gemm_program, kernel_name
 from pipeloom.drive.programs import report
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text, write_files
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.show.tuning_page import render_tuning
 from pipeloom.tune.search import Tuned
@@ -22,7 +23,7 @@ def read_figures(path: Path) -> Figures:
     best: dict[tuple[str, str, int, int, int], float] = {}
     number = 0
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in read_text(path).splitlines():
             number += 1
             if not line.strip():
                 continue
@@ -44,35 +45,29 @@ def write_pages(found: Sequence[Tuned], folder: Path, figures: Figures) -> None:
     """``index.html``, and a report for every kernel."""
     gpu, dtype = gpu_for(found[0].chip), found[0].problem.dtype
     names: dict[GemmSpec, str] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for one in found:
-            if one.spec not in names:
-                names[one.spec] = f"{kernel_name(one.spec)}.html"
-                page = report(gemm_program(one.spec))
-                (folder / names[one.spec]).write_text(page, encoding="utf-8")
-        rows = [
-            {
-                **one.to_dict(),
-                "trials": [(str(t.block), t.bound_us, t.us) for t in one.trials],
-                "link": names[one.spec],
-                "published": figures.get(
-                    (one.chip, dtype, one.problem.m, one.problem.n, one.problem.k)
-                ),
-            }
-            for one in found
-        ]
-        page = render_tuning(
-            f"{gpu.chip}, {dtype}: tuned matrix products",
-            rows,
-            peak_tflops=_peak_tflops(found[0]),
-            hbm_gb_per_s=gpu.hbm_gb_per_s.value,
-        )
-        (folder / "index.html").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise SpecError(
-            f"cannot write {folder}: {error.strerror}", hint="name a folder", field="page"
-        ) from error
+    pages: dict[Path, str] = {}
+    for one in found:
+        if one.spec not in names:
+            names[one.spec] = f"{kernel_name(one.spec)}.html"
+            pages[folder / names[one.spec]] = report(gemm_program(one.spec))
+    rows = [
+        {
+            **one.to_dict(),
+            "trials": [(str(t.block), t.bound_us, t.us) for t in one.trials],
+            "link": names[one.spec],
+            "published": figures.get(
+                (one.chip, dtype, one.problem.m, one.problem.n, one.problem.k)
+            ),
+        }
+        for one in found
+    ]
+    pages[folder / "index.html"] = render_tuning(
+        f"{gpu.chip}, {dtype}: tuned matrix products",
+        rows,
+        peak_tflops=_peak_tflops(found[0]),
+        hbm_gb_per_s=gpu.hbm_gb_per_s.value,
+    )
+    write_files(pages)
 
 
 def _peak_tflops(one: Tuned) -> float:

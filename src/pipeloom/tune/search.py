@@ -12,7 +12,8 @@ earlier run that was stopped: what was timed is in the store, and is not timed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -24,7 +25,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tune.candidates import BlockJob, bounds, known_block, out_type
+from pipeloom.tune.candidates import BlockJob, blocks, bounds, checked_cost, known_block, out_type
 from pipeloom.tune.engines import Engine, Inline
 from pipeloom.tune.ranking import WRITTEN, Ranked, Ways, best_use, rank
 from pipeloom.tune.shapes import Problem
@@ -253,11 +254,11 @@ def tune(
                 )
             ),
         )
-        for tuned in runner.run():
-            found[tuned.problem] = tuned
-            if tuned.complete:
-                kept.write(_key(gpu, tuned.problem, close, ways), to_plain(tuned))
-    results = [found[problem] for problem in problems]
+        with closing(runner.run()) as results:  # whatever happens, workers end
+            for tuned in results:
+                found[tuned.problem] = tuned
+                if tuned.complete:
+                    kept.write(_key(gpu, tuned.problem, close, ways), to_plain(tuned))
     missing = [problem for problem in problems if found[problem] is None]
     if missing:
         raise ConfigError(
@@ -265,7 +266,7 @@ def tune(
             hint="give it more time, or another type",
             field="shapes",
         )
-    return [tuned for tuned in results if tuned is not None]
+    return [tuned for tuned in map(found.get, problems) if tuned is not None]
 
 
 class _Runner:
@@ -285,7 +286,7 @@ class _Runner:
         self.flying: set[BlockJob] = set()
         self.timed = 0
 
-    def run(self) -> Iterator[Tuned]:
+    def run(self) -> Generator[Tuned, None, None]:
         """Results, as the searches end; then what is known of those that were stopped."""
         open_ = list(self.searches)
         total = len(open_)
@@ -353,5 +354,19 @@ def _key(gpu: Gpu, problem: Problem, close: float, ways: Ways) -> str:
 
 
 def _kept(store: Store, gpu: Gpu, problem: Problem, close: float, ways: Ways) -> Tuned | None:
-    found = store.read(_key(gpu, problem, close, ways))
-    return None if found is None else from_plain(Tuned, found)
+    return store.load(
+        _key(gpu, problem, close, ways), lambda entry: _predicted_again(entry, gpu, problem, ways)
+    )
+
+
+def _predicted_again(entry: dict[str, Any], gpu: Gpu, problem: Problem, ways: Ways) -> Tuned:
+    """What is kept, if it is of this problem and of a block of the space, predicted now."""
+    found = from_plain(Tuned, entry)
+    if found.problem != problem or found.chip != gpu.chip:
+        raise ConfigError("it is of another problem", field="store")
+    if replace(found.plan.block, short_ends=False) not in blocks(problem.dtype):
+        raise ConfigError(f"there is no block {found.plan.block}", field="store")
+    again = best_use(gpu, problem, found.job, checked_cost(found.cost), ways)
+    if (again.plan, again.prediction) != (found.plan, found.prediction):
+        raise ConfigError("what it predicts is not so", field="store")
+    return found

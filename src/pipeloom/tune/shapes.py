@@ -11,6 +11,7 @@ from types import MappingProxyType
 from pipeloom.checks import nearest
 from pipeloom.declare.products import LAYOUTS, PLAIN, Finish
 from pipeloom.errors import SpecError
+from pipeloom.files import read_text
 from pipeloom.machine.dtypes import dtype_for
 
 DTYPES: Mapping[str, float] = MappingProxyType(
@@ -185,7 +186,7 @@ def _sizes(word: str, tokens: Sequence[int]) -> Iterable[tuple[int, int, int]]:
 def _read(path: Path) -> list[tuple[int, int, int]]:
     """One shape a line, M N K with x, commas or spaces between; # starts a comment."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"{path} cannot be read: {error}", hint="a text file, one M N K a line", field="shapes"

@@ -7,27 +7,52 @@
 Every instruction gets a local label on its own line, and a section that is not loaded lists
 their offsets: so the line map comes from the assembler itself, not from guesses about sizes. A
 diagnostic comes back with the line of our text and the schedule entry it came from.
+
+Text may come from others: it cannot reach other files (``directives``), and the tools have limits
+of time, memory and size.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import signal
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 from pipeloom.errors import ConfigError
+from pipeloom.files import read_file, scratch_folder, write_file
 from pipeloom.machine.elf import read_sections
+from pipeloom.write.directives import refuse_reaching
 from pipeloom.write.faults import AssemblyError
 from pipeloom.write.kernel import EmittedKernel, SourceLine
 
 LINE_SECTION = ".pipeloom.lines"
+MOST_SECONDS = 20
+"""Of the assembler, and of the linker; our longest kernels take a fifth of a second."""
+MOST_MEMORY, MOST_BYTES = 1 << 30, 64 << 20
+"""Of address space, and of any file that they write."""
+MOST_SAID = 1 << 16
+"""Bytes of diagnostics that are looked at."""
+_STOPS = {signal.SIGINT, signal.SIGTERM}
+_LIMITED = """
+import os, resource, signal, sys
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+for name, most in zip(("AS", "FSIZE", "CPU", "CORE"), map(int, sys.argv[1:5])):
+    kind = getattr(resource, "RLIMIT_" + name)
+    hard = resource.getrlimit(kind)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (most, most))
+os.execv(sys.argv[5], sys.argv[5:])
+"""
+"""Sets limits, then becomes the tool: in a process of its own, which a fork cannot disturb."""
 _DIAGNOSTIC = re.compile(r"k\.s:(\d+):(\d+): error: (.*)")
 
 
@@ -81,10 +106,10 @@ def assemble_text(
     text: str, target: str, line_map: Mapping[int, SourceLine] | None = None
 ) -> bytes:
     """A code object from any assembly text for ``target``."""
+    refuse_reaching(text)
     _check_tools()
-    with tempfile.TemporaryDirectory(prefix="pipeloom-") as folder:
-        place = Path(folder)
-        (place / "k.s").write_text(text)
+    with scratch_folder() as place:
+        write_file(place / "k.s", text)
         compiler = ["clang", "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
         _run([*compiler, "k.s", "-o", "k.o"], place, line_map or {})
         return _linked(place)
@@ -93,15 +118,14 @@ def assemble_text(
 def link_object(data: bytes) -> bytes:
     """A code object from an object file."""
     _check_tools()
-    with tempfile.TemporaryDirectory(prefix="pipeloom-") as folder:
-        place = Path(folder)
-        (place / "k.o").write_bytes(data)
+    with scratch_folder() as place:
+        write_file(place / "k.o", data)
         return _linked(place)
 
 
 def _linked(place: Path) -> bytes:
-    _run(["ld.lld", "-shared", "k.o", "-o", "k.hsaco"], place, {})
-    return (place / "k.hsaco").read_bytes()
+    _run(["ld.lld", "-shared", "--no-dependent-libraries", "k.o", "-o", "k.hsaco"], place, {})
+    return read_file(place / "k.hsaco")
 
 
 def _check_tools() -> None:
@@ -114,14 +138,19 @@ def _check_tools() -> None:
 
 
 def _run(arguments: list[str], place: Path, line_map: Mapping[int, SourceLine]) -> None:
-    command = [sys.executable, "-m", "ziglang", *arguments]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
+    code, said = _limited(arguments, place)
+    if code == 0:
         return
-    match = _DIAGNOSTIC.search(done.stderr)
+    match = _DIAGNOSTIC.search(said)
+    if code < 0 and match is None:
+        raise AssemblyError(
+            f"{arguments[0]} was stopped: it has {MOST_SECONDS} s, {MOST_MEMORY >> 20} MB of "
+            f"memory and {MOST_BYTES >> 20} MB for what it writes",
+            hint="a macro that calls itself, or a directive that repeats or fills, may be too much",
+        )
     if match is None:
         raise AssemblyError(
-            f"{arguments[0]} failed: {done.stderr.strip() or f'exit {done.returncode}'}",
+            f"{arguments[0]} failed: {said.strip() or f'exit {code}'}",
             hint="this is what the tool itself reported",
         )
     number = int(match[1])
@@ -134,6 +163,43 @@ def _run(arguments: list[str], place: Path, line_map: Mapping[int, SourceLine]) 
         line=number,
         entry=source.entry if source else None,
     )
+
+
+def _limited(arguments: list[str], place: Path) -> tuple[int, str]:
+    """Exit code and diagnostics of a tool; the code is negative where a limit ended it."""
+    command = [sys.executable, "-m", "ziglang", *arguments]
+    if os.name == "posix":
+        spec = importlib.util.find_spec("ziglang")
+        assert spec is not None
+        assert spec.origin is not None
+        limits = map(str, (MOST_MEMORY, MOST_BYTES, MOST_SECONDS, 0))
+        tool = str(Path(spec.origin).with_name("zig"))
+        command = [sys.executable, "-ISc", _LIMITED, *limits, tool, *arguments]
+    said = place / "said"
+    with open(said, "wb") as stream:
+        code = _waited(command, place, stream)
+    return code, said.read_bytes()[:MOST_SAID].decode("utf-8", "replace")
+
+
+def _waited(command: list[str], place: Path, stream: IO[bytes]) -> int:
+    """No signal comes between a process that has begun and the one who waits for it."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS) if os.name == "posix" else set()
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        process = subprocess.Popen(
+            command, cwd=place, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+        )
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return process.wait(MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGTERM
+    finally:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _section(data: bytes, wanted: str) -> bytes:

@@ -16,8 +16,8 @@ import pytest
 import pipeloom
 from pipeloom import CompiledSchedule, build_schedule
 from pipeloom.cli import list_command
-from pipeloom.cli.common import write_file
 from pipeloom.cli.main import main
+from pipeloom.files import write_file
 
 COMMANDS = ["list", "show", "compile", "graph", "verify", "fix", "simulate"]
 SCHEDULES = ["ping_pong", "four_wave", "single_buffer"]

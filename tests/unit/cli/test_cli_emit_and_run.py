@@ -181,7 +181,7 @@ def test_one_schedule_through_all_commands(
         ("bf16", "256x256x64 bf16", "ping_pong_bf16_bf16"),
         ("fp8", "256x256x128 fp8", "ping_pong_fp8_f32"),
     ):
-        assert text in _run(capsys, "compile", "ping_pong", "--tile", tile, "-o", path)[1]
+        assert text in _run(capsys, "compile", "ping_pong", "--dtype", tile, "-o", path)[1]
         code, out, _ = _run(capsys, "simulate", path, "--k-tiles", "4")
         assert (code, out.splitlines()[0]) == (0, f"ping_pong, {text}")
         code, out, _ = _run(capsys, "emit", path, "-o", kernel)
@@ -193,7 +193,7 @@ def test_emit_takes_a_proved_file_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "c.json")
-    _run(capsys, "compile", "ping_pong", "--tile", "bf16", "--sync", "proven", "-o", path)
+    _run(capsys, "compile", "ping_pong", "--dtype", "bf16", "--sync", "proven", "-o", path)
     code, out, _ = _run(capsys, "emit", path, "-o", str(tmp_path / "k.s"))
     assert code == 0
     assert "sync as compiled, 8 barriers per trip, PROVED" in out
@@ -203,18 +203,18 @@ def test_a_tile_and_a_dtype_that_do_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "c.json")
-    _run(capsys, "compile", "ping_pong", "--tile", "fp8", "-o", path)
+    _run(capsys, "compile", "ping_pong", "--dtype", "fp8", "-o", path)
     code, _, err = _run(capsys, "emit", path, "--dtype", "bf16")
     assert code == 1
     assert (
-        "emit it with --dtype fp8, or compile it anew: pipeloom compile ping_pong --tile bf16"
+        "emit it with --dtype fp8, or compile it anew: pipeloom compile ping_pong --dtype bf16"
         in err
     )
     _run(capsys, "compile", "ping_pong", "-o", path)
     code, _, err = _run(capsys, "emit", path)
     assert code == 1
     assert "has no tile shape" in err
-    assert "--tile bf16" in err
+    assert "--dtype bf16" in err
 
 
 # ---------------------------------------------------------------- races and wrong results

@@ -260,11 +260,11 @@ def test_a_compiled_file_is_emitted_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "c.json")
-    _run(capsys, "compile", "single_buffer", "--tile", "bf16", "--sync", "proven", "-o", path)
+    _run(capsys, "compile", "single_buffer", "--dtype", "bf16", "--sync", "proven", "-o", path)
     data = _data(capsys, "simulate", path, "--emitted", "--k-tiles", "4")
     assert data["emitted"]["sync"] == "sync as compiled"
-    code, _, err = _run(capsys, "simulate", path, "--emitted", "--tile", "bf16")
-    assert (code, "which --tile cannot change" in err) == (1, True)
+    code, _, err = _run(capsys, "simulate", path, "--emitted", "--dtype", "bf16")
+    assert (code, "which --dtype cannot change" in err) == (1, True)
 
 
 # ---------------------------------------------------------------- synchronised by construction

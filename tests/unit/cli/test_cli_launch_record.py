@@ -61,7 +61,7 @@ def test_the_record_beside_a_code_object(
 def test_a_record_replaces_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``pipeloom emit k.json -o k.hsaco`` must not overwrite the schedule it reads."""
     compiled = tmp_path / "k.json"
-    assert main(["compile", "ping_pong", "--tile", "bf16", "-o", str(compiled)]) == 0
+    assert main(["compile", "ping_pong", "--dtype", "bf16", "-o", str(compiled)]) == 0
     before = compiled.read_bytes()
     assert main(["emit", str(compiled), "-o", str(tmp_path / "k.hsaco")]) == 1
     assert "k.json, which is something else" in capsys.readouterr().err

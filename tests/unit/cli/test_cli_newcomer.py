@@ -38,7 +38,7 @@ def test_a_file_without_a_tile_is_announced_and_its_hint_works(
         assert main([taker, "fx.json"]) == 1
         said = capsys.readouterr().err
         options = " --keep-barriers --reorder" if command == "fix" else ""
-        assert f"pipeloom {command} ping_pong --tile bf16{options} -o fx.json" in said
+        assert f"pipeloom {command} ping_pong --dtype bf16{options} -o fx.json" in said
     assert main(_hinted_command(said)) == 0
     assert "no tile shape" not in capsys.readouterr().err
     assert main(["simulate", "fx.json", "--k-tiles", "4"]) == 0
@@ -52,22 +52,22 @@ def test_the_hint_for_a_file_with_kept_barriers_keeps_them(
     capsys.readouterr()
     assert main(["simulate", "c.json"]) == 1
     assert (
-        "fix ping_pong --tile bf16 --keep-barriers --reorder -o c.json" in capsys.readouterr().err
+        "fix ping_pong --dtype bf16 --keep-barriers --reorder -o c.json" in capsys.readouterr().err
     )
 
 
 @pytest.mark.parametrize(
     ("given", "command"),
     [
-        (["ping_pong"], "see which:\n  pipeloom verify ping_pong --tile bf16\n"),
-        (["ping_pong", "--dtype", "fp8"], "see which:\n  pipeloom verify ping_pong --tile fp8\n"),
+        (["ping_pong"], "see which:\n  pipeloom verify ping_pong --dtype bf16\n"),
+        (["ping_pong", "--dtype", "fp8"], "see which:\n  pipeloom verify ping_pong --dtype fp8\n"),
         (
             ["single_buffer", "--arch", "gfx942"],
-            "see how:\n  pipeloom verify single_buffer --tile bf16 --arch gfx942\n",
+            "see how:\n  pipeloom verify single_buffer --dtype bf16 --arch gfx942\n",
         ),
         (
             ["ping_pong", "--set", "scheduling=identity"],
-            "see which:\n  pipeloom verify ping_pong --set scheduling=identity --tile bf16\n",
+            "see which:\n  pipeloom verify ping_pong --set scheduling=identity --dtype bf16\n",
         ),
     ],
 )
@@ -98,7 +98,7 @@ def test_an_arch_without_effect_is_said_to_have_none(
 ) -> None:
     main([command, "ping_pong", "--arch", "gfx942"])
     assert "so --arch changes nothing" in capsys.readouterr().err
-    main([command, "single_buffer", "--arch", "gfx942", "--tile", "bf16"])
+    main([command, "single_buffer", "--arch", "gfx942", "--dtype", "bf16"])
     assert "--arch changes nothing" not in capsys.readouterr().err
 
 
@@ -106,7 +106,7 @@ def test_emit_takes_tile_and_arch_as_the_other_commands_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two = tmp_path / "a.s", tmp_path / "b.s"
-    main(["emit", "ping_pong", "--tile", "fp16", "--arch", "gfx950", "-o", str(one)])
+    main(["emit", "ping_pong", "--dtype", "fp16", "--arch", "gfx950", "-o", str(one)])
     main(["emit", "ping_pong", "--dtype", "fp16", "--target", "gfx950", "-o", str(two)])
     assert one.read_bytes() == two.read_bytes()
     assert "fp16" in capsys.readouterr().out
@@ -265,9 +265,9 @@ def test_a_compiled_file_is_hinted_to_be_compiled_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compiled = str(tmp_path / "c.json")
-    main(["compile", "ping_pong", "--tile", "bf16", "-o", compiled])
+    main(["compile", "ping_pong", "--dtype", "bf16", "-o", compiled])
     assert main(["emit", compiled, "--dtype", "fp8"]) == 1
-    assert f"pipeloom compile ping_pong --tile fp8 -o {compiled}" in capsys.readouterr().err
+    assert f"pipeloom compile ping_pong --dtype fp8 -o {compiled}" in capsys.readouterr().err
     assert main(["solve", compiled]) == 1
     assert "is a compiled schedule, whose order is settled" in capsys.readouterr().err
 

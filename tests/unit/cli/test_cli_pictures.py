@@ -162,7 +162,7 @@ def test_report_without_a_tile_shape_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "report.html"
-    done = Output(capsys, "report", "single_buffer", "--tile", "none", "-o", str(target))
+    done = Output(capsys, "report", "single_buffer", "--dtype", "none", "-o", str(target))
     assert done.code == 0
     assert "not simulated: no tile shape" in done.out
     assert "has no tile shape, so its ops have no instruction counts" in target.read_text("utf-8")
@@ -226,7 +226,7 @@ def test_a_missing_folder_is_said_before_the_work(
         (["report", "nonsense", "-o", "x.html"], "neither a shipped schedule nor a spec file"),
         (["report", "ping_pong", "-o", "nowhere/x.html"], "cannot write nowhere/x.html"),
         (["report", "ping_pong", "--k-tiles", "7", "-o", "x.html"], "cannot run 7 iterations"),
-        (["trace", "single_buffer", "--tile", "none", "-o", "x.json"], "has no tile shape"),
+        (["trace", "single_buffer", "--dtype", "none", "-o", "x.json"], "has no tile shape"),
         (["trace", "ping_pong", "-o", "nowhere/x.json"], "cannot write nowhere/x.json"),
         (["simulate", "ping_pong", "--m", "4096"], "needs all of --m, --n and --k"),
         (["simulate", "--stream", "M4 branch", "--k", "64"], "a stream has no tile shape"),

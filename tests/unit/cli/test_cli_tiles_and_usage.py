@@ -14,6 +14,8 @@ import pipeloom
 from pipeloom import build_schedule
 from pipeloom.cli.commands import COMMANDS
 from pipeloom.cli.main import main
+from pipeloom.drive.sources import Source
+from pipeloom.errors import SpecError
 
 SOURCE = str(Path(pipeloom.__file__).parents[1])
 NO_TILE = "no tile: 4 + 4 vmcnt entries per load"
@@ -35,8 +37,8 @@ def test_commands_on_schedules_say_that_there_is_no_tile(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert NO_TILE in _run(capsys, command, "ping_pong")[1]
-    assert BF16 in _run(capsys, command, "ping_pong", "--tile", "bf16")[1]
-    assert "256x256x64 fp16" in _run(capsys, command, "ping_pong", "--tile", "fp16")[1]
+    assert BF16 in _run(capsys, command, "ping_pong", "--dtype", "bf16")[1]
+    assert "256x256x64 fp16" in _run(capsys, command, "ping_pong", "--dtype", "fp16")[1]
 
 
 def test_the_default_tile_of_compile_and_simulate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,36 +47,96 @@ def test_the_default_tile_of_compile_and_simulate(capsys: pytest.CaptureFixture[
     )
     shape = {"BK": 64, "MMA_K": 32, "elem_bytes": 2}
     tiled = build_schedule({"schedule": "ping_pong", "geometry": shape})
-    assert _run(capsys, "compile", "ping_pong", "--tile", "bf16", "--json")[1] == tiled.to_json()
+    assert _run(capsys, "compile", "ping_pong", "--dtype", "bf16", "--json")[1] == tiled.to_json()
     default = _run(capsys, "simulate", "ping_pong", "--k-tiles", "4", "--json")[1]
     assert json.loads(default)["tile"] == BF16
-    chosen = _run(capsys, "simulate", "ping_pong", "--k-tiles", "4", "--tile", "bf16", "--json")[1]
+    chosen = _run(capsys, "simulate", "ping_pong", "--k-tiles", "4", "--dtype", "bf16", "--json")[1]
     assert chosen == default
 
 
 def test_four_wave_keeps_its_own_tile_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--k-tiles", "4", "--json"]
     own = json.loads(_run(capsys, "simulate", "four_wave", *short)[1])
-    told = json.loads(_run(capsys, "simulate", "four_wave", "--tile", "bf16", *short)[1])
+    told = json.loads(_run(capsys, "simulate", "four_wave", "--dtype", "bf16", *short)[1])
     assert (own["tile"], told["tile"]) == ("256x256x128 fp8", BF16)
 
 
 def test_settings_change_a_tile_that_the_option_gave(capsys: pytest.CaptureFixture[str]) -> None:
-    out = _run(capsys, "show", "ping_pong", "--tile", "bf16", "--set", "geometry.BM=128", "--json")
+    out = _run(capsys, "show", "ping_pong", "--dtype", "bf16", "--set", "geometry.BM=128", "--json")
     assert json.loads(out[1])["tile"] == "128x256x64 bf16"
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "compile", "simulate", "emit"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--tile", "192x256x64"],
+        ["--set", "geometry.BM=192"],
+        ["--set", "BM=192"],
+        ["--tile", "192x256x64", "--dtype", "bf16"],
+    ],
+    ids=" ".join,
+)
+def test_a_tile_by_its_sizes(
+    command: str, given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command takes the same sizes; where no type is named they are of the bf16 tile."""
+    file = tmp_path / "c.json"
+    more = ["-o", str(file)] if command == "compile" else ["--json"]
+    code, out, _ = _run(capsys, command, "ping_pong", *given, *more)
+    if command == "compile":
+        out = _run(capsys, "verify", str(file), "--json")[1]
+    assert code in (0, 3)
+    found = json.loads(out)["tile"]
+    assert found == ({"m": 192, "n": 256, "k": 64} if command == "emit" else "192x256x64 bf16")
+
+
+def test_a_tile_by_its_sizes_in_another_type(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--tile", "256x128x128", "--dtype", "fp8", "--json"]
+    assert json.loads(_run(capsys, "show", "ping_pong", *given)[1])["tile"] == "256x128x128 fp8"
+    out = _run(capsys, "compare", "ping_pong", "ping_pong:tile=192x256x64", "--json")[1]
+    assert [row["tile"] for row in json.loads(out)] == [BF16, "192x256x64 bf16"]
+
+
+def test_a_type_as_the_tile_is_taken_as_before(capsys: pytest.CaptureFixture[str]) -> None:
+    out = _run(capsys, "show", "ping_pong", "--tile", "fp8", "--json")[1]
+    assert out == _run(capsys, "show", "ping_pong", "--dtype", "fp8", "--json")[1]
+
+
+@pytest.mark.parametrize("tile", ["192x256", "0x256x64", "f8", "256x256x64x2"])
+def test_what_is_no_tile(tile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["show", "ping_pong", "--tile", tile])
+    assert "--dtype" in capsys.readouterr().err
+    with pytest.raises(SpecError) as error:
+        Source("ping_pong", tile=tile)
+    assert error.value.field == "tile"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulate", "attention", "--tile", "128x128x64"],
+        ["verify", "ping_pong", "--tile", "fp8", "--dtype", "bf16"],
+    ],
+)
+def test_a_tile_that_does_not_fit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, *arguments)
+    assert code == 1
+    assert "hint: " in err
 
 
 def test_tiles_that_cannot_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiled = str(tmp_path / "c.json")
     _run(capsys, "compile", "ping_pong", "-o", compiled)
-    code, _, err = _run(capsys, "verify", compiled, "--tile", "bf16")
-    assert (code, "which --tile cannot change" in err) == (1, True)
+    code, _, err = _run(capsys, "verify", compiled, "--dtype", "bf16")
+    assert (code, "which --dtype cannot change" in err) == (1, True)
     code, _, err = _run(capsys, "simulate", compiled)
-    assert (code, "compile ping_pong --tile bf16 -o" in err) == (1, True)
+    assert (code, "compile ping_pong --dtype bf16 -o" in err) == (1, True)
     spec = tmp_path / "s.toml"
     spec.write_text('schedule = "ping_pong"\ngeometry = {BK = 64, MMA_K = 32, elem_bytes = 2}\n')
-    code, _, err = _run(capsys, "verify", str(spec), "--tile", "fp8")
-    assert (code, "names its own tile, which --tile does not replace" in err) == (1, True)
+    code, _, err = _run(capsys, "verify", str(spec), "--dtype", "fp8")
+    assert (code, "names its own tile, which --dtype does not replace" in err) == (1, True)
 
 
 def test_compare_says_a_shared_tile_once_and_others_by_row(
@@ -140,7 +202,7 @@ def test_a_chip_that_changes_nothing_is_not_in_the_header(
         (["simulate", "ping_pong", "--waves-per-simd", "2"], "--waves-per-simd is for --stream"),
         (["simulate", "--stream", "M4", "--k-tiles", "4"], "--k-tiles is for a schedule"),
         (["simulate", "--stream", "M4", "--sync", "proven"], "--sync is for a schedule"),
-        (["simulate", "--stream", "M4", "--tile", "bf16"], "--tile is for a schedule"),
+        (["simulate", "--stream", "M4", "--dtype", "bf16"], "--dtype is for a schedule"),
         (["simulate", "--stream", "M4", "--set", "a=1"], "--set is for a schedule"),
         (["simulate", "--stream", "M4", "--emitted"], "--emitted is for a schedule"),
         (["simulate", "ping_pong", "--lds-conflict", "2"], "--lds-conflict is for --stream"),
@@ -169,7 +231,7 @@ def test_options_without_effect_are_wrong_usage(
         (["compare", "ping_pong:sync=foo"], "sync is 'foo'\n\nhint: use one of reference, proven"),
         (
             ["compare", "ping_pong", "four_wave:tile=f8"],
-            "tile is 'f8'\n\nhint: use one of none, bf16",
+            "tile is 'f8'\n\nhint: use one of MxNxK",
         ),
         (
             ["compare", "ping_pong", "ping_pong:reorder=true"],

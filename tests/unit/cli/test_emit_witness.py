@@ -24,7 +24,7 @@ def test_every_executed_wait_of_our_own_kernel_has_a_reason(tmp_path: Path) -> N
         if importlib.util.find_spec(wheel) is None:
             pytest.skip(f"the {wheel} wheel is not installed")
     path = tmp_path / "k.hsaco"
-    assert main(["emit", "single_buffer", "--tile", "bf16", "-o", str(path)]) == 0
+    assert main(["emit", "single_buffer", "--dtype", "bf16", "-o", str(path)]) == 0
     plain = json.loads((tmp_path / "k.witness.json").read_text())
     assert plain["verdict"] == "proved"
     assert plain["summary"].startswith("PROVED for every trip count")
@@ -42,7 +42,7 @@ def test_without_a_run_there_is_no_witness_but_a_kernel(
 
     monkeypatch.setattr(witnessing, "emitted_witness", refuse)
     path = tmp_path / "k.hsaco"
-    command = ["emit", "single_buffer", "--tile", "bf16", "-o", str(path)]
+    command = ["emit", "single_buffer", "--dtype", "bf16", "-o", str(path)]
     assert main(command) == 0
     assert "no emulator here" in capsys.readouterr().err
     assert main([*command, "--witness"]) != 0

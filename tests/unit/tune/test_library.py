@@ -5,6 +5,7 @@ HIP is a stand-in compiled from C, whose launches come back here and run in the 
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import importlib.util
 import json
@@ -664,3 +665,46 @@ def test_exit_codes(
         found = int(error.code or 0)
     assert found == code
     assert capsys.readouterr().err
+
+
+def test_no_byte_of_a_kernel_comes_from_the_store(tmp_path: Path) -> None:
+    """Whatever every entry says, the same code and the same record are written."""
+    store = Store(tmp_path)
+    spec = _tuned(Problem(96, 64, 128), Plan(BLOCK)).spec
+    before = library.kernel_of(spec, store)
+    for key in store.keys():  # noqa: SIM118
+        entry = store.read(key) or {}
+        if "program" not in entry and "tried" not in entry:
+            store.write(key, {"right": "x", "record": {"kernel": "../../evil"}, "codes": {"a": ""}})
+    assert library.kernel_of(spec, store) == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "a b", "", "a\n", 'a"', "é", "a" * 300, "1a"])
+def test_names_are_identifiers(name: str) -> None:
+    with pytest.raises(ScheduleError, match="no name of a kernel"):
+        library._identifier(name)
+
+
+def test_no_field_of_a_record_ends_as_code(folder: Path) -> None:
+    """Text is escaped as C has it, numbers are numbers."""
+    table = json.loads((folder / "dispatch.json").read_text())
+    evil = '"}; system("x"); /* \\ é\n'
+    for place in (table, next(iter(table["kernels"].values()))):
+        for key in [key for key, value in place.items() if isinstance(value, int)]:
+            changed = json.loads(json.dumps(table))
+            (changed if place is table else next(iter(changed["kernels"].values())))[key] = evil
+            try:
+                written = library.c_table(changed)
+            except (ValueError, ScheduleError):
+                continue
+            assert "system" not in written, key
+    record = next(iter(table["kernels"].values()))
+    record["file"] = evil
+    written = library.c_table(table)
+    (line,) = [line for line in written.splitlines() if "system" in line]
+    literal = line.split(", ")[1]
+    assert literal[0] == literal[-1] == '"'
+    assert ast.literal_eval("b" + literal).decode() == evil
+    table["chip"] = evil
+    with pytest.raises(ScheduleError, match="no name"):
+        library.c_table(table)

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +117,120 @@ def test_stopped_early_it_says_so_and_goes_on(tmp_path: Path) -> None:
     assert told[-1].done == len(SHAPES)
     for early, late in zip(first, whole, strict=True):
         assert early.prediction.seconds >= late.prediction.seconds
+
+
+class Clocked(Shuffled):
+    """A block takes a second; the first ``unfit`` of them fit nowhere."""
+
+    def __init__(self, unfit: int = 0) -> None:
+        super().__init__(1, 0)
+        self.now, self.unfit = 0.0, unfit
+
+    def next(self) -> Done:
+        self.now += 1
+        job, cost = super().next()
+        return job, None if self.seen <= self.unfit else cost
+
+
+@pytest.mark.parametrize("seconds", [4.5, 9.5, 1000.0])
+def test_a_deadline_ends_the_search_when_it_comes(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    engine = Clocked()
+    monkeypatch.setattr(search, "monotonic", lambda: engine.now)
+    found = tune(SHAPES, GPU, engine=lambda: engine, store=Store(None), close=1.0, seconds=seconds)
+    if seconds < 1000:
+        assert engine.seen == int(seconds) + 1
+        assert not all(one.complete for one in found)
+    else:
+        assert engine.seen > 10
+        assert all(one.complete for one in found)
+
+
+@pytest.mark.parametrize("unfit", [0, 3])
+def test_every_problem_has_a_plan_before_a_deadline_counts(
+    monkeypatch: pytest.MonkeyPatch, unfit: int
+) -> None:
+    """One block less, and a problem would have none."""
+    engine = Clocked(unfit)
+    monkeypatch.setattr(search, "monotonic", lambda: engine.now)
+    found = tune(SHAPES, GPU, engine=lambda: engine, store=Store(None), close=1.0, seconds=0.5)
+    assert [one.problem for one in found] == SHAPES
+    needed = engine.seen
+    assert needed > unfit
+
+    class Stopped(Clocked):
+        def next(self) -> Done:
+            if self.seen == needed - 1:
+                raise KeyboardInterrupt
+            return super().next()
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(SHAPES, GPU, engine=lambda: Stopped(unfit), store=Store(None), close=1.0)
+
+
+def _nothing(entry: dict[str, Any]) -> None:
+    entry.clear()
+
+
+def _faster(entry: dict[str, Any]) -> None:
+    entry["prediction"]["tflops"] *= 2
+
+
+def _larger_block(entry: dict[str, Any]) -> None:
+    entry["plan"]["block"]["m"] = 10**9
+
+
+def _cost_of_nothing(entry: dict[str, Any]) -> None:
+    entry["cost"]["cycles"] = 0.0
+
+
+def _named(entry: dict[str, Any]) -> None:
+    entry["cost"]["unit"] = "*/ #include </etc/passwd> /*"
+
+
+def _another_chip(entry: dict[str, Any]) -> None:
+    entry["chip"] = "MI300X"
+
+
+@pytest.mark.parametrize(
+    "change", [_nothing, _faster, _larger_block, _cost_of_nothing, _named, _another_chip]
+)
+def test_a_changed_plan_is_made_again(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    store = Store(tmp_path)
+    before = tune(SHAPES[:1], GPU, engine=lambda: Shuffled(1, 0), store=store)
+    (key,) = store.keys()
+    entry = store.read(key)
+    assert entry is not None
+    change(entry)
+    store.write(key, entry)
+    with pytest.warns(UserWarning, match="is damaged"):
+        again = tune(SHAPES[:1], GPU, engine=lambda: Shuffled(1, 0), store=store)
+    assert again == before
+
+
+@pytest.mark.parametrize("cost", [{}, 7, {"cycles": -1.0}, {"cycles": float("nan")}])
+def test_a_changed_cost_of_a_block_is_timed_again(tmp_path: Path, cost: object) -> None:
+    store, job = Store(tmp_path), next(iter(_bounds()))
+    whole = to_plain(_bounds()[job])
+    store.write(job.key, {"cost": {**whole, **cost} if isinstance(cost, dict) and cost else cost})
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert candidates.known_block(job, store) == (False, None)
+    store.write(job.key, {"cost": whole})
+    assert candidates.known_block(job, store) == (True, _bounds()[job])
+
+
+def test_bounds_of_other_blocks_are_not_taken(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    few = [BlockJob(GPU.arch, "bf16", "bf16", Block(64, 64, 64))]
+    rows = [[to_plain(job), to_plain(cost)] for job, cost in _bounds().items()]
+    with pytest.raises(ScheduleError, match="other blocks"):
+        candidates._bounds({"bounds": rows}, few)
+    store.write("key", {"bounds": []})
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert store.load("key", lambda entry: candidates._bounds(entry, few)) is None
 
 
 def test_an_interrupt_gives_the_best_so_far_or_is_raised(tmp_path: Path) -> None:
@@ -232,6 +348,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 _SCRIPT = """
 import pickle, sys, time
 from pathlib import Path
+from typing import Any
 from pipeloom.drive.store import Store, digest
 from pipeloom.plain import to_plain
 from pipeloom.tune import engines, search

@@ -13,10 +13,10 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from pipeloom.files import read_file
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
 from pipeloom.judge.emulate.traps import CodeObjectError
 from pipeloom.machine.elf import Section, read_sections
@@ -195,7 +195,7 @@ def load_code_object(source: bytes | str | os.PathLike[str]) -> CodeObject:
         elf = source
     else:
         try:
-            elf = Path(source).read_bytes()
+            elf = read_file(source)
         except OSError as error:
             raise CodeObjectError(f"cannot read {os.fspath(source)}: {error.strerror}") from error
     if elf[:4] != b"\x7fELF":
