@@ -29,9 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="processes that judge")
     parser.add_argument("--output", type=Path, help="also write the ledger here")
     options = parser.parse_args(arguments)
-    judgements = run(cases(options.seed, options.cases), options.cases)
+    judgements = run(cases(options.seed, options.cases), options.cases, options.workers)
     if options.output is not None:
         given = " ".join(sys.argv[1:] if arguments is None else arguments)
         made = f"python -m benchmarks.random_kernels {given}"

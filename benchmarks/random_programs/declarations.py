@@ -137,7 +137,7 @@ class _Draw:
 
     def row_carry(self, name: str) -> None:
         rng, loop = self.rng, self.loop
-        kind = rng.choice(("max", "sum", "replace", "when", "rescale"))
+        kind = rng.choice(("max", "sum", "replace", "when", "when", "rescale"))
         if kind == "sum":
             c = loop.carry(name, "f32", start=rng.choice((0, 3)), m=ROWS)
             c += self.take("m", "k").sum("k")
@@ -153,8 +153,11 @@ class _Draw:
             condition = fresh > c
             if rng.random() < 0.5:
                 condition = condition.any("m")
+            grown = fresh
+            if rng.random() < 0.8:  # what only the update needs, so that it may be left where it is
+                grown = loop.stream(f"E_{name}", "f32", m=ROWS, k=self.k).sum("k")
             with loop.when(condition):
-                c = c.becomes(c + fresh)
+                c = c.becomes(c + grown)
         else:
             top = loop.carry(name + "top", "f32", start=-1000, m=ROWS)
             fresh = maximum(top, self.rows())

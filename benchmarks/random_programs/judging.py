@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -142,6 +143,8 @@ def features(judgement: Judgement) -> Iterator[str]:
         yield "two loops, the first without masks"
     if any(step.when is not None for step in steps):
         yield "steps under a condition"
+    if any(step.when is not None and step.counter is not None for step in steps):
+        yield "loads under a condition"
     if any(node.kind is NodeKind.LEFT for node in program.meaning.nodes):
         yield "masks and selections by iteration"
 
@@ -190,12 +193,18 @@ def progress(done: int, total: int, start: float) -> None:
         )
 
 
-def run(some: Iterable[Case], total: int) -> list[Judgement]:
-    """Judge the cases and print the table."""
+def run(some: Iterable[Case], total: int, workers: int = 1) -> list[Judgement]:
+    """Judge the cases and print the table; the same whatever the number of workers."""
+    if workers == 1:
+        return _tabled(map(judge, some), total)
+    with ProcessPoolExecutor(workers) as pool:
+        return _tabled(pool.map(judge, some, chunksize=10), total)
+
+
+def _tabled(found: Iterable[Judgement], total: int) -> list[Judgement]:
     start = perf_counter()
     judgements: list[Judgement] = []
-    for case in some:
-        judgement = judge(case)
+    for judgement in found:
         judgements.append(judgement)
         if judgement.missed or judgement.false_alarm:
             print("\n" + describe(judgement))

@@ -190,6 +190,9 @@ class _Lowering:
             self.group_of = dict.fromkeys(self.group_of, len(self.sizes) - 1)
             for node in self.meaning.inputs:
                 self.group_of[node.name] = 0
+        for node in self.meaning.nodes:  # whoever takes something under a condition also makes it
+            if node.when is not None and rng.random() < 0.7:
+                self.group_of |= dict.fromkeys(node.uses, self.group_of[node.name])
 
     # --- places -----------------------------------------------------------------------------------
 
@@ -384,6 +387,7 @@ class _Lowering:
                 if node.region is region:
                     self.store(node)
         loop = [op for op in self.ops if op.region is Region.LOOP]
+        self.skip(loop)
         stages = self.stage(loop)
         body = self.order(loop)
         self.copy(loop, body)
@@ -450,6 +454,29 @@ class _Lowering:
             plain=plain,
         )
 
+    def skip(self, loop: list[Op]) -> None:
+        """Leave out, under the same condition, what only steps under a condition need."""
+        todo = [op for op in loop if op.when is not None]
+        while todo:
+            user = todo.pop()
+            condition = user.reads[-1]
+            for read in user.reads[:-1]:
+                makers = [op for op in loop if op.home is not None and op.home is read.home]
+                users = [op for op in self.ops for r in op.reads if r.home is read.home]
+                if len(makers) != 1 or users != [user] or read.distance or self.rng.random() < 0.2:
+                    continue
+                (maker,) = makers
+                if (
+                    maker.when is None
+                    and maker.group == user.group
+                    and not (maker.accumulates or maker.masks or maker.node in self.start_of)
+                    and self.meaning[maker.node].when is None
+                    and set(condition.type.dims) <= set(maker.type.dims)
+                    and (maker.split or condition.home is None or not condition.home.split)
+                ):
+                    maker.when, maker.reads = user.when, [*maker.reads, condition]
+                    todo.append(maker)
+
     def feeds(self, a: Op, b: Op) -> bool:
         """Whether b reads in the same iteration what a writes, or adds to it."""
         if a.home is None:
@@ -476,7 +503,8 @@ class _Lowering:
     def stage(self, loop: list[Op]) -> int:
         depth = self.rng.randrange(1, MAX_STAGES + 1)
         edges = self.edges(loop)
-        jumps = {id(op): int(self.rng.random() < 0.4) for op in loop}
+        # What waits for a condition is in a circle with it: the next one waits for the update.
+        jumps = {id(op): int(self.rng.random() < 0.4 and op.when is None) for op in loop}
         for _ in range(4 * len(loop) + 8):
             changed = False
             for x, y, distance in edges:

@@ -2,9 +2,9 @@
 
 These are the slips that people make and that tools must catch: a wait dropped, loosened or
 tightened by the entries of one step, a barrier dropped or moved by one step, two neighbours
-swapped, the stagger forgotten; a step dropped, one that names another copy, iteration or box, a
-resource with another start or a copy too few. Some leave a program right (a redundant barrier, two
-loads swapped); ``classify`` tells which.
+swapped, the stagger forgotten; a step dropped, one that names another copy, iteration, box or
+operand, or exchanges two; a resource with another start or a copy too few. Some leave a program
+right (a redundant barrier, two loads swapped); ``classify`` tells which.
 
     for mutant in mutants(program):
         print(mutant.name, classify(mutant.program).correct)
@@ -42,6 +42,8 @@ class MutationKind(Enum):
     WRONG_BOX = "wrong box"
     WRONG_START = "wrong start"
     FEWER_COPIES = "fewer copies"
+    WRONG_OPERAND = "wrong operand"
+    SWAPPED_OPERANDS = "swapped operands"
 
 
 SYNCHRONISATION = frozenset(list(MutationKind)[:7])
@@ -185,6 +187,24 @@ def _work_slips(program: Program, step: Work) -> Iterator[tuple[MutationKind, st
             other = replace(step, iteration=step.iteration + by)
             yield MutationKind.WRONG_ITERATION, f"iteration {by:+d}", other
     resources = {resource.name: resource for resource in program.resources}
+    for i, access in enumerate(step.reads):
+        other_name = _other_operand(program, access)
+        if other_name is not None:
+            copies = resources[other_name].copies if other_name in resources else 1
+            operand = replace(access, resource=other_name, copy=access.copy % copies)
+            yield (
+                MutationKind.WRONG_OPERAND,
+                f"{other_name} for {access.resource}",
+                replace(step, reads=(*step.reads[:i], operand, *step.reads[i + 1 :])),
+            )
+    if not step.is_copy and len(step.reads) > 1:
+        first, second = step.reads[:2]
+        if first != second and _extent(program, first) == _extent(program, second):
+            yield (
+                MutationKind.SWAPPED_OPERANDS,
+                f"{first.resource} <-> {second.resource}",
+                replace(step, reads=(second, first, *step.reads[2:])),
+            )
     for name in ("reads", "writes", "accumulates"):
         accesses: tuple[Access, ...] = getattr(step, name)
         for i, access in enumerate(accesses):
@@ -206,6 +226,32 @@ def _work_slips(program: Program, step: Work) -> Iterator[tuple[MutationKind, st
                     f"{name} {access.resource} {what}",
                     replace(step, **{name: changed}),  # type: ignore[arg-type]
                 )
+
+
+def _other_operand(program: Program, access: Access) -> str | None:
+    """The next place, or input, of the same shape, type and kind; numbers go by numbers."""
+    places: dict[str, object] = {
+        r.name: (r.space, r.type.shape, r.type.dtype) for r in program.resources
+    }
+    inputs = {
+        n.name: (n.kind.is_number, n.type.shape, n.type.dtype)
+        for n in program.meaning.nodes
+        if n.kind.is_input
+    }
+    of = places if access.resource in places else inputs
+    alike = [name for name, kind in of.items() if kind == of.get(access.resource)]
+    if access.resource not in alike or len(alike) < 2:
+        return None
+    return alike[(alike.index(access.resource) + 1) % len(alike)]
+
+
+def _extent(program: Program, access: Access) -> object:
+    """The size of what is read, its type, and where it lies."""
+    places = {r.name: r for r in program.resources}
+    found = places.get(access.resource)
+    type_ = program.meaning[access.resource].type if found is None else found.type
+    space = None if found is None else found.space
+    return space, type_.dtype, [[b - a for a, b in box] for box in access.boxes or (type_.whole,)]
 
 
 def _other_boxes(access: Access, resource: Resource) -> tuple[Box, ...] | None:

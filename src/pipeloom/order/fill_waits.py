@@ -130,7 +130,7 @@ class _Run:
                         if step.counter is not None:
                             issued = {
                                 **issued,
-                                step.counter: issued.get(step.counter, 0) + step.entries,
+                                step.counter: issued.get(step.counter, 0) + step.sure_entries,
                             }
                     found.append(_Event(number, at, slot, trip, step, iteration, barriers, issued))
                     barriers += isinstance(step, Barrier)
@@ -232,7 +232,7 @@ class _Run:
                     if inside and not within:
                         continue
                     index = first.issued[work.counter]
-                    if index > wanted.get(work.counter, (0, 0))[0]:
+                    if index > wanted.get(work.counter, (-1, 0))[0]:
                         wanted[work.counter] = (index, first.section)
                 for counter, (index, section) in wanted.items():
                     at = event
@@ -244,18 +244,27 @@ class _Run:
                         )
                     before = at.issued.get(counter, 0)
                     if isinstance(at.step, Work) and at.step.counter == counter:
-                        before -= at.step.entries
+                        before -= at.step.sure_entries
                     count = min(before - index, limits[counter] - 1)
                     mine = needs.setdefault(at.position, {})
                     mine[counter] = min(count, mine.get(counter, count))
                     done[counter] = max(done.get(counter, 0), index)
+                self._reopen(event, done)
+
+    @staticmethod
+    def _reopen(event: _Event, done: dict[str, int]) -> None:
+        """A step under a condition adds nothing that is sure, and is not done for all that."""
+        step = event.step
+        if isinstance(step, Work) and step.counter is not None and step.when is not None:
+            issued = event.issued[step.counter]
+            done[step.counter] = min(done.get(step.counter, 0), issued - 1)
 
     @staticmethod
     def _apply(event: _Event, needs: Needs, done: dict[str, int]) -> None:
         for counter, count in needs.get(event.position, {}).items():
             issued = event.issued.get(counter, 0)
             if isinstance(event.step, Work) and event.step.counter == counter:
-                issued -= event.step.entries
+                issued -= event.step.sure_entries
             done[counter] = max(done.get(counter, 0), issued - count)
 
 

@@ -139,6 +139,11 @@ class Work:
         """All that it touches."""
         return (*self.reads, *self.writes, *self.accumulates)
 
+    @property
+    def sure_entries(self) -> int:
+        """The entries that a wait may count on: none of a step that a wave may jump over."""
+        return self.entries if self.when is None else 0
+
     def part(self, wave: int) -> Box | None:
         """The part of the ``wave``-th wave of the group; None means all of the domain.
 

@@ -117,4 +117,4 @@ def _work(scripts: Scripts, gap: int) -> Work | None:
 def _weight(work: Work | None, counter: str | None) -> int:
     if work is None or counter is None:
         return int(work is not None)
-    return work.entries if work.counter == counter else 0
+    return work.sure_entries if work.counter == counter else 0

@@ -70,7 +70,7 @@ class Course:
                     self.uncounted.append(number)
                 else:
                     queue = self.queues[work.counter]
-                    queue.add(work.entries if work.when is None else 0, position, number)
+                    queue.add(work.sure_entries, position, number)
                     self.total[number] = queue.totals[-1]
 
     def passed(self, barriers: dict[int, int]) -> Passed:
@@ -266,9 +266,7 @@ class Bench:
             slot = 2 * self._ends[s, r - 1]
             upto = next(n for n, e in enumerate(replay.walk.events) if e.row >= r)
         between = replay.walk.events[number + 1 : upto]
-        younger = sum(
-            e.work.entries for e in between if e.work.counter == counter and e.work.when is None
-        )
+        younger = sum(e.work.sure_entries for e in between if e.work.counter == counter)
         return Unmet(ordering, slot, counter, min(younger, self.limit(counter) - 1))
 
     def tighten(self, sync: Sync, rows: set[tuple[int, int]]) -> None:

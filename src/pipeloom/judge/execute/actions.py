@@ -80,16 +80,27 @@ class Action:
     reads_lds: bool
     propagates: bool
 
+    def taken(self, values: Sequence[Array]) -> Array | None:
+        """Where a step under a condition writes, [elements, set]; None if it does everywhere."""
+        if not self.skips:
+            return None
+        condition = values[-1]
+        shape = (*self.write.shape, condition.shape[-1])
+        return np.broadcast_to(condition != 0, shape).reshape(-1, condition.shape[-1])
+
     def result(self, values: Sequence[Array], old: Array | None) -> Array:
-        """What it writes, [elements, set]; ``old`` is what stands there, where that matters."""
+        """What it writes, [elements, set]; ``old`` is what stands there, where that matters.
+
+        Where a step under a condition leaves memory as it is, that is undefined.
+        """
         with np.errstate(all="ignore"):
             value = values[0] if self.op is None else self._apply(self.op, values, old)
             sets = value.shape[-1]
             if self.skips or self.has_otherwise:
                 taken = values[-1]
                 if self.skips:
-                    assert old is not None
-                    other = old.reshape(*self.write.shape, sets)
+                    undefined = np.full((1,) * len(self.write.shape) + (sets,), np.nan)
+                    other = undefined if old is None else old.reshape(*self.write.shape, sets)
                 else:
                     other = values[-2]
                 value = np.where(taken != 0, value, other)

@@ -26,13 +26,12 @@ class Outstanding(Generic[T]):
     A wait of ``limit`` or more is none. With ``stalls``, an issue past the limit waits for room.
     """
 
-    __slots__ = ("_issued", "_left", "_limit", "_queue", "_stalls")
+    __slots__ = ("_issued", "_limit", "_queue", "_stalls")
 
     def __init__(self, limit: int, *, stalls: bool = False) -> None:
         self._limit = limit
         self._stalls = stalls
         self._issued = 0
-        self._left = 0
         self._queue: deque[tuple[int, T]] = deque()
 
     def issue(self, step: T, entries: int) -> tuple[list[T], list[T]]:
@@ -40,12 +39,13 @@ class Outstanding(Generic[T]):
 
         A step of one instruction issues only after the stall; one of several has its first out
         before a later one stalls. One larger than the limit retires itself in part, never as a
-        whole.
+        whole. One of no entries, which may not issue at all, makes nothing wait.
         """
-        before = self._retire_to(self._issued + 1 - self._limit) if self._stalls else []
+        stalls = self._stalls and entries > 0
+        before = self._retire_to(self._issued + 1 - self._limit) if stalls else []
         self._issued += entries
         self._queue.append((self._issued, step))
-        after = self._retire_to(self._issued - self._limit) if self._stalls else []
+        after = self._retire_to(self._issued - self._limit) if stalls else []
         return before, after
 
     def wait(self, count: int) -> list[T]:
@@ -58,7 +58,6 @@ class Outstanding(Generic[T]):
 
     def _retire_to(self, entry: int) -> list[T]:
         retired: list[T] = []
-        self._left = max(self._left, entry)
-        while self._queue and self._queue[0][0] <= self._left:
+        while self._queue and self._queue[0][0] <= entry:
             retired.append(self._queue.popleft()[1])
         return retired

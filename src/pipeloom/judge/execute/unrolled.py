@@ -141,7 +141,7 @@ def _wave(
                 elif isinstance(step, Barrier):
                     _check_barrier(program, step)
                 elif isinstance(step, Work) and step.counter is not None:
-                    line.before, line.after = counters[step.counter].issue(line, step.entries)
+                    line.before, line.after = counters[step.counter].issue(line, step.sure_entries)
                 for done in line.before:
                     done.last = line.number
                 for done in line.after:

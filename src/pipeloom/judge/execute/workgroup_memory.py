@@ -93,7 +93,7 @@ class Memory:
         old = self._old(line)
         value = action.result(values, old)
         if where.side is Side.OUTPUT:
-            self.store(line, value)
+            self.store(line, value, action.taken(values))
         elif where.shared and line.members > 1:
             mine = self._owner(line) == line.local
             index = index[mine]
@@ -154,8 +154,11 @@ class Memory:
 
     # --- outputs ----------------------------------------------------------------------------------
 
-    def store(self, line: Line, value: Array) -> None:
-        """Compare what is stored with what should be."""
+    def store(self, line: Line, value: Array, taken: Array | None = None) -> None:
+        """Compare what is stored with what should be; a condition may keep it from some elements.
+
+        An element counts as stored if it is for every set of inputs.
+        """
         action = line.action
         assert action is not None
         place = action.write
@@ -171,10 +174,14 @@ class Memory:
         dtype = self._truth.meaning[name].type.dtype
         found = np.where(np.isnan(value), np.nan, dtype.round(value))
         wanted = expected[index]
-        self._stored[name][index] = True
-        self.outputs[name][index] = found[:, 0]
+        stored = np.ones(len(index), bool) if taken is None else taken.all(axis=-1)
+        self._stored[name][index] |= stored
+        first = slice(None) if taken is None else taken[:, 0]
+        self.outputs[name][index[first]] = found[first, 0]
         right = (found >= low[index]) & (found <= high[index])
         bad = ~(right | np.isnan(wanted))
+        if taken is not None:
+            bad &= taken
         if bad.any():
             row, column = np.argwhere(bad)[0]
             poison = bool(np.isnan(found[bad]).all())
@@ -228,7 +235,7 @@ class WorstMemory(Memory):
             self._flight[line] = (self._now, values, value)
         if where.side is Side.OUTPUT:
             if not line.counted:
-                self.store(line, value)
+                self.store(line, value, action.taken(values))
         elif line.counted or where.shared:
             self._begin(line, value)
             if not line.counted:
@@ -259,7 +266,7 @@ class WorstMemory(Memory):
             if spoilt:
                 value = action.result(values, self._old(line))
         if action.write.side is Side.OUTPUT:
-            self.store(line, value)
+            self.store(line, value, action.taken(values))
         else:
             self._end(line, value)
 

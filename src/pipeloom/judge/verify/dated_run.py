@@ -109,7 +109,7 @@ class CounterQueue:
     def issue(self, moment: Moment, entries: int) -> None:
         """Add a step; where a full counter stalls, the oldest must be done first."""
         at, epoch = moment.issue, moment.issue_epoch
-        if self._stalls:
+        if self._stalls and entries:
             self._drain(self._limit - 1, at, epoch)
         self._queue.append((moment, entries))
         self.total += entries
@@ -164,8 +164,7 @@ def walk_group(
                 if isinstance(step, Work):
                     if step.counter is not None:
                         moment.retire = moment.retire_epoch = NEVER
-                        entries = step.entries if step.when is None else 0
-                        queues[step.counter].issue(moment, entries)
+                        queues[step.counter].issue(moment, step.sure_entries)
                 elif isinstance(step, Wait):
                     queues[step.counter].wait(step.count, 2 * index, epoch)
                 elif isinstance(step, Barrier):

@@ -132,8 +132,8 @@ def in_flight(flow: Flow, point: int, limit: int) -> frozenset[int]:
         if isinstance(step, Wait) and step.counter == issued.counter:
             if step.count <= entries and step.count < limit:
                 continue
-        elif isinstance(step, Work) and step.counter == issued.counter and step.when is None:
-            entries += step.entries
+        elif isinstance(step, Work) and step.counter == issued.counter:
+            entries += step.sure_entries
         for after in flow.successors[at]:
             heappush(todo, (entries, after))
     return frozenset(since)
