@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint bench lock clean
+.PHONY: help demo quick test lint docs bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -22,24 +22,31 @@ $(VENV)/dev: requirements/dev.lock $(VENV)/runtime
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@touch $@
 
+$(VENV)/docs: requirements/docs.lock $(VENV)/runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch $@
+
 demo: $(VENV)/runtime  ## set up and run the main job end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint  ## lint, types and the whole test suite; about 6 minutes on 2 cores
+test: lint $(VENV)/docs  ## lint, types and the whole test suite; about 6 minutes on 2 cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 QUICK = tests/test_layering.py tests/extend/test_public_only.py tests/golden tests/unit/program \
   tests/unit/declare tests/unit/machine tests/unit/sync tests/unit/test_*.py \
   tests/unit/judge/wait_states tests/unit/reference/test_lift.py tests/unit/judge/verify/test_programs.py
 
-quick: $(VENV)/dev  ## the inner loop: ruff and the fast tests, under a minute
+quick: $(VENV)/dev $(VENV)/docs  ## the inner loop: ruff and the fast tests, under a minute
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
 
-lint: $(VENV)/dev  ## ruff and mypy --strict
+lint: $(VENV)/dev $(VENV)/docs  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/docs  ## the site in build/site, from docs/ and the docstrings; a warning fails
+	$(BIN)/python -m website
 
 bench: $(VENV)/dev  ## print the speed tables of benchmarks/
 	@for b in benchmarks/bench_*.py; do echo "== $$b"; PYTHONPATH=$(CURDIR) $(BIN)/python $$b || exit 1; done
@@ -47,6 +54,7 @@ bench: $(VENV)/dev  ## print the speed tables of benchmarks/
 lock:  ## resolve the pinned dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra emit --extra emulate pyproject.toml requirements/build.in -o requirements/runtime.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra dev --extra emit --extra emulate pyproject.toml -c requirements/runtime.lock -o requirements/dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra docs pyproject.toml -c requirements/dev.lock -o requirements/docs.lock
 
 clean:  ## remove the environment, caches and build/
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,8 +11,8 @@ import ast
 import enum
 import inspect
 import sys
-import textwrap
 from dataclasses import is_dataclass
+from functools import cache
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -23,20 +23,28 @@ def attribute_texts(scope: type | ModuleType) -> dict[str, str]:
 
     Empty where there is no source to read.
     """
-    if isinstance(scope, type):
-        kinds = [kind for kind in reversed(scope.__mro__) if kind.__module__ != "builtins"]
-        return {name: text for kind in kinds for name, text in _texts(kind).items()}
-    return _texts(scope)
+    if isinstance(scope, ModuleType):
+        return dict(_texts(scope.__name__).get("", {}))
+    found: dict[str, str] = {}
+    for kind in reversed(scope.__mro__):
+        found |= _texts(kind.__module__).get(kind.__qualname__, {})
+    return found
 
 
-def _texts(scope: type | ModuleType) -> dict[str, str]:
+@cache
+def _texts(module: str) -> dict[str, dict[str, str]]:
+    """Of each class at the top of a module, and of the module itself under no name."""
     try:
-        source = inspect.getsource(scope)
-    except (OSError, TypeError):
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
         return {}
-    body = ast.parse(textwrap.dedent(source)).body
-    if isinstance(scope, type):
-        body = body[0].body if body and isinstance(body[0], ast.ClassDef) else []
+    tree = ast.parse(source)
+    classes = {node.name: _below(node.body) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {"": _below(tree.body), **classes}
+
+
+def _below(body: list[ast.stmt]) -> dict[str, str]:
+    """The string under each attribute that has one."""
     found = {}
     for stated, below in pairwise(body):
         match stated, below:
@@ -53,14 +61,8 @@ class ExplainedDoc:
 
     def __init__(self, own: str | None) -> None:
         self._own = own
-        self._whole: dict[type, str | None] = {}
 
     def __get__(self, instance: object, owner: type) -> str | None:
-        if owner not in self._whole:
-            self._whole[owner] = self._written(owner)
-        return self._whole[owner]
-
-    def _written(self, owner: type) -> str | None:
         texts = attribute_texts(owner)
         if not texts:
             return self._own

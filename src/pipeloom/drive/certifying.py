@@ -32,8 +32,11 @@ class Least:
     """The bound, the unit that sets it, and the certificate."""
 
     cycles: int
+    """Cycles per iteration that no order beats."""
     unit: str
+    """The unit that sets them."""
     why: str
+    """The certificate, in words."""
 
 
 def least_of(lowered: Lowered) -> Least:

@@ -42,8 +42,11 @@ class SourceLine:
     """Where one instruction came from: a line of assembly and the schedule entry it serves."""
 
     line: int
+    """The line of the assembly, from 1."""
     text: str = ""
+    """The instruction."""
     entry: str | None = None
+    """The step that it serves, in words; None for the frame around them."""
 
 
 LineMap = Mapping[int, SourceLine]

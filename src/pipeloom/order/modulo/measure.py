@@ -31,9 +31,13 @@ class Usage:
     """Stages, buffers per channel, LDS bytes and the register peak of one schedule."""
 
     stages: int
+    """Iterations that overlap."""
     buffers: tuple[int, ...]
+    """Buffers of each channel."""
     lds_bytes: int
+    """Their bytes."""
     register_peak: int
+    """The most registers live in one cycle."""
 
 
 def normalised(starts: Sequence[int]) -> tuple[int, ...]:
