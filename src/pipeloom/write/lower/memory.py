@@ -493,6 +493,9 @@ class Memory:
                 # The base is past so much of the first row, and of what ends with the last one.
                 code("s_mul_i32", scratch, frame[f"origin {dim}"], self.operand(array.stride(axis)))
                 code("s_sub_u32", buffer.part(2), buffer.part(2), scratch)
+                if self.meaning.ragged and array.over in array.dims:
+                    # An array without an element ends before any block but the first.
+                    code("s_max_i32", buffer.part(2), buffer.part(2), 0)
         if self.placing.ragged and array.over in array.dims[1:] and not array.is_output:
             code("s_mul_i32", scratch, *self.counted(code, frame["pad"], array.over_stride))
             code("s_add_u32", buffer.part(2), buffer.part(2), scratch)

@@ -1,0 +1,44 @@
+"""Arrays without an element: a launch that takes them reads nothing, in any block."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeloom.declare import Loop, kernels
+from pipeloom.declare.tensor import within
+from pipeloom.drive.pipeline import pipeline
+from pipeloom.drive.trial import Launchable, run_program
+from pipeloom.judge.verify import verify
+from pipeloom.write import emit_program
+from tests.unit.write.kernels import ready
+
+
+def rows() -> Loop:
+    """The sum of any number of rows, in blocks of columns."""
+    loop = Loop("rows", over="t")
+    x = loop.stream("X", "f32", b=1, t=2, n=256)
+    total = loop.carry("total", "f32", start=0, b=1, n=256)
+    total += within(x, loop.left("t", 2)).sum("t")
+    loop.store("out", total)
+    return loop
+
+
+@pytest.fixture(scope="module")
+def summed() -> Launchable:
+    return ready(emit_program(pipeline(rows(), "gfx950", 1), judge=verify))
+
+
+@pytest.mark.parametrize("t", [0, 1, 5])
+@pytest.mark.parametrize("n", [1, 256, 257, 600])
+def test_rows_in_blocks_of_columns(summed: Launchable, t: int, n: int) -> None:
+    trial = run_program(summed.emitted, summed, sizes={"b": 2, "t": t, "n": n})
+    assert trial.ok, trial.summary()
+
+
+def test_attention_without_keys_to_values_in_two_blocks() -> None:
+    loop = kernels.attention(32, 32, 32)
+    attention = ready(emit_program(pipeline(loop, "gfx950", 1, depth=1), judge=verify))
+    sizes = {"batch": 1, "heads": 1, "group": 1, "q": 3, "d": 32, "v": 40}
+    for keys in (0, 1):
+        trial = run_program(attention.emitted, attention, sizes=sizes | {"keys": keys})
+        assert trial.ok, trial.summary()
