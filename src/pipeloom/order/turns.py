@@ -51,7 +51,7 @@ def in_step(steps: Sequence[Step]) -> tuple[Step, ...]:
     """
     products = sum(map(_is_product, steps))
     barriers = [n for n, step in enumerate(steps) if isinstance(step, Barrier)]
-    if not products or not barriers:
+    if not barriers or products < len(barriers):
         return tuple(steps)
     way = products // len(barriers)
     done = sum(map(_is_product, steps[barriers[-1] :]))

@@ -95,6 +95,8 @@ class OpDef:
     """Whether the first operand must be a truth value."""
     keeps_truth: bool = False
     """Whether it gives truth values of truth values."""
+    commutes: bool = False
+    """Whether two operands may change places."""
     masks: bool = False
     """Whether it is the first operand where the second (what is left) is at least the third, or 1,
     and a constant elsewhere."""
@@ -234,9 +236,13 @@ TRUTH = "v_cndmask_b32 {d}, 0, 1.0, vcc"
 """The truth value of what a comparison found."""
 
 
-def _compare(name: str, function: Callable[..., Array], mnemonic: str) -> OpDef:
+def _compare(
+    name: str, function: Callable[..., Array], mnemonic: str, *, commutes: bool = False
+) -> OpDef:
     lowering = (f"{mnemonic} vcc, {{0}}, {{1}}", TRUTH)
-    return OpDef(name, 2, function, lowering=lowering, bool_result=True, exact=True)
+    return OpDef(
+        name, 2, function, lowering=lowering, bool_result=True, exact=True, commutes=commutes
+    )
 
 
 def _select(condition: Array, a: Array, b: Array) -> Array:
@@ -252,12 +258,12 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     OpDef("amin", 1, lambda a: a, Reduce.MIN, exact=True, keeps_truth=True),
     OpDef("any", 1, lambda a: a != 0, Reduce.ANY, bool_result=True, exact=True, takes_truth=True),
     _number("convert", lambda a: a, "v_mov_b32 {d}, {0}", arity=1, keeps_truth=True),
-    _number("add", np.add, "v_add_f32 {d}, {0}, {1}"),
+    _number("add", np.add, "v_add_f32 {d}, {0}, {1}", commutes=True),
     _number("sub", np.subtract, "v_sub_f32 {d}, {0}, {1}"),
-    _number("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}", keeps_truth=True),
+    _number("mul", np.multiply, "v_mul_f32 {d}, {0}, {1}", keeps_truth=True, commutes=True),
     # As the instructions have it, of a number and a NaN both are the number.
-    _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}", exact=True, keeps_truth=True),
-    _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}", exact=True, keeps_truth=True),
+    _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}", exact=True, keeps_truth=True, commutes=True),
+    _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}", exact=True, keeps_truth=True, commutes=True),
     _number("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
     # The divisor is brought to [1, 2), so that its reciprocal is a normal number whatever it is.
     _near(
@@ -280,7 +286,7 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _compare("ge", np.greater_equal, "v_cmp_ge_f32"),
     _compare("lt", np.less, "v_cmp_lt_f32"),
     _compare("le", np.less_equal, "v_cmp_le_f32"),
-    _compare("eq", np.equal, "v_cmp_eq_f32"),
+    _compare("eq", np.equal, "v_cmp_eq_f32", commutes=True),
     _vector(
         "select",
         _select,

@@ -29,3 +29,8 @@ def test_a_wave_early_on_its_way_to_the_barrier_goes_first() -> None:
 def test_without_barriers_there_is_nothing_to_come_late_to() -> None:
     steps = (PRODUCT, Priority(0), PRODUCT, Priority(2))
     assert in_step(steps) == steps
+
+
+def test_with_more_barriers_than_products_there_is_no_way_to_tell_parts_of() -> None:
+    steps = (Barrier(), Priority(1), Barrier(), Priority(0), PRODUCT, Barrier())
+    assert in_step(steps) == steps

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeloom.errors import StructureError
 from pipeloom.judge.verify.views import View, view
-from pipeloom.program import Access, Box, Node, NodeKind, Program, Space, Work
+from pipeloom.program import VOCABULARY, Access, Box, Meaning, Node, NodeKind, Program, Space, Work
 from pipeloom.program.tiles import project
 
 Key = tuple[str, int]
@@ -58,6 +58,7 @@ Deeds = dict[tuple[int, int], dict[int, Deed]]
 def all_deeds(program: Program) -> Deeds:
     """What every step does in every wave of its group, one ``Deed`` where waves do the same."""
     found: Deeds = {}
+    holds = _holds(program)
     for number, group in enumerate(program.groups):
         for section, slot, step in group.steps():
             if not isinstance(step, Work) or (number, id(step)) in found:
@@ -69,7 +70,7 @@ def all_deeds(program: Program) -> Deeds:
             for place, wave in enumerate(group.waves):
                 key = differs and (step.part(place), *(a.box(place) for a in step.accesses))
                 if key not in alike:
-                    alike[key] = _deed(program, step, place, where)
+                    alike[key] = _deed(program, step, place, where, holds)
                 mine[wave] = alike[key]
     return found
 
@@ -91,10 +92,42 @@ def _touch(program: Program, access: Access, place: int) -> Touch:
     )
 
 
-def _deed(program: Program, step: Work, place: int, where: str) -> Deed:
+def _holds(program: Program) -> dict[str, set[str]]:
+    """Which values steps bring to a resource, in any iteration; memory has its own."""
+    found: dict[str, set[str]] = {node.name: {node.name} for node in program.meaning.nodes}
+    for group in program.groups:
+        for _, _, step in group.steps():
+            if isinstance(step, Work):
+                for access in (*step.writes, *step.accumulates):
+                    found.setdefault(access.resource, set()).add(step.node)
+    return found
+
+
+def _in_order(meaning: Meaning, step: Work, holds: dict[str, set[str]]) -> tuple[Access, ...]:
+    """What a step reads, in the order of its operands.
+
+    Where that changes nothing, as in a sum, a step may read them the other way round. Either way is
+    proved in full: this only decides which, by what the two places hold.
+    """
+    node = meaning[step.node]
+    commutes = node.op in VOCABULARY and VOCABULARY[node.op].commutes
+    alike = len({meaning[name].type.dims for name in node.uses}) == 1
+    if step.is_copy or not commutes or not alike or len(step.reads) < 2:
+        return step.reads
+    first, second = ({name, *_updates(meaning, name)} for name in node.uses)
+    one, two = (holds.get(access.resource, set()) for access in step.reads[:2])
+    swapped = one & second and two & first and not (one & first or two & second)
+    return (step.reads[1], step.reads[0], *step.reads[2:]) if swapped else step.reads
+
+
+def _updates(meaning: Meaning, name: str) -> tuple[str, ...]:
+    return meaning[name].uses if meaning[name].kind is NodeKind.CARRY else ()
+
+
+def _deed(program: Program, step: Work, place: int, where: str, holds: dict[str, set[str]]) -> Deed:
     meaning = program.meaning
     node = meaning[step.node]
-    touches = [_touch(program, access, place) for access in step.reads]
+    touches = [_touch(program, access, place) for access in _in_order(meaning, step, holds)]
     if step.is_copy:
         return _copy(program, step, place, where, touches)
     if node.kind is not NodeKind.OP:
