@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 
 from pipeloom.cli.main import main
 from pipeloom.judge.simulate import simulate
@@ -25,29 +18,23 @@ from pipeloom.judge.verify import verify
 from pipeloom.show.page import fill_page
 from pipeloom.show.page_data import page_data
 from pipeloom.show.tuning_page import render_tuning
+from tests.browser.driving import (
+    NEEDS_BROWSER,
+    NOW,
+    SEGMENT,
+    Mouse,
+    find_segment,
+    logged,
+    opened,
+    timeline,
+    visible,
+    wait_for,
+)
 from tests.unit.cli.test_kernel_files import written
 from tests.unit.show.programs import producer_consumer, straight
 from tests.unit.tune.test_pages import TUNED
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="needs chromium and chromedriver (Debian: apt install chromium chromium-driver)",
-)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--window-size=1366,768",
-)
-NOW = "{ behavior: 'instant', block: 'start' }"
+pytestmark = NEEDS_BROWSER
 OUTSIDE = """
 return [...document.querySelectorAll(".card table")].filter((table) => {
   const around = table.parentElement.closest("#stalls-body > div, #knobs-body > div, .card");
@@ -90,18 +77,6 @@ const stacked = view.slice(1).every(below);
 return stacked && view.map((v) => begins(v) - begins(view[0]));
 """
 """Timelines stand one below the other over one axis: how far apart their last iterations begin."""
-SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    found = {}
-    for name in ("ping_pong", "single_buffer"):
-        found[name] = folder / f"{name}.html"
-        tile = ["--tile", "none"] if name == "single_buffer" else []
-        assert main(["report", name, *tile, "--k-tiles", "16", "-o", str(found[name])]) == 0
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -113,19 +88,6 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = Path(slow).with_name("two.html")
     assert main(["compare", slow, fast, "--launch", launch, "-o", str(page)]) == 0
     return page
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = Options()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    driver.set_page_load_timeout(60)
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -143,88 +105,12 @@ def page(browser: webdriver.Chrome, pages: dict[str, Path]) -> webdriver.Chrome:
     return browser
 
 
-def opened(browser: webdriver.Chrome, path: Path) -> webdriver.Chrome:
-    """Load a page afresh and wait until its charts are drawn."""
-    logged(browser)
-    logged(browser, "performance")
-    browser.get(path.as_uri())
-    wait_for(lambda: browser.execute_script("return Boolean(window.pipeloom)"))
-    browser.execute_script(f"document.getElementById('run').scrollIntoView({NOW})")
-    return browser
-
-
-def logged(browser: Any, kind: str = "browser") -> list[dict[str, Any]]:
-    """What the browser has logged since the last call; selenium leaves this untyped."""
-    return list(browser.get_log(kind))
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """What ``condition`` returns once it is true."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if result := condition():
-            return result
-        time.sleep(0.05)
-    raise AssertionError("the page did not get there in time")
-
-
-def visible(browser: webdriver.Chrome) -> tuple[float, float]:
-    low, high = browser.execute_script("return pipeloom.timeline.visible()")
-    return float(low), float(high)
-
-
-def timeline(browser: webdriver.Chrome) -> WebElement:
-    return browser.find_element(By.ID, "timeline")
-
-
-def find_segment(browser: webdriver.Chrome, condition: str) -> tuple[int, float, float]:
-    """The first visible segment that meets a condition on ``s``: its number and its pixel."""
-    script = (
-        SEGMENT
-        + "const i = run.segments.findIndex((s) => s[6] > a && s[7] < b && "
-        + f"({condition}));"
-        + "if (i < 0) return null; const s = run.segments[i];"
-        + "return [i, ...pipeloom.timeline.pixel((s[6] + s[7]) / 2, s[0])];"
-    )
-    found = browser.execute_script(script)
-    assert found is not None, condition
-    return int(found[0]), float(found[1]), float(found[2])
-
-
-class Mouse:
-    """The mouse at pixels of an element, wherever on the screen that is."""
-
-    def __init__(self, browser: webdriver.Chrome, element: str) -> None:
-        box = browser.execute_script(
-            f"const b = document.getElementById('{element}').getBoundingClientRect();"
-            "return [b.left, b.top]"
-        )
-        self._left, self._top = float(box[0]), float(box[1])
-        self._builder = ActionBuilder(browser, duration=50)
-        self._pointer: Any = self._builder.pointer_action
-
-    def move(self, x: float, y: float) -> Mouse:
-        self._pointer.move_to_location(round(self._left + x), round(self._top + y))
-        return self
-
-    def press(self) -> Mouse:
-        self._pointer.pointer_down()
-        return self
-
-    def release(self) -> Mouse:
-        self._pointer.pointer_up()
-        return self
-
-    def perform(self) -> None:
-        self._builder.perform()
-
-
 def test_the_page_loads_offline_without_a_console_message(
     browser: webdriver.Chrome, pages: dict[str, Path]
 ) -> None:
     page = opened(browser, pages["ping_pong"])
-    assert page.title == "ping_pong - pipeloom report"
-    assert page.find_element(By.ID, "title").text == "ping_pong on MI355X (gfx950)"
+    assert page.title == "ping_pong, 256x256x64 bf16 - pipeloom report"
+    assert page.find_element(By.ID, "title").text == "ping_pong, 256x256x64 bf16 on MI355X (gfx950)"
     assert logged(page) == []
     requested = [row["message"] for row in logged(page, "performance")]
     sent = [m for m in requested if "Network.requestWillBeSent" in m and '"url":"http' in m]
@@ -426,12 +312,17 @@ def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> No
     try:
         opened(browser, kernels)
         assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+        assert browser.title == "slow.s vs fast.s - pipeloom report"
         mangled = "document.getElementById('title').textContent = 'Z'.repeat(90);"
         wide = mangled + "return document.documentElement.scrollWidth"
         assert browser.execute_script(wide) == 390
         table = browser.find_element(By.CSS_SELECTOR, "#variants table")
-        assert "40 36" in table.text
-        long = "for (const h of document.querySelectorAll('#variants th.num'))"
+        rows = table.find_elements(By.CSS_SELECTOR, "tbody tr")
+        cells = [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+        assert all(all(row) for row in cells), "no row is half empty"
+        assert ["cycles", "40 per trip", "36 per trip"] in cells
+        assert ["verdict", "PROVED", "PROVED"] in cells
+        long = "for (const h of document.querySelectorAll('#variants th a'))"
         browser.execute_script(long + "h.textContent = 'ping_pong:emitted=true,tile=bf16'")
         assert browser.execute_script(BROKEN) == []
         assert table.size["width"] < 390, "both columns are on the screen"
@@ -442,10 +333,11 @@ def test_two_kernels_on_one_page(browser: webdriver.Chrome, kernels: Path) -> No
             0,
             0,
         ]
-        assert browser.find_element(By.CSS_SELECTOR, ".figure b").text == "40"
-        link = browser.find_element(By.LINK_TEXT, "fast.s")
+        assert "slow.s" in browser.find_element(By.CSS_SELECTOR, "#variants th.shown").text
+        link = browser.find_element(By.CSS_SELECTOR, "#variants th a")
         browser.execute_script("arguments[0].click()", link)
-        wait_for(lambda: browser.find_element(By.CSS_SELECTOR, ".figure b").text == "36")
+        shown = "return document.querySelector('#variants th.shown').textContent"
+        wait_for(lambda: browser.execute_script(shown) == "fast.s")
         assert not [row for row in logged(browser) if row["level"] == "SEVERE"]
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -769,7 +661,7 @@ def test_groups_with_different_work_are_told_apart(
     page = opened(browser, target)
     read = page.execute_script("return pipeloom.page.timeline.segments")
     assert read == data["timeline"]["segments"], "the page takes less space than its data"
-    assert page.find_element(By.ID, "title").text == "two jobs on MI355X (gfx950)"
+    assert page.find_element(By.ID, "title").text == "two jobs, 64x64x32 bf16 on MI355X (gfx950)"
     heads = page.find_elements(By.CSS_SELECTOR, "#schedule tr.phase")
     titles = [head.get_attribute("textContent") for head in heads]
     assert titles[:2] == ["wave 0: fill, 4 steps", "wave 0: steady, 10 steps"]

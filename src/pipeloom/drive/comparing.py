@@ -217,12 +217,12 @@ def compare_files(
             field="launch",
         )
     each = list(launches) * (len(paths) if len(launches) == 1 else 1)
-    timings, rows = [], []
+    timed, rows = [], []
     for path, launch in zip(paths, each, strict=True):
         checked = judged(path, launch, kernel, shown=0)
         # A kernel with more findings than a check collects is timed all the same.
         timing = time_checked(checked) or time_start(*launched(path, launch, kernel))
-        timings.append(timing)
+        timed.append((timing, checked))
         main, status = timing.main, checked.verdict.status.title
         trips = main.loop.trips_per_iteration
         rows.append(instruction_row(path, main.trace, Disassembly(timing), status, trips))
@@ -231,7 +231,8 @@ def compare_files(
         from pipeloom.show.kernel_page import kernel_page
 
         return [
-            kernel_page(timing, variant=name) for name, timing in zip(names, timings, strict=True)
+            kernel_page(timing, checked.verdict, variant=name, sources=checked.file.lines())
+            for name, (timing, checked) in zip(names, timed, strict=True)
         ]
 
     return Compared(tuple(rows), (None,) * len(rows), pages)

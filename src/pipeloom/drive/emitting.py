@@ -112,7 +112,7 @@ def emit(job: EmitJob | Source | Named) -> Emission:
         else:
             compiled, label = subject.compiled(), f"sync {job.source.sync}"
         dtype = _dtype(job, compiled, is_file=subject.is_compiled)
-        out = job.out_dtype or ("f32" if dtype == "fp8" else dtype)
+        out = job.out_dtype or _out_dtype(dtype)
         name = name or f"{compiled.schedule}_{dtype}_{out}"
         program = schedule_program(subject, compiled, job.target, dtype, out)
         changes = changes_text(program)
@@ -139,6 +139,24 @@ def schedule_program(
     chip = _chip(compiled, target)
     lifted = lift(compiled, subject.kernel(compiled), chip)
     return sized(lifted, compiled.geometry, element_type(dtype, chip), out)
+
+
+def element_types(subject: ScheduleSubject) -> tuple[str, str]:
+    """The types of A and B, and of C, of a schedule as it is named."""
+    fitting = _fitting(subject.compiled())
+    named = subject.named_tile()
+    dtype = named if named in fitting else next(iter(fitting), "bf16")
+    return dtype, _out_dtype(dtype)
+
+
+def _out_dtype(dtype: str) -> str:
+    return "f32" if dtype == "fp8" else dtype
+
+
+def _fitting(compiled: CompiledSchedule) -> list[str]:
+    """The types of the size of the tile's elements."""
+    size = None if compiled.geometry is None else compiled.geometry.elem_bytes
+    return [name for name, width in ELEMENT_BYTES.items() if width == size]
 
 
 def _chip(compiled: CompiledSchedule, target: str | None) -> Target:
@@ -270,7 +288,7 @@ def _dtype(job: EmitJob, compiled: CompiledSchedule, *, is_file: bool) -> str:
     given, shape = job.dtype, compiled.geometry
     if shape is None:
         return given or "bf16"
-    fitting = [name for name, size in ELEMENT_BYTES.items() if size == shape.elem_bytes]
+    fitting = _fitting(compiled)
     if given is None:
         return fitting[0] if fitting else "bf16"
     if given not in fitting:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeloom.drive.emitting import emitted_form
+from pipeloom.drive.emitting import element_types, emitted_form, schedule_program
 from pipeloom.drive.forms import Choice
 from pipeloom.drive.simulating import SimulateJob, Simulation, prepare
 from pipeloom.drive.sources import Named, Source
+from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.drive.timing_files import judged, time_checked
 from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
-from pipeloom.judge.verify import Verdict
+from pipeloom.judge.verify import Status, Verdict
 from pipeloom.machine_code.loop_times import KernelTiming
 
 if TYPE_CHECKING:
-    from pipeloom.machine.occupancy import Resources
+    from pipeloom.write import EmittedKernel, Resources
 
 TIMELINE_ITERATIONS = 4
 SEEDS = 2
@@ -69,13 +70,16 @@ def simulation_page(
     variant: str = "",
 ) -> dict[str, Any]:
     """What the page shows of a simulation; ``variant`` is its name on a page of several."""
-    from pipeloom.show.page_data import page_data, resource_cards
+    from pipeloom.machine_code.written_lines import written_lines
+    from pipeloom.show.cards import resource_cards
+    from pipeloom.show.page_data import page_data
 
     shown = trace
     if trace is not None and trace.iterations > iterations:
         shown = simulation.run(simulation.iterations_of(iterations))
     emission = simulation.emission
-    held = None if trace is None else _occupied(simulation)
+    written = _Written() if trace is None else _written(simulation, verdict)
+    kernel, held = written.kernel, written.resources
     return page_data(
         simulation.program,
         verdict,
@@ -93,18 +97,49 @@ def simulation_page(
         if held is None
         else resource_cards(held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd),
         variant=variant,
+        kernel="" if kernel is None else kernel.name,
+        lines=() if kernel is None else written_lines(kernel),
+        unwritten=written.why,
     )
 
 
-def _occupied(simulation: Simulation) -> Resources | None:
-    """Registers and LDS of the kernel that ``emit`` writes; None where it writes none."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The kernel of a program or why there is none, and what it occupies where that is known."""
+
+    kernel: EmittedKernel | None = None
+    resources: Resources | None = None
+    why: str = ""
+
+
+def _written(simulation: Simulation, verdict: Verdict) -> _Written:
+    """The kernel of the program that is shown.
+
+    What ``emit`` writes may be another form; registers and lines of that would be beside the point.
+    """
+    from pipeloom.write import emit_program, occupied
+
     if simulation.emission is not None:
-        return simulation.emission.kernel.resources
+        kernel = simulation.emission.kernel
+        return _Written(kernel, kernel.resources)
+    subject, name = simulation.subject, None
     try:
-        emission = prepare(replace(simulation.job, emitted=True)).emission
-    except ScheduleError:
-        return None
-    return None if emission is None else emission.kernel.resources
+        program = simulation.program
+        if isinstance(subject, ScheduleSubject):
+            compiled = subject.compiled()
+            dtype, out = element_types(subject)
+            name = f"{compiled.schedule}_{dtype}_{out}"
+            arch = simulation.machine.arch
+            program = schedule_program(subject, compiled, arch, dtype, out)
+        if verdict.status is Status.RACE:
+            why = "RACE: a kernel is written only of what is proved."
+            return _Written(None, occupied(program, ops=subject.ops), why)
+        kernel = emit_program(
+            program, judge=lambda _: verdict, ops=subject.ops, name=name, allow_timing=True
+        )
+    except ScheduleError as error:
+        return _Written(why=error.message)
+    return _Written(kernel, kernel.resources)
 
 
 def report_file(
@@ -126,5 +161,6 @@ def report_file(
             hint="it must run to its end; pipeloom check says more",
             field="launch",
         )
-    page = kernel_page(timing, checked.verdict, iterations=iterations)
+    sources = checked.file.lines()
+    page = kernel_page(timing, checked.verdict, iterations=iterations, sources=sources)
     return fill_page(page), timing, checked.verdict.status

@@ -64,7 +64,7 @@ def emitted_programs(
         key = step.line, step.jumped, live
         if key not in lowered:
             found = lower_line(read[step.line], machine, jumped=step.jumped)
-            found = replace(with_values(found, values[step.line]), live=live)
+            found = replace(with_values(found, values[step.line]), live=live, line=step.line)
             lowered[key] = _placed(found, step.instruction.provenance)
         return lowered[key]
 

@@ -7,7 +7,8 @@ The dictionary is that of ``page_data``, with instructions where a program has s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,7 +16,8 @@ from pipeloom.judge.check.verdict import CheckFinding, CheckVerdict, Site, Story
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine_code.loop_times import KernelTiming, LoopTiming
-from pipeloom.show.page_data import resource_cards, speed_cards, stall_row
+from pipeloom.show.cards import Card, resource_cards, speed_cards
+from pipeloom.show.page_data import headline_data, stall_row
 from pipeloom.show.page_timeline import lane_data
 from pipeloom.show.segments import Rows, segments, stalls_by_step
 
@@ -97,8 +99,13 @@ def kernel_page(
     *,
     iterations: int = TIMELINE_ITERATIONS,
     variant: str = "",
+    sources: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """What the page shows of a kernel; ``variant`` is its name on a page of several."""
+    """What the page shows of a kernel; ``variant`` is its name on a page of several.
+
+    ``sources`` are the lines that its instructions come from, by address, where they are known.
+    """
+    known = sources or {}
     rows = Disassembly(timing)
     trace = timing.main.trace
     shown = timing.shown(_shown_iterations(timing.main, iterations))
@@ -108,10 +115,14 @@ def kernel_page(
             lost[stall.row] = lost.get(stall.row, 0.0) + stall.mean
     roles = _roles(trace)
     entries = [
-        [n, f"{rows.pcs[at]:x}", rows.label(row), roles.get(at, "other"), -1, stood, ""]
+        [
+            *(n, f"{pc:x}", rows.label(row), roles.get(at, "other"), -1, stood, "", -1),
+            known.get(pc, ""),
+        ]
         for n, (_, _, members) in enumerate(rows.sections())
         for row in members
         for at in (rows.positions[row],)
+        for pc in (rows.pcs[at],)
         for stood in (round(lost.get(row, 0.0), 1),)
     ]
     return instruction_page(
@@ -119,7 +130,7 @@ def kernel_page(
         shown,
         rows,
         meta={**_meta(timing), "variant": variant},
-        headline=_headline(timing, verdict),
+        cards=_headline(timing, verdict),
         sections=[[name, 0, "", loop == 0] for loop, name, _ in rows.sections()],
         entries=entries,
         verdict=None if verdict is None else _verdict(rows, verdict),
@@ -129,24 +140,36 @@ def kernel_page(
 
 
 def instruction_page(
-    trace: Trace, shown: Trace, rows: Rows, *, meta: Mapping[str, Any], **own: Any
+    trace: Trace,
+    shown: Trace,
+    rows: Rows,
+    *,
+    meta: Mapping[str, Any],
+    cards: Sequence[Card],
+    **own: Any,
 ) -> dict[str, Any]:
     """The page of instructions that are no program's: what a trace tells, and what is ``own``."""
     found = segments(shown)
+    told = {
+        "machine": f"{trace.machine.chip} ({trace.machine.arch})",
+        "shape": _matrix_text(trace),
+        "sync": "",
+        "strategy": "",
+        "stream": "",
+        "over": "trip",
+        "waves": len(trace.programs),
+        "iterations": trace.iterations,
+        "cycles": trace.total_cycles,
+        "prologue": trace.prologue_cycles,
+        "epilogue": trace.epilogue_cycles,
+        **meta,
+    }
     return {
-        "meta": {
-            "machine": f"{trace.machine.chip} ({trace.machine.arch})",
-            "sync": "",
-            "strategy": "",
-            "stream": "",
-            "over": "trip",
-            "waves": len(trace.programs),
-            "iterations": trace.iterations,
-            "cycles": trace.total_cycles,
-            "prologue": trace.prologue_cycles,
-            "epilogue": trace.epilogue_cycles,
-            **meta,
-        },
+        "meta": told,
+        **headline_data(cards, {**told, "tile": told["shape"]}),
+        "nodes": [],
+        "assembly": None,
+        "unwritten": "",
         "unsimulated": "",
         "ops": [],
         "edges": [],
@@ -157,6 +180,17 @@ def instruction_page(
         "estimate": None,
         **own,
     }
+
+
+def _matrix_text(trace: Trace) -> str:
+    """``16x16x32 bf16 MFMA``: the matrix instruction that a trace has most of; empty without."""
+    found = Counter(
+        f"{op.m}x{op.n}x{op.k} {op.dtype} MFMA"
+        for program in trace.programs
+        for one in (*program.loop, *program.prologue, *program.epilogue)
+        if (op := one.matrix_op) is not None
+    )
+    return found.most_common(1)[0][0] if found else ""
 
 
 def _loop_row(number: int, loop: LoopTiming) -> list[Any]:
@@ -183,20 +217,23 @@ def _meta(timing: KernelTiming) -> dict[str, Any]:
         "program": timing.name,
         "tile": str(timing.main),
         "knobs": "Loops",
+        "steps": "Disassembly",
         "per_trip": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
     }
 
 
-def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[list[str]]:
+def _headline(timing: KernelTiming, verdict: CheckVerdict | None) -> list[Card]:
     main, held = timing.main, timing.resources
-    rows = []
+    cycles = f"{main.cycles:.0f}"
     if main.loop.trips:
         why = f"steady state of the simulated loop, pc {main.head_pc:#x} to {main.tail_pc:#x}"
-        rows = [[f"{main.cycles:.0f}", "cycles per trip", why], *speed_cards(main.trace)]
+        first = Card(cycles, "cycles per trip", why, "cycles", f"{cycles} per trip")
+        rows = [first, *speed_cards(main.trace)]
     else:
-        rows = [[f"{main.cycles:.0f}", "cycles in all", "the kernel has no loop that ran twice"]]
+        why = "the kernel has no loop that ran twice"
+        rows = [Card(cycles, "cycles in all", why, "cycles", f"{cycles} in all")]
     if verdict is not None:
-        rows.append([verdict.status.title, "verdict", _meaning(verdict)])
+        rows.append(Card(verdict.status.title, "verdict", _meaning(verdict)))
     return rows + resource_cards(
         held.vgprs, held.agprs, held.lds_bytes, held.waves_per_simd, allocated=True
     )

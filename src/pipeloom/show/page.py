@@ -20,8 +20,11 @@ SCRIPTS = (
     "range.js",
     "timeline_draw.js",
     "timeline.js",
+    "graph_groups.js",
     "graph.js",
     "tables.js",
+    "assembly.js",
+    "search.js",
     "verdict.js",
     "main.js",
 )
@@ -37,7 +40,7 @@ def fill_page(data: Mapping[str, Any], *others: Mapping[str, Any]) -> str:
     if others:
         whole = {"variants": [whole, *(_compact(other) for other in others)]}
     parts = {
-        "TITLE": _html(f"{data['meta']['program']} - pipeloom report"),
+        "TITLE": _html(f"{_title(data, *others)} - pipeloom report"),
         "STYLE": asset("page.css"),
         "DATA": embedded_json(whole),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS),
@@ -48,6 +51,14 @@ def fill_page(data: Mapping[str, Any], *others: Mapping[str, Any]) -> str:
     for piece in asset("page.html").split("%%"):
         page.append(parts.get(piece, piece))
     return "".join(page)
+
+
+def _title(*pages: Mapping[str, Any]) -> str:
+    """What a page is of; of several, their names."""
+    metas = [page["meta"] for page in pages]
+    if len(metas) > 1:
+        return " vs ".join(meta["variant"] for meta in metas)
+    return ", ".join(filter(None, (metas[0]["program"], metas[0]["shape"])))
 
 
 _WAVE, _LABEL, _READY, _DONE, _PULSES = 0, 2, 5, 8, 13

@@ -8,7 +8,7 @@ Building the data and filling the page are apart so that tests can ask questions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from pipeloom.errors import ConfigError
@@ -16,9 +16,13 @@ from pipeloom.judge.simulate.estimate import Estimate
 from pipeloom.judge.simulate.issued import simulate
 from pipeloom.judge.simulate.trace import Phase, Trace
 from pipeloom.judge.verify.findings import Finding, Place, Status, Verdict
-from pipeloom.program import Program
+from pipeloom.machine_code.written_lines import WrittenLine
+from pipeloom.program import Program, Work
+from pipeloom.show.cards import Card, speed_cards
 from pipeloom.show.dependence_graph import Graph, graph_of
-from pipeloom.show.headers import limit_text, no_loop_text, sync_text, tile_text
+from pipeloom.show.headers import no_loop_text, sync_text, tile_text
+from pipeloom.show.node_text import node_text
+from pipeloom.show.page_assembly import assembly_data
 from pipeloom.show.page_timeline import timeline_data
 from pipeloom.show.segments import StepStall, stalls_by_step
 from pipeloom.show.step_rows import (
@@ -55,7 +59,9 @@ class PageOptions(TypedDict, total=False):
     other instructions than the program's own, as of an emitted kernel, needs ``shown``, and
     ``stream``, the name of what was run. ``tile`` and ``sync`` are for headers, where the program
     itself does not know; ``knobs`` are the settings that made it. ``cards`` are further figures at
-    the top: value, name and explanation. ``variant`` is its name on a page of several.
+    the top. ``variant`` is its name on a page of several. ``lines`` are those of the kernel called
+    ``kernel``, or ``unwritten`` says why there is none. A trace of that kernel knows of each
+    instruction which line it is.
     """
 
     shown: Trace | None
@@ -68,8 +74,11 @@ class PageOptions(TypedDict, total=False):
     sync: str
     stream: str
     knobs: Knobs
-    cards: Sequence[Sequence[str]]
+    cards: Sequence[Card]
     variant: str
+    kernel: str
+    lines: Sequence[WrittenLine]
+    unwritten: str
 
 
 class _Page(NamedTuple):
@@ -94,15 +103,22 @@ def page_data(
     page = _Page(program, verdict, trace, rows, stalls)
     graph, op_of = graph_of(program, rows)
     estimate = options.get("estimate")
+    lines = options.get("lines", ())
+    names = {node.name: n for n, node in enumerate(program.meaning.nodes)}
+    meta = _meta(page, options)
+    sized = meta["tile"] == tile_text(program)
     return {
-        "meta": _meta(page, options),
-        "headline": [*_headline(page), *(list(card) for card in options.get("cards", ()))],
+        "meta": meta,
+        **headline_data([*_headline(page), *options.get("cards", ())], meta),
         "unsimulated": options.get("unsimulated", "") if trace is None else "",
         "sections": [
             [first.section.name, first.track, rows.title(first.track), _loops(page, numbers)]
             for first, numbers in rows.sections()
         ],
-        "entries": _entries(page, op_of),
+        "entries": _entries(page, op_of, names),
+        "nodes": [[n.name, node_text(n, sized=sized)] for n in program.meaning.nodes],
+        "assembly": assembly_data(options["kernel"], lines, rows) if lines else None,
+        "unwritten": options.get("unwritten", ""),
         "ops": _ops(graph),
         "edges": [list(edge) for edge in graph.edges],
         "critical": list(graph.critical),
@@ -135,7 +151,18 @@ def _timeline(page: _Page, trace: Trace, options: PageOptions) -> dict[str, Any]
             jitter=options.get("jitter", 0.0),
             seed=options.get("seed", 0),
         )
-    return timeline_data(page.program, shown or trace, page.rows)
+    lines = {line.at: n for n, line in enumerate(options.get("lines", ()))}
+    return timeline_data(page.program, shown or trace, page.rows, lines)
+
+
+def headline_data(cards: Sequence[Card], meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures for the top of a page, and as rows of a comparison."""
+    own = [("tile", meta["tile"]), ("waves", str(meta["waves"] or ""))]
+    rows = [*own, *(card.compared for card in cards)]
+    return {
+        "headline": [list(card[:3]) for card in cards],
+        "compared": [[name, value] for name, value in rows if value],
+    }
 
 
 def _loops(page: _Page, numbers: Sequence[int]) -> bool:
@@ -149,6 +176,7 @@ def _meta(page: _Page, options: PageOptions) -> dict[str, Any]:
     ordered = program.provenance.ordered
     return {
         "program": program.name,
+        "shape": options.get("tile") or tile_text(program),
         "machine": "" if trace is None else f"{trace.machine.chip} ({trace.machine.arch})",
         "tile": options.get("tile") or tile_text(program),
         "sync": options.get("sync") or sync_text(program),
@@ -165,88 +193,55 @@ def _meta(page: _Page, options: PageOptions) -> dict[str, Any]:
     }
 
 
-def _headline(page: _Page) -> list[list[str]]:
-    """Value, name, explanation: the figures at the top."""
+def _headline(page: _Page) -> list[Card]:
+    """The figures at the top."""
     trace, verdict, counts = page.trace, page.verdict, loop_counts(page.program)
     rows = []
     if trace is not None and not trace.iterations:
         rows.append(
-            [
+            Card(
                 f"{trace.total_cycles}",
                 "cycles in all",
                 f"{no_loop_text(page.program)}: prologue {trace.prologue_cycles} "
                 f"and epilogue {trace.epilogue_cycles} only",
-            ]
+                "cycles",
+                f"{trace.total_cycles} in all",
+            )
         )
     elif trace is not None:
         each, trip = pace(page.program, trace.steady_cycles_per_iteration)
         value, _, name = each.partition(" ")
         loop = main_loop(page.program, page.program.groups[0]).name
-        rows += [
-            [value, name, f"steady state of the simulated {loop}{trip and ': '}{trip}"],
-            *speed_cards(trace),
-        ]
+        why = f"steady state of the simulated {loop}{trip and ': '}{trip}"
+        cell = each.replace(" cycles", "")
+        rows += [Card(value, name, why, "cycles", cell), *speed_cards(trace)]
     if verdict is not None:
-        rows.append([verdict.status.name, "verdict", _MEANING[verdict.status]])
+        rows.append(Card(verdict.status.name, "verdict", _MEANING[verdict.status]))
     rows.append(
-        [
+        Card(
             f"{counts.coalesced_waits} / {counts.barriers}",
             "waits / barriers",
             "per trip of one wave; adjacent waits count as one",
-        ]
+        )
     )
     ordered = page.program.provenance.ordered
     if ordered is not None and ordered.cycles is not None:
+        least = ", proved least" if ordered.proved else ""
         rows.append(
-            [
+            Card(
                 f"{ordered.cycles}",
-                f"cost of the order{', proved least' if ordered.proved else ''}",
+                f"cost of the order{least}",
                 f"in cycles of its strategy's own model, {ordered.strategy}, which are not the "
                 f"simulator's; lower bound {ordered.bound}",
-            ]
+                "cost of the order",
+                f"{ordered.cycles} by {ordered.strategy}{least}",
+            )
         )
     return rows
 
 
-def speed_cards(trace: Trace) -> list[list[str]]:
-    """How busy the matrix unit is, what that would be on the whole chip, what limits it."""
-    machine = trace.machine
-    clock, units = machine.clock_sustained_ghz.value, machine.cus.value
-    title, limit = limit_text(trace.limiting_unit())
-    rows = [
-        [
-            f"{max(trace.steady_matrix_efficiency(), default=0.0):.1%}",
-            "matrix unit busy",
-            "of the steady loop, busiest SIMD",
-        ],
-        [limit, title, "the busiest unit if over 90 % busy, else what the waves wait for"],
-    ]
-    if trace.tflops:
-        rows.append(
-            [
-                f"{trace.tflops:.0f}",
-                "TFLOPS, steady loop",
-                f"by the model, if all {units} CUs ran it at {clock:g} GHz, a workgroup each, "
-                "without start and end",
-            ]
-        )
-    return rows
-
-
-def resource_cards(
-    vgprs: int, agprs: int, lds_bytes: int, waves: int, *, allocated: bool = False
-) -> list[list[str]]:
-    """What a wave and a workgroup of the kernel use; or, registers, what they are ``allocated``."""
-    how = "allocated" if allocated else "used"
-    return [
-        [f"{vgprs} + {agprs}", f"VGPRs + AGPRs {how}", "registers of a wave, per lane, of 512"],
-        [f"{lds_bytes / 1024:g} KiB", "LDS", "of a workgroup"],
-        [str(waves), "waves per SIMD", "that fit by registers and LDS; one workgroup is simulated"],
-    ]
-
-
-def _entries(page: _Page, op_of: Sequence[int]) -> list[list[Any]]:
-    """Section, slot, label, role, op of the graph or -1, stall cycles, waves if not all."""
+def _entries(page: _Page, op_of: Sequence[int], nodes: Mapping[str, int]) -> list[list[Any]]:
+    """Section, slot, label, role, op of the graph or -1, stall cycles, waves if not all, node."""
     lost: dict[int, float] = {}
     for stall in page.stalls:
         if stall.row is not None:
@@ -257,7 +252,8 @@ def _entries(page: _Page, op_of: Sequence[int]) -> list[list[Any]]:
             row = page.rows.rows[at]
             label = row.label + offset_text(page.program, row.step)
             stood = round(lost.get(at, 0.0), 1)
-            rows.append([number, row.slot, label, row.role, op_of[at], stood, row.waves])
+            node = nodes[row.step.node] if isinstance(row.step, Work) else -1
+            rows.append([number, row.slot, label, row.role, op_of[at], stood, row.waves, node])
     return rows
 
 

@@ -7,7 +7,7 @@ columns for the page and must change together with this file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,11 +24,17 @@ WAIT, BARRIER = 3, 4
 """Colour codes of a segment: 0 MMA, 1 LDS, 2 global, 3 wait, 4 barrier, 5 scalar, 6 vector."""
 
 
-def timeline_data(program: Program, trace: Trace, listing: Rows) -> dict[str, Any]:
-    """Every lane of a run of a program; entries are numbered as in the listing."""
+def timeline_data(
+    program: Program, trace: Trace, listing: Rows, lines: Mapping[int, int] | None = None
+) -> dict[str, Any]:
+    """Every lane of a run of a program; entries are numbered as in the listing.
+
+    ``lines`` are those of the page's assembly, by the instructions' own numbers.
+    """
     found = segments(trace)
     touched = list(_touched(program, trace, found))
     lanes = lane_data(trace, listing, found, touched)
+    lanes["lines"] = _line_rows(trace, found, lines or {})
     lanes["regions"] = [lane.name for lane in lds_lanes(program)]
     return lanes
 
@@ -52,6 +58,7 @@ def lane_data(
         "barriers": _barrier_rows(trace),
         "depth": _depth(trace),
         "regions": [],
+        "lines": [],
         "buffers": _buffer_rows(found, touched),
     }
 
@@ -142,6 +149,22 @@ def _segment_rows(
                 waits_for,
             ]
         )
+    return rows
+
+
+def _line_rows(trace: Trace, found: Sequence[Segment], lines: Mapping[int, int]) -> list[Any]:
+    """Of each segment the first line of its instructions, or all where they are apart.
+
+    Empty where it is not known which lines they are.
+    """
+    rows: list[Any] = []
+    for segment in found:
+        numbers = [trace.instruction(trace.events[n]).line for n in segment.events]
+        here = [lines.get(-1 if number is None else number, -1) for number in numbers]
+        if -1 in here:
+            return []
+        follow = here == list(range(here[0], here[0] + len(here)))
+        rows.append(here[0] if follow else here)
     return rows
 
 

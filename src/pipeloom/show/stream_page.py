@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from pipeloom.judge.simulate.trace import Phase, Trace
+from pipeloom.show.cards import Card, speed_cards
 from pipeloom.show.comparison import Comparison, instruction_row
 from pipeloom.show.kernel_page import ROLES, instruction_page
-from pipeloom.show.page_data import speed_cards
 from pipeloom.show.segments import stalls_by_step
 
 LOOP = "loop"
@@ -59,16 +59,26 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
             "program": name,
             "tile": "a stream",
             "knobs": "",
+            "steps": "Stream",
             "per_trip": "1 trip of the loop",
             "variant": name,
         },
-        headline=[
-            [cycles, "cycles per trip", "steady state of the simulated loop"],
+        cards=[
+            Card(
+                cycles,
+                "cycles per trip",
+                "steady state of the simulated loop",
+                "cycles",
+                f"{cycles} per trip",
+            ),
             *speed_cards(trace),
         ],
         sections=[[LOOP, 0, "", True]],
         entries=[
-            [0, str(n), one.label, ROLES.get(one.kind, "other"), -1, lost.get(n, 0.0), ""]
+            [
+                *(0, str(n), one.label, ROLES.get(one.kind, "other"), -1, lost.get(n, 0.0), "", -1),
+                "" if one.line is None else f"line {one.line}",
+            ]
             for n, one in enumerate(trace.programs[0].loop)
         ],
         verdict=None,

@@ -24,7 +24,7 @@ from pipeloom.write.layout import (
     layout_conflicts,
     layout_for,
 )
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write.lower.emit import emit_program, occupied
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
 
@@ -57,5 +57,6 @@ __all__ = [
     "launch_record",
     "layout_conflicts",
     "layout_for",
+    "occupied",
     "require_no_hazards",
 ]

@@ -278,11 +278,12 @@ MFMA_SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The step that an instruction serves; ``slot`` is -1 for the kernel's own."""
+    """The step of a group that an instruction serves; ``slot`` is -1 for the kernel's own."""
 
     section: str
     slot: int
     what: str
+    group: int = 0
 
     def __str__(self) -> str:
         place = f"{self.section}[{self.slot}]" if self.slot >= 0 else self.section

@@ -113,6 +113,9 @@ def test_report_shows_the_disassembly(
     assert labels.count("v_add_f32 v2, v2, v2") == 2
     assert data["headline"][0][:2] == [str(CYCLES), "cycles per trip"]
     assert ["8 + 0", "VGPRs + AGPRs allocated"] in [card[:2] for card in data["headline"]]
+    added = next(entry for entry in data["entries"] if entry[2] == "v_add_f32 v2, v2, v2")
+    where = TEXT.splitlines().index("  v_add_f32 v2, v2, v2") + 1
+    assert added[8] == f"slow.s:{where}"
     (stall,) = [row for row in data["stalls"] if row[-1]]
     assert stall[1:3] == ["pc 0x1c", "v_add_f32 v2, v2, v2"]
     assert max(data["timeline"]["depth"]["live"]) == 2
@@ -146,7 +149,11 @@ def test_schedules_are_on_one_page_with_what_they_occupy(tmp_path: Path) -> None
         cards = {card[1]: card[0] for card in one["headline"]}
         assert {"VGPRs + AGPRs used", "waves per SIMD"} <= cards.keys()
         assert cards["LDS"].endswith("KiB")
-        assert float(cards["TFLOPS, steady loop"]) > 0
+        assert float(cards["TFLOPS at 1500 MHz"]) > 0
+        assert cards["VGPRs + AGPRs used"] == dict(one["compared"])["VGPRs + AGPRs"]
+    first, second = (dict(one["compared"]) for one in data["variants"])
+    assert first.keys() == second.keys(), "no row is half empty"
+    assert first["VGPRs + AGPRs"] != second["VGPRs + AGPRs"], "each has its own"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ program that it came from, so that a picture of the trace can lead there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pipeloom.errors import ConfigError
@@ -88,7 +88,8 @@ class Instruction:
     conflict. ``needs`` and ``gives`` name values (registers): an instruction waits for the latest
     earlier MFMA or VALU instruction of its wave that gives what it needs. What memory delivers has
     waits instead. ``chain`` names a value that it needs and gives, as an accumulator.
-    ``live`` is how many vector registers hold what is still needed, where that is known.
+    ``live`` is how many vector registers hold what is still needed, where that is known. ``line``
+    is where it was read: the place among an emitted kernel's lines, the line of a stream's text.
     """
 
     kind: Kind
@@ -105,6 +106,7 @@ class Instruction:
     needs: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
     live: int | None = None
+    line: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         moves = self.unit in (Unit.LDS, Unit.GLOBAL)

@@ -100,6 +100,7 @@ def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[In
             word = text[position : position + LONGEST_WORD].split()[0]
             raise StreamError(f"unknown instruction {word!r}", text, position, hint=_LEGAL)
         items = stack[-1].items
+        before = len(items)
         if match["open"]:
             stack.append(_Group(position, []))
         elif match["close"]:
@@ -125,6 +126,9 @@ def parse_stream(text: str, machine: Target, options: StreamOptions) -> tuple[In
             items.extend([one] * _run(match, text))
         if len(stack[-1].items) > MAX_INSTRUCTIONS:
             raise _too_long(text, position)
+        if not match["close"] and (added := items[before:]) and (one_of := added[0]) is not None:
+            line = text.count("\n", 0, position) + 1
+            items[before:] = [replace(one_of, line=line)] * len(added)
         position = match.end()
     if len(stack) > 1:
         raise StreamError(

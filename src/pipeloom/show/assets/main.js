@@ -13,15 +13,62 @@ function select(next) {
   schedule.select(next);
   graph.select(next);
   if (timeline) timeline.select(next);
+  if (assembly) assembly.show(next.line === undefined ? -1 : next.line, linesOfChoice(next));
   fillDetails(next, timeline, select);
+}
+
+/** The lines of what is selected, those of a bar where it is known which they are. @param {Choice} now */
+function linesOfChoice(now) {
+  const own = timeline && now.segment >= 0 ? timeline.linesAt(now.segment) : [];
+  if (own.length || now.entry < 0) return own;
+  const run = page.timeline;
+  const line = now.line === undefined ? -1 : now.line;
+  const group = run && now.segment >= 0 ? run.waves[run.segments[now.segment][S.wave]][1] : line >= 0 ? groupOfLine(line) : -1;
+  return linesOf(now.entry, group);
+}
+
+/** A line of the assembly with its step and its place in time. @param {number} line @returns {Choice} */
+function choiceOfLine(line) {
+  openTab("assembly");
+  const entry = /** @type {Assembly} */ (page.assembly).lines[line][A.entry];
+  const segment = timeline ? timeline.nearest(entry, line, groupOfLine(line)) : -1;
+  return { entry, op: entry < 0 ? -1 : page.entries[entry][E.op], segment, line };
+}
+
+/** Steps or assembly. @param {string} name */
+function openTab(name) {
+  for (const tab of ["schedule", "assembly"]) {
+    byId(tab).hidden = tab !== name;
+    byId(`tab-${tab}`).setAttribute("aria-selected", String(tab === name));
+    byId(`tab-${tab}`).tabIndex = tab === name ? 0 : -1;
+  }
+  if (assembly && name === "assembly") assembly.draw();
 }
 
 const timeline = page.timeline ? makeTimeline(byId("timeline"), select) : null;
 const graph = makeGraph(byId("graph"), select);
 const schedule = makeSchedule(select);
+const assembly = page.assembly ? makeAssembly(byId("assembly"), (line) => select(choiceOfLine(line))) : null;
+makeSearch(select);
+byId("tab-schedule").textContent = page.meta.steps || "Steps";
+if (page.assembly) byId("tab-assembly").textContent = `Assembly, ${num(page.assembly.lines.length)} lines`;
+else byId("assembly").append(el("p", "quiet none", page.unwritten));
+byId("tab-assembly").hidden = !page.assembly && !page.unwritten;
+for (const tab of ["schedule", "assembly"]) {
+  byId(`tab-${tab}`).addEventListener("click", () => openTab(tab));
+  byId(`tab-${tab}`).addEventListener("keydown", (event) => {
+    if ((event.key !== "ArrowLeft" && event.key !== "ArrowRight") || byId("tab-assembly").hidden) return;
+    const other = tab === "schedule" ? "assembly" : "schedule";
+    openTab(other);
+    byId(`tab-${other}`).focus();
+  });
+}
+openTab("schedule");
 
-byId("graph-note").textContent =
-  `${page.ops.length} steps of the loop left to right in issue order, ${page.edges.length} dependences. Solid: flow, dashed: anti; faint: from an iteration before.${page.critical.length ? " Amber outline: critical path." : ""} Click an op: red leads to what it needs, blue to what needs it.`;
+const legend = `Solid: flow, dashed: anti; faint: from an iteration before.${page.critical.length ? " Amber outline: critical path." : ""}`;
+byId("graph-note").textContent = graph.isGrouped()
+  ? `${num(page.ops.length)} steps, ${num(page.edges.length)} dependences, in groups: click one to open it, a step for what it needs (red) and what needs it (blue). ${legend}`
+  : `${page.ops.length} steps of the loop left to right in issue order, ${page.edges.length} dependences. ${legend} Click an op: red leads to what it needs, blue to what needs it.`;
 if (timeline) {
   const m = page.meta;
   const iterations = /** @type {Timeline} */ (page.timeline).iterations;
@@ -121,4 +168,4 @@ addEventListener("keydown", (event) => {
 });
 
 // For tests and for the curious in the console.
-Object.assign(window, { pipeloom: { page, timeline, select, selection: () => current } });
+Object.assign(window, { pipeloom: { page, timeline, graph, select, openTab, selection: () => current } });

@@ -113,7 +113,8 @@ function makeRange(host, canvas, area, total, onChange, onMeasure) {
       "+": () => zoom(0.5),
       "-": () => zoom(2),
     };
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey !== (event.key === "+") || !(event.key in keys))
+      return;
     event.preventDefault();
     keys[event.key]();
   });

@@ -1,10 +1,18 @@
 // @ts-check
 // Everything on the page that is text: figures, schedule, details, stalls, knobs.
 
+/** The colour of a verdict; none of anything else. @param {string} text */
+function statusClass(text) {
+  return ["PROVED", "TIMING", "RACE"].includes(text) ? text.toLowerCase() : "";
+}
+
 function fillHead() {
   const m = page.meta;
-  byId("title").textContent = m.machine ? `${m.program} on ${m.machine}` : m.program;
-  const parts = [m.tile];
+  const what = m.shape ? `${m.program}, ${m.shape}` : m.program;
+  const on = m.machine ? ` on ${m.machine}` : "";
+  byId("title").textContent = variants.length > 1 ? document.title.split(" - ")[0] : what + on;
+  const parts = variants.length > 1 ? [what + on] : [];
+  if (m.tile !== m.shape) parts.push(m.tile);
   if (m.strategy) parts.push(`${m.strategy} order`);
   if (m.stream) parts.push(`the instructions of the emitted kernel ${m.stream}`);
   if (m.sync) parts.push(m.sync);
@@ -15,7 +23,7 @@ function fillHead() {
     );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
-    const status = ["PROVED", "TIMING", "RACE"].includes(value) ? value.toLowerCase() : "";
+    const status = statusClass(value);
     byId("figures").append(
       el(
         "div",
@@ -30,29 +38,31 @@ function fillHead() {
 /** Two pages or more in one file: their figures side by side, and a way from one to the other. */
 function fillVariants() {
   if (variants.length < 2) return;
-  const names = [...new Set(variants.flatMap((v) => v.headline.map(([, name]) => name)))];
+  const names = [...new Set(variants.flatMap((v) => v.compared.map(([name]) => name)))];
+  const shown = (/** @type {number} */ n) => (n === shownVariant ? " shown" : "");
   const rows = names.map((name) =>
     el(
       "tr",
       "",
-      el("td", "", name),
-      ...variants.map((v) => {
-        const card = v.headline.find(([, other]) => other === name);
-        return el("td", "num", card ? card[0] : "");
+      el("td", "quiet", name),
+      ...variants.map((v, n) => {
+        const found = v.compared.find(([other]) => other === name);
+        const why = `${v.meta.variant} has no ${name}`;
+        if (!found) return el("td", { className: `quiet${shown(n)}`, title: why }, "–");
+        return el("td", `${statusClass(found[1])}${shown(n)}`, found[1]);
       }),
     ),
   );
-  const links = variants.map((v, n) =>
-    n === shownVariant
-      ? el("b", "", v.meta.variant)
-      : el("a", { href: `?variant=${n}` }, v.meta.variant),
+  const heads = variants.map((v, n) =>
+    el("th", shown(n), n === shownVariant ? v.meta.variant : el("a", { href: `?variant=${n}` }, v.meta.variant)),
   );
-  const parts = links.flatMap((link, n) => (n ? [" · ", link] : [link]));
+  const head = el("thead", "", el("tr", "", el("th", "", ""), ...heads));
   byId("variants").append(
-    el("p", "", "Below: ", ...parts),
-    el("div", "sideways", table(["", ...variants.map((v) => `>${v.meta.variant}`)], rows)),
+    el("div", "head", el("h2", "", "Side by side"), el("p", "quiet", "Choose a column for its steps, dependences and verdict; the timeline has all of them.")),
+    el("div", "sideways", el("table", "compared", head, el("tbody", "", ...rows))),
   );
   byId("variants").hidden = false;
+  byId("figures").hidden = true;
 }
 
 /** @param {(choice: Choice) => void} onSelect */
@@ -65,6 +75,8 @@ function makeSchedule(onSelect) {
       .map((p) => p[P.entry]),
   );
   const withStalls = page.timeline !== null;
+  const withSource = page.entries.some((e) => e[E.source]);
+  const columns = withSource ? 4 : 3;
   /** @type {HTMLElement[]} */
   const rows = [];
   /** @type {HTMLElement[]} */
@@ -76,7 +88,7 @@ function makeSchedule(onSelect) {
       const count = page.entries.filter((other) => other[E.section] === section).length;
       const [name, , waves] = page.sections[section];
       const title = `${waves ? `${waves}: ` : ""}${name}, ${count} steps`;
-      rows.push(el("tr", "phase", el("td", { colSpan: 3 }, title)));
+      rows.push(el("tr", "phase", el("td", { colSpan: columns }, title)));
     }
     const next = page.entries[i + 1];
     const ends = e[E.role] === "matrix" || (rows.length && e[E.role] === "barrier");
@@ -92,6 +104,7 @@ function makeSchedule(onSelect) {
       `entry${closes ? " blockend" : ""}`,
       el("td", "num quiet", e[E.slot]),
       el("td", "", dot, e[E.label], e[E.waves] && el("span", "quiet", ` ${e[E.waves]} only`), mark),
+      withSource && el("td", "quiet source", e[E.source]),
       el("td", "num quiet", withStalls && e[E.stall] >= 1 ? num(e[E.stall]) : ""),
     );
     row.dataset.entry = String(i);
@@ -100,10 +113,21 @@ function makeSchedule(onSelect) {
     entryRows.push(row);
   });
   const host = byId("schedule");
-  host.append(table([">slot", "step", withStalls ? ">stall" : ">"], rows));
+  const source = withSource ? ["source"] : [];
+  const [slot, step] = page.meta.steps ? [">at", "instruction"] : [">slot", "step"];
+  host.append(table([slot, step, ...source, withStalls ? ">stall" : ">"], rows));
+  let chosen = -1;
+  host.addEventListener("keydown", (event) => {
+    const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const next = clamp(chosen + by, 0, page.entries.length - 1);
+    onSelect({ entry: next, op: page.entries[next][E.op], segment: -1 });
+  });
   return {
     /** @param {Choice} now */
     select(now) {
+      chosen = now.entry;
       const needs = new Set();
       const feeds = new Set();
       for (const e of page.edges) {
@@ -131,14 +155,15 @@ function makeSchedule(onSelect) {
 function fillDetails(now, timeline, onSelect) {
   const host = byId("details");
   host.replaceChildren();
-  if (now.entry < 0 && now.segment < 0 && now.op < 0) {
+  const line = now.line === undefined || !page.assembly ? -1 : now.line;
+  if (now.entry < 0 && now.segment < 0 && now.op < 0 && line < 0) {
     host.append(
       el("h3", "", "Nothing selected"),
       el(
         "p",
         "quiet",
         timeline
-          ? "Click an instruction in the timeline, a row of the schedule, or an op of the dependence graph. The three stay together."
+          ? "Click a bar of the timeline, a step, a line of the assembly, or an op of the dependence graph. They stay together."
           : "Click a row of the schedule or an op of the dependence graph.",
       ),
     );
@@ -146,8 +171,21 @@ function fillDetails(now, timeline, onSelect) {
   }
   /** @type {Array<[string, string|Node]>} */
   const facts = now.segment >= 0 ? timeline.factsOf(now.segment) : [];
+  const entry = now.entry >= 0 ? page.entries[now.entry] : null;
+  if (line >= 0 && page.assembly) {
+    const [number, text] = page.assembly.lines[line];
+    const times = now.segment >= 0 ? timeline.timesOf(now.segment, line) : null;
+    if (times) facts.unshift(["this line", `issued ${num(times[0])} to ${num(times[1])}`]);
+    if (!entry && now.segment < 0) facts.unshift(["step", "none: addresses, loop counter, start and end"]);
+    facts.unshift(["line", `${number} of ${page.assembly.name}`]);
+    host.append(el("p", "mono", text));
+  }
+  if (entry && entry[E.node] >= 0) facts.push(["declared", page.nodes[entry[E.node]][1]]);
+  if (entry && entry[E.source]) facts.push(["source", entry[E.source]]);
   const title =
-    now.segment >= 0
+    line >= 0 && !entry && now.segment < 0
+      ? "Not of a step"
+      : now.segment >= 0
       ? timeline.titleOf(now.segment)
       : now.entry >= 0
         ? page.entries[now.entry][E.label]
@@ -258,7 +296,7 @@ function fillStalls(onSelect) {
         "p",
         "",
         el("b", "", `${num(e.tflops)} TFLOPS`),
-        ` at ${e.clock} GHz, ${num(e.microseconds)} µs, bound by the ${e.bound}; ${num(e.workgroups)} workgroups in ${e.rounds} rounds`,
+        ` at ${num(e.clock * 1000)} MHz, ${num(e.microseconds)} µs, bound by the ${e.bound}; ${num(e.workgroups)} workgroups in ${e.rounds} rounds`,
       ),
       el("ul", "quiet", ...e.assumptions.map((a) => el("li", "", a))),
     );

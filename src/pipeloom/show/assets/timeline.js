@@ -165,6 +165,72 @@ function makeTimeline(host, onSelect) {
     return found;
   }
 
+  /** Lines of the assembly of a segment, instruction by instruction; [] where they are not known. @param {number} i */
+  function linesAt(i) {
+    const lines = run.lines[i];
+    if (lines === undefined) return [];
+    return Array.isArray(lines) ? lines : run.segments[i][S.pulses].slice(0, run.segments[i][S.pulses].length / 2).map((_, n) => lines + n);
+  }
+
+  /** When the instruction on a line was issued as part of a segment. @param {number} i @param {number} line @returns {[number, number]|null} */
+  function timesOf(i, line) {
+    const n = linesAt(i).indexOf(line);
+    if (n < 0) return null;
+    const pulses = run.segments[i][S.pulses];
+    let at = run.segments[i][S.ready];
+    for (let p = 0; p < 2 * n; p += 1) at += pulses[p];
+    return [at + pulses[2 * n], at + pulses[2 * n] + pulses[2 * n + 1]];
+  }
+
+  /** The line whose instruction a wave issues at a cycle, or waits to; -1 where that is not known. @param {number} i @param {number} cycle */
+  function lineAt(i, cycle) {
+    const lines = linesAt(i);
+    const pulses = run.segments[i][S.pulses];
+    let at = run.segments[i][S.ready];
+    for (let n = 0; n < lines.length; n += 1) {
+      at += pulses[2 * n] + pulses[2 * n + 1];
+      if (cycle < at || n === lines.length - 1) return lines[n];
+    }
+    return -1;
+  }
+
+  /** Where in time a line is shown: the segment nearest to the middle of what is in sight, or -1. @param {number} entry @param {number} line @param {number} group */
+  function nearest(entry, line, group) {
+    const [a, b] = range.visible();
+    const wave = selected.segment >= 0 ? run.segments[selected.segment][S.wave] : -1;
+    let [best, least] = [-1, Infinity];
+    run.segments.forEach((s, i) => {
+      const fits = run.lines.length ? linesAt(i).includes(line) : entry >= 0 && s[S.entry] === entry && run.waves[s[S.wave]][1] === group;
+      if (!fits) return;
+      const outside = s[S.free] < a || s[S.ready] > b ? 1e9 : 0;
+      const other = wave >= 0 && s[S.wave] !== wave ? 1e6 : 0;
+      const away = Math.abs(s[S.start] - (a + b) / 2) + outside + other;
+      if (away < least) [best, least] = [i, away];
+    });
+    return best;
+  }
+
+  /** The next instruction of the wave of what is selected, or the nearest of another wave. @param {number} by @param {boolean} waves */
+  function beside(by, waves) {
+    if (selected.segment < 0) {
+      const [a] = range.visible();
+      return run.segments.findIndex((s) => s[S.start] >= a);
+    }
+    const s = run.segments[selected.segment];
+    if (!waves) {
+      const next = run.segments[selected.segment + by];
+      return next && next[S.wave] === s[S.wave] ? selected.segment + by : selected.segment;
+    }
+    const order = [...run.waves.keys()].sort((p, q) => lanes.wave[p] - lanes.wave[q]);
+    const wave = order[order.indexOf(s[S.wave]) + by];
+    let [best, least] = [selected.segment, Infinity];
+    run.segments.forEach((other, i) => {
+      const away = Math.abs(other[S.start] - s[S.start]);
+      if (other[S.wave] === wave && away < least) [best, least] = [i, away];
+    });
+    return best;
+  }
+
   function marksOnTop() {
     /** @type {Mark[]} */
     const found = [];
@@ -174,6 +240,8 @@ function makeTimeline(host, onSelect) {
       });
     if (selected.segment >= 0) {
       found.push({ kind: "chosen", i: selected.segment });
+      const times = selected.line === undefined ? null : timesOf(selected.segment, selected.line);
+      if (times) found.push({ kind: "line", i: selected.segment, times });
       for (const [i, text] of dependences(selected.segment))
         found.push({ kind: "same", i }, { kind: "link", i, to: selected.segment, text });
     }
@@ -315,9 +383,24 @@ function makeTimeline(host, onSelect) {
     const segment = range.dragged() ? -1 : segmentOf(hitAt(event));
     hover(event);
     if (segment < 0) return;
-    const entry = run.segments[segment][S.entry];
-    onSelect({ entry, op: entry < 0 ? -1 : page.entries[entry][E.op], segment });
+    const [a, b] = range.visible();
+    choose(segment, lineAt(segment, a + ((event.offsetX - area.x) / area.width) * (b - a)));
   });
+  host.addEventListener("keydown", (event) => {
+    /** @type {Record<string, [number, boolean]>} */
+    const keys = { ArrowUp: [-1, true], ArrowDown: [1, true] };
+    if (event.shiftKey) Object.assign(keys, { ArrowLeft: [-1, false], ArrowRight: [1, false] });
+    if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const segment = beside(...keys[event.key]);
+    if (segment >= 0) choose(segment, linesAt(segment)[0]);
+  });
+
+  /** @param {number} segment @param {number} [line] */
+  function choose(segment, line = -1) {
+    const entry = run.segments[segment][S.entry];
+    onSelect({ entry, op: entry < 0 ? -1 : page.entries[entry][E.op], segment, line });
+  }
   new ResizeObserver(redraw).observe(host);
 
   return {
@@ -326,6 +409,9 @@ function makeTimeline(host, onSelect) {
     zoom: range.zoom,
     titleOf,
     factsOf,
+    linesAt,
+    timesOf,
+    nearest,
     dependences,
     placeSegment,
     /** Where a cycle of a wave is on the canvas. @param {number} cycle @param {number} wave */

@@ -8,7 +8,7 @@ const FONT = `10px ${FONT_FAMILY}`;
 /**
  * @typedef {{x: number, y: number, width: number, height: number}} Box
  * @typedef {Box & {kind: string, i: number, view: View}} Hit  something that can be pointed at, as it was drawn
- * @typedef {{kind: string, i: number, text?: string, to?: number}} Mark  on top of segment i
+ * @typedef {{kind: string, i: number, text?: string, to?: number, times?: [number, number]}} Mark  on top of segment i
  *
  * @typedef {object} View  what the renderer looks at; the timeline changes it
  * @property {Page} of  the variant, one of those in the file
@@ -311,8 +311,9 @@ function makeRenderer(view) {
   function drawMark(mark) {
     if (mark.kind === "link") return drawLink(mark);
     const s = run.segments[mark.i];
-    const b = box(s[S.ready], s[S.free], lanes.wave[s[S.wave]], 1);
+    const b = box(...(mark.times || [s[S.ready], s[S.free]]), lanes.wave[s[S.wave]], 1);
     if (!b) return;
+    if (mark.kind === "line") return fill({ ...b, y: b.y + b.height - 4, height: 4, width: Math.max(b.width, 3) }, view.c.ink);
     if (mark.kind === "pin") drawPin(b, mark);
     else if (mark.kind === "chosen") outline(b, view.c.ink, 2.5);
     else outline(b, view.c.accent, 1.2);

@@ -28,7 +28,9 @@ const U = { region: 0, use: 1, tile: 2, from: 3, to: 4, segment: 5 };
 /** Section of a track: of groups of waves that do the same work. */
 const N = { name: 0, track: 1, waves: 2, loop: 3 };
 /** Schedule entry: a step of a section. */
-const E = { section: 0, slot: 1, label: 2, role: 3, op: 4, stall: 5, waves: 6 };
+const E = { section: 0, slot: 1, label: 2, role: 3, op: 4, stall: 5, waves: 6, node: 7, source: 8 };
+/** Line of the assembly: its number in the text, and the entry that it serves or -1. */
+const A = { number: 0, text: 1, entry: 2 };
 /** Op of the graph: a step of a loop. */
 const O = { label: 0, offset: 1, role: 2, latency: 3, asap: 4, slack: 5 };
 /** Dependence. */
@@ -58,13 +60,27 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {{step: number, lds: number[], loads: number[], live: number[]}} depth  live is empty where it is not known
  * @property {string[]} regions
  * @property {Row[]} buffers
+ * @property {Array<number|number[]>} lines  of each segment, its lines in the assembly: the first where they follow, else all; [] where they are not known
+ *
+ * @typedef {object} Assembly
+ * @property {string} name
+ * @property {number[]} text
+ * @property {string[]} texts
+ * @property {Array<[number, number]>} entry  runs of lines that serve the same entry
+ * @property {Array<[number, number]>} number  runs of lines that follow each other
+ * @property {number[]} groups  where the code of each group begins
+ * @property {Row[]} lines  all of that, line by line, once the page is read
  *
  * @typedef {object} Page
  * @property {Record<string, any>} meta
  * @property {Array<[string, string, string]>} headline
+ * @property {Array<[string, string]>} compared  the same as rows of a comparison
  * @property {string} unsimulated
  * @property {Row[]} sections
  * @property {Row[]} entries
+ * @property {Array<[string, string]>} nodes  declared values: name, and how they are declared
+ * @property {Assembly|null} assembly
+ * @property {string} unwritten  why there is no assembly
  * @property {Row[]} ops
  * @property {Row[]} edges
  * @property {number[]} critical
@@ -76,8 +92,8 @@ const DEP_KINDS = ["flow", "anti", "output"];
  * @property {Array<[string, Row[]]>} knobs
  * @property {string[]} notes
  *
- * What is selected: an entry of the schedule, perhaps one segment of it. -1 is none.
- * @typedef {{entry: number, op: number, segment: number}} Choice
+ * What is selected: an entry of the schedule, perhaps one segment of it, perhaps one line of its assembly. -1 is none.
+ * @typedef {{entry: number, op: number, segment: number, line?: number}} Choice
  */
 
 const read = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "");
@@ -89,6 +105,7 @@ const shownVariant = Math.min(
 );
 const page = variants[shownVariant];
 for (const { timeline: run } of variants) if (run) unpack(run);
+if (page.assembly) unpackLines(page.assembly);
 
 /** Segments as their columns say, from the space-saving form of show/page.py. @param {Timeline} run */
 function unpack(run) {
@@ -102,6 +119,14 @@ function unpack(run) {
     s[S.done] += s[S.free];
     free[s[S.wave]] = s[S.free];
   }
+}
+
+/** @param {Assembly} assembly */
+function unpackLines(assembly) {
+  const runs = (/** @type {Array<[number, number]>} */ of, /** @type {number} */ step) =>
+    of.flatMap(([first, count]) => Array.from({ length: count }, (_, n) => first + n * step));
+  const [entries, numbers] = [runs(assembly.entry, 0), runs(assembly.number, 1)];
+  assembly.lines = assembly.text.map((text, n) => [numbers[n], assembly.texts[text], entries[n]]);
 }
 
 /**

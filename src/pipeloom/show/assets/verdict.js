@@ -42,7 +42,11 @@ function fillVerdict(onExample) {
     if (!v.examples[n]) return row;
     row.classList.add("entry");
     row.title = "Show how it happens";
+    row.tabIndex = 0;
     row.addEventListener("click", () => tell(n));
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") tell(n);
+    });
     return row;
   }
 

@@ -40,6 +40,7 @@ from pipeloom.program import (
 )
 from pipeloom.program.meaning import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
+from pipeloom.write.allocate import Allocation
 from pipeloom.write.clauses import break_clauses
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError, NotLinearError
@@ -98,6 +99,15 @@ def emit_program(
         with suppress(NotLinearError):
             return _Emission(program, ops, symbol, placing, dealt).kernel(status)
     return _Emission(program, ops, symbol, placing, frozenset()).kernel(status)
+
+
+def occupied(program: Program, *, ops: Vocabulary = VOCABULARY) -> Resources:
+    """Registers and LDS of a program's kernel. Nothing is written, so its verdict is not asked."""
+    dealt = dealt_dimensions(program)
+    if dealt:
+        with suppress(NotLinearError):
+            return _Emission(program, ops, "", ONE_PROBLEM, dealt).place()[1]
+    return _Emission(program, ops, "", ONE_PROBLEM, frozenset()).place()[1]
 
 
 class _Emission:
@@ -250,17 +260,21 @@ class _Emission:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def kernel(self, status: Enum) -> EmittedKernel:
-        program, frame, memory = self.program, self.frame, self.memory
-        allocation = frame.place(memory.reserved_scalars)
-        resources = Resources(
+    def place(self) -> tuple[Allocation, Resources]:
+        """Where everything lies, and how much that takes."""
+        allocation = self.frame.place(self.memory.reserved_scalars)
+        return allocation, Resources(
             vgprs=allocation.used[Bank.VECTOR],
             agprs=allocation.used[Bank.ACCUMULATOR],
             sgprs=allocation.used[Bank.SCALAR],
             lds_bytes=self.lds_bytes,
-            waves=program.waves,
+            waves=self.program.waves,
             target=self.target,
         )
+
+    def kernel(self, status: Enum) -> EmittedKernel:
+        program, memory = self.program, self.memory
+        allocation, resources = self.place()
         code = Code()
         self._setup(code)
         self._groups(code)
@@ -413,7 +427,7 @@ class _Emission:
             region = self.regions.get((group, at, slot))
             if region is not None and region is not self.regions.get((group, at, slot - 1)):
                 done = region.begin(code)
-            provenance = Provenance(section.name, slot, _describe(step))
+            provenance = Provenance(section.name, slot, _describe(step), group)
             code.comment(str(provenance))
             with code.serving(provenance):
                 start = len(code.lines)
