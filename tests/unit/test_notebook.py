@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -19,6 +20,12 @@ from pipeloom.order.weave import Pattern
 TILE = ["geometry.BK=64", "geometry.MMA_K=32", "geometry.elem_bytes=2"]
 
 
+MARKUP = {"div", "b", "table", "tr", "th", "td"}
+DRAWN = {"style", "svg", "text", "path", "p", "span", "i"}
+ATTRIBUTES = {"class", "viewbox", "role", "aria-label", "x", "y", "d"}
+"""Nothing that runs or asks for anything."""
+
+
 class Balanced(HTMLParser):
     """Counts tags, keeps the text, and fails on a tag that closes another."""
 
@@ -34,7 +41,12 @@ class Balanced(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.open.append(tag)
         self.seen.append(tag)
-        assert attrs == []
+        assert {name for name, _ in attrs} <= ATTRIBUTES
+        assert tag in DRAWN or not attrs or ("class", "pipeloom-timeline") in attrs
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -57,13 +69,25 @@ def small(html: str) -> Balanced:
     """The fragment read back, once it is known to be compact and to ask for nothing."""
     assert len(html) < 4000
     found = Balanced(html)
-    assert set(found.seen) <= {"div", "b", "table", "tr", "th", "td"}
+    assert set(found.seen) <= MARKUP
+    return found
+
+
+def drawn(html: str) -> Balanced:
+    """The same of a fragment with a timeline."""
+    assert len(html) < 100_000
+    found = Balanced(html)
+    assert set(found.seen) <= MARKUP | DRAWN
+    assert found.seen.count("svg") == 1
+    assert "prefers-color-scheme:dark" in html
+    assert not re.search(r"url\(|@import|https?:|<script|\son\w+=", html)
     return found
 
 
 def test_a_compiled_schedule(compiled: CompiledSchedule) -> None:
     assert repr(compiled) == "<CompiledSchedule ping_pong: 24 ops, 10 + 70 + 58 entries>"
-    shown = small(compiled._repr_html_())
+    shown = drawn(compiled._repr_html_())
+    assert "wave 7\n" in shown.text
     assert "tile 256x256x64, csp order, makespan 420, proved least" in shown.text
     assert shown.seen.count("tr") == 4
     assert "kernel\n70\n10\n16\n" in shown.text
@@ -80,7 +104,14 @@ def test_a_verdict(compiled: CompiledSchedule) -> None:
     assert repr(verdict) == "<Verdict TIMING on ping_pong: 4 findings>"
     shown = small(verdict._repr_html_())
     assert shown.text.startswith("TIMING\n ping_pong; ")
-    assert shown.seen.count("tr") == 5
+    shortest = verdict.shortest()
+    assert shortest is not None
+    assert shortest.counterexample is not None
+    steps = shortest.counterexample.steps
+    assert shown.seen.count("tr") == 5 + 1 + len(steps)
+    assert [shown.text.index(step.text) for step in steps] == sorted(
+        shown.text.index(step.text) for step in steps
+    )
     assert "\n170\n" in shown.text
 
 
@@ -105,7 +136,7 @@ def test_parts_of_a_program(compiled: CompiledSchedule) -> None:
 
 
 def test_a_program(compiled: CompiledSchedule) -> None:
-    shown = small(as_program(compiled)._repr_html_())
+    shown = drawn(as_program(compiled)._repr_html_())
     assert shown.text.startswith("ping_pong\n on gfx950, 8 waves; computes 2 + 2 * T iterations")
     assert "4, 5, 6, 7\nloop\nT\n24\n10\n16\n" in shown.text
 
@@ -142,7 +173,7 @@ def test_an_outcome(compiled: CompiledSchedule) -> None:
 
 def test_a_trace(trace: Trace) -> None:
     assert repr(trace) == f"<Trace on gfx950: 8 waves, 7 trips, {trace.total_cycles} cycles>"
-    shown = small(trace._repr_html_())
+    shown = drawn(trace._repr_html_())
     assert f"{trace.steady_cycles_per_iteration:.0f} per trip" in shown.text
     assert "limited by matrix" in shown.text
     assert shown.seen.count("tr") == 1 + SHOWN
@@ -160,6 +191,65 @@ def test_an_emitted_kernel() -> None:
     text = repr(kernel)
     assert text.startswith(f"<EmittedKernel {kernel.name} for gfx950: PROVED, ")
     assert len(text) < 100
+    shown = drawn(kernel._repr_html_())
+    assert f"{kernel.resources}" in shown.text
+    assert "mma (0,0)" in shown.text
+    assert "conversion of C" not in shown.text, "one trip of the loop"
+
+
+def test_a_declaration_is_compiled_and_drawn(compiled: CompiledSchedule) -> None:
+    spec = {"schedule": "ping_pong", "geometry": {"BK": 64, "MMA_K": 32, "elem_bytes": 2}}
+    shown = drawn(pl.load_spec(spec)._repr_html_())
+    assert "tile 256x256x64; 24 ops" in shown.text
+    same = re.search(r"<svg.*</svg>", compiled._repr_html_())
+    assert same is not None
+    assert same[0] in pl.load_spec(spec)._repr_html_()
+    small(pl.load_spec({"schedule": "ping_pong"})._repr_html_())
+
+
+def test_a_declaration_that_is_wrong_says_so() -> None:
+    class Wrong(pl.PipelineSchedule):
+        def config(self) -> pl.PipelineConfig:
+            raise NotImplementedError
+
+        def build_body(self) -> list[pl.OpDesc]:
+            raise pl.ConfigError("no <ops>", hint="give some")
+
+    assert "no <ops>" in small(Wrong()._repr_html_()).text
+
+
+def test_a_loop_and_what_is_derived_from_it() -> None:
+    loop = pl.kernels.gemm(32, 32, 32)
+    assert "C.next\nmatmul\nA, B, C\n" in small(loop._repr_html_()).text
+    program = pl.pipeline(loop, pl.target_for("gfx950"), 1, strategy=in_order)
+    derived = pl.Derived(program, 32.0, 32, "matrix unit", 32, Pattern(), 1)
+    assert "matrix unit bound 32" in drawn(derived._repr_html_()).text
+
+
+def test_names_of_steps_cannot_become_markup(compiled: CompiledSchedule) -> None:
+    hostile = "</text><script>alert(1)</script>"
+
+    def renamed(step: pl.Step) -> pl.Step:
+        return replace(step, label=hostile) if isinstance(step, pl.Work) else step
+
+    program = as_program(compiled)
+    groups = tuple(
+        replace(
+            group,
+            sections=tuple(
+                replace(section, steps=tuple(map(renamed, section.steps)))
+                for section in group.sections
+            ),
+        )
+        for group in program.groups
+    )
+    named = replace(program, groups=groups, name=hostile)
+    text = drawn(named._repr_html_()).text
+    assert hostile in text
+
+
+def test_a_run_without_a_loop_is_drawn_whole(compiled: CompiledSchedule) -> None:
+    assert "the whole run" in drawn(simulate(compiled, k_tiles=2)._repr_html_()).text
 
 
 def test_a_modulo_result() -> None:

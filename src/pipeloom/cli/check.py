@@ -132,12 +132,10 @@ def _status() -> Iterator[Callable[[str], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.text import Text
+    from rich.console import Console
 
-    from pipeloom.show.console import TerminalConsole
-
-    with TerminalConsole(stderr=True).status(Text("emulating")) as line:
-        yield lambda text: line.update(Text(text))
+    with Console(stderr=True).status("emulating") as line:
+        yield line.update
 
 
 def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:

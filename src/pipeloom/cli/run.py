@@ -131,14 +131,13 @@ def _print(found: Ran) -> None:
 
 
 def _track(seeds: Iterable[int]) -> Iterable[int]:
+    from rich.console import Console
     from rich.progress import track
-
-    from pipeloom.show.console import TerminalConsole
 
     return track(
         list(seeds),
         "emulating",
-        console=TerminalConsole(stderr=True),
+        console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
     )

@@ -137,16 +137,15 @@ class _Bar(AbstractContextManager[Report]):
     """A bar on stderr with the II in work, the bound and the best."""
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Display
 
-        from pipeloom.show.console import TerminalConsole
-
         self._display = Display(
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}"),
             BarColumn(),
             TimeElapsedColumn(),
-            console=TerminalConsole(stderr=True),
+            console=Console(stderr=True),
             transient=True,
         )
         self._task = self._display.add_task("bounds", total=None)

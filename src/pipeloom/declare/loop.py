@@ -28,6 +28,7 @@ from pipeloom.checks import check_int, nearest
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
+from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
 from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, merged_sizes
@@ -490,6 +491,15 @@ class Loop:
                     )
         given = {name: np.asarray(array) for name, array in arrays.items()}
         return evaluate(meaning, given, scalars, self.ops)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the declared values."""
+        rows = [
+            (node.name, node.op or node.kind.value, ", ".join(node.operands), node.type)
+            for node in self._nodes.values()
+        ]
+        text = f"over {self.over}: {len(rows)} values"
+        return fragment(self.name, text, ("value", "op", "of", "type"), rows)
 
     def __repr__(self) -> str:
         return f"<Loop {self.name} over {self.over}: {len(self._nodes)} values>"

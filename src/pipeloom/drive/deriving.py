@@ -29,6 +29,7 @@ from pipeloom.judge.simulate import simulate
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
+from pipeloom.notebook import fragment
 from pipeloom.order.instructions import refinable, unfit
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import (
@@ -102,6 +103,11 @@ class Derived:
     """What ended the search."""
     why: str = ""
     """The certificate of ``bound``, in words."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how fast it is, and its program."""
+        text = f"{self.cycles:.0f} cycles per iteration, {self.unit} bound {self.bound}"
+        return fragment(self.program.name, text) + self.program._repr_html_()
 
     @property
     def complete(self) -> bool:

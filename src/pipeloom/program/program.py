@@ -286,7 +286,7 @@ class Program:
         return cls.from_dict(data)
 
     def _repr_html_(self) -> str:
-        """For notebooks: what each group of waves executes, section by section."""
+        """For notebooks: a trip in time, and what each group executes, section by section."""
         rows = [
             (
                 ", ".join(map(str, group.waves)),
@@ -301,7 +301,7 @@ class Program:
         ]
         text = f"on {self.target.arch}, {self.waves} waves; computes {self.iterations} iterations"
         columns = ("waves", "section", "times", "work", "waits", "barriers")
-        return fragment(self.name, text, columns, rows)
+        return fragment(self.name, text, columns, rows, drawn=self)
 
     def __repr__(self) -> str:
         steps = sum(len(s.steps) for g in self.groups for s in g.sections)

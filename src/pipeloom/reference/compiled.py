@@ -91,8 +91,6 @@ class CompiledSchedule:
     geometry: KernelGeometry | None = None
     arch: str | None = None
     """The one chip it is for; None where its order and counts hold on any."""
-    own_kernel: bool = False
-    """Whether the schedule's ``kernel`` hook gave a model of its own, which proofs then ask for."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search for its order."""
     synchronised: SyncMethod = SyncMethod.REFERENCE
@@ -138,7 +136,7 @@ class CompiledSchedule:
         return f"<CompiledSchedule {self.schedule}: {len(self.body)} ops, {entries} entries>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: where it came from, and what each phase holds."""
+        """For notebooks: where it came from, a trip in time, and what each phase holds."""
         claim = self.certificate
         tile = self.geometry
         shape = "no tile shape" if tile is None else f"tile {tile.BM}x{tile.BN}x{tile.BK}"
@@ -150,7 +148,7 @@ class CompiledSchedule:
             waits = held.wait_vm + held.wait_lgkm
             rows.append((phase.name.lower(), held.entries, waits, held.barriers, held.fences))
         columns = ("phase", "entries", "waits", "barriers", "fences")
-        return fragment(self.schedule, text, columns, rows)
+        return fragment(self.schedule, text, columns, rows, drawn=self)
 
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
         """The entries of one phase."""

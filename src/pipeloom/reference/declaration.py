@@ -13,6 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from pipeloom.errors import ScheduleError
+from pipeloom.notebook import fragment
 from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig
@@ -35,6 +37,19 @@ class PipelineSchedule(ABC):
     def name(self) -> str:
         """What reports and kernel models call this schedule."""
         return type(self).__name__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the ops of one iteration, and a trip of the compiled schedule in time."""
+        try:
+            body, shape = self.build_body(), self.geometry()
+        except ScheduleError as error:
+            return fragment(self.name, f"cannot be shown: {error.message}")
+        tile = "no tile shape" if shape is None else f"tile {shape.BM}x{shape.BN}x{shape.BK}"
+        text = f"declared, {tile}; {len(body)} ops in an iteration"
+        rows = [(op.role.name.lower(), op.resource.name.lower(), op.latency) for op in body]
+        kinds = [(*row, rows.count(row)) for row in dict.fromkeys(rows)]
+        columns = ("role", "resource", "latency", "ops")
+        return fragment(self.name, text, columns, kinds, drawn=self)
 
     @abstractmethod
     def config(self) -> PipelineConfig:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from pipeloom.machine.occupancy import Resources
 from pipeloom.machine.target import WAVE_LANES
+from pipeloom.notebook import fragment
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line
 from pipeloom.write.launch import Launch
@@ -67,6 +68,12 @@ class EmittedKernel:
     def __repr__(self) -> str:
         size = f"{len(self.line_map)} instructions"
         return f"<EmittedKernel {self.name} for {self.target}: {self.status.name}, {size}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it occupies, a trip in time, and its arguments."""
+        text = f"for {self.target}, {self.status.name}: {self.resources}"
+        rows = [(one.name, one.offset, one.size) for one in self.arguments]
+        return fragment(self.name, text, ("argument", "offset", "bytes"), rows, drawn=self)
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pipeloom.notebook import fragment
+from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 
 
@@ -311,9 +311,15 @@ class CheckVerdict:
         return plain
 
     def _repr_html_(self) -> str:
-        """For notebooks: the status, how far it reaches, and the findings."""
+        """For notebooks: the status, how far it reaches, the findings, and the shortest story."""
         rows = [
             (f.status.title, f.kind.value, f.first or "", f.second, f.why) for f in self.findings
         ]
         columns = ("status", "kind", "first", "second", "why")
-        return fragment(f"{self.kernel} ({self.arch})", self.summary(), columns, rows)
+        html = fragment(f"{self.kernel} ({self.arch})", self.summary(), columns, rows)
+        shortest = self.shortest()
+        told = () if shortest is None else shortest.story
+        where = "" if shortest is None else shortest.where
+        title = f"How it can go wrong, from the top: {where}"
+        waves = sorted({line.wave for line in told})
+        return html + story(title, waves, ((line.wave, line.text) for line in told))

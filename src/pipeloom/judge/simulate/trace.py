@@ -168,7 +168,7 @@ class Trace:
         return f"<Trace on {self.machine.arch}: {run}, {self.total_cycles} cycles>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the figures, and where the waves stood longest."""
+        """For notebooks: the figures, a trip in time, and where the waves stood longest."""
         busy = max(self.steady_matrix_efficiency())
         text = (
             f"{len(self.programs)} waves, {self.iterations} trips, {self.total_cycles} "
@@ -181,7 +181,8 @@ class Trace:
             if r.mean >= 1
         ]
         columns = ("phase", "instruction", "mean stall", "worst", "cause")
-        return fragment(f"{self.machine.chip} ({self.machine.arch})", text, columns, rows)
+        name = f"{self.machine.chip} ({self.machine.arch})"
+        return fragment(name, text, columns, rows, drawn=self)
 
     def instruction(self, event: Event) -> Instruction:
         """The instruction an event issued.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pipeloom.notebook import fragment
+from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
 
@@ -279,14 +279,20 @@ class Verdict:
         return f"<Verdict {self.status.name} on {self.schedule}: {len(self.findings)} findings>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the status, how far it reaches, and the findings."""
+        """For notebooks: the status, how far it reaches, the findings, and the shortest story."""
         rows = [
             (f.status.name, f.kind.value, f.where, f.why, "" if f.margin is None else f.margin)
             for f in self.findings
         ]
         columns = ("status", "finding", "where", "why", "cycles apart")
         text = f"{self.schedule}; {self.coverage.describe()}"
-        return fragment(self.status.name, text, columns, rows)
+        html = fragment(self.status.name, text, columns, rows)
+        shortest = self.shortest()
+        if shortest is None or shortest.counterexample is None:
+            return html
+        steps = [(step.wave, step.text) for step in shortest.counterexample.steps]
+        title = f"How it can go wrong, from the top: {shortest.where}"
+        return html + story(title, sorted({wave for wave, _ in steps}), steps)
 
     @property
     def proved(self) -> bool:
