@@ -15,7 +15,11 @@ from griffe import Docstring, DocstringSectionKind
 from pipeloom.field_texts import attribute_texts
 from website.names import public_names, records
 
-EXCLUDED = ("pipeloom.reference.",)
+EXCLUDED = (
+    "pipeloom.reference.compiler.",
+    "pipeloom.reference.phases.",
+    "pipeloom.reference.schedules.four_wave.",
+)
 """Modules whose texts are not written yet."""
 
 
@@ -53,7 +57,8 @@ def _of_class(kind: type) -> Iterator[str]:
     texts = attribute_texts(kind)
     yield from (f"{path}.{name}" for name in _stated(kind) if name not in texts)
     own_init = vars(kind).get("__init__")
-    if inspect.isfunction(own_init) and not is_dataclass(kind):
+    protocol = getattr(kind, "_is_protocol", False)
+    if inspect.isfunction(own_init) and not is_dataclass(kind) and not protocol:
         known = _documented(kind.__doc__) | _documented(own_init.__doc__)
         yield from (f"{path}({name})" for name in _parameters(own_init) if name not in known)
     for name, member in vars(kind).items():

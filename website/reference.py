@@ -47,6 +47,7 @@ TOPICS = (
         "What a schedule can be told: its pipeline, its strategies, its target and its tile.",
         (
             "reference.config",
+            "reference.schedule_config",
             "reference.geometry",
             "reference.hints",
             "reference.mi355x",

@@ -23,7 +23,13 @@ from pipeloom.reference.waits import derive_drain_mask, derive_waits_from_blocks
 def build_kernel_program(
     ordered: Sequence[OpDesc], config: PipelineConfig, schedule_config: ScheduleConfig
 ) -> PipelineProgram:
-    """Split, flag, spread the loads, derive the waits, and verify the structure."""
+    """Split, flag, spread the loads, derive the waits, and verify the structure.
+
+    Args:
+        ordered: The annotated ops in the order chosen.
+        config: The pipeline's shape.
+        schedule_config: The scheduler's knobs.
+    """
     groups = _split_at_computes(ordered, config)
     blocks = _flag_blocks(groups, config, schedule_config)
     blocks = _redistribute_globals(blocks, config, schedule_config)

@@ -35,25 +35,43 @@ def is_prefetch_load(op: OpDesc) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MMABlockSpec:
-    """One block; ``None`` stands for an absent wait or MMA."""
+    """One MMA and what happens around it; None stands for an absent op."""
 
     mma: OpDesc
+    """The MMA."""
     fragments: tuple[OpDesc, ...] = ()
+    """Fragment loads of the block, at most two."""
     loads: tuple[OpDesc, ...] = ()
+    """Global loads of the block, at most two."""
     entry_wait: OpDesc | None = None
+    """The ``vmcnt`` wait at the top; a barrier follows it, which publishes what it retired."""
     entry_wait_lgkm: OpDesc | None = None
+    """The ``lgkmcnt`` wait at the top."""
     pre_sync: OpDesc | None = None
+    """A wait between the loads and the MMA."""
     post_barrier_lgkm: bool = True
+    """Whether ``lgkmcnt(0)`` follows the barrier before the MMA, so that its fragments are
+    there."""
     drain_before_loads: bool = False
+    """Whether ``lgkmcnt(0)`` stands between fragments and global loads."""
     pre_mma_barrier: bool = True
+    """Whether a barrier stands before the MMA."""
     pre_mma_set_prio: bool = True
+    """Whether the priority is raised before the MMA."""
     post_mma_barrier: bool = True
+    """Whether a barrier stands after the MMA."""
     post_mma_set_prio: bool = True
+    """Whether the priority is lowered after the MMA."""
     trailing_sched_barrier: bool = False
+    """Whether a compiler fence ends the block; only with ``post_mma_barrier``."""
     wrap_waits: bool = False
+    """Whether compiler fences stand around the waits."""
     global_before_frag: bool = False
+    """Whether global loads come before fragment loads."""
     barrier_before_pre_ops: bool = False
+    """Whether the waits and the barrier come before the loads, not after them."""
     fused_mma: OpDesc | None = None
+    """A second MMA right behind the first, as in an epilogue."""
 
     def __post_init__(self) -> None:
         for kind, ops in (("fragment", self.fragments), ("global", self.loads)):
@@ -145,6 +163,9 @@ def emit_minimal_barrier_block(block: MMABlockSpec) -> list[OpDesc]:
     """The block with fragments before loads and nothing after the MMA.
 
     Ignores global_before_frag, barrier_before_pre_ops, drain, priorities and trailing fences.
+
+    Args:
+        block: The block.
     """
     ops = list(block.entry_group())
     ops.extend(block.fragments)
@@ -158,11 +179,15 @@ def emit_minimal_barrier_block(block: MMABlockSpec) -> list[OpDesc]:
 
 @dataclass(frozen=True, slots=True)
 class PipelineProgram:
-    """All blocks of one iteration; ``explicit_blocks`` is empty or has one op list per block."""
+    """All blocks of one iteration."""
 
     blocks: tuple[MMABlockSpec, ...]
+    """The blocks in order."""
     blocks_per_partition: int
+    """Blocks of one half."""
     explicit_blocks: tuple[tuple[OpDesc, ...], ...] = ()
+    """Op lists that take the place of blocks: none, or one per block, of which an empty one keeps
+    the template."""
 
     def __post_init__(self) -> None:
         check_int("PipelineProgram", "blocks_per_partition", self.blocks_per_partition, 1)
@@ -181,7 +206,11 @@ class PipelineProgram:
             yield number, self.blocks[start : start + size]
 
     def expand_block(self, index: int) -> list[EmittedOp]:
-        """One block as ops; an explicit block carries no prefetch flags."""
+        """One block as ops; an explicit block carries no prefetch flags.
+
+        Args:
+            index: The block's number.
+        """
         if self.explicit_blocks and self.explicit_blocks[index]:
             return [(op, False) for op in self.explicit_blocks[index]]
         return [(op, is_prefetch_load(op)) for op in self.blocks[index].expand()]

@@ -30,28 +30,35 @@ from pipeloom.reference.schedule_config import ScheduleConfig
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEntry:
-    """An op at its place: ``time_slot`` counts from 0 within its phase."""
+    """An op at its place in a phase."""
 
     op: OpDesc
+    """The op."""
     time_slot: int
+    """Its place in the phase, from 0."""
     phase: Phase
+    """The phase."""
     is_prefetch: bool = False
+    """Whether it is a load for a later iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a strategy claims about its order, in cycles and registers of the cost model.
-
-    ``proved`` means that no legal order has a smaller makespan (and, at that makespan, a smaller
-    VGPR peak unless the order met the lower bound outright); ``nodes`` is the search effort.
-    """
+    """What a strategy claims about its order, by the cost model."""
 
     strategy: str
+    """The strategy's name."""
     makespan: int
+    """Cycles of one iteration in this order."""
     vgpr_peak: int
+    """The most registers per lane live at once."""
     lower_bound: int
+    """Cycles that no legal order is below."""
     proved: bool
+    """Whether no legal order has a smaller makespan (and, at that makespan, a smaller VGPR peak
+    unless the order met the lower bound outright)."""
     nodes: int
+    """The search effort: nodes of the search tree."""
 
     @property
     def measure(self) -> str:
@@ -61,14 +68,20 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCounts:
-    """Synchronisation in one phase. ``coalesced_waits`` counts runs of adjacent waits as one."""
+    """How much synchronisation one phase holds."""
 
     entries: int
+    """All its entries."""
     wait_vm: int
+    """Its ``vmcnt`` waits."""
     wait_lgkm: int
+    """Its ``lgkmcnt`` waits."""
     coalesced_waits: int
+    """Its waits, runs of adjacent ones counted once."""
     barriers: int
+    """Its barriers."""
     fences: int
+    """Its compiler fences, hints and priorities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,28 +89,46 @@ class CompiledSchedule:
     """The software pipeline: three lists of entries, and how they came about."""
 
     schedule: str
+    """The schedule's name."""
     config: PipelineConfig
+    """The pipeline's shape that it was compiled for."""
     schedule_config: ScheduleConfig
+    """The scheduler's knobs that it was compiled with."""
     body: tuple[OpDesc, ...]
+    """The ops of one iteration as declared and annotated."""
     edges: tuple[DepEdge, ...]
+    """What must follow what."""
     order: tuple[int, ...]
+    """Op indices in the order that the strategy chose."""
     certificate: Certificate
+    """What the strategy claims of that order."""
     program: PipelineProgram | None
+    """The blocks; None for a single-buffered schedule."""
     prologue: tuple[ScheduleEntry, ...]
+    """What runs before the loop."""
     kernel: tuple[ScheduleEntry, ...]
+    """The loop."""
     epilogue: tuple[ScheduleEntry, ...]
+    """What runs after the loop."""
     kernel_deps: tuple[DepEdge, ...]
+    """Dependences that the kernel's entries show, by entry."""
     warp_stagger_index: int
+    """How many prologue entries run before the second wave group drops one barrier behind; more
+    than the prologue has means no stagger."""
     geometry: KernelGeometry | None = None
+    """The tile shape, where it is for one; simulating and emitting need it."""
     arch: str | None = None
     """The one chip it is for; None where its order and counts hold on any."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search for its order."""
     synchronised: SyncMethod = SyncMethod.REFERENCE
+    """Who placed its waits and barriers."""
     moved: tuple[Move, ...] = ()
+    """Ops that synchronisation moved."""
     barriers_added: int = 0
+    """Barriers that synchronisation added where moving did not suffice."""
     notes: tuple[str, ...] = ()
-    """For reading only."""
+    """Sentences for people, such as knobs without effect."""
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.body))):
@@ -151,7 +182,11 @@ class CompiledSchedule:
         return fragment(self.schedule, text, columns, rows, drawn=self)
 
     def phase(self, phase: Phase) -> tuple[ScheduleEntry, ...]:
-        """The entries of one phase."""
+        """The entries of one phase.
+
+        Args:
+            phase: Which one.
+        """
         return (self.prologue, self.kernel, self.epilogue)[phase]
 
     @property
@@ -160,7 +195,11 @@ class CompiledSchedule:
         return LoopBody(self.body, self.edges)
 
     def counts(self, phase: Phase) -> PhaseCounts:
-        """How many waits, barriers and fences a phase holds."""
+        """How many waits, barriers and fences a phase holds.
+
+        Args:
+            phase: Which one.
+        """
         tags = [entry.op.tag for entry in self.phase(phase)]
         waits = {OpTag.WAIT_VM, OpTag.WAIT_LGKM}
         fences = {OpTag.SET_PRIO, OpTag.SCHEDULE_BARRIER, OpTag.SCHED_GROUP_BARRIER}
@@ -192,7 +231,11 @@ class CompiledSchedule:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CompiledSchedule:
-        """The schedule that ``to_dict`` described; raises ``SpecError`` naming a bad key."""
+        """The schedule that ``to_dict`` described; raises ``SpecError`` naming a bad key.
+
+        Args:
+            data: What ``to_dict`` gave.
+        """
         return from_plain(cls, data)
 
     def to_json(self) -> str:

@@ -25,28 +25,36 @@ class Placed:
     """An op with its index and half, as conditions see it."""
 
     index: int
+    """The op's index in the body."""
     op: OpDesc
+    """The op."""
     half: int
+    """The half of the body it stands in: 0 or 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The ops one end of a rule ranges over.
-
-    ``carried`` restricts to loop-carried ops (True) or to the others (False): those whose
-    subtile equals the configuration's selector. ``nth`` picks the n-th op of the role alone.
-    """
+    """The ops one end of a rule ranges over."""
 
     role: OpRole
+    """The role they have."""
     carried: bool | None = None
+    """True for loop-carried ops alone (those whose subtile equals the configuration's selector),
+    False for the others; None for both."""
     nth: int | None = None
+    """The n-th op of the role alone, from 0; None for all."""
 
     def __str__(self) -> str:
         text = {True: "carried ", False: "non-carried ", None: ""}[self.carried] + self.role.name
         return text if self.nth is None else f"{text}[{self.nth}]"
 
     def select(self, body: Sequence[Placed], config: PipelineConfig) -> list[Placed]:
-        """The matching ops, in body order."""
+        """The matching ops, in body order.
+
+        Args:
+            body: The ops with their places.
+            config: The pipeline's shape.
+        """
         found = [p for p in body if p.op.role is self.role]
         if self.carried is not None:
             selector = config.loop_carried.selector
@@ -61,7 +69,9 @@ class Condition:
     """A named test on a producer and a consumer."""
 
     text: str
+    """The test in words."""
     holds: Callable[[Placed, Placed, PipelineConfig], bool]
+    """Whether a producer and a consumer pass it, under a configuration."""
 
     def __str__(self) -> str:
         return self.text
@@ -69,19 +79,24 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class EdgeRule:
-    """``producer`` -> ``consumer`` wherever every condition holds.
-
-    ``unless_prev`` gives the distance of edges whose producer is not a K_PREV load, where it
-    differs from ``distance``. ``first_match`` stops at the first consumer of each producer.
+    """A row of a rule table: an edge from each producer to each consumer for which every condition
+    holds.
     """
 
     producer: Selector
+    """Which ops come first."""
     consumer: Selector
+    """Which ops must follow."""
     kind: DepKind
+    """Why they must follow."""
     distance: int = 0
+    """How many iterations later the consumer runs."""
     when: tuple[Condition, ...] = ()
+    """What must hold of the two; all of them."""
     first_match: bool = False
+    """Whether each producer has an edge to its first consumer only."""
     unless_prev: int | None = None
+    """The distance where the producer is not a K_PREV load, if it differs from ``distance``."""
 
     def __str__(self) -> str:
         distance = f"d={self.distance}"
@@ -93,7 +108,12 @@ class EdgeRule:
         return f"{head}: {where}{first}" if where or first else head
 
     def edges(self, body: Sequence[Placed], config: PipelineConfig) -> list[DepEdge]:
-        """The edges this rule finds, in the order stated at the top of this module."""
+        """The edges this rule finds, in the order stated at the top of this module.
+
+        Args:
+            body: The ops with their places.
+            config: The pipeline's shape.
+        """
         found: list[DepEdge] = []
         consumers = self.consumer.select(body, config)
         for producer in self.producer.select(body, config):
@@ -186,7 +206,13 @@ def default_edge_rules(config: PipelineConfig) -> tuple[EdgeRule, ...]:
 def derive_edges_from_ops(
     ops: Sequence[OpDesc], config: PipelineConfig, rules: Sequence[EdgeRule] | None = None
 ) -> list[DepEdge]:
-    """Evaluate ``rules`` (the default ones for the depth) over a body."""
+    """Evaluate ``rules`` (the default ones for the depth) over a body.
+
+    Args:
+        ops: The body.
+        config: The pipeline's shape.
+        rules: The rule table; the default ones for the pipeline's depth unless given.
+    """
     half = len(ops) // 2
     body = [Placed(i, op, 0 if i < half else 1) for i, op in enumerate(ops)]
     table = default_edge_rules(config) if rules is None else rules
@@ -211,6 +237,10 @@ def filter_spurious_cross_stage_flow(
     """Drop FLOW edges from a cross-stage fragment to an MMA of its own partition.
 
     Such a fragment is for the other partition; the generic rules cannot know that.
+
+    Args:
+        ops: The body.
+        edges: Its edges.
     """
     return [
         e
@@ -230,6 +260,9 @@ def derive_cross_stage_rotation_edges(ops: Sequence[OpDesc]) -> list[DepEdge]:
     A cross-stage fragment feeds the matching MMAs of the other partition (FLOW, one iteration
     later when it sits in partition 1), and must not overwrite the register before the matching
     MMAs of its own partition have read it (ANTI).
+
+    Args:
+        ops: The body.
     """
     edges: list[DepEdge] = []
     for i, fragment in enumerate(ops):

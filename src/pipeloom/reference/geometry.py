@@ -28,18 +28,31 @@ class KernelGeometry:
     """Block tile BM x BN x BK, the MMA shape, and counter entries per load op."""
 
     BM: int
+    """Rows of the output tile of a workgroup."""
     BN: int
+    """Columns of the output tile."""
     BK: int
+    """How far along K one tile goes."""
     MMA_M: int
+    """Rows of the matrix instruction."""
     MMA_N: int
+    """Columns of the matrix instruction."""
     MMA_K: int
+    """Depth of the matrix instruction."""
     elem_bytes: int
+    """Bytes of an element of A and B."""
     simd_width: int
+    """Elements that one lane loads at once."""
     is_fp8: bool
+    """Whether elements are fp8."""
     vm_per_load_a: int
+    """``vmcnt`` entries of one load op of A, per wave."""
     vm_per_load_b: int
+    """``vmcnt`` entries of one load op of B, per wave."""
     lgkm_per_load_a: int
+    """``lgkmcnt`` entries of one fragment load of A, per wave; 0 where nobody knows."""
     lgkm_per_load_b: int
+    """``lgkmcnt`` entries of one fragment load of B, per wave; 0 where nobody knows."""
 
     def __post_init__(self) -> None:
         for name in ("BM", "BN", "BK", "MMA_M", "MMA_N", "MMA_K", "elem_bytes", "simd_width"):
@@ -84,7 +97,18 @@ class KernelGeometry:
         elem_bytes: int,
         lds_limit: int = GFX950.lds_bytes,
     ) -> KernelGeometry:
-        """Eight waves, 2 along M by 4 along N; a quadrant is a quarter of a wave's tile."""
+        """Eight waves, 2 along M by 4 along N; a quadrant is a quarter of a wave's tile.
+
+        Args:
+            BM: Rows of the output tile.
+            BN: Columns of the output tile.
+            BK: How far along K one tile goes.
+            MMA_M: Rows of the matrix instruction.
+            MMA_N: Columns of the matrix instruction.
+            MMA_K: Depth of the matrix instruction.
+            elem_bytes: Bytes of an element of A and B.
+            lds_limit: Bytes of LDS that two stages must fit in.
+        """
         return cls._derive(
             (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, PING_PONG_GRID, lds_limit
         )
@@ -102,7 +126,18 @@ class KernelGeometry:
         elem_bytes: int,
         lds_limit: int = GFX950.lds_bytes,
     ) -> KernelGeometry:
-        """Four waves, 2 by 2."""
+        """Four waves, 2 by 2.
+
+        Args:
+            BM: Rows of the output tile.
+            BN: Columns of the output tile.
+            BK: How far along K one tile goes.
+            MMA_M: Rows of the matrix instruction.
+            MMA_N: Columns of the matrix instruction.
+            MMA_K: Depth of the matrix instruction.
+            elem_bytes: Bytes of an element of A and B.
+            lds_limit: Bytes of LDS that two stages must fit in.
+        """
         return cls._derive(
             (BM, BN, BK), (MMA_M, MMA_N, MMA_K), elem_bytes, FOUR_WAVE_GRID, lds_limit
         )
@@ -162,7 +197,8 @@ class KernelGeometry:
     def max_globals(self, wave_grid: tuple[int, int]) -> int:
         """How many loads per block the MMAs can hide: 1 with enough of them, else unlimited (0).
 
-        ``wave_grid`` is ``PING_PONG_GRID`` or ``FOUR_WAVE_GRID``.
+        Args:
+            wave_grid: Waves along M and along N: (2, 4) of the ping-pong, (2, 2) of four waves.
         """
         quadrant_m = self.BM // wave_grid[0] // self.MMA_M // 2
         quadrant_n = self.BN // wave_grid[1] // self.MMA_N // 2
@@ -172,7 +208,11 @@ class KernelGeometry:
 
 
 def derive_safe_max_globals(num_k_mmas: int) -> int:
-    """One load per block is safe with at least two MMA steps along K, else do not spread."""
+    """One load per block is safe with at least two MMA steps along K, else do not spread.
+
+    Args:
+        num_k_mmas: MMA steps along K in one tile.
+    """
     return 1 if num_k_mmas >= 2 else 0
 
 

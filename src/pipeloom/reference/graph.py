@@ -25,18 +25,25 @@ class DepKind(IntEnum):
     """Why a consumer must follow its producer."""
 
     FLOW = 0
+    """It reads what the producer wrote."""
     ANTI = 1
+    """It overwrites what the producer read."""
     OUTPUT = 2
+    """It overwrites what the producer wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class DepEdge:
-    """``consumer`` of iteration i + loop_distance must follow ``producer`` of iteration i."""
+    """A dependence of one op on another, in the same iteration or a later one."""
 
     producer: int
+    """The op that comes first, by its index in the body."""
     consumer: int
+    """The op that must follow, by its index in the body."""
     kind: DepKind = DepKind.FLOW
+    """Why it must follow."""
     loop_distance: int = 0
+    """How many iterations later the consumer runs; 0 orders ops of one iteration."""
 
     def __post_init__(self) -> None:
         check_int("DepEdge", "producer", self.producer, 0)
@@ -59,14 +66,16 @@ def describe_op(op: OpDesc, index: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class LoopBody:
-    """Ops and their dependences. Construction validates; every derived table is cached.
+    """Ops and their dependences: the graph of one iteration.
 
     Guarantees: every edge joins ops of the body, an op depends on itself only across iterations,
     and the edges of distance 0 form no cycle, so ``topological`` orders all ops.
     """
 
     ops: tuple[OpDesc, ...]
+    """The ops, numbered from 0."""
     edges: tuple[DepEdge, ...] = field(default=())
+    """What must follow what."""
 
     def __init__(self, ops: Iterable[OpDesc], edges: Iterable[DepEdge] = ()) -> None:
         object.__setattr__(self, "ops", tuple(ops))
@@ -208,7 +217,11 @@ class LoopBody:
             chain.append(node)
 
     def violations(self, order: Sequence[int]) -> tuple[DepEdge, ...]:
-        """The d=0 edges whose consumer ``order`` places before its producer."""
+        """The d=0 edges whose consumer ``order`` places before its producer.
+
+        Args:
+            order: Op indices in the order in question.
+        """
         position = {op: at for at, op in enumerate(order)}
         return tuple(
             e

@@ -23,9 +23,13 @@ class HintGroup(IntEnum):
     """Instruction groups, as the specification numbers them."""
 
     DS_READ = 0
+    """Reads of LDS."""
     DS_WRITE = 1
+    """Writes of LDS."""
     VMEM_READ = 2
+    """Loads from global memory."""
     MFMA = 3
+    """Matrix instructions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +37,19 @@ class AMDScheduleHints:
     """Instruction counts of one iteration of the single-buffered matmul, per thread."""
 
     m_mmas: int = 4
+    """MMAs of a wave along M."""
     n_mmas: int = 4
+    """MMAs of a wave along N."""
     k_mmas: int = 2
+    """MMAs of a wave along K in one tile."""
     mma_m: int = 16
+    """Rows of the matrix instruction."""
     mma_n: int = 16
+    """Columns of the matrix instruction."""
     a_loads_per_thread: int = 2
+    """Global loads of A."""
     b_loads_per_thread: int = 2
+    """Global loads of B."""
 
     def __post_init__(self) -> None:
         for name in ("m_mmas", "n_mmas", "k_mmas", "mma_m", "mma_n"):
@@ -47,7 +58,11 @@ class AMDScheduleHints:
             check_int("AMDScheduleHints", name, getattr(self, name), 0)
 
     def pattern_length(self, fragments: int) -> int:
-        """How many hints a body with that many fragment loads gets."""
+        """How many hints a body with that many fragment loads gets.
+
+        Args:
+            fragments: Fragment loads of the body.
+        """
         reads = (self.m_mmas + self.n_mmas) * fragments
         return 2 * reads + 4 * (self.a_loads_per_thread + self.b_loads_per_thread)
 
@@ -58,7 +73,14 @@ def append_amd_hints(
     hints: AMDScheduleHints,
     selector: int = 0,
 ) -> tuple[ScheduleEntry, ...]:
-    """The kernel entries followed by the hint pattern; ``selector`` is the carried subtile."""
+    """The kernel entries followed by the hint pattern.
+
+    Args:
+        entries: The kernel's entries.
+        body: The ops of one iteration, whose fragments are counted.
+        hints: Instruction counts.
+        selector: The subtile of loop-carried fragments.
+    """
     fragments = [op for op in body if op.role is OpRole.FRAGMENT_LOAD]
     carried = sum(op.subtile == selector for op in fragments)
     per_fragment = hints.m_mmas + hints.n_mmas

@@ -24,20 +24,30 @@ class MatmulTag(IntEnum):
     """Op tags of the double-buffered matmuls."""
 
     LOAD_A = 0
+    """Load half a tile of A from global memory to LDS."""
     LOAD_B = 1
+    """Load half a tile of B from global memory to LDS."""
     COMPUTE = 2
+    """Multiply, where one op stands for all MMAs."""
     MMA_LOAD_A = 3
+    """Read a fragment of A from LDS."""
     MMA_LOAD_B = 4
+    """Read a fragment of B from LDS."""
     MMA = 5
+    """Multiply one quadrant."""
 
 
 class SingleBufferTag(IntEnum):
     """Op tags of the single-buffered matmul."""
 
     LOAD_DRAM = 0
+    """Load the next tile from global memory to registers."""
     STORE_SMEM = 1
+    """Write it from registers to LDS."""
     LOAD_FRAG = 2
+    """Read a fragment from LDS."""
     COMPUTE = 3
+    """Multiply one K step."""
 
 
 _GLOBAL = OpCost(ResourceKind.GLOBAL_MEM, 200, OpRole.GLOBAL_LOAD)
@@ -72,7 +82,13 @@ def mi355x_single_buffer_cost_model() -> TargetCostModel:
 def mi355x_double_buffer(
     vm_per_load_a: int = 4, vm_per_load_b: int = 4, max_globals: int = 1
 ) -> PipelineConfig:
-    """Two LDS stages, two partitions of a 2x2 MMA grid, staggered wave groups."""
+    """Two LDS stages, two partitions of a 2x2 MMA grid, staggered wave groups.
+
+    Args:
+        vm_per_load_a: ``vmcnt`` entries of one load op of A.
+        vm_per_load_b: ``vmcnt`` entries of one load op of B.
+        max_globals: The most global loads of one block; 0 for no cap.
+    """
     return PipelineConfig(
         depth=2,
         prefetch=1,
@@ -120,7 +136,13 @@ def mi355x_single_buffer() -> PipelineConfig:
 def mi355x_target(
     vm_per_load_a: int = 4, vm_per_load_b: int = 4, max_globals: int = 1
 ) -> TargetProfile:
-    """The reference profile of the double-buffered matmuls."""
+    """The reference profile of the double-buffered matmuls.
+
+    Args:
+        vm_per_load_a: ``vmcnt`` entries of one load op of A.
+        vm_per_load_b: ``vmcnt`` entries of one load op of B.
+        max_globals: The most global loads of one block; 0 for no cap.
+    """
     pipeline = mi355x_double_buffer(vm_per_load_a, vm_per_load_b, max_globals)
     return TargetProfile(mi355x_cost_model(), pipeline)
 

@@ -26,35 +26,54 @@ from pipeloom.checks import check_instance, check_int
 class ResourceKind(IntEnum):
     """The unit that executes an op."""
 
-    GLOBAL_MEM = 0  # tracked by vmcnt
-    LDS = 1  # tracked by lgkmcnt
+    GLOBAL_MEM = 0
+    """Global memory; ``vmcnt`` counts its ops."""
+    LDS = 1
+    """LDS; ``lgkmcnt`` counts its ops."""
     MMA_UNIT = 2
+    """The matrix unit."""
     SCALAR = 3
-    VALU = 4  # independent of the MMA unit
+    """The scalar unit: waits, barriers, priorities."""
+    VALU = 4
+    """The vector unit, which works independently of the matrix unit."""
     NONE = 255
+    """No unit: a logical op, before costs are stamped on it."""
 
 
 class OpRole(IntEnum):
     """What an op means to the pipeline, whatever its tag."""
 
     GLOBAL_LOAD = 0
+    """Brings a tile from global memory."""
     SHARED_STORE = 1
+    """Writes registers to LDS."""
     FRAGMENT_LOAD = 2
+    """Reads a fragment from LDS to registers."""
     COMPUTE = 3
+    """Multiplies fragments: an MMA."""
     SYNC = 4
+    """Waits, or meets other waves."""
     FENCE = 5
+    """Orders the compiler or sets a priority; it waits for nothing."""
     VALU_COMPUTE = 6
+    """Computes on the vector unit."""
     NONE = 255
+    """No role: a logical op, before costs are stamped on it."""
 
 
 class KOffsetKind(IntEnum):
     """Which K tile a load reads, relative to the loop variable, in multiples of BK."""
 
     K0 = 0
+    """The tile at the loop variable."""
     K1 = 1
+    """The tile after it."""
     K_NEXT = 2
+    """The tile two after it."""
     K_PREV = 3
+    """The tile before it: a completion of what an earlier iteration began to load."""
     NONE = 255
+    """The op reads no K tile of its own."""
 
     @property
     def multiple(self) -> int | None:
@@ -73,20 +92,30 @@ class Phase(IntEnum):
     """The three parts of a software pipeline."""
 
     PROLOGUE = 0
+    """Before the loop: it fills the pipeline."""
     KERNEL = 1
+    """The loop."""
     EPILOGUE = 2
+    """After the loop: it drains the pipeline."""
 
 
 class OpTag(IntEnum):
     """Tags owned by the framework; 0 to 127 belong to the kernel author."""
 
     BARRIER = 128
+    """``s_barrier``."""
     WAIT_VM = 129
+    """``s_waitcnt vmcnt``."""
     WAIT_LGKM = 130
+    """``s_waitcnt lgkmcnt``."""
     SET_PRIO = 131
+    """``s_setprio``."""
     SCHEDULE_BARRIER = 132
+    """A line that the compiler moves nothing across."""
     SCHED_GROUP_BARRIER = 133
+    """A compiler hint: which instructions come next."""
     NONE = 255
+    """The absent op."""
 
 
 MAX_KERNEL_TAG = 127
@@ -98,21 +127,36 @@ _TAGS = frozenset(range(MAX_KERNEL_TAG + 1)) | {int(t) for t in OpTag}
 
 @dataclass(frozen=True, slots=True)
 class OpDesc:
-    """One operation. For compute ops ``stage`` is the M row and ``subtile`` the N column."""
+    """One operation of the body."""
 
     tag: int
+    """The kind of op: 0 to 127 are the kernel author's, the rest the framework's (``OpTag``)."""
     stage: int = 0
+    """The LDS buffer that it touches, from 0; the M row of an MMA."""
     subtile: int = 0
+    """The part of the tile, from 0; the N column of an MMA."""
     k_offset: KOffsetKind = KOffsetKind.NONE
+    """Which K tile a load reads, relative to the loop variable."""
     vm_cost: int = 0
+    """``vmcnt`` entries that it adds."""
     lgkm_cost: int = 0
+    """``lgkmcnt`` entries that it adds."""
     wait_value: int = 0
+    """How many entries a wait leaves outstanding; the priority that ``s_setprio`` sets; the count
+    of a hint."""
     resource: ResourceKind = ResourceKind.NONE
+    """The unit that executes it. ``annotate_ops`` stamps it from the cost model, and the three
+    below."""
     latency: int = 0
+    """Cycles until its result is there, by the cost model."""
     role: OpRole = OpRole.NONE
+    """What it means to the pipeline."""
     channel: int = -1
+    """The operand: 0 is A, 1 is B, -1 is neither."""
     vgpr_def: int = 0
+    """Registers per lane that it takes, by the cost model."""
     vgpr_kill: int = 0
+    """Registers per lane that it is the last to need, by the cost model."""
 
     def __post_init__(self) -> None:
         kinds = {
@@ -169,7 +213,15 @@ class OpDesc:
         subtile: int = 0,
         k_offset: KOffsetKind = KOffsetKind.NONE,
     ) -> OpDesc:
-        """What is done and to which data, with no cost: a declaration."""
+        """What is done and to which data, with no cost: a declaration.
+
+        Args:
+            tag: The kind of op.
+            channel: The operand: 0 is A, 1 is B, -1 is neither.
+            stage: The LDS buffer that it touches; the M row of an MMA.
+            subtile: The part of the tile; the N column of an MMA.
+            k_offset: Which K tile a load reads.
+        """
         return cls(tag, stage, subtile, k_offset, channel=channel)
 
     @staticmethod
@@ -179,17 +231,29 @@ class OpDesc:
 
     @staticmethod
     def wait_vm(count: int) -> OpDesc:
-        """``s_waitcnt vmcnt(count)``."""
+        """``s_waitcnt vmcnt(count)``.
+
+        Args:
+            count: How many entries may still be outstanding; 0 waits for all.
+        """
         return _cached_sync(OpTag.WAIT_VM, OpRole.SYNC, 0, count)
 
     @staticmethod
     def wait_lgkm(count: int) -> OpDesc:
-        """``s_waitcnt lgkmcnt(count)``."""
+        """``s_waitcnt lgkmcnt(count)``.
+
+        Args:
+            count: How many entries may still be outstanding; 0 waits for all.
+        """
         return _cached_sync(OpTag.WAIT_LGKM, OpRole.SYNC, 0, count)
 
     @staticmethod
     def set_prio(priority: int) -> OpDesc:
-        """``s_setprio priority``: the instruction takes two bits."""
+        """``s_setprio priority``: the instruction takes two bits.
+
+        Args:
+            priority: 0 to 3; the SIMD prefers waves of a higher one.
+        """
         hint = f"s_setprio takes a priority of 0 to {MAX_PRIORITY}"
         check_int("OpDesc", "wait_value", priority, 0, MAX_PRIORITY, hint)
         return _cached_sync(OpTag.SET_PRIO, OpRole.FENCE, 0, priority)
@@ -201,7 +265,12 @@ class OpDesc:
 
     @staticmethod
     def sched_group_barrier(mask: int, count: int) -> OpDesc:
-        """A compiler hint: ``count`` instructions of the group ``mask`` come next."""
+        """A compiler hint: ``count`` instructions of the group ``mask`` come next.
+
+        Args:
+            mask: The instruction group.
+            count: How many instructions of it.
+        """
         return _cached_sync(OpTag.SCHED_GROUP_BARRIER, OpRole.FENCE, mask, count)
 
     @staticmethod
@@ -269,7 +338,15 @@ class PipelineBody:
         sub: int = 0,
         k: KOffsetKind = KOffsetKind.NONE,
     ) -> PipelineBody:
-        """Append one logical op."""
+        """Append one logical op.
+
+        Args:
+            tag: The kind of op.
+            ch: The operand: 0 is A, 1 is B, -1 is neither.
+            stage: The LDS buffer that it touches; the M row of an MMA.
+            sub: The part of the tile; the N column of an MMA.
+            k: Which K tile a load reads.
+        """
         self._ops.append(OpDesc.logical(tag, ch, stage, sub, k))
         return self
 
@@ -292,7 +369,15 @@ class PipelineBody:
         stage: int = 0,
         k: KOffsetKind = KOffsetKind.NONE,
     ) -> PipelineBody:
-        """Append ``n`` ops that differ only in subtile, 0 to n-1."""
+        """Append ``n`` ops that differ only in subtile, 0 to n-1.
+
+        Args:
+            n: How many.
+            tag: The kind of op.
+            ch: The operand: 0 is A, 1 is B, -1 is neither.
+            stage: The LDS buffer that they touch; the M row of MMAs.
+            k: Which K tile loads read.
+        """
         check_int("PipelineBody.fan", "n", n, 0)
         for sub in range(n):
             self.op(tag, ch=ch, stage=stage, sub=sub, k=k)
@@ -301,7 +386,15 @@ class PipelineBody:
     def grid(
         self, m: int, n: int, tag: int, *, ch: int = -1, k: KOffsetKind = KOffsetKind.NONE
     ) -> PipelineBody:
-        """Append an m x n grid, row by row: stage is the row, subtile the column."""
+        """Append an m x n grid, row by row: stage is the row, subtile the column.
+
+        Args:
+            m: Rows.
+            n: Columns.
+            tag: The kind of op.
+            ch: The operand: 0 is A, 1 is B, -1 is neither.
+            k: Which K tile loads read.
+        """
         check_int("PipelineBody.grid", "m", m, 0)
         check_int("PipelineBody.grid", "n", n, 0)
         for row in range(m):
@@ -309,7 +402,11 @@ class PipelineBody:
         return self
 
     def extend(self, other: PipelineBody) -> PipelineBody:
-        """Absorb the ops of another builder, in its order."""
+        """Absorb the ops of another builder, in its order.
+
+        Args:
+            other: The builder to take ops from; it stays as it is.
+        """
         self._ops.extend(list(other))
         return self
 

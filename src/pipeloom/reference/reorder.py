@@ -19,7 +19,12 @@ from pipeloom.reference.strategies.csp import optimal_schedule
 
 
 def double_buffer_reorder(ops: Sequence[OpDesc], config: PipelineConfig) -> list[OpDesc]:
-    """Interleave each half of the declared list around its MMAs."""
+    """Interleave each half of the declared list around its MMAs.
+
+    Args:
+        ops: The annotated ops, half by half.
+        config: The pipeline's shape.
+    """
     half = len(ops) // 2
     return mma_block_interleave(ops[:half], config) + mma_block_interleave(ops[half:], config)
 
@@ -29,6 +34,10 @@ def mma_block_interleave(ops: Sequence[OpDesc], config: PipelineConfig) -> list[
 
     Loads fill the block up to its size (``heavy`` where the MMA opens an M row, else ``light``);
     with ``max_globals`` every block takes at least one and at most that many.
+
+    Args:
+        ops: The annotated ops of one half.
+        config: The pipeline's shape.
     """
     mmas = [op for op in ops if op.role is OpRole.COMPUTE]
     loads = [op for op in ops if op.role is OpRole.GLOBAL_LOAD]
@@ -89,6 +98,10 @@ def single_buffer_reorder(ops: Sequence[OpDesc], config: PipelineConfig) -> list
 
     Non-carried fragments; carried MMAs; barrier; stores; global loads; the other MMAs; barrier;
     the loop-carried ops, which feed the next iteration. The declared barriers are replaced.
+
+    Args:
+        ops: The annotated ops.
+        config: The pipeline's shape.
     """
     carried = config.loop_carried
     selector = carried.selector
@@ -121,7 +134,12 @@ def single_buffer_reorder(ops: Sequence[OpDesc], config: PipelineConfig) -> list
 
 
 def optimize_within_barriers(ops: Sequence[OpDesc], config: PipelineConfig) -> list[OpDesc]:
-    """Reorder each run of ops between barriers optimally; barriers stay where they are."""
+    """Reorder each run of ops between barriers optimally; barriers stay where they are.
+
+    Args:
+        ops: The annotated ops with their barriers.
+        config: The pipeline's shape.
+    """
     edges = derive_edges_from_ops(ops, config)
     result: list[OpDesc] = []
     start = 0

@@ -47,7 +47,11 @@ class UnknownKeyError(SpecError):
 
 
 def load_spec(source: SpecSource) -> PipelineSchedule:
-    """The schedule that a mapping, a file (``.json``, ``.toml``) or a shipped name describes."""
+    """The schedule that a mapping, a file (``.json``, ``.toml``) or a shipped name describes.
+
+    Args:
+        source: A mapping, a file's path, or a shipped name.
+    """
     data = dict(find_spec(source))
     name = _schedule_name(data)
     del data["schedule"]

@@ -16,7 +16,13 @@ from pipeloom.reference.schedule_config import ScheduleConfig
 def verify_schedule(
     program: PipelineProgram, config: PipelineConfig, schedule_config: ScheduleConfig
 ) -> None:
-    """Raise ``StructureError`` at the first rule that ``program`` breaks."""
+    """Raise ``StructureError`` at the first rule that ``program`` breaks.
+
+    Args:
+        program: The blocks.
+        config: The pipeline's shape.
+        schedule_config: The scheduler's knobs.
+    """
     _check_blocks(program, config)
     _check_first_wait(program, schedule_config)
     _check_spread(program, config)

@@ -18,13 +18,18 @@ from pipeloom.reference.ops import MAX_KERNEL_TAG, OpDesc, OpRole, ResourceKind
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """The cost of one kind of op on one target; latency in cycles, registers per lane."""
+    """The cost of one kind of op on one target."""
 
     resource: ResourceKind
+    """The unit that executes it."""
     latency: int
+    """Cycles until its result is there."""
     role: OpRole
+    """What it means to the pipeline."""
     vgpr_def: int = 0
+    """Registers per lane that it takes."""
     vgpr_kill: int = 0
+    """Registers per lane that it is the last to need."""
 
     def __post_init__(self) -> None:
         check_instance("OpCost", "resource", self.resource, ResourceKind)
@@ -36,12 +41,17 @@ class OpCost:
 
 @dataclass(frozen=True)
 class TargetCostModel:
-    """Kernel tag -> ``OpCost``, with a name for each tag.
+    """What each kind of op costs on one target.
 
     An unregistered tag is an error: a silent default would schedule the op as free.
+
+    Args:
+        costs: The cost of each kernel tag.
+        names: A name for each tag, by which latencies are overridden; enum members have their own.
     """
 
     entries: tuple[tuple[int, str, OpCost], ...]
+    """Each tag with its name and its cost, in the order of tags."""
     _by_tag: dict[int, OpCost] = field(init=False, repr=False, compare=False)
 
     def __init__(self, costs: Mapping[int, OpCost], names: Mapping[int, str] | None = None) -> None:
@@ -71,7 +81,11 @@ class TargetCostModel:
         object.__setattr__(self, "_by_tag", dict(costs))
 
     def cost(self, tag: int) -> OpCost:
-        """The cost registered for ``tag``."""
+        """The cost registered for ``tag``.
+
+        Args:
+            tag: A kernel tag.
+        """
         found = self._by_tag.get(tag)
         if found is None:
             known = ", ".join(f"{int(t)} {name}" for t, name, _ in self.entries) or "none"
@@ -84,11 +98,19 @@ class TargetCostModel:
         return found
 
     def name(self, tag: int) -> str:
-        """The name of a kernel tag, for tables and messages."""
+        """The name of a kernel tag, for tables and messages.
+
+        Args:
+            tag: A kernel tag.
+        """
         return next((name for t, name, _ in self.entries if t == tag), f"tag {tag}")
 
     def with_latency(self, latency: Mapping[str, int]) -> TargetCostModel:
-        """A copy with the latencies of the named ops replaced."""
+        """A copy with the latencies of the named ops replaced.
+
+        Args:
+            latency: Cycles by the op's name.
+        """
         tags = {name: tag for tag, name, _ in self.entries}
         costs = dict(self._by_tag)
         for name, cycles in latency.items():
@@ -109,7 +131,12 @@ def _own_name(tag: int) -> str:
 
 
 def annotate_ops(ops: Iterable[OpDesc], cost_model: TargetCostModel) -> list[OpDesc]:
-    """Stamp the target's costs on kernel ops; framework ops pass through unchanged."""
+    """Stamp the target's costs on kernel ops; framework ops pass through unchanged.
+
+    Args:
+        ops: Logical ops, and the framework's.
+        cost_model: What ops cost.
+    """
     annotated = []
     for op in ops:
         if op.is_framework:

@@ -28,6 +28,11 @@ def derive_waits_from_blocks(
     wait_lgkm_first = max over halves of the lgkm cost of block 0's loads; wait_vm_last = min over
     halves of the vm cost of the half's own-stage loads, so that the other stage's loads (the
     completion loads) have landed at the half's end.
+
+    Args:
+        blocks: The blocks of all halves.
+        config: The pipeline's shape.
+        schedule_config: The scheduler's knobs.
     """
     program = PipelineProgram(tuple(blocks), config.blocks_per_partition())
     first, last = 0, None
@@ -55,7 +60,11 @@ def derive_waits_from_blocks(
 
 
 def derive_drain_mask(blocks: Sequence[MMABlockSpec]) -> list[MMABlockSpec]:
-    """Drain before loads exactly where a fragment and the first load are of different operands."""
+    """Drain before loads exactly where a fragment and the first load are of different operands.
+
+    Args:
+        blocks: The blocks of all halves.
+    """
     return [
         replace(
             block,

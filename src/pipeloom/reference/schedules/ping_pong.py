@@ -195,11 +195,17 @@ class PingPongSpec:
     """
 
     is_fp8: bool | None = None
+    """Whether elements are fp8; the tile's unless given."""
     lgkm_a: int | None = None
+    """``lgkmcnt`` entries of one fragment load of A."""
     lgkm_b: int | None = None
+    """``lgkmcnt`` entries of one fragment load of B."""
     schedule_config: ScheduleConfig = DEFAULT_CONFIG
+    """The scheduler's knobs."""
     target: TargetSpec = field(default_factory=TargetSpec)
+    """The machine, with overrides."""
     geometry: GeometrySpec | None = None
+    """The tile shape."""
 
     def build(self) -> DeclarativeSchedule:
         """The schedule it describes."""

@@ -190,9 +190,13 @@ class SingleBufferSpec:
     """
 
     num_k_tiles: int = 2
+    """K steps of one tile."""
     hints: AMDScheduleHints = field(default_factory=AMDScheduleHints)
+    """Instruction counts for the compiler hints."""
     target: SingleBufferTargetSpec = field(default_factory=SingleBufferTargetSpec)
+    """The machine, with overrides."""
     geometry: SingleBufferGeometrySpec | None = None
+    """The tile shape."""
 
     def build(self) -> SingleBufferSchedule:
         """The schedule it describes."""

@@ -14,34 +14,38 @@ from pipeloom.reference.schedule_config import UNLIMITED_VGPR
 class OrderLimits:
     """What an order must respect, beyond the d=0 edges, and the cost model's parameters.
 
-    ``halves``: ops below n//2 fill the first n//2 positions, and the order must become blocks
-    (at most two fragment loads and two global loads between COMPUTEs, each half ending in one).
-    ``max_globals`` > 0 caps the global loads since the last COMPUTE of the half.
-
-    ``node_limit`` and ``time_limit`` (seconds) bound the effort of a strategy that searches.
-    With neither, the strategy applies a node limit of its own, so that every call ends and the
-    same input always gives the same answer; a time limit alone trades that for wall time.
+    Without ``time_limit`` and ``node_limit`` a strategy applies a node limit of its own, so that
+    every call ends and the same input always gives the same answer; a time limit alone trades that
+    for wall time.
     """
 
     halves: bool = False
+    """Whether ops below n//2 fill the first n//2 positions, and the order must become blocks (at
+    most two fragment loads and two global loads between COMPUTEs, each half ending in one)."""
     max_globals: int = 0
+    """The most global loads since the last COMPUTE of the half; 0 for no cap."""
     max_vgpr: int = UNLIMITED_VGPR
+    """The most registers per lane live at once."""
     lds_contention_penalty: int = 0
+    """Cycles that each LDS or global op holds the port they share; 0 for none."""
     mma_serial: bool = True
+    """Whether MMAs run one after the other."""
     time_limit: float | None = None
+    """Seconds that a search may take."""
     node_limit: int | None = None
+    """Nodes that a search may visit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """A permutation of the body's op indices, and what is claimed about it.
-
-    ``interrupted`` says that Ctrl-C ended the search that found it.
-    """
+    """An order of the body, and what is claimed about it."""
 
     order: tuple[int, ...]
+    """The body's op indices in order."""
     certificate: Certificate
+    """What is claimed."""
     interrupted: bool = False
+    """Whether Ctrl-C ended the search that found it."""
 
 
 class Strategy(Protocol):
@@ -58,5 +62,10 @@ class Strategy(Protocol):
         ...
 
     def order(self, body: LoopBody, limits: OrderLimits) -> Ordering:
-        """Order the body, or raise ``OrderError`` where no order meets the limits."""
+        """Order the body, or raise ``OrderError`` where no order meets the limits.
+
+        Args:
+            body: The graph of one iteration.
+            limits: What the order must respect.
+        """
         ...

@@ -22,7 +22,9 @@ class OrderCost:
     """The cost of one order; smaller compares as better."""
 
     makespan: int
+    """Cycles of one iteration."""
     vgpr_peak: int
+    """The most registers per lane live at once."""
 
 
 def order_cost(
@@ -36,6 +38,13 @@ def order_cost(
 
     A predecessor that comes later in ``order`` contributes nothing: declared bodies may break
     their own edges, and still have a cost.
+
+    Args:
+        body: The graph of one iteration.
+        order: Its op indices in order.
+        lds_contention_penalty: Cycles that each LDS or global op holds the port they share; 0 for
+            none.
+        mma_serial: Whether MMAs run one after the other.
     """
     ops, predecessors = body.ops, body.predecessors
     finish = [0] * len(ops)
@@ -69,6 +78,12 @@ def lower_bound(body: LoopBody, *, lds_contention_penalty: int = 0, mma_serial: 
 
     max of: the longest path; for each serial unit, the earliest start of its ops plus the sum of
     their latencies; for N ops on the port, penalty*(N-1) + the least of their latencies.
+
+    Args:
+        body: The graph of one iteration.
+        lds_contention_penalty: Cycles that each LDS or global op holds the port they share; 0 for
+            none.
+        mma_serial: Whether MMAs run one after the other.
     """
     bounds = [body.longest_path]
     serial = [ResourceKind.VALU] + ([ResourceKind.MMA_UNIT] if mma_serial else [])

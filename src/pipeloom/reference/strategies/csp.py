@@ -45,12 +45,21 @@ def optimal_schedule(body: LoopBody, limits: OrderLimits | None = None) -> Order
     """The best order of ``body`` as one sequence; ``limits.halves`` is taken as False.
 
     Raises ``OrderError`` where no order meets the limits.
+
+    Args:
+        body: The graph of one iteration.
+        limits: What the order must respect; none unless given.
     """
     return _solve(body, replace(limits or OrderLimits(), halves=False))
 
 
 def optimal_schedule_with_halves(body: LoopBody, limits: OrderLimits | None = None) -> Ordering:
-    """The best order whose halves stay apart and can become blocks; ``limits.halves`` is True."""
+    """The best order whose halves stay apart and can become blocks; ``limits.halves`` is True.
+
+    Args:
+        body: The graph of one iteration.
+        limits: What the order must respect; none unless given.
+    """
     return _solve(body, replace(limits or OrderLimits(), halves=True))
 
 
@@ -60,15 +69,21 @@ class CspStrategy:
 
     A greedy order that meets the lower bound is taken even where it cannot become blocks; the
     program then refuses it by name. The recorded cases of the reference ask for that: there the
-    reference lost the ops in silence. With ``fit_blocks`` the search looks for an order that fits.
+    reference lost the ops in silence.
     """
 
     fit_blocks: bool = False
+    """Whether the search looks for an order that can become blocks in that case, too."""
     name: ClassVar[str] = "csp"
     summary: ClassVar[str] = "the shortest order, then the fewest VGPRs, with proof; exact search"
 
     def order(self, body: LoopBody, limits: OrderLimits) -> Ordering:
-        """The optimal order under ``limits``, or the best found within its node or time limit."""
+        """The optimal order under ``limits``, or the best found within its node or time limit.
+
+        Args:
+            body: The graph of one iteration.
+            limits: What the order must respect.
+        """
         return _solve(body, limits, fit_blocks=self.fit_blocks)
 
 

@@ -12,13 +12,21 @@ from pipeloom.reference.strategies.cost import lower_bound, order_cost
 
 
 def greedy_schedule(body: LoopBody) -> tuple[int, ...]:
-    """For each half in turn, repeatedly the lowest-index ready op of that half."""
+    """For each half in turn, repeatedly the lowest-index ready op of that half.
+
+    Args:
+        body: The graph of one iteration.
+    """
     half = len(body) // 2
     return _place(body, (range(half), range(half, len(body))))
 
 
 def simple_greedy(body: LoopBody) -> tuple[int, ...]:
-    """The same over all ops, with no halves."""
+    """The same over all ops, with no halves.
+
+    Args:
+        body: The graph of one iteration.
+    """
     return _place(body, (range(len(body)),))
 
 
