@@ -3,7 +3,7 @@
 A ``View`` says, for each dimension of a value, along which axis of the storage it runs and by how
 much its coordinates differ (value = storage + offset); axis -1 means that it has one coordinate
 there, the offset itself. Axes are matched by the names of their dimensions, and where names differ
-by their order, leaving out those of size one. One element may stand for many (a scalar in a tile).
+by their order, leaving out those of size one. Value and storage have as many elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def view(dims: Sequence[str], box: Box, onto: Sequence[str], place: Box) -> View
     None if the two have different shapes.
     """
     if volume(box) == 1:
-        return tuple((-1, start) for start, _ in box)
+        return tuple((-1, start) for start, _ in box) if volume(place) == 1 else None
     if set(dims) <= set(onto):
         axes = [onto.index(dim) for dim in dims]
         rest = [place[a] for a in range(len(onto)) if a not in axes]

@@ -453,3 +453,22 @@ def test_a_step_of_no_known_kind(tag: object) -> None:
     plain["groups"][0]["sections"][0]["steps"][0]["is"] = tag
     with pytest.raises(SpecError, match="says no is"):
         Program.from_dict(plain)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["r.X", "r.mul", "r.sum", "r.t.next"])
+def test_one_element_in_a_place_for_two(name: str, axis: int) -> None:
+    """What computes the other element? The executor refused it, or summed it too."""
+    loop = Loop("one", over="k")
+    total = loop.carry("t", F32, start=0, n=1)
+    loop.store("out", total.becomes(total * 0.5 + loop.stream("X", F32, k=1, n=1).sum("k")))
+    base = lowered(loop.meaning)
+    assert verify(base).proved
+    place = base.resource(name)
+    shape = tuple(
+        size + (n == axis % len(place.type.shape)) for n, size in enumerate(place.type.shape)
+    )
+    grown = replace(place, type=replace(place.type, shape=shape))
+    wrong = replace(base, resources=tuple(grown if r is place else r for r in base.resources))
+    with pytest.raises(StructureError, match="one shape"):
+        verify(wrong)

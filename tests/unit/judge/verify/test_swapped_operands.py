@@ -8,7 +8,7 @@ from pipeloom.declare import Loop
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import F32
-from pipeloom.program import VOCABULARY, Program, Work
+from pipeloom.program import VOCABULARY, Access, Program, Work
 from tests.unit.judge.verify.programs import changed, lowered
 
 
@@ -21,12 +21,13 @@ def swapped(op: str) -> Program:
     total += mixed.sum("k")
     loop.store("out", total)
     base = lowered(loop.meaning)
-    reads = next(s.reads for _, _, s in base.groups[0].steps() if _is(s, "mixed"))
+    reads = reads_of(base, "mixed")
     return changed(base, "loop", "mixed", reads=reads[::-1])
 
 
-def _is(step: object, label: str) -> bool:
-    return isinstance(step, Work) and step.label == label
+def reads_of(program: Program, label: str) -> tuple[Access, ...]:
+    steps = (step for _, _, step in program.groups[0].steps() if isinstance(step, Work))
+    return next(step.reads for step in steps if step.label == label)
 
 
 @pytest.mark.parametrize("op", ["add", "mul", "max", "min", "eq", "sub", "div", "gt"])
@@ -45,12 +46,12 @@ def test_a_carry_may_change_places_with_what_is_added() -> None:
     loop.store("out", total.becomes(total * 0.5 + x.sum("k")))
     base = lowered(loop.meaning)
     label = next(n.name for n in loop.meaning.nodes if n.op == "add")
-    reads = next(s.reads for _, _, s in base.groups[0].steps() if _is(s, label))
+    reads = reads_of(base, label)
     assert verify(changed(base, "loop", label, reads=reads[::-1])).proved
 
 
 def test_one_operand_twice_is_not_a_swap() -> None:
     program = swapped("add")
-    reads = next(s.reads for _, _, s in program.groups[0].steps() if _is(s, "mixed"))
+    reads = reads_of(program, "mixed")
     for once in reads:
         assert not verify(changed(program, "loop", "mixed", reads=(once, once))).proved
