@@ -18,6 +18,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ScheduleError, SpecError
+from pipeloom.printable import is_printable
 
 T = TypeVar("T")
 
@@ -229,6 +230,12 @@ def _scalar(kind: Any, data: object, where: str) -> Any:
             raise SpecError(
                 f"{where} is {_short(data)}, but must be {name[kind]}",
                 hint=f"give {where} as {name[kind]}",
+                field=where,
+            )
+        if kind is str and not is_printable(str(data)):
+            raise SpecError(
+                f"{where} is {_short(data)}, which holds a control character or several lines",
+                hint="text in a file is one line that shows as it is",
                 field=where,
             )
         return data

@@ -39,7 +39,7 @@ def test_only_public_names(path: Path) -> None:
 
 
 def test_every_kind_of_extension_is_here() -> None:
-    kinds = ("chip", "dtype", "op", "kernel", "strategy", "exporter")
+    kinds = ("chip", "dtype", "op", "kernel", "schedule", "strategy", "exporter")
     assert {path.stem for path in FILES} == {f"test_{kind}" for kind in kinds}
 
 

@@ -132,10 +132,12 @@ def _status() -> Iterator[Callable[[str], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status("emulating") as line:
-        yield line.update
+    from pipeloom.show.console import TerminalConsole
+
+    with TerminalConsole(stderr=True).status(Text("emulating")) as line:
+        yield lambda text: line.update(Text(text))
 
 
 def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:

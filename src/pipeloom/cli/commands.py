@@ -18,6 +18,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
 from pipeloom import __version__
@@ -30,6 +31,7 @@ from pipeloom.cli.usage import (
     worded,
 )
 from pipeloom.errors import ScheduleError
+from pipeloom.printable import PrintableStream
 
 
 class Command(NamedTuple):
@@ -111,6 +113,12 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str] | None) -> int:
     """Run one command and return its exit code; without ``argv``, that of this process."""
+    out, errors = PrintableStream.of(sys.stdout), PrintableStream.of(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(errors):
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     if argv is None:  # a process of our own: short, and with little garbage among much that is not
         gc.set_threshold(50_000, 20, 50)
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"

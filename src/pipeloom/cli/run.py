@@ -131,13 +131,14 @@ def _print(found: Ran) -> None:
 
 
 def _track(seeds: Iterable[int]) -> Iterable[int]:
-    from rich.console import Console
     from rich.progress import track
+
+    from pipeloom.show.console import TerminalConsole
 
     return track(
         list(seeds),
         "emulating",
-        console=Console(stderr=True),
+        console=TerminalConsole(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
     )

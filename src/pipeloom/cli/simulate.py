@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for --stream, not for a schedule")
     simulation = prepare(simulate_job(arguments))
-    say(simulation.subject.notes())
+    say((*simulation.subject.notes(), *simulation.subject.remarks()))
     return _show(arguments, simulation.run(), simulation)
 
 

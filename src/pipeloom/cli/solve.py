@@ -137,15 +137,16 @@ class _Bar(AbstractContextManager[Report]):
     """A bar on stderr with the II in work, the bound and the best."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Display
 
+        from pipeloom.show.console import TerminalConsole
+
         self._display = Display(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=TerminalConsole(stderr=True),
             transient=True,
         )
         self._task = self._display.add_task("bounds", total=None)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeloom.cli.common import add_json, print_json
@@ -21,6 +20,7 @@ from pipeloom.declare.products import Finish
 from pipeloom.drive.store import Store
 from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS, gpu_for
+from pipeloom.show.console import TerminalConsole
 from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
 from pipeloom.tune.pages import read_figures, write_pages
 from pipeloom.tune.search import CLOSE, Tuned, tune
@@ -211,8 +211,8 @@ def _engine(arguments: argparse.Namespace, store: Store) -> Engine:
 @contextmanager
 def _bar(count: int) -> Iterator[Callable[[Step], None]]:
     """Shapes done, blocks timed, the best so far."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = TerminalConsole(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; the exit code is its status."""
     found = judge(source_of(arguments), counter_stall=arguments.counter_stall or None)
     subject, verdict = found.subject, found.verdict
-    say((*subject.arch_unused(), *subject.notes()))
+    say((*subject.arch_unused(), *subject.notes(), *subject.remarks()))
     if arguments.json:
         form = None if found.emitted is None else found.emitted.to_dict()
         print_json({**verdict.to_dict(), "tile": subject.tile_text(), "emit": form})

@@ -196,7 +196,7 @@ def _form_of(source: Source) -> Choice | None:
         if is_file := is_compiled_file(source):
             job = replace(job, dtype=None)
         subject = emission_subject(job)
-        if not isinstance(subject, ScheduleSubject):
+        if not isinstance(subject, ScheduleSubject) or subject.tile() is None:
             return None
         choice = choose_form(subject, keep_proved=is_file)
     except ScheduleError:

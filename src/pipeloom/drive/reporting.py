@@ -17,6 +17,7 @@ from pipeloom.judge.check.verdict import CheckStatus
 from pipeloom.judge.simulate import Trace
 from pipeloom.judge.verify import Status, Verdict
 from pipeloom.machine_code.loop_times import KernelTiming
+from pipeloom.program import Program, Work
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel, Resources
@@ -54,11 +55,18 @@ def report(job: ReportJob | SimulateJob | Source | Named) -> Report:
     if not isinstance(job, ReportJob):
         job = ReportJob(job)
     simulation = prepare(job.simulate, needs_tile=False)
-    trace = simulation.run() if simulation.subject.tile() is not None else None
+    timed = simulation.subject.tile() is not None or _is_timed(simulation.program)
+    trace = simulation.run() if timed else None
     verdict = simulation.verdict()
     page = simulation_page(simulation, trace, verdict, iterations=job.timeline_iterations)
     emitted = None if simulation.emission is not None else emitted_form(job.simulate.source)
     return Report(fill_page(page), simulation, verdict, trace, emitted)
+
+
+def _is_timed(program: Program) -> bool:
+    """Whether its steps say which instructions they issue."""
+    steps = (step for group in program.groups for _, _, step in group.steps())
+    return any(isinstance(step, Work) and step.issues for step in steps)
 
 
 def simulation_page(

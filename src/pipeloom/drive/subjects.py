@@ -31,10 +31,10 @@ from pipeloom.machine.target import Target
 from pipeloom.plain import from_plain
 from pipeloom.program import VOCABULARY, Meaning, Program, SyncMethod, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.compiler import Sync, compile_schedule
+from pipeloom.reference.compiler import BROKEN_EDGES, Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.instruction_counts import check_agreement
-from pipeloom.reference.kernels import Kernel, kernel_for
+from pipeloom.reference.kernels import KERNELS, Kernel, kernel_for, reading
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 from pipeloom.reference.schedules import SCHEDULES
@@ -100,6 +100,10 @@ class Subject(ABC):
 
     def notes(self) -> tuple[str, ...]:
         """What was asked for and changes nothing."""
+        return ()
+
+    def remarks(self) -> tuple[str, ...]:
+        """What of its declaration changes nothing, and what a judge takes for granted about it."""
         return ()
 
     def arch_unused(self) -> tuple[str, ...]:
@@ -295,6 +299,14 @@ class ScheduleSubject(Subject):
 
     def race_note(self) -> str:
         return unsynchronised_note(self.compiled())
+
+    def remarks(self) -> tuple[str, ...]:
+        """Those of compiling it, but for what a verdict answers."""
+        if not isinstance(self.origin, CompiledSchedule):
+            notes = self.compiled("reference").notes
+            return tuple(note for note in notes if not note.startswith(BROKEN_EDGES))
+        shipped = self.origin.schedule in KERNELS or self.origin.own_kernel
+        return () if shipped else (reading(self.origin.config),)
 
     def arch_unused(self) -> tuple[str, ...]:
         """A note where a chip is named and nothing is derived for it."""

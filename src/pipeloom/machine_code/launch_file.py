@@ -27,6 +27,7 @@ from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import read_text, write_file
 from pipeloom.judge.emulate import CodeObject, EmulateError, Kernel, KernelArgument, Placed
 from pipeloom.judge.emulate.decode import decode_kernel
+from pipeloom.judge.emulate.loader import MOST_KERNARG
 from pipeloom.machine.dtypes import DTYPES
 from pipeloom.plain import from_plain, to_plain
 
@@ -47,6 +48,15 @@ CODED_TYPES = {
 }
 """Types that NumPy lacks: a buffer holds their bit patterns, packed."""
 _VALUE_GUESS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+
+
+MOST_ELEMENTS = 1 << 25
+"""Of all buffers of a launch: they are filled as doubles, and copied for every run."""
+MOST_DIMENSIONS = 8
+_MOST_SIZE = (1 << 31) - 1
+"""Along one dimension."""
+MOST_WORKGROUPS = 1 << 16
+"""Of a grid: emulated, that many take hours."""
 
 
 class Fill(Enum):
@@ -88,7 +98,15 @@ class Buffer:
                 field="type",
             )
         for extent in self.shape or ():
-            check_int(_label(self), "shape", extent, 1)
+            check_int(_label(self), "shape", extent, 1, _MOST_SIZE)
+        if self.shape is not None and len(self.shape) > MOST_DIMENSIONS:
+            raise ConfigError(
+                f"{_label(self)} has {len(self.shape)} dimensions",
+                hint=f"give at most {MOST_DIMENSIONS}",
+                field="shape",
+            )
+        check_int(_label(self), "seed", self.seed, 0, (1 << 64) - 1)
+        _check_range(self)
 
     @property
     def size(self) -> int:
@@ -99,6 +117,7 @@ class Buffer:
         """A new array with the content the file asks for."""
         if self.shape is None:
             raise _unset(self, "shape")
+        _check_elements(math.prod(self.shape), f"{_label(self)} has")
         values = self._values(self.shape)
         if self.type in NUMPY_TYPES:
             return values.astype(NUMPY_TYPES[self.type])
@@ -119,14 +138,15 @@ class Buffer:
         usual = {"i": (-4.0, 4.0), "u": (0.0, 8.0)}.get(kind[0], (-1.0, 1.0))
         low = usual[0] if self.low is None else self.low
         high = usual[1] if self.high is None else self.high
-        if not low < high:
+        whole = kind[0] in "iu"
+        if not (int(low) < int(high) if whole else low < high and math.isfinite(high - low)):
             raise ConfigError(
                 f"{_label(self)} is random between {low} and {high}",
-                hint="give low below high",
+                hint="give low below high" + (", as whole numbers" if whole else ""),
                 field="low",
             )
         generator = np.random.default_rng([self.seed, self.offset])
-        if kind[0] in "iu":
+        if whole:
             return generator.integers(int(low), int(high), shape, dtype=kind)
         return generator.uniform(low, high, shape)
 
@@ -216,8 +236,8 @@ class Padding:
     size: int
 
     def __post_init__(self) -> None:
-        check_int("padding", "offset", self.offset, 0)
-        check_int("padding", "size", self.size, 1)
+        check_int("padding", "offset", self.offset, 0, MOST_KERNARG)
+        check_int("padding", "size", self.size, 1, MOST_KERNARG)
 
 
 LaunchArgument: TypeAlias = Buffer | Value[float] | Raw | Padding
@@ -241,9 +261,15 @@ class Launch:
                     f"{name} is {list(sizes)}", hint="give one to three sizes", field=name
                 )
             for size in sizes:
-                check_int("launch", name, size, 1)
+                check_int("launch", name, size, 1, _MOST_SIZE)
+        if math.prod(self.grid) > MOST_WORKGROUPS:
+            raise ConfigError(
+                f"grid is {list(self.grid)}: {math.prod(self.grid)} workgroups",
+                hint=f"give at most {MOST_WORKGROUPS}: every one is emulated",
+                field="grid",
+            )
         if self.dynamic_lds is not None:
-            check_int("launch", "dynamic_lds", self.dynamic_lds, 0)
+            check_int("launch", "dynamic_lds", self.dynamic_lds, 0, _MOST_SIZE)
 
     def more_lds(self) -> int:
         """``dynamic_lds``, which must be filled in."""
@@ -258,6 +284,10 @@ class Launch:
 
     def arguments(self) -> tuple[Placed, ...]:
         """What ``run_kernel`` takes, with new arrays; after the run these hold what it stored."""
+        own = [a for a in self.args if isinstance(a, Buffer) and a.shape and a.same_as is None]
+        _check_elements(
+            sum(math.prod(a.shape or ()) for a in own), "the buffers of the launch have"
+        )
         arrays: dict[str, Array] = {}
         placed = []
         for argument in self.args:
@@ -320,6 +350,11 @@ def template(code: CodeObject | Kernel, kernel: str | None = None) -> Launch:
             known = Padding(last.offset, last.size + known.size)
             args.pop()
         args.append(known)
+    if not 0 <= found.kernarg_size <= MOST_KERNARG:
+        raise ConfigError(
+            f"kernel {found.name} has a kernarg segment of {found.kernarg_size} bytes",
+            hint=f"the code object is damaged: the limit is {MOST_KERNARG}",
+        )
     if not listed and found.kernarg_size:
         args = [Raw("kernarg", 0, bytes(found.kernarg_size).hex())]
     said = found.metadata
@@ -376,7 +411,32 @@ def _label(argument: Buffer | Value[Any] | Raw) -> str:
 
 
 def _check_place(argument: Buffer | Value[Any] | Raw) -> None:
-    check_int(_label(argument), "offset", argument.offset, 0)
+    check_int(_label(argument), "offset", argument.offset, 0, MOST_KERNARG)
+
+
+def _check_range(buffer: Buffer) -> None:
+    """Refuse random numbers that the buffer's type cannot hold."""
+    kind = NUMPY_TYPES.get(buffer.type, "f4")
+    known = np.iinfo(kind) if kind[0] in "iu" else np.finfo(kind)
+    least, most = int(known.min), int(known.max)
+    for name, value in (("low", buffer.low), ("high", buffer.high)):
+        # High is left out of the range, so an integer's may be one more than its largest.
+        above = 1 if name == "high" and kind[0] in "iu" else 0
+        if value is not None and not least <= value <= most + above:
+            raise ConfigError(
+                f"{_label(buffer)}: {name} is {value}, which {buffer.type} does not hold",
+                hint=f"give a number from {known.min} to {known.max}",
+                field=name,
+            )
+
+
+def _check_elements(count: int, what: str) -> None:
+    if count > MOST_ELEMENTS:
+        raise ConfigError(
+            f"{what} {count} elements",
+            hint=f"give shapes of at most {MOST_ELEMENTS} elements together",
+            field="shape",
+        )
 
 
 def _unset(argument: Buffer | Value[Any], key: str) -> ConfigError:

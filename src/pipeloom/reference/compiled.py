@@ -119,6 +119,8 @@ class CompiledSchedule:
     """The tile shape, where it is for one; simulating and emitting need it."""
     arch: str | None = None
     """The one chip it is for; None where its order and counts hold on any."""
+    own_kernel: bool = False
+    """Whether the schedule's ``kernel`` hook gave a model of its own, which proofs then ask for."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search for its order."""
     synchronised: SyncMethod = SyncMethod.REFERENCE

@@ -26,7 +26,7 @@ from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
-from pipeloom.reference.kernels import Kernel
+from pipeloom.reference.kernels import KERNELS, Kernel, reading
 from pipeloom.reference.notes import ineffective_knobs
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
 from pipeloom.reference.phases import (
@@ -44,6 +44,9 @@ T = TypeVar("T")
 
 DOUBLE_BUFFER = 2
 """The depth that blocks, waits and phases are written for."""
+
+BROKEN_EDGES = "the order breaks "
+"""How the note on an order that its own edges forbid begins."""
 
 _INTERRUPTED = "the search was interrupted: the best so far is kept, not proved best"
 
@@ -130,14 +133,18 @@ def compile_schedule(
             *([_INTERRUPTED] if ordering.interrupted else []),
         ),
     )
+    model = _kernel(schedule, compiled)
+    if model is not None:
+        compiled = replace(compiled, own_kernel=True)
+    elif schedule.name not in KERNELS:
+        compiled = replace(compiled, notes=(*compiled.notes, reading(config)))
     if sync == "reference":
         return compiled
-    model = _kernel(schedule, compiled)
     return synchronize(compiled, model, reorder, keep_barriers=sync == "repaired")
 
 
 def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | None:
-    """The schedule's own kernel model; ``None`` leaves the choice to its name."""
+    """The schedule's own kernel model; ``None`` leaves it to what its ops say."""
     model = schedule.kernel(compiled)
     if model is not None:
         check_instance(schedule.name, "kernel()", model, Kernel)
@@ -259,7 +266,7 @@ def _broken_edges(graph: LoopBody, ordering: Ordering) -> tuple[str, ...]:
     if not broken:
         return ()
     return (
-        f"the order breaks {broken} of the body's own d=0 edges, so its makespan may lie below "
+        f"{BROKEN_EDGES}{broken} of the body's own d=0 edges, so its makespan may lie below "
         "the lower bound; verify tells whether it is safe",
     )
 

@@ -84,6 +84,32 @@ class KernelGeometry:
         """MMA steps along K in one tile."""
         return self.BK // self.MMA_K
 
+    def fits(self, waves: tuple[int, int], grid: tuple[int, int]) -> bool:
+        """Whether ``waves`` that each multiply a ``grid`` of MMA ops count what this tile says.
+
+        Loads of 16 bytes per lane cut A into ``grid[0]`` parts and B into ``grid[1]``. A count of 0
+        is not known, and fits.
+
+        Args:
+            waves: waves along M and along N.
+            grid: MMA ops of one wave along M and along N.
+        """
+        lanes = waves[0] * waves[1] * WAVE_LANES
+        lane_bytes = self.MMA_M * self.MMA_K * self.elem_bytes // WAVE_LANES
+        reads = self.k_mmas * max(-(-lane_bytes // LOAD_BYTES), 1)
+        sides = (
+            (self.BM, self.MMA_M, self.vm_per_load_a, self.lgkm_per_load_a),
+            (self.BN, self.MMA_N, self.vm_per_load_b, self.lgkm_per_load_b),
+        )
+        for (rows, block, vm, lgkm), along, ops in zip(sides, waves, grid, strict=True):
+            if rows % (along * ops * block):
+                return False
+            if -(-(rows // ops) * self.BK * self.elem_bytes // (lanes * LOAD_BYTES)) != vm:
+                return False
+            if lgkm not in (0, rows // (along * ops * block) * reads):
+                return False
+        return True
+
     @classmethod
     def ping_pong(
         cls,

@@ -10,8 +10,10 @@ The kernel model says what an entry touches; the tile shape says how many instru
     fragment  one ds_read per lgkmcnt entry
     MMA       a quadrant: (BK / MMA_K) steps of its m x n matrix instructions
 
-A schedule without a tile shape, or whose waits count other instructions than the tile has, has no
-counts: its programs can be judged, but not simulated.
+A schedule of your own without a tile shape has what its counters say: loads and reads of 16 bytes
+per lane, one for each entry, and for an MMA op as many matrix instructions as its declared latency
+has room for. A shipped one is given a tile. A schedule whose waits count other instructions than
+its tile has no counts: its programs can be judged, but not simulated.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels import Effect, Kernel, SingleBufferKernel
+from pipeloom.reference.kernels import KERNELS, Effect, Kernel, SingleBufferKernel
 from pipeloom.reference.ops import OpDesc, OpRole
 
 
@@ -32,13 +34,10 @@ class InstructionCounts:
     def __init__(self, compiled: CompiledSchedule, machine: Target, kernel: Kernel) -> None:
         geometry = compiled.geometry
         self.fault = disagreement(compiled)
-        self.is_known = geometry is not None and self.fault is None
-        if geometry is None or self.fault is not None:
+        own = geometry is None and compiled.schedule not in KERNELS
+        self.is_known = own or (geometry is not None and self.fault is None)
+        if not self.is_known:
             return
-        self._matrix = machine.matrix_op(geometry.mma_name).name
-        self._mmas = _mmas_per_op(geometry, kernel, compiled)
-        self._fragment_bytes = _fragment_bytes(geometry, kernel)
-        self._load_bytes = _load_bytes(geometry, machine, kernel, compiled)
         self._staged = max(
             (
                 kernel.effect(step, 0).entries
@@ -47,6 +46,14 @@ class InstructionCounts:
             ),
             default=0,
         )
+        if geometry is None:
+            self._matrix, self._mmas = _matrix_of_latency(compiled, machine)
+            self._fragment_bytes = self._load_bytes = LOAD_BYTES
+            return
+        self._matrix = machine.matrix_op(geometry.mma_name).name
+        self._mmas = _mmas_per_op(geometry, kernel, compiled)
+        self._fragment_bytes = _fragment_bytes(geometry, kernel)
+        self._load_bytes = _load_bytes(geometry, machine, kernel, compiled)
 
     def issues(self, op: OpDesc, effect: Effect) -> tuple[Issue, ...]:
         """What ``op`` issues in one wave; nothing where that is not known."""
@@ -112,6 +119,16 @@ def disagreement(compiled: CompiledSchedule) -> ConfigError | None:
                 field=f"PipelineConfig.{axis.lower()}_mmas",
             )
     return None
+
+
+def _matrix_of_latency(compiled: CompiledSchedule, machine: Target) -> tuple[str, int]:
+    """The deepest 16x16 instruction of 16-bit elements, and how many an MMA op's latency holds."""
+    shape = max(
+        (op for op in machine.matrix_ops if (op.m, op.n, op.dtype) == (16, 16, "f16")),
+        key=lambda op: op.k,
+    )
+    latency = max((op.latency for op in compiled.body if op.role is OpRole.COMPUTE), default=0)
+    return shape.name, max(round(latency / shape.cycles.value), 1)
 
 
 def _mmas_per_op(geometry: KernelGeometry, kernel: Kernel, compiled: CompiledSchedule) -> int:

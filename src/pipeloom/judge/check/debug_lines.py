@@ -4,7 +4,9 @@
 
 Only ``.debug_line`` is read: one program per compilation unit that steps through addresses and
 lines (DWARF 5 standard, section 6.2). A table that cannot be read gives no lines, never an error:
-lines are a comfort, and the verdict does not depend on them.
+lines are a comfort, and the verdict does not depend on them. So does one that would take too
+long or too much memory: nothing is read past its unit, numbers have 64 bits, names and rows are
+limited.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import PurePosixPath
 
 from pipeloom.machine.elf import read_sections
@@ -22,6 +25,12 @@ _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
 """DW_FORM_data1, 2, 4, 8 and 16."""
 _STRING, _BLOCK, _UDATA, _STRP, _LINE_STRP = 0x08, 0x09, 0x0F, 0x0E, 0x1F
 
+MOST_ROWS = 1 << 20
+"""Of a table; a row takes a hundred bytes."""
+MOST_TEXT = 1 << 12
+"""Bytes of a file's name."""
+_LONGEST = 10
+"""Bytes of a number of 64 bits, 7 in a byte."""
 Row = tuple[int, str, int]
 """(address, file, line); line 0 ends a sequence."""
 
@@ -30,8 +39,10 @@ def debug_lines(data: bytes, entry: int, size: int) -> dict[int, str]:
     """``file:line`` by pc for the kernel of ``size`` bytes at address ``entry``; {} without any."""
     try:
         sections = {section.name: section.data for section in read_sections(data)}
-        rows = sorted(_rows(sections))
-    except (ValueError, IndexError, struct.error, KeyError, UnicodeDecodeError):
+        rows = sorted(islice(_rows(sections), MOST_ROWS + 1))
+    except (ValueError, IndexError, struct.error, KeyError, ZeroDivisionError):
+        return {}
+    if len(rows) > MOST_ROWS:
         return {}
     starts = [address for address, _, _ in rows]
     found = {}
@@ -45,20 +56,22 @@ def debug_lines(data: bytes, entry: int, size: int) -> dict[int, str]:
 class _Reader:
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data, self.at = data, at
+        self.end = len(data)
 
     def number(self, size: int) -> int:
+        if not 0 <= size <= 16 or self.at + size > self.end:
+            raise ValueError(f"a number of {size} bytes at {self.at} of {self.end}")
         self.at += size
         return int.from_bytes(self.data[self.at - size : self.at], "little")
 
     def uleb(self) -> int:
-        result = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            result |= (byte & 0x7F) << shift
-            shift += 7
+        result = 0
+        for place in range(_LONGEST):
+            byte = self.number(1)
+            result |= (byte & 0x7F) << 7 * place
             if not byte & 0x80:
                 return result
+        raise ValueError("a number of more than 64 bits")
 
     def sleb(self) -> int:
         start = self.at
@@ -67,7 +80,7 @@ class _Reader:
         return value - (1 << bits) if value >> (bits - 1) else value
 
     def text(self) -> str:
-        end = self.data.index(b"\0", self.at)
+        end = self.data.index(b"\0", self.at, min(self.end, self.at + MOST_TEXT))
         value = self.data[self.at : end].decode("utf-8", "replace")
         self.at = end + 1
         return value
@@ -96,8 +109,11 @@ def _rows(sections: dict[str, bytes]) -> Iterator[Row]:
     while reader.at < len(data):
         length = reader.number(4)
         end = reader.at + length
+        if end > len(data):
+            raise ValueError("a unit that ends past its section")
+        reader.end = end
         yield from _unit(reader, end, strings)
-        reader.at = end
+        reader.at, reader.end = end, len(data)
 
 
 def _unit(reader: _Reader, end: int, strings: dict[int, bytes]) -> Iterator[Row]:
@@ -175,7 +191,10 @@ def _entries(reader: _Reader, strings: dict[int, bytes]) -> list[str]:
     """Paths of a table of directories or files."""
     formats = [(reader.uleb(), reader.uleb()) for _ in range(reader.number(1))]
     paths = []
-    for _ in range(reader.uleb()):
+    count = reader.uleb()
+    if count > reader.end - reader.at:
+        raise ValueError(f"{count} entries in {reader.end - reader.at} bytes")
+    for _ in range(count):
         path = ""
         for content, form in formats:
             value = reader.form(form, strings)

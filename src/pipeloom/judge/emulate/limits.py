@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.loader import Kernel
+from pipeloom.judge.emulate.loader import MOST_KERNARG, Kernel
 from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     FLAT_SCRATCH,
@@ -41,8 +41,6 @@ _EXTRA_SGPRS = 6
 """VCC, XNACK_MASK and FLAT_SCRATCH lie behind the numbered SGPRs of a wave."""
 _MAX_SCRATCH = ((1 << 13) - 1) * 256 * 4 // LANES
 """Bytes per lane; a wave has a 13-bit count of 256 dwords (LLVM, getMaxWaveScratchSize)."""
-_MAX_KERNARG = 1 << 16
-"""Far more than runtimes pass (HIP: 4 KiB); a damaged size must not ask for gigabytes."""
 _WAVEFRONT_SIZE32 = 10
 """Bit of the code properties; gfx9 has no such mode."""
 
@@ -106,7 +104,7 @@ def check_descriptor(kernel: Kernel) -> None:
             )
     sizes = (
         ("private_segment_fixed_size", kernel.private_segment_bytes, _MAX_SCRATCH),
-        ("kernarg_size", kernel.kernarg_size, _MAX_KERNARG),
+        ("kernarg_size", kernel.kernarg_size, MOST_KERNARG),
     )
     for name, real, limit in sizes:
         if not 0 <= real <= limit:

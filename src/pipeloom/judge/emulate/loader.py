@@ -19,13 +19,18 @@ from typing import TypeAlias
 from pipeloom.files import read_file
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
 from pipeloom.judge.emulate.traps import CodeObjectError
-from pipeloom.machine.elf import Section, read_sections
+from pipeloom.machine.elf import Section, read_sections, text_at
+from pipeloom.printable import is_printable
 
 _EM_AMDGPU = 224
 _SHT_SYMTAB = 2
 _SHT_NOTE = 7
 _SHT_DYNSYM = 11
 _NT_AMDGPU_METADATA = 32
+MOST_KERNARG = 1 << 16
+"""Far more than runtimes pass (HIP: 4 KiB); a damaged size must not ask for gigabytes."""
+MOST_NAMES, MOST_CODE, MOST_KERNELS = 64 << 20, 512 << 20, 20_000
+"""Bytes of all symbols' names and of all kernels' code, which may overlap; and kernels."""
 _MACHINE_NAMES = {0x4C: "gfx942", 0x4F: "gfx950"}
 """EF_AMDGPU_MACH of the targets that the emulator models."""
 
@@ -227,10 +232,20 @@ def _load(elf: bytes) -> CodeObject:
     described = _described(sections)
     functions = {symbol.name: symbol for symbol in symbols}
     kernels: dict[str, Kernel] = {}
+    size = 0
     for symbol in symbols:
         if symbol.name.endswith(".kd"):
             kernel = _kernel(symbol, functions, sections, arch, described)
             kernels[kernel.name] = kernel
+            size += len(kernel.code)
+            if size > MOST_CODE or len(kernels) > MOST_KERNELS:
+                raise CodeObjectError(
+                    f"its kernels have more than {MOST_CODE} bytes, or are more than {MOST_KERNELS}"
+                )
+    for kernel in kernels.values():
+        for name in (kernel.name, *(argument.name for argument in kernel.arguments)):
+            if not is_printable(name):
+                raise CodeObjectError(f"the name {name!a} holds a control character")
     if not kernels:
         raise CodeObjectError(
             "the code object holds no kernel descriptor (no symbol ends in .kd)",
@@ -241,13 +256,17 @@ def _load(elf: bytes) -> CodeObject:
 
 def _symbols(sections: list[Section]) -> list[_Symbol]:
     found: dict[str, _Symbol] = {}
+    total = 0
     for table in sections:
         if table.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
             continue
         names = sections[table.link].data
         for at in range(0, len(table.data) - 23, 24):
             name_at, _, _, section, value, size = struct.unpack_from("<IBBHQQ", table.data, at)
-            name = names[name_at : names.index(b"\0", name_at)].decode()
+            name = text_at(names, name_at)
+            total += len(name)
+            if total > MOST_NAMES:
+                raise CodeObjectError(f"the names of its symbols have more than {MOST_NAMES} bytes")
             if name:
                 found.setdefault(name, _Symbol(name, value, size, section))
     return list(found.values())
@@ -348,6 +367,11 @@ def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
     offset, size = entry.get(".offset"), entry.get(".size")
     if not isinstance(offset, int) or not isinstance(size, int):
         raise CodeObjectError("a kernel argument in the metadata has no offset or size")
+    if not (0 <= offset <= MOST_KERNARG and 0 <= size <= MOST_KERNARG):
+        raise CodeObjectError(
+            f"a kernel argument in the metadata has {size} bytes at byte {offset}; a kernarg "
+            f"segment has at most {MOST_KERNARG}"
+        )
     return KernelArgument(
         offset, size, str(entry.get(".value_kind", "by_value")), str(entry.get(".name", ""))
     )

@@ -16,6 +16,8 @@ MetadataValue: TypeAlias = (
     "dict[str, MetadataValue] | list[MetadataValue] | str | int | float | bool | None"
 )
 
+MOST_METADATA = 8 << 20
+"""Bytes: a parsed note takes some sixty times as many."""
 _SIZED = {0xD9: "B", 0xDA: ">H", 0xDB: ">I", 0xC4: "B", 0xC5: ">H", 0xC6: ">I"}
 _NUMBERS = {
     0xCA: ">f",
@@ -36,6 +38,8 @@ _CONSTANTS: dict[int, bool | None] = {0xC0: None, 0xC2: False, 0xC3: True}
 
 def parse_metadata(data: bytes) -> MetadataValue:
     """The document in ``data``; raises CodeObjectError where it is cut short or unknown."""
+    if len(data) > MOST_METADATA:
+        raise CodeObjectError(f"the metadata note has more than {MOST_METADATA} bytes")
     try:
         value, _ = _value(data, 0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:

@@ -1,12 +1,13 @@
-"""The kernels that consume schedules; ``kernel_for`` picks by schedule name."""
+"""The kernels that consume schedules: the shipped ones by name, others by what their ops say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeloom.checks import check_instance, nearest
+from pipeloom.checks import check_instance
 from pipeloom.errors import ConfigError
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.kernels.derived import derived_kernel, reading
 from pipeloom.reference.kernels.grid import GridKernel, four_wave, ping_pong
 from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
@@ -32,16 +33,22 @@ KERNELS: dict[str, Callable[[CompiledSchedule], Kernel]] = {
 
 
 def kernel_for(compiled: CompiledSchedule) -> Kernel:
-    """The shipped kernel that runs ``compiled``; raises ``ConfigError`` where there is none."""
+    """The shipped kernel that runs ``compiled``, or the one that its ops describe.
+
+    A schedule whose ``kernel`` hook gave a model of its own is judged by no other: ``ConfigError``.
+
+    Args:
+        compiled: the schedule.
+    """
     check_instance("kernel_for", "compiled", compiled, CompiledSchedule)
-    make = KERNELS.get(compiled.schedule)
-    if make is None:
+    if compiled.own_kernel:
         raise ConfigError(
-            f"no kernel model is known for schedule {compiled.schedule!r}",
-            hint=f"pass kernel=, a GridKernel; {nearest(compiled.schedule, KERNELS)}",
+            f"{compiled.schedule} says itself what its ops touch, in its kernel() hook, which a "
+            "compiled schedule does not carry",
+            hint="judge the schedule object, or pass kernel=schedule.kernel(compiled)",
             field="kernel",
         )
-    return make(compiled)
+    return KERNELS.get(compiled.schedule, derived_kernel)(compiled)
 
 
 __all__ = [
@@ -60,4 +67,5 @@ __all__ = [
     "Step",
     "WalkBuilder",
     "kernel_for",
+    "reading",
 ]

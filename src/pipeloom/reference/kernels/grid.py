@@ -9,7 +9,8 @@ LDS stages. Ops are told apart by role and operand, so any tags will do:
 
 and so for B. Waves stand ``waves[0]`` along M by ``waves[1]`` along N. Part q of a wave is its
 slice of region q; or, where the rows of each wave are ``together``, the q-th of these. A schedule
-names its kernel in its ``kernel`` hook:
+of your own gets this kernel from its roles and channels (``derived``); one whose waves stand
+otherwise says so in its ``kernel`` hook:
 
     def kernel(self, compiled):
         return GridKernel.for_schedule(compiled, waves=(2, 2))
@@ -84,7 +85,20 @@ class OperandCosts:
 
 
 class GridKernel(Kernel):
-    """Two LDS stages per operand and a ``rows`` x ``columns`` grid of MMAs per wave."""
+    """Two LDS stages per operand and a ``rows`` x ``columns`` grid of MMAs per wave.
+
+    Args:
+        rows: MMAs along M.
+        columns: MMAs along N.
+        channels: the operand of each load and fragment tag, 0 for A and 1 for B.
+        costs: counter entries per op.
+        waves: waves along M and along N.
+        staggered: whether the second half of the waves runs one barrier behind.
+        together: whether the rows of a wave lie side by side, instead of a slice in each region.
+        matches: the field of an MMA that names its A fragment and its B fragment: 0 is its row, 1
+            its column.
+        name: what messages call it.
+    """
 
     def __init__(
         self,
@@ -96,6 +110,7 @@ class GridKernel(Kernel):
         waves: tuple[int, int] = (2, 2),
         staggered: bool = False,
         together: bool = False,
+        matches: tuple[int, int] = (0, 1),
         name: str = "grid",
     ) -> None:
         check_int("GridKernel", "rows", rows, 1)
@@ -108,7 +123,9 @@ class GridKernel(Kernel):
         half = self.waves // 2
         self.groups = (everyone[:half], everyone[half:]) if staggered else (everyone,)
         self.costs = costs
-        self._regions = (rows, columns)
+        self._grid = (rows, columns)
+        self._matches = matches
+        self._regions = (self._grid[matches[0]], self._grid[matches[1]])
         self._along = (along_m, along_n)
         self._together = together
         self._channels = dict(channels)
@@ -121,8 +138,18 @@ class GridKernel(Kernel):
         *,
         waves: tuple[int, int] = (2, 2),
         staggered: bool = False,
+        together: bool = False,
+        name: str = "grid",
     ) -> GridKernel:
-        """The kernel with the grid and the counter costs that ``compiled`` was made for."""
+        """The kernel with the grid and the counter costs that ``compiled`` was made for.
+
+        Args:
+            compiled: the schedule.
+            waves: waves along M and along N.
+            staggered: whether the second half of the waves runs one barrier behind.
+            together: whether the rows of a wave lie side by side.
+            name: what messages call it.
+        """
         check_instance("GridKernel", "compiled", compiled, CompiledSchedule)
         config = compiled.config
         return cls(
@@ -132,6 +159,9 @@ class GridKernel(Kernel):
             costs=OperandCosts.of(compiled),
             waves=waves,
             staggered=staggered,
+            together=together,
+            matches=(config.ch0_match_field, config.ch1_match_field),
+            name=name,
         )
 
     @property
@@ -145,7 +175,7 @@ class GridKernel(Kernel):
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         """The whole grid, row by row."""
-        rows, columns = self._regions
+        rows, columns = self._grid
         return tuple(Accumulator(i, j) for i in range(rows) for j in range(columns))
 
     def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
@@ -181,11 +211,12 @@ class GridKernel(Kernel):
 
     def _effect(self, op: OpDesc, tile: int | None, wave: int) -> Effect:
         if op.role is OpRole.COMPUTE:
-            rows, columns = self._regions
+            rows, columns = self._grid
             if op.stage >= rows or op.subtile >= columns:
                 raise self._no_place(op, f"the MMA grid is {rows}x{columns}", "OpDesc.stage")
+            a, b = ((op.stage, op.subtile)[field] for field in self._matches)
             return Effect(
-                register_reads=(Register("A", op.stage), Register("B", op.subtile)),
+                register_reads=(Register("A", a), Register("B", b)),
                 accumulator=Accumulator(op.stage, op.subtile),
             )
         if op.role not in _READS_AN_OPERAND:

@@ -41,19 +41,23 @@ WHOLE = Part(0, 1)
 class SingleBufferKernel(Kernel):
     """Four waves, one LDS stage, staging registers; ``k_steps`` fragments per K tile."""
 
-    name = "single_buffer"
     waves = 4
     groups = ((0, 1, 2, 3),)
 
-    def __init__(self, costs: OperandCosts, k_steps: int) -> None:
+    def __init__(self, costs: OperandCosts, k_steps: int, name: str = "single_buffer") -> None:
+        self.name = name
         self.costs = costs
         self.k_steps = k_steps
 
     @classmethod
     def for_schedule(cls, compiled: CompiledSchedule) -> SingleBufferKernel:
-        """The kernel with as many K steps as the body has fragment loads."""
+        """The kernel with as many K steps as the body has fragment loads.
+
+        Args:
+            compiled: the schedule.
+        """
         fragments = [op.subtile for op in compiled.body if op.role is OpRole.FRAGMENT_LOAD]
-        return cls(OperandCosts.of(compiled), max(fragments, default=0) + 1)
+        return cls(OperandCosts.of(compiled), max(fragments, default=0) + 1, compiled.schedule)
 
     @property
     def tiles_per_iteration(self) -> int:

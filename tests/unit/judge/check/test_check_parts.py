@@ -1,0 +1,213 @@
+"""Parts of the judge of recorded runs, each against a slow or independent answer."""
+
+from __future__ import annotations
+
+import random
+import struct
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeloom.judge.check import debug_lines as reading
+from pipeloom.judge.check.debug_lines import debug_lines
+from pipeloom.judge.check.record import _cells
+from pipeloom.judge.check.static import EXEC_BITS, Static, statics
+from pipeloom.judge.check.taint import Taint
+from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits
+
+# ------------------------------------------------------------------------------ cells of an access
+
+
+@pytest.mark.parametrize("granule", [1, 4])
+def test_cells_are_those_that_bytes_lie_in(granule: int) -> None:
+    rng = random.Random(3)
+    for _ in range(300):
+        size = rng.choice((1, 2, 3, 4, 6, 8, 12, 16))
+        offsets = np.array([rng.randrange(64) for _ in range(rng.randrange(1, 5))], np.int64)
+        cells, first = _cells(offsets, size, granule)
+        touched = {(int(at) + byte) // granule for at in offsets for byte in range(size)}
+        assert set(map(int, cells)) == touched
+        assert len(cells) == len(touched)
+        if first is not None:  # which part of the data a cell gets, of the access that has it first
+            parts = size // granule
+            for cell, part in zip(cells, first, strict=True):
+                assert int(offsets[part // parts]) // granule + part % parts == cell
+
+
+# ------------------------------------------------------------------------- registers as meant
+
+
+def _static(**changed: Any) -> Static:
+    plain = {
+        "reads": 0, "writes": 0, "touched": 0, "lasting": False, "whole": False, "clean": True,
+        "branch": False, "scalar": False, "saves": 0, "joins": False, "local": 0, "place": 0,
+        "stored": 0,
+    }  # fmt: skip
+    return Static(**{**plain, **changed})
+
+
+def _taint(step: Static, held: int, *, joined: int | None = None, lanes: int = ALL_LANES) -> int:
+    trace: Any = SimpleNamespace(steps=[0], loads=[], joined={} if joined is None else {0: joined})
+    taint = Taint(trace, [step], [lanes], lambda time, asked: asked, held)
+    taint.advance(0)
+    return taint.held
+
+
+V1, V2, S4 = register_bits(VGPR + 1, 1), register_bits(VGPR + 2, 1), register_bits(4, 2)
+
+
+def test_lanes_that_come_back_end_what_was_meant_of_exec_only_if_they_are_all() -> None:
+    """EXEC |= s[4:5], which held all lanes of the beginning and is not meant itself."""
+    step = _static(reads=S4 | EXEC_BITS, writes=EXEC_BITS, joins=True, scalar=True)
+    assert _taint(step, EXEC_BITS, joined=ALL_LANES) == 0
+    assert _taint(step, EXEC_BITS, joined=1) == EXEC_BITS
+    assert _taint(step, EXEC_BITS | S4, joined=ALL_LANES) == EXEC_BITS | S4
+    # Of an instruction that does not join lanes, nothing of the kind is known.
+    other = _static(reads=S4 | EXEC_BITS, writes=EXEC_BITS, joins=False, scalar=True)
+    assert _taint(other, EXEC_BITS, joined=ALL_LANES) == EXEC_BITS
+
+
+def test_what_is_written_is_meant_as_its_operands_are() -> None:
+    step = _static(reads=V1, writes=V2)
+    assert _taint(step, V1) == V1 | V2
+    assert _taint(step, V2) == 0, "overwritten"
+    assert _taint(step, V2, lanes=1) == V2, "other lanes keep it"
+    assert _taint(_static(reads=V1, writes=V2, whole=True), V2, lanes=1) == 0
+    assert _taint(_static(reads=V1, writes=V2, clean=False), V2) == V2
+    assert _taint(step, EXEC_BITS) == EXEC_BITS | V2, "other lanes might be active"
+    assert _taint(_static(reads=0, writes=S4, scalar=True), EXEC_BITS) == EXEC_BITS
+    assert _taint(_static(writes=0, reads=V1), V1) == V1
+    saved = _static(reads=0, writes=S4 | EXEC_BITS, saves=S4, scalar=True)
+    assert _taint(saved, EXEC_BITS) & S4 == S4, "a copy of EXEC is meant with it"
+    assert _taint(saved, 0) == 0
+
+
+def test_an_instruction_by_index_may_mean_any_register() -> None:
+    def step(reads: int, writes: int, touched: int) -> Any:
+        one = SimpleNamespace(name="v_mov_b32", fields={}, variant="VOP1", encoding="VOP1")
+        return SimpleNamespace(
+            instruction=one, reads=reads, writes=writes, touched=touched, whole_wave=False
+        )
+
+    plain, indexed = statics([step(V1, V2, V1 | V2), step(V1, V2, V1 | V2 | S4)])
+    assert (plain.reads, plain.writes, plain.clean) == (V1, V2, True)
+    assert (indexed.reads, indexed.writes, indexed.clean) == (V1 | S4, V2 | S4, False)
+    assert indexed.touched == V1 | V2 | S4
+    assert register_bits(EXEC, 2) == EXEC_BITS
+
+
+# -------------------------------------------------------------------- line tables (DWARF 6.2.5)
+
+FIRST, BASE, RANGE, SHORTEST = 13, -3, 12, 4
+
+
+def _elf(sections: dict[str, bytes]) -> bytes:
+    """A file with these sections and nothing else."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in (*sections, ".shstrtab"))
+    parts = [*sections.items(), (".shstrtab", names)]
+    body, headers, at = b"", bytes(64), 64
+    for name, data in parts:
+        place = names.index(b"\0" + name.encode() + b"\0") + 1
+        headers += struct.pack("<IIQQQQIIQQ", place, 1, 0, 0, at, len(data), 0, 0, 1, 0)
+        body, at = body + data, at + len(data)
+    head = bytearray(64)
+    head[:6] = b"\x7fELF\x02\x01"
+    struct.pack_into("<Q", head, 0x28, at)
+    struct.pack_into("<HHH", head, 0x3A, 64, len(parts) + 1, len(parts))
+    return bytes(head) + body + headers
+
+
+def _table(program: bytes, *, span: int = RANGE, files: bytes = b"k.py\0\0\0\0\0") -> bytes:
+    """A unit of DWARF 2 with one file."""
+    lengths = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
+    header = struct.pack("<BBbBB", SHORTEST, 1, BASE, span, FIRST) + lengths + b"\0" + files
+    unit = struct.pack("<HI", 2, len(header)) + header + program
+    return struct.pack("<I", len(unit)) + unit
+
+
+def _lines(program: bytes, size: int = 64, **options: Any) -> dict[int, str]:
+    return debug_lines(_elf({".debug_line": _table(program, **options)}), 0x1000, size)
+
+
+SET, END = b"\0\x09\x02" + struct.pack("<Q", 0x1000), b"\x02\x02\0\x01\x01"
+"""Address 0x1000; and the end, two instructions on."""
+
+
+def test_every_special_opcode_steps_address_and_line() -> None:
+    """Address += (opcode - first) / range instructions, line += base + (opcode - first) % range."""
+    for opcode in range(FIRST, 256):
+        step = opcode - FIRST
+        here = 4 * (step // RANGE)
+        found = _lines(SET + b"\x03\x63" + bytes((opcode,)) + END, size=here + 8)
+        line = 1 + (0x63 - 0x80) + BASE + step % RANGE
+        expected = dict.fromkeys(range(here, here + 8, 4), f"k.py:{line}")
+        assert found == expected, opcode
+
+
+def test_standard_opcodes_step_as_the_standard_says() -> None:
+    steps = {
+        b"\x01": (0, 1),
+        b"\x02\x03\x01": (12, 1),
+        b"\x03\x0a\x01": (0, 11),
+        b"\x08\x01": (4 * ((255 - FIRST) // RANGE), 1),
+        b"\x09\x08\x00\x01": (8, 1),
+        b"\x05\x07\x0c\x02\x01": (0, 1),
+    }
+    for program, (at, line) in steps.items():
+        assert _lines(SET + program + END, size=at + 8) == dict.fromkeys(
+            range(at, at + 8, 4), f"k.py:{line}"
+        )
+    assert _lines(SET + b"\x04\x02\x01" + END, size=8) == {0: "?:1", 4: "?:1"}
+
+
+HOSTILE = {
+    "a number of a megabyte": SET + b"\x02" + b"\xff" * (1 << 20) + b"\x01",
+    "an address of a megabyte": b"\0\x81\x80\x40\x02" + b"\xff" * (1 << 20),
+    "cut": SET + b"\x01\x02",
+}
+
+
+@pytest.mark.parametrize("program", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_table_that_cannot_be_has_no_lines(program: bytes) -> None:
+    assert _lines(program) == {}
+
+
+def test_a_table_that_divides_by_nothing_has_no_lines() -> None:
+    assert _lines(SET + b"\x20" + END, span=0) == {}
+
+
+def test_a_table_of_too_many_rows_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_ROWS", 10)
+    assert _lines(SET + b"\x01" * 9 + END, size=8) == {0: "k.py:1", 4: "k.py:1"}
+    assert _lines(SET + b"\x01" * 20 + END, size=8) == {}
+
+
+def test_a_name_without_end_has_no_lines() -> None:
+    assert _lines(SET + b"\x01" + END, files=b"k" * 5000 + b"\0\0\0\0\0") == {}
+
+
+def test_a_unit_longer_than_its_section_has_no_lines() -> None:
+    whole = _table(SET + b"\x01" + END)
+    assert debug_lines(_elf({".debug_line": whole}), 0x1000, 8) != {}
+    for length in (len(whole), 0xFFFFFF):
+        longer = struct.pack("<I", length) + whole[4:]
+        assert debug_lines(_elf({".debug_line": longer}), 0x1000, 8) == {}
+
+
+def _unit_5(count: bytes, formats: bytes, entries: bytes) -> bytes:
+    lengths = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
+    header = struct.pack("<BBBbBB", SHORTEST, 1, 1, BASE, RANGE, FIRST) + lengths
+    header += b"\0\0" + formats + count + entries
+    unit = struct.pack("<HBBI", 5, 8, 0, len(header)) + header + SET + b"\x01" + END
+    return struct.pack("<I", len(unit)) + unit
+
+
+def test_files_of_dwarf_5() -> None:
+    fine = _unit_5(b"\x02", b"\x01\x01\x08", b"a.py\0dir/b.py\0")
+    assert debug_lines(_elf({".debug_line": fine}), 0x1000, 8) == {0: "b.py:1", 4: "b.py:1"}
+    # 2**63 entries of nothing, or of more than there is.
+    many = b"\xff" * 9 + b"\x01"
+    for formats in (b"\0", b"\x01\x01\x08"):
+        assert debug_lines(_elf({".debug_line": _unit_5(many, formats, b"")}), 0x1000, 8) == {}
