@@ -69,6 +69,15 @@ return [...document.querySelectorAll("body *")].filter((node) => {
 }).map((node) => node.outerHTML.slice(0, 120))
 """
 """Elements that reach beyond the window; the graph alone may scroll within itself."""
+CUT = """
+return [...document.querySelectorAll(".roofline")].filter((svg) => svg.getBoundingClientRect().width)
+  .flatMap((svg) => [...svg.querySelectorAll("text, circle, line, polyline")].filter((node) => {
+    const [outer, inner] = [svg.getBoundingClientRect(), node.getBoundingClientRect()];
+    const out = inner.left < outer.left - 1 || inner.right > outer.right + 1;
+    return out || inner.right > document.documentElement.clientWidth;
+  })).map((node) => node.outerHTML);
+"""
+"""Parts of a roofline in sight that are outside of its picture or of the window."""
 BEGINS = """
 const view = pipeloom.timeline.views;
 const begins = (v) => v.run.marks[0][v.run.iterations - 1] + v.shift;
@@ -559,6 +568,9 @@ def test_tuned_shapes_on_a_telephone(browser: webdriver.Chrome, tmp_path: Path) 
         browser.get(target.as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") == 390
         assert browser.execute_script(BROKEN) == []
+        assert browser.execute_script(CUT) == [], "the roofline is whole"
+        texts = browser.find_elements(By.CSS_SELECTOR, ".roofline.narrow text.title")
+        assert {text.text for text in texts} == {"TFLOPS", "operations per byte of A, B and C"}
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import combinations
+from math import dist
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pipeloom.cli.main import main
-from pipeloom.show.tuning_page import render_tuning
+from pipeloom.show.tuning_page import COLOURS, OTHERS, render_tuning
 from pipeloom.tune import candidates
 
 
@@ -28,7 +30,7 @@ def test_pages_of_a_run(tmp_path: Path) -> None:
     assert main([*command, "--published", str(figures)]) == 0
     page = (tmp_path / "p" / "index.html").read_text()
     assert "64x48x128" in page
-    assert "1 published figures" in page
+    assert "1 published figure, " in page
     assert "<script" not in page
     for drawing in re.findall(r"<svg.*?</svg>", page, re.S):
         ElementTree.fromstring(drawing)
@@ -64,6 +66,43 @@ def test_names_are_text() -> None:
     page = render_tuning("<script>", [row], peak_tflops=10.0, hbm_gb_per_s=100.0)
     for tag in ("<b>", "<i>", "<u>", "<script>"):
         assert tag not in page
+
+
+def lab(colour: str) -> tuple[float, float, float]:
+    """CIELAB of an sRGB colour (CIE 15, D65)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (((c + 0.055) / 1.055) ** 2.4 if c > 0.04045 else c / 12.92 for c in parts)
+    x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047
+    y = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    z = (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_no_two_colours_are_taken_for_each_other(scheme: int) -> None:
+    """20 in CIELAB is far beyond what is told apart side by side (about 2)."""
+    shades = [lab(pair[scheme]) for pair in (*COLOURS.values(), *OTHERS)]
+    assert min(dist(a, b) for a, b in combinations(shades, 2)) > 20
+
+
+def test_every_name_has_a_colour_of_its_own() -> None:
+    row = {**TUNED, "limit": "LDS array", "parts_us": {"memory": 1.0, "power": 1.0, "split-K": 2.0}}
+    page = render_tuning("tuned", [row], peak_tflops=10.0, hbm_gb_per_s=100.0)
+    key = re.findall(r"background: (var\(--part-\d+\))\"></i>([^<]+)</span>", page)
+    assert {name for _, name in key} == {"LDS array", "memory", "power", "split-K"}
+    assert len({colour for colour, _ in key}) == 4
+    for colour, _ in key:
+        name = colour.removeprefix("var(").removesuffix(")")
+        assert page.count(f"{name}: #") == 2, "in light and dark"
+
+
+def test_a_column_that_would_be_empty_is_left_out() -> None:
+    page = render_tuning("tuned", [TUNED], peak_tflops=10.0, hbm_gb_per_s=100.0)
+    assert ">published<" not in page
+    page = render_tuning("tuned", [{**TUNED, "published": 1200.0}], peak_tflops=1.0, hbm_gb_per_s=1)
+    assert ">published<" in page
+    assert "(+17 %)" in page
 
 
 @pytest.mark.parametrize("text", ["{}", "nonsense", '{"m": []}'])
