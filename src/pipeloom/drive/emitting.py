@@ -144,7 +144,7 @@ def schedule_program(
 def element_types(subject: ScheduleSubject) -> tuple[str, str]:
     """The types of A and B, and of C, of a schedule as it is named."""
     fitting = _fitting(subject.compiled())
-    named = subject.named_tile()
+    named = subject.named_dtype()
     dtype = named if named in fitting else next(iter(fitting), "bf16")
     return dtype, _out_dtype(dtype)
 
