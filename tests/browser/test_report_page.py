@@ -70,7 +70,8 @@ return [...document.querySelectorAll("body *")].filter((node) => {
 """
 """Elements that reach beyond the window; the graph alone may scroll within itself."""
 CUT = """
-return [...document.querySelectorAll(".roofline")].filter((svg) => svg.getBoundingClientRect().width)
+const seen = (svg) => svg.getBoundingClientRect().width > 0;
+return [...document.querySelectorAll(".roofline")].filter(seen)
   .flatMap((svg) => [...svg.querySelectorAll("text, circle, line, polyline")].filter((node) => {
     const [outer, inner] = [svg.getBoundingClientRect(), node.getBoundingClientRect()];
     const out = inner.left < outer.left - 1 || inner.right > outer.right + 1;
