@@ -13,12 +13,14 @@ from pipeloom.judge.simulate import (
     Phase,
     Trace,
     WaveProgram,
+    issue_costs,
     simulate_programs,
     simulate_stream,
 )
 from pipeloom.machine.gfx950 import GFX950
 
 MFMA = Instruction.mfma(GFX950.matrix_op("16x16x32_f16"))
+MFMA_CYCLES = GFX950.matrix_op("16x16x32_f16").cycles.value
 LOAD = replace(Instruction.global_load(16, to_lds=True, label="load A"), entry=7)
 
 
@@ -64,6 +66,63 @@ def test_efficiency_is_busy_over_total_for_each_simd() -> None:
     trace = three_phases(5)
     assert trace.steady_matrix_efficiency() == (32 / 44, 0.0, 0.0, 0.0)
     assert trace.matrix_efficiency()[0] == pytest.approx(5 * 32 / trace.total_cycles)
+
+
+def rate(flops: int, cycles: float) -> float:
+    """TFLOPS of all compute units at the sustained clock."""
+    ghz, units = GFX950.clock_sustained_ghz.value, GFX950.cus.value
+    return flops / cycles * units * ghz * 1e9 / 1e12
+
+
+def test_the_rate_counts_the_matrix_products_of_the_steady_loop() -> None:
+    """Two of 16 x 16 x 32 in 44 cycles; what comes before and behind does not count."""
+    flops = 2 * (2 * 16 * 16 * 32)
+    assert three_phases(5).tflops == pytest.approx(rate(flops, 44))
+    program = three_phases(5).programs[0]
+    twice = simulate_programs((program, replace(program, simd=1)), GFX950, 5)
+    steady = twice.steady_cycles_per_iteration
+    assert twice.tflops == pytest.approx(rate(2 * flops, steady))
+
+
+def test_without_a_loop_the_rate_is_that_of_the_whole_run() -> None:
+    ends = WaveProgram(simd=0, prologue=(MFMA,), loop=(MFMA,) * 9, epilogue=(MFMA, MFMA))
+    trace = simulate_programs((ends,), GFX950, 0)
+    assert trace.tflops == pytest.approx(rate(3 * (2 * 16 * 16 * 32), trace.total_cycles))
+    assert three_phases(0).tflops == 0.0
+    nothing = simulate_programs((WaveProgram(simd=0, loop=(MFMA,)),), GFX950, 0)
+    assert nothing.total_cycles == 0
+    assert nothing.tflops == 0.0
+    assert nothing.matrix_efficiency() == (0.0,) * 4
+
+
+@pytest.mark.parametrize(
+    ("iterations", "window"), [(0, (0, 0)), (3, (0, 3)), (4, (1, 3)), (5, (1, 4)), (12, (4, 11))]
+)
+def test_the_steady_window_leaves_out_the_first_third_and_the_last(
+    iterations: int, window: tuple[int, int]
+) -> None:
+    assert three_phases(iterations).steady_window == window
+
+
+def test_every_unit_is_busy_for_what_its_instructions_cost() -> None:
+    """Per iteration of one wave on each of two SIMDs: LDS and memory are shared, issue is not."""
+    loop = (MFMA, MFMA, Instruction.valu(), Instruction.lds_read(16), LOAD)
+    waves = tuple(WaveProgram(simd=simd, loop=loop) for simd in (0, 2))
+    trace = simulate_programs(waves, GFX950, 12)
+    period = trace.steady_cycles_per_iteration
+    busy = {unit: share * period for unit, share in trace.utilisation().items()}
+    costs = [issue_costs.cost(one, GFX950) for one in loop]
+    assert busy == pytest.approx(
+        {
+            "matrix": 2 * MFMA_CYCLES,
+            "valu issue": sum(c.vector for c in costs),
+            "lds": 2 * sum(c.array for c in costs),
+            "texture path": 2 * sum(c.texture for c in costs),
+            "memory bandwidth": 2 * sum(c.memory for c in costs),
+        }
+    )
+    assert trace.steady_matrix_efficiency()[1::2] == (0.0, 0.0)
+    assert trace.steady_matrix_efficiency()[0] == pytest.approx(2 * MFMA_CYCLES / period)
 
 
 def test_the_stall_table_says_where_how_long_and_on_what() -> None:
