@@ -5,16 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 import pipeloom
 from website import coverage
-from website.hooks import nav
 from website.names import public_names, records
-from website.reference import TOPICS, reference_pages, topic_of
-from website.repository import ROOT, linked_pages, relinked, site_path
+from website.reference import reference_pages, topic_of
 
 
 def test_every_class_field_member_function_and_parameter_is_explained() -> None:
@@ -93,32 +90,3 @@ def test_a_home_without_a_topic_is_refused() -> None:
     assert topic_of("judge.check.verdict").slug == "checking"
     with pytest.raises(LookupError, match="nowhere"):
         topic_of("nowhere.at_all")
-
-
-def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
-    text = "[a](../evidence/claims.md#b) [c](program.md) ![d](images/report-light.png)\n"
-    text += "[e](../examples) [f](https://x.org/../README.md) [g](gone.md)\n"
-    assert relinked(text, "docs/verdicts.md") == (
-        "[a](evidence/claims.md#b) [c](program.md) ![d](images/report-light.png)\n"
-        "[e](source/examples.md) [f](https://x.org/../README.md) [g](gone.md)\n"
-    )
-    assert relinked("[a](docs/program.md)", "README.md") == "[a](program.md)"
-    assert relinked("[a](../docs/program.md)", "evidence/x.md") == "[a](../program.md)"
-    code = "```\n[a](../evidence/claims.md)\n```\n"
-    assert relinked(code, "docs/verdicts.md") == code
-
-
-def test_linked_sources_become_pages() -> None:
-    pages = linked_pages([f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")])
-    assert {"README.md", "CONTRIBUTING.md", "evidence/claims.md"} <= set(pages)
-    assert "Fact(" in pages["src/pipeloom/machine/gfx950.py"]
-    assert all(Path(site_path(path)).suffix == ".md" for path in pages)
-
-
-def test_the_navigation_takes_pages_that_are_not_there_yet() -> None:
-    pages = ["index.md", "concepts.md", "zebra.md", "source/x.md", "tutorial/1-a.md"]
-    pages += [topic.page for topic in TOPICS]
-    tabs = {title: found for tab in nav(pages) for title, found in tab.items()}
-    assert tabs["Guides"] == ["concepts.md", "zebra.md"]
-    assert tabs["Tutorial"] == ["tutorial/1-a.md"]
-    assert list(tabs) == ["Home", "Tutorial", "Guides", "Reference"]
