@@ -27,10 +27,8 @@ WITHOUT_EXAMPLES = {
 """Pages with nothing to run, and why. Every other page has to have something that runs."""
 REWRITTEN_LATER = {
     "attention.md",
-    "checking.md",
     "csp.md",
     "emulator.md",
-    "looking.md",
     "memory-model.md",
     "modulo.md",
     "modulo-solver.md",
