@@ -25,9 +25,16 @@ from pipeloom.reference.blocks import PipelineProgram
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.edges import default_edge_rules
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
 from pipeloom.reference.kernels import KERNELS, Kernel, reading
-from pipeloom.reference.notes import ineffective_knobs
+from pipeloom.reference.notes import (
+    PARALLEL_MMAS,
+    idle_knobs,
+    idle_limits,
+    idle_shape,
+    penalty_note,
+)
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
 from pipeloom.reference.phases import (
     Phases,
@@ -128,7 +135,7 @@ def compile_schedule(
         interrupted=ordering.interrupted,
         notes=(
             *schedule.notes(),
-            *ineffective_knobs(config, knobs),
+            *_idle(schedule, graph, ordering, strategy, (*phases.all(), kernel)),
             *_broken_edges(graph, ordering),
             *([_INTERRUPTED] if ordering.interrupted else []),
         ),
@@ -141,6 +148,43 @@ def compile_schedule(
     if sync == "reference":
         return compiled
     return synchronize(compiled, model, reorder, keep_barriers=sync == "repaired")
+
+
+def _idle(
+    schedule: PipelineSchedule,
+    graph: LoopBody,
+    ordering: Ordering,
+    strategy: Strategy | None,
+    made: tuple[tuple[ScheduleEntry, ...], ...],
+) -> tuple[str, ...]:
+    """Notes on settings that change nothing here; knobs are tried at their defaults for it."""
+    config, knobs, body = schedule.config(), schedule.schedule_config(), graph.ops
+
+    def same(other: ScheduleConfig) -> bool:
+        try:
+            _, phases = _double_buffer(schedule, body, ordering, config, other)
+            return (*phases.all(), _transformed(schedule, phases.kernel, body)) == made
+        except Exception:  # a hook of the user's, or a rule, that needs the knob as it is
+            return False
+
+    own_rules = schedule.edge_rules() != default_edge_rules(config)
+    notes = [
+        *idle_knobs(config, knobs, same, schedule.notes()),
+        *idle_limits(body, knobs),
+        *idle_shape(config, knobs, body, own_rules),
+    ]
+    searched = strategy is None and knobs.scheduling is SchedulingStrategy.CSP and config.depth > 1
+    if not searched or ordering.interrupted:
+        return tuple(notes)
+    if knobs.lds_contention_penalty:
+        free = _order(graph, config, replace(knobs, lds_contention_penalty=0), None)
+        if free.order == ordering.order:
+            notes.append(penalty_note(knobs, "here"))
+    if not config.mma_serial:
+        serial = _order(graph, replace(config, mma_serial=True), knobs, None)
+        if serial.order == ordering.order:
+            notes.append(PARALLEL_MMAS)
+    return tuple(notes)
 
 
 def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | None:

@@ -23,8 +23,15 @@ class Phases:
     """The three entry lists."""
 
     prologue: tuple[ScheduleEntry, ...]
+    """What runs before the loop."""
     kernel: tuple[ScheduleEntry, ...]
+    """One iteration of the loop."""
     epilogue: tuple[ScheduleEntry, ...]
+    """What runs after the loop."""
+
+    def all(self) -> tuple[tuple[ScheduleEntry, ...], ...]:
+        """The three, in order."""
+        return self.prologue, self.kernel, self.epilogue
 
 
 def number_entries(ops: Iterable[EmittedOp], phase: Phase) -> tuple[ScheduleEntry, ...]:

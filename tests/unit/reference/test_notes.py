@@ -40,7 +40,7 @@ def test_the_default_configuration_has_no_notes(strategy: SchedulingStrategy) ->
         ({"auto_drain": True, "auto_waits": False}, "auto_drain has no effect without auto_waits"),
         ({"auto_drain": True, "drain_lgkm_mask": 1}, "drain_lgkm_mask has no effect with auto_"),
         ({"wait_vm_last": 3}, "wait_vm_last=3 has no effect with auto_waits"),
-        ({"wait_lgkm_first": 3}, "wait_lgkm_first=3 is derived anew by auto_waits"),
+        ({"wait_lgkm_first": 3}, "wait_lgkm_first=3 has no effect with auto_waits"),
         ({"minimal_barriers": True, "lgkm_after_last": True}, "lgkm_after_last has no effect"),
         (
             {"minimal_barriers": True, "sched_barrier_mask": 0xFF},

@@ -6,6 +6,7 @@ Every MMA comes with one load and one fragment. The last two fragments of a part
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,12 +37,7 @@ _FORCED: dict[str, Any] = {
 DEFAULT_CONFIG = ScheduleConfig(**_FORCED)
 DEFAULT_TARGET = mi355x_target()
 FP8_TILE = GeometrySpec(BK=128, MMA_K=128, elem_bytes=1)
-_IGNORED_BY_EMITTER = (
-    "global_before_frag",
-    "barrier_before_pre_ops",
-    "drain_lgkm_mask",
-    "auto_drain",
-)
+_IGNORED_BY_EMITTER = ("global_before_frag", "drain_lgkm_mask", "auto_drain")
 
 
 def four_wave_config(geometry: KernelGeometry) -> ScheduleConfig:
@@ -77,6 +73,7 @@ class Pipeline4Wave(PipelineSchedule):
         self._given = config
         self._knobs = replace(config, **_FORCED)
         self._geometry = geometry
+        self._given_pipeline = target.pipeline
         self._target = target.with_pipeline(
             warp_stagger=WarpStaggerRule.none(),
             lgkm_per_load_a=geometry.lgkm_per_load_a,
@@ -175,7 +172,27 @@ class Pipeline4Wave(PipelineSchedule):
             for name in _IGNORED_BY_EMITTER
             if getattr(self._given, name) != getattr(default, name)
         )
-        return forced + ignored
+        return forced + ignored + tuple(self._idle_shape())
+
+    def _idle_shape(self) -> Iterator[str]:
+        """Fields of the given target's pipeline that this schedule replaces, or never reads."""
+        given, usual = self._given_pipeline, DEFAULT_TARGET.pipeline
+        for name in ("lgkm_per_load_a", "lgkm_per_load_b"):
+            said, used = getattr(given, name), getattr(self._geometry, name)
+            if said not in (0, used):
+                yield (
+                    f"PipelineConfig.{name}={said} has no effect: the geometry's {used} takes its "
+                    "place"
+                )
+        if given.frag_order != usual.frag_order:
+            yield "PipelineConfig.frag_order has no effect: the four-wave body is ordered as it is"
+        sizing, of_usual = given.block_sizing, usual.block_sizing
+        reshaped = (sizing.heavy, sizing.light) != (of_usual.heavy, of_usual.light)
+        if reshaped and sizing.max_globals != 1:
+            yield (
+                "PipelineConfig.block_sizing.heavy and light have no effect: the four-wave body is "
+                "ordered as it is"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
