@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--measure", action="store_true", help="run the suite with coverage first")
     parser.add_argument("--only", type=Path, help="a file of keys: try these and no others")
-    parser.add_argument("--json", type=Path, help="write every mutant and its fate here")
+    parser.add_argument("--json", type=Path, help="write each mutant, its fate and the test here")
     args = parser.parse_args()
     reached = args.work / "reach.json"
     if args.measure or not reached.exists():
@@ -53,14 +53,17 @@ def main() -> int:
         tests = reach.tests_of(mutant, source, args.budget)
         cases.append(Case(mutant, tests, sum(took[t] for t in tests)))
     fates: dict[str, str] = {}
-    for done, (case, fate) in enumerate(trials(ROOT, cases, args.work, args.workers), 1):
+    killers: dict[str, str] = {}
+    for done, (case, fate, failed) in enumerate(trials(ROOT, cases, args.work, args.workers), 1):
         mutant = case.mutant
         name = "equivalent" if fate is not Fate.KILLED and mutant.key in reasons else fate.value
         fates[mutant.key] = name
+        killers[mutant.key] = failed
         if fate is not Fate.KILLED:
             print(f"{done}/{len(cases)} {name}: line {mutant.line} of {mutant.key}", flush=True)
     if args.json:
-        args.json.write_text(json.dumps(dict(sorted(fates.items())), indent=1) + "\n", "utf-8")
+        record = {key: [fate, killers[key]] for key, fate in sorted(fates.items())}
+        args.json.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     counts = Counter(fates.values())
     judged = len(fates) - counts["equivalent"]
     killed = counts["killed"]

@@ -87,8 +87,8 @@ def _run_tests(tree: Path, tests: Sequence[str], log: Path, seconds: float) -> N
 
 def trials(
     root: Path, cases: Sequence[Case], work: Path, workers: int
-) -> Iterator[tuple[Case, Fate]]:
-    """Each case and its fate, as they end."""
+) -> Iterator[tuple[Case, Fate, str]]:
+    """Each case, its fate and the test that failed, as they end."""
     for name in SLOW_IMPORTS:
         importlib.import_module(name)
     trees = [work / f"tree{i}" for i in range(workers)]
@@ -101,7 +101,7 @@ def trials(
         while waiting and free:
             case = waiting.pop()
             if not case.tests:
-                yield case, Fate.UNREACHED
+                yield case, Fate.UNREACHED, ""
                 continue
             tree = free.pop()
             file = tree / "src" / "pipeloom" / case.mutant.path
@@ -126,7 +126,13 @@ def trials(
             os.killpg(process, signal.SIGKILL)
         file.write_bytes(before)
         free.append(tree)
-        yield case, _fate(status)
+        yield case, _fate(status), _failed(tree / "log.txt")
+
+
+def _failed(log: Path) -> str:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    found = [line.split(" - ")[0] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return found[0].split(maxsplit=1)[1] if found else ""
 
 
 def _fate(status: int) -> Fate:
