@@ -32,6 +32,7 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     os.environ["PIPELOOM_STORE"] = str(shared / "store")
+    os.environ["PIPELOOM_PROGRESS"] = "off"  # lines that come after some time are no test's
 
 
 @pytest.fixture

@@ -7,14 +7,22 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import add_json, print_json, wrote
+from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
 from pipeloom.drive.correcting import check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
+
+EXAMPLES = (
+    "pipeloom check k.hsaco --template launch.json",
+    "pipeloom check k.hsaco --launch launch.json --fix fixed.s",
+)
+CODES = MappingProxyType({3: "TIMING", 4: "RACE, or wrong in every run", 6: "NOT JUDGED"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
     launch = load_launch(arguments.launch)
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
-    with _status() as tell:
+    with _status(arguments) as tell:
         checked = check(
             file,
             launch.grid,
@@ -100,7 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
         write_file(arguments.witness, text)
     if arguments.json:
-        return _print_json(arguments, checked)
+        code = _print_json(arguments, checked)
+        wrote(arguments, arguments.witness, arguments.fix)
+        return code
     from pipeloom.show.check_text import render_check
     from pipeloom.show.console import TerminalConsole
 
@@ -114,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print("  without the waits and barriers that are not needed, on the model:")
         for saving in savings(timing, loosened):
             console.print(f"    loop at {saving}", highlight=False, soft_wrap=True)
+    wrote(arguments, arguments.witness)
     if arguments.fix is None:
         return checked.verdict.status.exit_code
     fixed = correct(checked)
@@ -127,10 +138,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _status() -> Iterator[Callable[[str], None] | None]:
-    """A line on stderr that says what is going on, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
+def _status(arguments: argparse.Namespace) -> Iterator[Callable[[str], None]]:
+    """A line on stderr that says what is going on: on a terminal always, else now and then."""
+    if arguments.quiet or not sys.stderr.isatty():
+        yield doing
         return
     from rich.text import Text
 

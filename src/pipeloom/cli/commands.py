@@ -5,7 +5,8 @@ A command only turns arguments into a job of ``pipeloom.drive``, and its result 
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted, 141 nobody reads the
 output (what was done by then keeps its own code); ``verify`` and ``check`` add 3 (TIMING) and 4
 (RACE), ``run`` 5 (a wrong result), ``check`` 6 (NOT JUDGED). To add a command: a file here with
-``add_arguments`` (which also sets ``description`` and ``run``), and a line in ``COMMANDS``. Only
+``add_arguments`` (which also sets ``description`` and ``run``), ``EXAMPLES`` and, if it has any of
+its own, ``CODES``; and a line in ``COMMANDS``. Only
 the chosen command's file is imported, so that help comes at once.
 """
 
@@ -17,16 +18,21 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipeloom import __version__
+from pipeloom.cli.progress import Heartbeat, seconds_between
 from pipeloom.cli.usage import (
     OPTION_HINTS,
+    HelpFormatter,
     UsageError,
     check_folder,
+    epilog,
     option_names,
+    unknown_command,
     unknown_text,
     worded,
 )
@@ -72,12 +78,21 @@ COMMANDS = (
     ),
     Command("emit", "write the kernel: AMD assembly (.s) or a code object (.hsaco)", "emit"),
     Command("run", "run the emitted kernel in the emulator and compare with NumPy", "run"),
+    Command("doctor", "what this machine has, what is missing, and how to get it", "doctor"),
+    Command("cache", "what is kept from earlier runs: list, size, prune", "cache"),
+    Command("completion", "a script that completes commands and options in your shell", "shells"),
+    Command("version", "the version of pipeloom and of what it runs on", "version_command"),
 )
 
+EVERY = "*"
 FAULT_CODE = 1
 UNREAD_CODE = 141
 """128 and SIGPIPE, as shells have it."""
 
+CODES: Mapping[int, str] = MappingProxyType(
+    {0: "done", FAULT_CODE: "an error in the input", 2: "wrong usage", 130: "interrupted"}
+)
+"""What every command ends with; some add their own."""
 _EPILOG = """\
 Start with
   pipeloom list                          what is shipped
@@ -86,6 +101,8 @@ Start with
   pipeloom compare ping_pong ping_pong:sync=proven
   pipeloom report ping_pong -o report.html
   pipeloom verify my.py:Name             a schedule of your own
+  pipeloom gemm 4096 4096 8192 -o k.hsaco
+  pipeloom COMMAND --help                examples and exit codes of a command
 A SPEC is a .json or .toml file; --set changes single keys of it. Set NO_COLOR for plain output.
 Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; verify: 3 TIMING,
 4 RACE; check: these and 6 NOT JUDGED; run: 5 a wrong result.
@@ -93,7 +110,10 @@ Exit codes: 0 done, 1 an error in the input, 2 wrong usage, 130 interrupted; ver
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser with the name of every command and the arguments of the chosen one."""
+    """The parser with the name of every command and the arguments of the chosen one.
+
+    ``EVERY`` chooses all, and imports their files.
+    """
     parser = argparse.ArgumentParser(
         prog="pipeloom",
         description="Derive, inspect and check software pipelines for GPU matrix kernels.",
@@ -103,10 +123,13 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pipeloom {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        inner = commands.add_parser(command.name, help=command.help)
-        if command.name == chosen:
+        inner = commands.add_parser(command.name, help=command.help, formatter_class=HelpFormatter)
+        if chosen in (command.name, EVERY):
+            module = importlib.import_module(f"pipeloom.cli.{command.module}")
             inner.set_defaults(hints=OPTION_HINTS)
-            importlib.import_module(f"pipeloom.cli.{command.module}").add_arguments(inner)
+            module.add_arguments(inner)
+            inner.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+            inner.epilog = epilog(module.EXAMPLES, {**CODES, **getattr(module, "CODES", {})})
             inner.set_defaults(usage_error=inner.error, options=option_names(inner))
     return parser
 
@@ -123,10 +146,13 @@ def _run(argv: Sequence[str] | None) -> int:
         gc.set_threshold(50_000, 20, 50)
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     words = sys.argv[1:] if argv is None else list(argv)
-    parser = build_parser(next((word for word in words if not word.startswith("-")), None))
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    parser = build_parser(chosen)
     if not words:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
+    if chosen is not None and chosen not in (names := [command.name for command in COMMANDS]):
+        parser.error(unknown_command(chosen, names))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         arguments.usage_error(unknown_text(unknown, arguments.options))
@@ -134,7 +160,12 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         if getattr(arguments, "output", None):
             check_folder(arguments.output)
-        code = arguments.run(arguments)
+        between = None if argv is not None or arguments.quiet else seconds_between()
+        if between is None or sys.stderr.isatty():
+            code = arguments.run(arguments)
+        else:
+            with Heartbeat(arguments.command, between):
+                code = arguments.run(arguments)
         sys.stdout.flush()
         return code
     except UsageError as error:

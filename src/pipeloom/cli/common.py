@@ -6,14 +6,16 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError
 from pipeloom.drive.deriving import Progress
-from pipeloom.drive.sources import Source
+from pipeloom.drive.sources import FORMS, Source
 from pipeloom.drive.subjects import Subject, lacks_tile, open_source
 from pipeloom.drive.tiling import TYPES, read_tile
 from pipeloom.errors import SpecError
@@ -23,9 +25,16 @@ from pipeloom.reference.compiler import Sync
 
 
 def add_source(
-    parser: argparse.ArgumentParser, *, compiled: bool = False, required: bool = True
+    parser: argparse.ArgumentParser,
+    *,
+    compiled: bool = False,
+    required: bool = True,
+    attention: bool = True,
 ) -> None:
-    """``NAME|SPEC``, ``--set`` and ``--waves``; with ``compiled`` also what ``compile`` wrote."""
+    """``NAME|SPEC``, ``--set`` and ``--waves``; with ``compiled`` also what ``compile`` wrote.
+
+    ``attention`` adds what is short for its settings, where the command takes it.
+    """
     text = (
         "what is shipped (pipeloom list), a .json or .toml spec file, or a declaration of your "
         "own: my.py:Name"
@@ -46,26 +55,18 @@ def add_source(
         "--set scheduling=csp --set target.latency.MMA=32",
     )
     parser.add_argument(
-        "--d",
-        dest="settings",
-        metavar="N",
-        action="append",
-        type=lambda text: f"d={text}",
-        help="short for --set d=N: the head dimension of attention",
-    )
-    parser.add_argument(
-        "--causal",
-        dest="settings",
-        action="append_const",
-        const="causal=true",
-        help="short for --set causal=true",
-    )
-    parser.add_argument(
         "--waves",
         type=int,
         metavar="N",
         help="waves of a loop (gemm_tile, attention, or my.py:name): default 4, of attention 8",
     )
+    if attention:
+        group = parser.add_argument_group("attention")
+        for name, more, text in (
+            ("d", {"metavar": "N", "type": int}, "the head dimension: short for --set d=N"),
+            ("causal", {"action": "store_true", "default": None}, "short for --set causal=true"),
+        ):
+            group.add_argument(f"--{name}", help=text, **more)
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
@@ -158,12 +159,24 @@ def source_of(arguments: argparse.Namespace, **changes: Any) -> Source:
         for name in ("tile", "dtype", "default_tile", "arch", "sync", "reorder", "waves")
         if hasattr(arguments, name)
     }
-    told = tell_search if sys.stderr.isatty() else None
-    settings = tuple(arguments.settings)
+    told = search_teller(arguments) if sys.stderr.isatty() else note_search
+    settings = (*arguments.settings, *_attention_settings(arguments))
     source = Source(arguments.source, settings, progress=told, **{**given, **changes})
     if source.reorder and source.sync in (None, "reference"):
         raise UsageError("--reorder needs --sync proven or --sync repaired")
     return source
+
+
+def _attention_settings(arguments: argparse.Namespace) -> Iterator[str]:
+    """``--d`` and ``--causal`` as settings; refused where a shipped name has no such key."""
+    for name in ("d", "causal"):
+        value = getattr(arguments, name, None)
+        if value is None:
+            continue
+        form = FORMS.get(str(arguments.source))
+        if form is not None and name not in {one.name for one in fields(form)}:
+            raise UsageError(f"--{name} is for attention, and {arguments.source} is none")
+        yield f"{name}={json.dumps(value)}"
 
 
 def opened(arguments: argparse.Namespace) -> Subject:
@@ -181,13 +194,35 @@ def exit_code(subject: Subject) -> int:
     return INTERRUPTED_CODE
 
 
-def tell_search(progress: Progress) -> None:
+def search_teller(arguments: argparse.Namespace) -> Callable[[Progress], None]:
+    """Who is told of the best so far: whoever reads stderr, unless nobody wants to."""
+    return note_search if arguments.quiet else _tell_search
+
+
+def note_search(progress: Progress) -> None:
+    """The best so far, for the line that comes every few seconds."""
+    doing(_search_text(progress))
+
+
+def _tell_search(progress: Progress) -> None:
     """The best so far on stderr."""
-    print(
-        f"{progress.seconds:6.1f} s  {progress.tried:3} tried  {progress.cycles:g} cycles, "
-        f"bound {progress.bound} ({progress.unit})",
-        file=sys.stderr,
+    note_search(progress)
+    print(f"{progress.seconds:6.1f} s  {_search_text(progress)}", file=sys.stderr)
+
+
+def _search_text(progress: Progress) -> str:
+    return (
+        f"{progress.tried:3} tried  {progress.cycles:g} cycles, "
+        f"bound {progress.bound} ({progress.unit})"
     )
+
+
+def wrote(arguments: argparse.Namespace, *paths: str | Path | None) -> None:
+    """Say which files were written: on stdout, or on stderr where that has data for scripts."""
+    given = [str(path) for path in paths if path is not None]
+    if given:
+        stream = sys.stderr if arguments.json else sys.stdout
+        print(f"wrote {', '.join(given)}", file=stream)
 
 
 def say(notes: Iterable[str]) -> None:

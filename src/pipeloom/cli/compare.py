@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json
+from pipeloom.cli.common import add_json, add_launch, add_tile, check_ending, print_json, wrote
 from pipeloom.cli.machine_options import add_machine
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
@@ -18,6 +18,11 @@ HINTS = (
     ("keep_barriers=False, sync='proven'", "sync=proven in the variant"),
 )
 """What a hint of the library says, and how a variant spells it."""
+
+EXAMPLES = (
+    "pipeloom compare ping_pong ping_pong:sync=repaired,reorder=true",
+    "pipeloom compare ping_pong four_wave -o compare.html",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, found.page())
     if arguments.json:
         print_json(found.to_dict())
+        wrote(arguments, arguments.output)
         return 0
     from pipeloom.show.comparison import render_comparison
     from pipeloom.show.console import TerminalConsole
@@ -72,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     for row, choice in zip(found.rows, found.emitted, strict=True):
         if note := emit_note(choice):
             console.print(f"{row.name}: {note}")
+    wrote(arguments, arguments.output)
     return 0
 
 

@@ -14,12 +14,15 @@ from pipeloom.cli.common import (
     opened,
     say,
     say_untiled,
+    wrote,
 )
 from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.files import write_file
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
+
+EXAMPLES = ("pipeloom compile ping_pong --set scheduling=greedy -o out.json",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
             say_untiled(compiled)
     if arguments.json:
         sys.stdout.write(text)
+        wrote(arguments, arguments.output)
         return exit_code(subject)
     print(_summary(subject.program()) if compiled is None else _schedule_summary(compiled))
     print(subject.tile_text())
     say(subject.program().provenance.notes if compiled is None else compiled.notes)
-    if arguments.output:
-        print(f"wrote {arguments.output}")
+    wrote(arguments, arguments.output)
     return exit_code(subject)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from pipeloom.cli.common import (
     add_json,
     add_source,
+    add_tile,
+    note_search,
     print_json,
+    search_teller,
     source_of,
-    tell_search,
+    wrote,
 )
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.usage import at_least
@@ -25,6 +29,11 @@ from pipeloom.files import write_file
 from pipeloom.machine.chips import ANY_CHIP, TARGETS
 from pipeloom.plain import to_plain
 
+EXAMPLES = (
+    "pipeloom derive gemm_tile --waves 8",
+    "pipeloom derive my.py:name --target gfx942 -o program.json",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -36,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Ctrl-C gives the best so far (exit code 130); the next call goes on from there."
     )
     add_source(parser)
+    add_tile(parser)
     names = ", ".join(machine.arch for machine in TARGETS)
     parser.add_argument(
         "--target",
@@ -45,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"one of {names} (default {ANY_CHIP})",
     )
     parser.add_argument(
-        "--k-tiles", type=int, metavar="N", help="iterations to be run, if that is known"
+        "--k-tiles", type=at_least(1), metavar="N", help="iterations to be run, if that is known"
     )
     parser.add_argument(
         "--orders",
@@ -71,15 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
         chosen.waves,
         k_tiles=_k_tiles(arguments, chosen),
         orders=arguments.orders,
-        progress=tell_search,
+        progress=search_teller(arguments),
     )
     if found is None:
-        raise SpecError(
-            f"{loop.name} is not woven from single instructions: "
-            + unwoven(loop, chosen.target, chosen.waves),
-            hint="emit, run and report take it as the modulo solver orders it",
-            field="source",
-        )
+        return _ordered(arguments, chosen)
     program = peeled(found.program)
     if arguments.output is not None:
         write_file(arguments.output, program.to_json())
@@ -89,10 +94,32 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**plain, "busy": found.busy, "program": program.content_hash})
     else:
         _print(found)
+    wrote(arguments, arguments.output)
     if found.ended is not Ended.INTERRUPT:
         return 0
     print("interrupted: this is the best so far", file=sys.stderr)
     return INTERRUPTED_CODE
+
+
+def _ordered(arguments: argparse.Namespace, chosen: LoopSource) -> int:
+    """A loop that the search does not take, as the modulo solver orders it."""
+    loop, given = chosen.loop, arguments.k_tiles
+    why = unwoven(loop, chosen.target, chosen.waves)
+    options = chosen.options if given is None else {**chosen.options, "k_tiles": given}
+    program = replace(chosen, options=options).program(note_search)
+    if arguments.output is not None:
+        write_file(arguments.output, program.to_json())
+    ordered = program.provenance.ordered
+    if arguments.json:
+        plain = None if ordered is None else to_plain(ordered)
+        print_json({"ordered": plain, "why": why, "program": program.content_hash})
+    else:
+        waves = " and ".join(str(len(group.waves)) for group in program.groups)
+        print(f"{program.name} on {program.target.arch}, {waves} waves: PROVED")
+        for note in program.provenance.notes:
+            print(f"  {note}")
+    wrote(arguments, arguments.output)
+    return INTERRUPTED_CODE if ordered is not None and ordered.interrupted else 0
 
 
 def _loop(arguments: argparse.Namespace) -> LoopSource:

@@ -31,6 +31,11 @@ CHOSEN_SYNC = (
     "compiled file that is PROVED stays as it is"
 )
 
+EXAMPLES = (
+    "pipeloom emit ping_pong -o k.s",
+    "pipeloom emit gemm_tile --target gfx942 --dtype fp16 -o k.hsaco",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

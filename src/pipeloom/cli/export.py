@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from types import MappingProxyType
 
 from pipeloom.cli.common import (
     add_arch,
@@ -15,10 +16,14 @@ from pipeloom.cli.common import (
     exit_code,
     opened,
     print_json,
+    wrote,
 )
 from pipeloom.drive.exporting import Exported, export
 from pipeloom.errors import SpecError
 from pipeloom.files import write_file
+
+EXAMPLES = ("pipeloom export gemm_tile --tile 128x128x64 -o table.json",)
+CODES = MappingProxyType({3: "written, but TIMING", 4: "written, but RACE"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Says whether the table is proved and how many cycles it takes; the exit code is that of "
         "the verdict."
     )
-    add_source(parser)
+    add_source(parser, attention=False)
     add_tile(parser)
     add_arch(parser)
     parser.add_argument("--name", help="the table's id (default: that of the loop)")
@@ -63,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         _print(found)
+    wrote(arguments, arguments.output)
     return exit_code(subject) or found.verdict.status.exit_code
 
 

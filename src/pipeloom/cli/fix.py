@@ -13,6 +13,7 @@ from pipeloom.cli.common import (
     say,
     say_untiled,
     source_of,
+    wrote,
 )
 from pipeloom.drive.fixing import Fixed, FixJob, fix, notes_of
 from pipeloom.files import write_file
@@ -23,6 +24,11 @@ HINTS = (
     ("keep_barriers=False, sync='proven'", "without --keep-barriers"),
 )
 """What a hint of the library says, and what this command calls it."""
+
+EXAMPLES = (
+    "pipeloom fix ping_pong --dtype bf16 -o fixed.json",
+    "pipeloom fix my.py:Name --keep-barriers",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,11 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
             say_untiled(found.after)
     if arguments.json:
         print_json(found.to_dict())
+        wrote(arguments, arguments.output)
         return 0
     print(found.header)
     _print(found)
-    if arguments.output:
-        print(f"wrote {arguments.output}")
+    wrote(arguments, arguments.output)
     return 0
 
 

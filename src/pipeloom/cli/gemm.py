@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from pipeloom.cli.common import add_json, print_json
-from pipeloom.cli.tune import add_tuning, exit_code, tuned
+from pipeloom.cli.common import add_json, print_json, wrote
+from pipeloom.cli.tune import add_tuning, exit_code, shown, tuning_options
 from pipeloom.cli.usage import at_least
-from pipeloom.errors import SpecError
-from pipeloom.files import write_files
+from pipeloom.tune.calls import check_kernel_file
+
+EXAMPLES = (
+    "pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco",
+    "pipeloom gemm 1000 1000 1000 --target MI300X -o k.s",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
         "The best kernel of a matrix product C[M, N] = op(A) @ op(B): tuned as pipeloom tune does, "
-        "proved, written as a code object with K.json beside it, which says how to launch it. "
+        "proved, and written as a code object or as assembly. "
         "Throughput is the model's, not measured."
     )
-    parser.epilog = "example: pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco"
     for name in ("M", "N", "K"):
         parser.add_argument(name.lower(), metavar=name, type=at_least(1))
     add_tuning(parser, shapes=False)
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="K.hsaco", help="default: the kernel's name"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="K.hsaco|K.s",
+        help="a code object with K.json, which says how to launch it, or assembly (default: the "
+        "kernel's name, a code object)",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -33,30 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tune.library import kernel_of, with_files
+    from pipeloom.tune.calls import gemm
 
-    output: Path | None = arguments.output
-    if output is not None and output.suffix != ".hsaco":
-        raise SpecError(f"{output} ends in {output.suffix!r}", hint="use .hsaco", field="output")
-    (found,) = tuned(arguments, [f"{arguments.m}x{arguments.n}x{arguments.k}"])
-    kernel = kernel_of(found.spec)
-    output = Path(f"{kernel.name}.hsaco") if output is None else output
-    predicted = found.to_dict()
-    places = {
-        name: output.with_name(
-            f"{output.stem}{name.removeprefix(kernel.name).removeprefix('gemm')}.hsaco"
-        )
-        for name in kernel.codes
-    }
-    beside = output.with_suffix(".json")
-    record = {
-        **with_files(kernel.record, {name: Path(place.name) for name, place in places.items()}),
-        "predicted": predicted,
-    }
-    text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-    write_files({**{places[name]: code for name, code in kernel.codes.items()}, beside: text})
+    if arguments.output is not None:
+        check_kernel_file(arguments.output)
+    options = tuning_options(arguments)
+    with shown(arguments, 1) as tell:
+        made = gemm(arguments.m, arguments.n, arguments.k, **options, progress=tell)
+    found = made.tuned
+    output = arguments.output or Path(f"{made.kernel.name}.hsaco")
+    written = made.write(output)
     if arguments.json:
-        print_json({**predicted, "kernel": kernel.name, "output": str(output)})
+        print_json({**made.to_dict(), "output": str(output), "files": [*map(str, written)]})
     else:
         guess = found.prediction
         print(f"{found.problem} {found.problem.dtype} on {found.chip}: {found.plan}, PROVED")
@@ -66,5 +61,5 @@ def run(arguments: argparse.Namespace) -> int:
             f"limit: {guess.limit}"
         )
         print(f"  {len(found.trials)} of {found.candidates} blocks timed")
-        print(f"wrote {', '.join(map(str, places.values()))}, and {beside}: how to launch it")
+        wrote(arguments, *written)
     return exit_code(arguments, [found])

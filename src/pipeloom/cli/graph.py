@@ -34,6 +34,11 @@ ROLES: Mapping[OpRole, str] = MappingProxyType(
     }
 )
 
+EXAMPLES = (
+    "pipeloom graph ping_pong",
+    "pipeloom graph ping_pong --dot",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

@@ -6,8 +6,17 @@ import argparse
 from pathlib import Path
 
 from pipeloom.cli.common import add_json, print_json
-from pipeloom.cli.tune import add_shapes, add_tuning, exit_code, table, tuned
+from pipeloom.cli.tune import (
+    add_shapes,
+    add_tuning,
+    exit_code,
+    shown,
+    table,
+    tuning_options,
+)
 from pipeloom.cli.usage import check_folder, check_new_folder
+
+EXAMPLES = ("pipeloom library llama-3-8b --tokens 1024,4096 -o lib",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "DLPack. A shape that is not in the table gets the kernel of the nearest that is. Nothing "
         "of it has run on a GPU."
     )
-    parser.epilog = "example: pipeloom library llama-3-8b --tokens 1024,4096 -o lib"
     add_shapes(parser)
     add_tuning(parser)
     parser.add_argument("-o", "--output", dest="folder", type=Path, metavar="FOLDER", required=True)
@@ -28,16 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tune.library import write_library
+    from pipeloom.tune.calls import library
 
     check_folder(arguments.folder)
     check_new_folder(arguments.folder)
-    found = tuned(arguments, arguments.shapes)
-    written = write_library(found, arguments.folder)
-    kernels = len({one.job for one in found})
+    options = tuning_options(arguments, arguments.shapes)
+    with shown(arguments, len(arguments.shapes)) as tell:
+        made = library(arguments.shapes, arguments.folder, **options, progress=tell)
+    found = list(made.tuned)
     if arguments.json:
-        print_json({"files": [str(path) for path in written], "kernels": kernels})
+        print_json({"files": [str(path) for path in made.files], "kernels": made.kernels})
     else:
         print(table(found))
-        print(f"wrote {arguments.folder}: {kernels} kernel(s) for {len(found)} shape(s)")
+        print(f"wrote {arguments.folder}: {made.kernels} kernel(s) for {len(found)} shape(s)")
     return exit_code(arguments, found)

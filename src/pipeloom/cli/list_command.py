@@ -22,6 +22,11 @@ TITLES: Mapping[str, str] = MappingProxyType(
 MIN_TEXT = 20
 PIPE = 10_000
 
+EXAMPLES = (
+    "pipeloom list",
+    "pipeloom list --json",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

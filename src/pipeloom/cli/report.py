@@ -22,6 +22,11 @@ from pipeloom.files import write_file
 from pipeloom.show.headers import no_loop_text
 from pipeloom.show.step_rows import pace
 
+EXAMPLES = (
+    "pipeloom report ping_pong -o report.html",
+    "pipeloom report k.hsaco --launch launch.json -o k.html",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 from typing import TypeVar
 
 from pipeloom.cli.common import add_json, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
+from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
 from pipeloom.drive.running import run as run_job
 
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
+
+EXAMPLES = (
+    "pipeloom run ping_pong --m 300 --n 200 --k 512",
+    "pipeloom run attention --d 64 --causal --size q=90 --size keys=130 --timings 1",
+)
+CODES = MappingProxyType({WRONG_RESULT: "a result differs from NumPy's"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,14 +138,22 @@ def _print(found: Ran) -> None:
     print(found.emission.kernel.resources)
 
 
+def _each(seeds: list[int]) -> Iterator[int]:
+    for number, seed in enumerate(seeds, 1):
+        doing(f"timing {number} of {len(seeds)}")
+        yield seed
+
+
 def _track(seeds: Iterable[int]) -> Iterable[int]:
     from rich.progress import track
 
     from pipeloom.show.console import TerminalConsole
 
+    all_ = list(seeds)
     return track(
-        list(seeds),
+        _each(all_),
         "emulating",
+        total=len(all_),
         console=TerminalConsole(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,

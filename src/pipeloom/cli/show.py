@@ -22,6 +22,12 @@ from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import Labels
 
+EXAMPLES = (
+    "pipeloom show ping_pong",
+    "pipeloom show four_wave --sync repaired --reorder",
+    "pipeloom show gemm_tile --tile 128x128x64 --dtype fp16",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

@@ -47,6 +47,12 @@ STREAM_HINTS = (
 )
 """What a hint of the library says, and what this command calls it."""
 
+EXAMPLES = (
+    "pipeloom simulate ping_pong",
+    "pipeloom simulate ping_pong --emitted --m 4096 --n 4096 --k 4096",
+    'pipeloom simulate --stream "wv10 B R8 G2 wl0 B M16 branch" --waves-per-simd 2 --stagger',
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from pipeloom.checks import nearest
 from pipeloom.cli.common import (
@@ -16,11 +16,18 @@ from pipeloom.cli.common import (
     source_of,
 )
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.progress import doing
 from pipeloom.drive.solving import BUDGETS, Report, SolveJob, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, Objective, Progress
 
 DEFAULT_TIME_LIMIT = 60.0
+
+EXAMPLES = (
+    "pipeloom solve gemm_tile --explain",
+    "pipeloom solve ping_pong --budget registers=96,stages=2",
+)
+CODES = MappingProxyType({1: "an error in the input, or no schedule within --ii"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +176,11 @@ class _Bar(AbstractContextManager[Report]):
         self._display.update(self._task, description=text)
 
 
+def _note(progress: Progress) -> None:
+    doing(f"{progress.phase}: II {progress.ii}, bound {progress.lower_bound}")
+
+
 def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Report | None]:
-    if arguments.json or not sys.stderr.isatty():
-        return nullcontext()
+    if arguments.json or arguments.quiet or not sys.stderr.isatty():
+        return nullcontext(_note)
     return _Bar()

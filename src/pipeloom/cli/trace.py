@@ -21,6 +21,8 @@ from pipeloom.files import write_file
 SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
 
+EXAMPLES = ("pipeloom trace ping_pong -o trace.json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""

@@ -5,27 +5,37 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipeloom.cli.common import add_json, print_json
+from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.main import INTERRUPTED_CODE
+from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_new_folder, positive
 from pipeloom.declare.fused import ACTIVATIONS
-from pipeloom.declare.products import Finish
-from pipeloom.drive.store import Store
 from pipeloom.files import write_file
-from pipeloom.machine.gpus import GPUS, gpu_for
+from pipeloom.machine.gpus import GPUS
 from pipeloom.show.console import TerminalConsole
-from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
+from pipeloom.tune import calls
 from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.search import CLOSE, Tuned, tune
+from pipeloom.tune.search import CLOSE, Tuned
 from pipeloom.tune.search import Progress as Step
-from pipeloom.tune.shapes import DTYPES, MODELS, TOKENS, problems
+from pipeloom.tune.shapes import DTYPES, MODELS, TOKENS
+
+OPTIONS = tuple(
+    name for name in signature(calls.tune).parameters if name not in ("shapes", "progress")
+)
+"""What tuning takes, by name: each has an option here."""
+EXAMPLES = (
+    "pipeloom tune 4096x4096x8192",
+    "pipeloom tune shapes.txt --target MI300X --dtype fp8",
+    "pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2 --page pages",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stop when nothing left could be better. What was found is kept ($PIPELOOM_STORE, "
         "~/.cache/pipeloom): a second run costs nothing, and one that was stopped or killed goes "
         "on. Throughput is the model's (docs/tuning.md), not measured."
-    )
-    parser.epilog = (
-        "examples: pipeloom tune 4096x4096x8192; pipeloom tune shapes.txt --target MI300X --dtype "
-        "fp8; pipeloom tune llama-3-70b --tokens 1024,4096 --jobs 2"
     )
     add_shapes(parser)
     add_tuning(parser)
@@ -147,7 +153,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.page is not None:
         check_new_folder(arguments.page)
     figures = {} if arguments.published is None else read_figures(arguments.published)
-    found = tuned(arguments, arguments.shapes)
+    options = tuning_options(arguments, arguments.shapes)
+    with shown(arguments, len(arguments.shapes)) as tell:
+        found = calls.tune(arguments.shapes, **options, progress=tell)
     if arguments.page is not None:
         write_pages(found, arguments.page, figures)
     data = {"tuned": [one.to_dict() for one in found]}
@@ -157,8 +165,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(data)
     else:
         print(table(found))
-        if arguments.page is not None:
-            print(f"wrote {arguments.page / 'index.html'}")
+    pages = None if arguments.page is None else arguments.page / "index.html"
+    wrote(arguments, arguments.output, pages)
     return exit_code(arguments, found)
 
 
@@ -170,58 +178,36 @@ def exit_code(arguments: argparse.Namespace, found: list[Tuned]) -> int:
     return INTERRUPTED_CODE if arguments.seconds is None else 0
 
 
-def tuned(arguments: argparse.Namespace, shapes: list[str]) -> list[Tuned]:
-    """The best plans of the shapes, as the arguments say, with a bar on stderr."""
+def tuning_options(arguments: argparse.Namespace, shapes: Sequence[str] = ()) -> dict[str, Any]:
+    """What the arguments ask of ``pipeloom.tune``; refused where options do not go together."""
     if arguments.address is not None and arguments.on != "ray":
         raise UsageError("--address needs --on ray")
     if arguments.tokens is not None and not any(word.lower() in MODELS for word in shapes):
         raise UsageError(
             f"--tokens is for a model's shapes ({', '.join(MODELS)}); {' '.join(shapes)} is none"
         )
-    options = vars(arguments)
-    asked = problems(
-        shapes,
-        arguments.dtype,
-        arguments.tokens or TOKENS,
-        arguments.layout,
-        arguments.batches,
-        Finish(**{field.name: options[field.name] for field in fields(Finish)}),
-    )
-    gpu = gpu_for(arguments.target)
-    store = Store.usual()
-    with _bar(len(asked)) as tell:
-        return tune(
-            asked,
-            gpu,
-            engine=lambda: _engine(arguments, store),
-            store=store,
-            close=arguments.close,
-            seconds=arguments.seconds,
-            progress=tell,
-        )
-
-
-def _engine(arguments: argparse.Namespace, store: Store) -> Engine:
-    jobs: int | None = arguments.jobs
-    if arguments.on == "ray":
-        return OnRay(store, arguments.address, jobs)
-    return Inline(store) if jobs == 1 else Processes(store, jobs)
+    return {name: getattr(arguments, name) for name in OPTIONS}
 
 
 @contextmanager
-def _bar(count: int) -> Iterator[Callable[[Step], None]]:
-    """Shapes done, blocks timed, the best so far."""
+def shown(arguments: argparse.Namespace, count: int) -> Iterator[Callable[[Step], None]]:
+    """Shapes done, blocks timed, the best so far: a bar on a terminal, else lines now and then."""
     console = TerminalConsole(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        *columns,
+        console=console,
+        transient=True,
+        disable=arguments.quiet or not console.is_terminal,
     ) as bar:
         task = bar.add_task("ranking", total=count)
+        doing("ranking blocks by what they need at least")
 
         def tell(step: Step) -> None:
             best = "" if step.best is None else f": {summary(step.best)}"
             text = f"{step.done}/{step.problems} shapes, {step.timed} blocks timed{best}"
-            bar.update(task, completed=step.done, description=text)
+            bar.update(task, completed=step.done, total=step.problems, description=text)
+            doing(text)
 
         yield tell
 

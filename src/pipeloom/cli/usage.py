@@ -6,12 +6,14 @@ import argparse
 import errno
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 
 from pipeloom.errors import ScheduleError, SpecError
+
+EXAMPLES = "examples:"
 
 
 class UsageError(Exception):
@@ -67,6 +69,28 @@ def positive(text: str) -> float:
     if not 0 < value < inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps what is said of a command, and leaves its examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(EXAMPLES):
+            return text
+        return super()._fill_text(text, width, indent)
+
+
+def epilog(examples: Sequence[str], codes: Mapping[int, str]) -> str:
+    """Examples, a line each, and what exit codes mean."""
+    lines = [EXAMPLES, *(f"  {example}" for example in examples), "", "exit codes:"]
+    return "\n".join((*lines, *(f"  {code:3}  {codes[code]}" for code in sorted(codes))))
+
+
+def unknown_command(word: str, names: Sequence[str]) -> str:
+    """What there is instead of a command that there is not."""
+    near = get_close_matches(word, names, n=1)
+    instead = f"did you mean {near[0]}?" if near else f"one of: {', '.join(names)}"
+    return f"there is no command {word!r} ({instead})"
 
 
 def option_names(parser: argparse.ArgumentParser) -> tuple[str, ...]:

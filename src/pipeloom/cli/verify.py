@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from types import MappingProxyType
 
 from pipeloom.cli.common import (
     add_arch,
@@ -16,6 +17,13 @@ from pipeloom.cli.common import (
 )
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
+
+EXAMPLES = (
+    "pipeloom verify ping_pong",
+    "pipeloom verify ping_pong --tile 192x256x64 --sync repaired --reorder",
+    "pipeloom verify my.py:Name --json",
+)
+CODES = MappingProxyType({3: "TIMING", 4: "RACE"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

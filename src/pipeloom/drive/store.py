@@ -27,7 +27,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from pipeloom.errors import ScheduleError
 
@@ -59,7 +60,28 @@ _REFUSALS = (
 )
 """What reading an entry of the wrong form ends in."""
 
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "program": "program",
+        "tried": "search",
+        "codes": "kernel",
+        "right": "verdict",
+        "bounds": "bounds",
+        "cost": "timing",
+        "plan": "tuned",
+    }
+)
+"""A name that entries of one kind have, the first that fits, and what that kind is called."""
+
 T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    """What the store holds under one key."""
+
+    key: str
+    kind: str
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +166,38 @@ class Store:
         """Of all entries, those set aside included."""
         rows = self._do(lambda db: db.execute("SELECT key FROM entries ORDER BY key").fetchall())
         return tuple(key for (key,) in rows or ())
+
+    def listed(self) -> tuple[Entry, ...]:
+        """Every entry, what it is of and how large."""
+        rows = self._do(
+            lambda db: db.execute(
+                "SELECT key, length(content), CASE WHEN length(content) <= ? THEN content END "
+                "FROM entries ORDER BY key",
+                (MOST_PACKED,),
+            ).fetchall()
+        )
+        return tuple(Entry(key, _kind(key, content), size) for key, size, content in rows or ())
+
+    def size(self) -> int:
+        """Bytes of the file and of all that was set aside beside it."""
+        path = self.path
+        if path is None:
+            return 0
+        return sum(one.stat().st_size for one in path.parent.glob(f"{path.name}*"))
+
+    def prune(self, *, everything: bool = False) -> int:
+        """Forget what was set aside, or everything; how many entries and files that were."""
+        path = self.path
+        if path is None:
+            return 0
+        asides = list(path.parent.glob(f"{path.name}.aside*"))
+        for one in asides:
+            one.unlink(missing_ok=True)
+        chosen = "" if everything else " WHERE key LIKE '%.damaged'"
+        dropped = self._do(lambda db: db.execute(f"DELETE FROM entries{chosen}").rowcount)
+        self._do(lambda db: db.execute("VACUUM"))
+        self._do(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        return len(asides) + (dropped or 0)
 
     def _do(self, job: Callable[[sqlite3.Connection], T]) -> T | None:
         """Do it in the file, in a new one where that is damaged; None where there can be none."""
@@ -241,6 +295,16 @@ def _others(path: Path) -> Path | None:
         if not mine or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return one
     return None
+
+
+def _kind(key: str, packed: object) -> str:
+    if key.endswith(".damaged"):
+        return "damaged"
+    try:
+        found = json.loads(_unpacked(packed))
+    except (ValueError, TypeError, RecursionError, zlib.error):
+        return "damaged"
+    return next((kind for name, kind in KINDS.items() if name in found), "other")
 
 
 def _unpacked(packed: object) -> bytes:

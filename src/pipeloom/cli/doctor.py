@@ -1,0 +1,41 @@
+"""``pipeloom doctor``: what this machine has, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import argparse
+from types import MappingProxyType
+
+from pipeloom import __version__
+from pipeloom.cli.common import add_json, print_json
+from pipeloom.drive.environment import State, examine
+
+EXAMPLES = ("pipeloom doctor", "pipeloom doctor --json")
+CODES = MappingProxyType({1: "something that pipeloom needs is missing or does not work"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Look at Python, the packages and their versions, the assembler (it assembles a kernel), "
+        "HIP and its GPUs, the store and its size, and a browser. What only some commands need "
+        "may be missing; the remedy is printed beside it."
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, print, and say by the exit code whether all that is needed works."""
+    found = examine()
+    ok = all(probe.state is not State.FAILED for probe in found)
+    if arguments.json:
+        probes = [probe.to_dict() for probe in found]
+        print_json({"pipeloom": __version__, "ok": ok, "probes": probes})
+        return 0 if ok else 1
+    width = max(len(probe.name) for probe in found)
+    states = max(len(state.value) for state in State)
+    for probe in found:
+        print(f"{probe.name:<{width}}  {probe.state.value:<{states}}  {probe.found}".rstrip())
+        if probe.remedy:
+            print(f"{'':<{width}}  {'':<{states}}  {probe.remedy}")
+    return 0 if ok else 1

@@ -1,0 +1,40 @@
+"""``pipeloom completion``: a script that completes commands and options in a shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pipeloom.cli.common import add_json, print_json
+
+SHELLS = ("bash", "zsh", "fish")
+EXAMPLES = (
+    "pipeloom completion bash > ~/.local/share/bash-completion/completions/pipeloom",
+    "pipeloom completion zsh > ~/.zfunc/_pipeloom",
+    "pipeloom completion fish > ~/.config/fish/completions/pipeloom.fish",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Print a script that completes commands, options and their values. Each shell reads it "
+        "from the place in the examples when it starts (zsh: with ~/.zfunc in fpath)."
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the script of the parser with every command."""
+    import shtab
+
+    from pipeloom.cli.commands import EVERY, build_parser
+
+    script: str = shtab.complete(build_parser(EVERY), shell=arguments.shell)
+    if arguments.json:
+        print_json({"shell": arguments.shell, "script": script})
+    else:
+        sys.stdout.write(script.rstrip("\n") + "\n")
+    return 0

@@ -1,0 +1,31 @@
+"""``pipeloom version``: what runs here, in a line or as data for a bug report."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeloom import __version__
+from pipeloom.cli.common import add_json, print_json
+
+EXAMPLES = ("pipeloom version", "pipeloom version --json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        "Print the version of pipeloom; with --json also those of Python and of the packages that "
+        "it runs on. pipeloom doctor says whether they are all there."
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    from pipeloom.drive.environment import versions
+
+    if arguments.json:
+        print_json({"pipeloom": __version__, **versions()})
+    else:
+        print(f"pipeloom {__version__}")
+    return 0
