@@ -15,13 +15,6 @@ from griffe import Docstring, DocstringSectionKind
 from pipeloom.field_texts import attribute_texts
 from website.names import public_names, records
 
-EXCLUDED = (
-    "pipeloom.reference.compiler.",
-    "pipeloom.reference.phases.",
-    "pipeloom.reference.schedules.four_wave.",
-)
-"""Modules whose texts are not written yet."""
-
 
 def unexplained() -> list[str]:
     """Everything public without a text, as dotted names."""
@@ -38,7 +31,7 @@ def unexplained() -> list[str]:
             found.append(f"{name.module.__name__}.{name.name}")
     for kind in records():
         found += _of_class(kind)
-    return [one for one in dict.fromkeys(found) if not one.startswith(EXCLUDED)]
+    return list(dict.fromkeys(found))
 
 
 def _of_module(module: ModuleType) -> Iterator[str]:
@@ -74,7 +67,10 @@ def _of_class(kind: type) -> Iterator[str]:
 def _stated(kind: type) -> list[str]:
     """The fields or members of a class."""
     if is_dataclass(kind):
-        return [one.name for one in fields(kind) if not one.name.startswith("_")]
+        noted = vars(kind).get("__annotations__", {})
+        constants = [name for name, note in noted.items() if "ClassVar" in str(note)]
+        names = [one.name for one in fields(kind)] + constants
+        return [name for name in names if not name.startswith("_")]
     if issubclass(kind, enum.Enum):
         return list(kind.__members__)
     return list(getattr(kind, "_fields", ()))

@@ -20,6 +20,7 @@ TINY = 1e-30
 SLACK = 8.0
 """By how much a score may exceed the maximum that a row is scaled by, to base 2."""
 LN2 = log(2)
+"""The natural logarithm of 2: exponents here are to base 2."""
 
 
 def gemm(

@@ -100,6 +100,7 @@ class Work:
     """One op, or a part of one: it computes, or copies a value from one place to another."""
 
     TAG: ClassVar[str] = "work"
+    """What files call this kind of step."""
 
     node: str
     """The node of the meaning that it computes, or, for a copy, the one whose value it moves."""
@@ -170,6 +171,7 @@ class Wait:
     """Block the wave until few enough entries of a counter are outstanding."""
 
     TAG: ClassVar[str] = "wait"
+    """What files call this kind of step."""
 
     counter: str
     """The counter's name, such as ``vmcnt``."""
@@ -182,6 +184,7 @@ class Barrier:
     """Meet the other waves at a barrier of the target."""
 
     TAG: ClassVar[str] = "barrier"
+    """What files call this kind of step."""
 
     name: str = "workgroup"
     """The target's barrier; ``workgroup`` is ``s_barrier``."""
@@ -202,6 +205,7 @@ class Priority:
     """Set the wave's priority (``s_setprio``)."""
 
     TAG: ClassVar[str] = "priority"
+    """What files call this kind of step."""
 
     level: int
     """0 to 3; the SIMD prefers waves of a higher level."""
@@ -212,6 +216,7 @@ class Fence:
     """A line that a compiler must move nothing across; it is no instruction."""
 
     TAG: ClassVar[str] = "fence"
+    """What files call this kind of step."""
 
     mask: int = 0
     """Which instructions may cross, as in ``sched_barrier``; 0 lets none."""

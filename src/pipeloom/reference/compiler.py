@@ -69,16 +69,19 @@ def compile_schedule(
     sync: Sync = "reference",
     reorder: bool = False,
 ) -> CompiledSchedule:
-    """Derive the software pipeline of ``schedule``.
-
-    ``strategy`` overrides the one its ``schedule_config`` names, for strategies of your own. With
-    ``sync="proven"`` the waits and barriers are derived from the dependences alone and the result
-    is proved free of races for every trip count; ``sync="repaired"`` keeps the barriers, which in
-    a ping-pong also set the pace, derives the waits only, and is proved as well. ``reorder`` then
-    lets the fewest ops move where no such synchronisation can save the order.
+    """Derive the software pipeline of a schedule.
 
     Raises ``ScheduleError`` (with a hint) where the declaration cannot become a pipeline that keeps
     every op.
+
+    Args:
+        schedule: The schedule.
+        strategy: Overrides the strategy that its ``schedule_config`` names, for one of your own.
+        sync: Whose waits and barriers. ``reference`` has the specification's. ``proven`` derives
+            them from the dependences alone, and the result is proved free of races for every trip
+            count. ``repaired`` keeps the barriers, which in a ping-pong also set the pace, derives
+            the waits only, and is proved as well.
+        reorder: Whether the fewest ops may move where no such synchronisation can save the order.
     """
     check_instance("compile_schedule", "schedule", schedule, PipelineSchedule)
     if sync not in get_args(Sync):

@@ -351,9 +351,13 @@ class PipelineBody:
         return self
 
     load = op
+    """``op``, said of a global load."""
     store = op
+    """``op``, said of a store to LDS."""
     frag = op
+    """``op``, said of a fragment load."""
     compute = op
+    """``op``, said of an MMA."""
 
     def barrier(self) -> PipelineBody:
         """Append a workgroup barrier."""

@@ -25,7 +25,7 @@ class Phases:
     prologue: tuple[ScheduleEntry, ...]
     """What runs before the loop."""
     kernel: tuple[ScheduleEntry, ...]
-    """One iteration of the loop."""
+    """The loop."""
     epilogue: tuple[ScheduleEntry, ...]
     """What runs after the loop."""
 
@@ -51,6 +51,12 @@ def derive_prologue_from_program(
 
     With ``partial_prologue_drain`` each bootstrap fragment waits only for the loads up to its
     own, so that the rest stays in flight into the loop.
+
+    Args:
+        program: The blocks.
+        config: The pipeline's shape.
+        schedule_config: The scheduler's knobs.
+        bootstrap: Fragments that the first MMA expects in registers.
     """
     prefetches = [op for block in program.blocks for op in block.loads if is_prefetch_load(op)]
     for op in prefetches:
@@ -98,7 +104,11 @@ def _prologue_load(op: OpDesc, config: PipelineConfig, k_offset: KOffsetKind) ->
 
 
 def derive_epilogue_from_program(program: PipelineProgram) -> list[EmittedOp]:
-    """The kernel's blocks without prefetches; an MMA with nothing to wait for is fused."""
+    """The kernel's blocks without prefetches; an MMA with nothing to wait for is fused.
+
+    Args:
+        program: The blocks.
+    """
     rebuilt: list[MMABlockSpec] = []
     for _, members in program.halves():
         drain_start = next(

@@ -200,8 +200,11 @@ class FourWaveSpec:
     """Four-wave matmul: one wave per SIMD, register rotation across stages."""
 
     geometry: GeometrySpec = FP8_TILE
+    """The tile shape."""
     schedule_config: ScheduleConfig = DEFAULT_CONFIG
+    """The scheduler's knobs."""
     target: TargetSpec = field(default_factory=TargetSpec)
+    """The machine, with overrides."""
 
     def build(self) -> Pipeline4Wave:
         """The schedule it describes."""

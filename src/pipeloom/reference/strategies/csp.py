@@ -75,7 +75,9 @@ class CspStrategy:
     fit_blocks: bool = False
     """Whether the search looks for an order that can become blocks in that case, too."""
     name: ClassVar[str] = "csp"
+    """As the command line and certificates spell it."""
     summary: ClassVar[str] = "the shortest order, then the fewest VGPRs, with proof; exact search"
+    """One line for ``pipeloom list``."""
 
     def order(self, body: LoopBody, limits: OrderLimits) -> Ordering:
         """The optimal order under ``limits``, or the best found within its node or time limit.
