@@ -345,8 +345,17 @@ class LocalMemory:
                     self._unclean[block] = bool(left.any())
             return
         granules = footprint.granules
-        spread = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
-        self.poisoned[granules] = np.repeat(bad, max(spread, 1), axis=1)[:, : granules.shape[1]]
+        if self.granule == 4 and granules.shape[1] > bad.shape[1]:
+            # A word that is not aligned lies in two granules; behind an aligned one is another's.
+            across = (footprint.addresses & 3).astype(bool)[:, None]
+            spread = np.zeros(granules.shape, np.bool_)
+            spread[:, :-1] = bad
+            spread[:, 1:] |= bad & across
+            spread[:, -1:] |= ~across & self.poisoned[granules[:, -1:]]
+        else:
+            times = granules.shape[1] // bad.shape[1] if bad.shape[1] else 1
+            spread = np.repeat(bad, max(times, 1), axis=1)[:, : granules.shape[1]]
+        self.poisoned[granules] = spread
         for block in footprint.blocks:
             self._unclean[block] = 1
 

@@ -184,6 +184,35 @@ def test_poison_travels_through_lds(bench: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(("offset", "poison"), [(4, False), (8, False), (12, True), (16, True)])
+def test_poison_travels_where_a_write_is_not_aligned(bench: Any, offset: int, poison: bool) -> None:
+    """Of the four words stored from byte 2 on, the last is undefined: bytes 14 to 17."""
+    body = f"""
+      v_lshlrev_b32 v20, 5, v0
+      ds_write_b128 v20, v[8:11] offset:2
+      ds_read_b32 v24, v20 offset:{offset}
+      s_waitcnt lgkmcnt(0)
+      v_add_u32 v25, 1, v24"""
+    _, run = bench.registers(body, DATA[:3], [], lds=2048)
+    found = [(f.kind, f.instruction) for f in run.findings]
+    assert ((FindingKind.POISON_READ, "v_add_u32") in found) is poison
+
+
+def test_behind_an_aligned_write_beside_others_nothing_changes(bench: Any) -> None:
+    """Lane 0 stores from byte 0 on, the others are not aligned: byte 16 is still unwritten."""
+    body = """
+      v_lshlrev_b32 v20, 5, v0
+      v_min_u32 v21, 2, v0
+      v_add_u32 v20, v20, v21
+      ds_write_b128 v20, v[8:11]
+      v_mov_b32 v22, 0
+      ds_read_b32 v24, v22 offset:16
+      s_waitcnt lgkmcnt(0)
+      v_add_u32 v25, 1, v24"""
+    _, run = bench.registers(body, DATA[:3], [], lds=2048)
+    assert (FindingKind.POISON_READ, "v_add_u32") in [(f.kind, f.instruction) for f in run.findings]
+
+
 def test_out_of_bounds_lds(bench: Any) -> None:
     body = """
       v_lshlrev_b32 v20, 2, v0
