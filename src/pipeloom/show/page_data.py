@@ -39,8 +39,8 @@ from pipeloom.show.step_rows import (
 
 TIMELINE_ITERATIONS = 4
 _MEANING = {
-    Status.PROVED: "Waits and barriers alone order every pair of accesses, for every trip count, "
-    "latency and order of waves.",
+    Status.PROVED: "{claim}. Waits and barriers alone order every pair of accesses, whatever the "
+    "latencies and the order of waves.",
     Status.TIMING: "Nothing orders some pairs of accesses. Under the cost model's latencies they "
     "do not meet; on a slower load or a faster wave they may.",
     Status.RACE: "Some accesses can meet under the cost model's latencies, or the result is wrong "
@@ -216,7 +216,7 @@ def _headline(page: _Page) -> list[Card]:
         cell = each.replace(" cycles", "")
         rows += [Card(value, name, why, "cycles", cell), *speed_cards(trace)]
     if verdict is not None:
-        rows.append(Card(verdict.status.name, "verdict", _MEANING[verdict.status]))
+        rows.append(Card(verdict.status.name, "verdict", _meaning(verdict)))
     rows.append(
         Card(
             f"{counts.coalesced_waits} / {counts.barriers}",
@@ -265,12 +265,17 @@ def _ops(graph: Graph) -> list[list[Any]]:
     ]
 
 
+def _meaning(verdict: Verdict) -> str:
+    claim = verdict.claim[:1].upper() + verdict.claim[1:]
+    return _MEANING[verdict.status].format(claim=claim)
+
+
 def _verdict(page: _Page, verdict: Verdict) -> dict[str, Any]:
     shortest = verdict.shortest()
     findings = verdict.findings
     return {
         "status": verdict.status.name,
-        "meaning": _MEANING[verdict.status],
+        "meaning": _meaning(verdict),
         "coverage": verdict.coverage.describe(),
         "findings": [_finding(page, finding) for finding in findings],
         "examples": [_example(page, finding) for finding in findings],

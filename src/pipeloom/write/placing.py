@@ -16,7 +16,6 @@ A workgroup outside of the outputs ends at once, whatever the launch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import or_
 
 from pipeloom.checks import check_int
 from pipeloom.machine.dispatch import TileOrder
@@ -81,8 +80,8 @@ ONE_PROBLEM = Placing()
 def adds_up(meaning: Meaning) -> bool:
     """Whether zeros in the streams change nothing: each is added up, alone or in products.
 
-    Zero times a value of the loop, which may have overflown, would be NaN. A stream that
-    is stored as it is has the zeros stored before it.
+    Zero times another value, which may be infinite, would be NaN. A stream that is stored
+    as it is has the zeros stored before it.
     """
     for node in meaning.nodes:
         if node.region is not Region.LOOP or node.kind in (NodeKind.STREAM, NodeKind.CARRY):
@@ -90,10 +89,7 @@ def adds_up(meaning: Meaning) -> bool:
         if node.kind is NodeKind.OUTPUT and meaning[node.uses[0]].kind is NodeKind.STREAM:
             continue
         streams = [meaning[name].kind is NodeKind.STREAM for name in node.uses]
-        kept = [meaning[name].region is not Region.LOOP for name in node.uses]
-        if node.op not in (*PRODUCTS, "sum") or not any(streams) or node.init is None:
-            return False
-        if not all(map(or_, streams, kept)):
+        if node.op not in (*PRODUCTS, "sum") or not all(streams) or node.init is None:
             return False
     return True
 

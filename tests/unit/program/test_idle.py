@@ -266,17 +266,18 @@ def test_a_maximum_that_starts_at_infinity(start: float, takes_any_size: bool) -
     assert loop.meaning.ragged is takes_any_size
 
 
-@pytest.mark.parametrize("carried", [False, True])
-def test_zeros_before_the_first_element_meet_no_carried_value(carried: bool) -> None:
+@pytest.mark.parametrize("other", ["stream", "carry", "resident"])
+def test_zeros_before_the_first_element_meet_only_zeros(other: str) -> None:
     """A kernel for any size takes zeros before its arrays; times infinity they are NaN."""
     loop = Loop("products", over="k")
     x = loop.stream("X", BF16, k=16, m=32)
     total = loop.carry("total", F32, start=0, m=32, n=32)
-    other = loop.carry("other", F32, start=0, m=32, n=32)
-    other += loop.apply("matmul", x, loop.stream("Y", BF16, k=16, n=32), over=("k",))
-    factor = other if carried else loop.resident("R", BF16, m=32, n=32)
+    sums = loop.carry("sums", F32, start=0, m=32, n=32)
+    y = loop.stream("Y", BF16, k=16, n=32)
+    sums += loop.apply("matmul", x, y, over=("k",))
+    factor = {"stream": y, "carry": sums}.get(other)
+    factor = loop.resident("R", BF16, m=32, n=32) if factor is None else factor
     total += loop.apply("matmul", x, factor, over=("k",))
     loop.store("out", total)
-    if not carried:
-        loop.store("others", other)
-    assert adds_up(loop.meaning) is not carried
+    loop.store("others", sums)
+    assert adds_up(loop.meaning) is (other == "stream")

@@ -282,6 +282,13 @@ class CheckVerdict:
         """Whether the verdict holds for other trip counts than those that ran."""
         return bool(self.loops) and all(not loop.reason for loop in self.loops)
 
+    @property
+    def claim(self) -> str:
+        """What PROVED says, in one sentence; nothing of a kernel that is not."""
+        if self.status is not CheckStatus.PROVED:
+            return ""
+        return "every access is ordered; nothing about what it computes"
+
     def shortest(self) -> CheckFinding | None:
         """The finding to look at first."""
         ranked = sorted(
@@ -294,8 +301,7 @@ class CheckVerdict:
         if self.status is CheckStatus.NOT_JUDGED:
             return f"NOT JUDGED: {self.reason}"
         if self.status is CheckStatus.PROVED:
-            reach = scope(self.loops, self.data)
-            return f"PROVED for {reach}: waits and barriers order every access"
+            return f"PROVED for {scope(self.loops, self.data)}: {self.claim}"
         worst = [f for f in self.findings if f.status is self.status]
         kinds = sorted({f.kind.value for f in worst})
         plural = "" if len(worst) == 1 else "s"
@@ -308,7 +314,7 @@ class CheckVerdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         plain: dict[str, Any] = to_plain(self)
-        return plain
+        return {**plain, "claim": self.claim}
 
     def _repr_html_(self) -> str:
         """For notebooks: the status, how far it reaches, the findings, and the shortest story."""

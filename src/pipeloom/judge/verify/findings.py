@@ -17,6 +17,7 @@ from typing import Any
 from pipeloom.notebook import fragment, story
 from pipeloom.plain import to_plain
 from pipeloom.program import Barrier, Fence, Priority, Step, Wait, Work
+from pipeloom.program.idle import Inputs
 
 
 class Status(Enum):
@@ -274,6 +275,20 @@ class Verdict:
     """Steps whose results no output depends on."""
     coverage: Coverage
     """Which trip counts it speaks about."""
+    inputs: Inputs = Inputs.ALL
+    """Which arrays and scalars it speaks about: past an end, zero times infinity is no zero."""
+
+    @property
+    def claim(self) -> str:
+        """What PROVED says, in one sentence; nothing of a program that is not."""
+        if not self.proved:
+            return ""
+        trips = "every trip count and " if self.coverage.loops else ""
+        which = "all values" if self.inputs is Inputs.ALL else "finite values"
+        return (
+            f"ordered and computing its declaration, for {trips}every size that the launch "
+            f"accepts, for {which}"
+        )
 
     def __repr__(self) -> str:
         return f"<Verdict {self.status.name} on {self.schedule}: {len(self.findings)} findings>"
@@ -285,7 +300,8 @@ class Verdict:
             for f in self.findings
         ]
         columns = ("status", "finding", "where", "why", "cycles apart")
-        text = f"{self.schedule}; {self.coverage.describe()}"
+        claim = f"{self.claim}; " if self.proved else ""
+        text = f"{self.schedule}; {claim}{self.coverage.describe()}"
         html = fragment(self.status.name, text, columns, rows)
         shortest = self.shortest()
         if shortest is None or shortest.counterexample is None:
@@ -330,13 +346,14 @@ class Verdict:
         if n := len(self.of_kind(FindingKind.ENCODING)):
             counts.append(f"{n} wait{'s' if n > 1 else ''} that no counter can hold")
         findings = f" ({', '.join(counts)})" if counts else ""
-        coverage = self.coverage.describe()
+        claim = f"{self.claim}; " if self.proved else ""
+        coverage = claim + self.coverage.describe()
         if any(f.margin is not None for f in self.findings):
             coverage += f"; {self.coverage.describe_margins()}"
         return f"{self.status.name}{findings}: {self.schedule}; {coverage}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data under the field names."""
+        """Plain data under the field names, and the ``claim``."""
         plain = to_plain(self)
         assert isinstance(plain, dict)
-        return plain
+        return {**plain, "claim": self.claim}

@@ -40,6 +40,7 @@ from pipeloom.judge.verify.run_tables import Run, build_run
 from pipeloom.judge.verify.severity import NominalTiming
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program, Wait, Work
+from pipeloom.program.idle import Inputs, needs_finite
 
 MAX_TRIPS = 40
 """Trips of a loop examined at most beyond the least number."""
@@ -130,6 +131,7 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
         findings,
         search.ledger.dead_work(),
         coverage,
+        Inputs.FINITE if needs_finite(program.meaning) else Inputs.ALL,
     )
 
 
