@@ -2,7 +2,7 @@
 
 A field's text is written once, as a string under it. Editors and the site read it from the source,
 but Python drops it. The classes of a module that ``pipeloom.X`` touches therefore get a ``__doc__``
-that reads the source when it is read, and never before: importing costs nothing.
+that reads the source when it is read, and not before: importing costs nothing.
 """
 
 from __future__ import annotations
@@ -57,22 +57,27 @@ def _below(body: list[ast.stmt]) -> dict[str, str]:
 
 
 class ExplainedDoc:
-    """A class's docstring with what its fields or members mean below it."""
+    """A class's docstring with what its fields mean below it, put together when it is read."""
 
     def __init__(self, own: str | None) -> None:
         self._own = own
 
     def __get__(self, instance: object, owner: type) -> str | None:
-        texts = attribute_texts(owner)
-        if not texts:
-            return self._own
-        heading = "Members:" if issubclass(owner, enum.Enum) else "Attributes:"
-        lines = [f"    {name}: {' '.join(text.split())}" for name, text in texts.items()]
-        return "\n".join([inspect.cleandoc(self._own or ""), "", heading, *lines]).strip()
+        return _whole(self._own, "Attributes:", attribute_texts(owner))
+
+
+def _whole(own: str | None, heading: str, texts: dict[str, str]) -> str | None:
+    if not texts:
+        return own
+    lines = [f"    {name}: {' '.join(text.split())}" for name, text in texts.items()]
+    return "\n".join([inspect.cleandoc(own or ""), "", heading, *lines]).strip()
 
 
 def explain(value: Any) -> None:
-    """Let the dataclasses and enums of the module ``value`` comes from explain their fields."""
+    """Let the dataclasses and enums of the module ``value`` comes from explain their fields.
+
+    Enums do at once: ``help()`` looks past a descriptor where a class has a metaclass.
+    """
     module = sys.modules.get(getattr(value, "__module__", None) or "")
     if module is None or sys.flags.optimize >= 2:
         return
@@ -80,7 +85,7 @@ def explain(value: Any) -> None:
         if not isinstance(kind, type) or kind.__module__ != module.__name__:
             continue
         own = vars(kind).get("__doc__")
-        if (is_dataclass(kind) or issubclass(kind, enum.Enum)) and not isinstance(
-            own, ExplainedDoc
-        ):
+        if issubclass(kind, enum.Enum) and "Members:\n" not in (own or ""):
+            kind.__doc__ = _whole(own, "Members:", attribute_texts(kind))
+        elif is_dataclass(kind) and not isinstance(own, ExplainedDoc):
             kind.__doc__ = ExplainedDoc(own)  # type: ignore[assignment]

@@ -58,6 +58,7 @@ def test_inherited_fields_and_members_are_explained(explained: None) -> None:
         "colour": "What it looks like.",
     }
     assert str(Colour.__doc__).endswith("Members:\n    RED: Like a rose.")
+    assert "RED: Like a rose." in pydoc.render_doc(Colour)
 
 
 def test_a_class_without_source_keeps_its_docstring() -> None:
@@ -69,9 +70,9 @@ def test_a_class_without_source_keeps_its_docstring() -> None:
 
 def test_public_classes_explain_themselves_when_they_are_touched() -> None:
     assert "unit: What it counts" in pydoc.render_doc(pipeloom.Fact)
-    assert "VENDOR: " in pydoc.render_doc(pipeloom.FactKind)
+    assert "VENDOR: A vendor document" in pydoc.render_doc(pipeloom.FactKind)
     beside = vars(sys.modules[pipeloom.Fact.__module__])["LdsPhases"]
-    assert "lanes: " in pydoc.render_doc(beside)
+    assert "lanes: The lanes that" in pydoc.render_doc(beside)
 
 
 def test_without_docstrings_nothing_breaks() -> None:
