@@ -32,14 +32,25 @@ const entry = run.segments[i][1];
 pipeloom.timeline.show(run.segments[i][5] - 900, run.segments[i][5] + 600);
 pipeloom.select({ entry, op: pipeloom.page.entries[entry][4], segment: i });
 """
-STALLED_READ = """
-const run = pipeloom.page.timeline;
-const [a, b] = pipeloom.timeline.visible();
-const s = run.segments.find((s) => s[0] === 4 && s[6] > a + 1500 && s[3] === 1 && s[9] > 40);
-const p = pipeloom.timeline.pixel((s[6] + s[7]) / 2, 4);
-const box = document.getElementById("timeline").getBoundingClientRect();
-return [box.left + p[0], box.top + p[1]];
+OPEN_ASSEMBLY = "pipeloom.openTab('assembly');"
+CHOOSE_LINE = """
+pipeloom.openTab("assembly");
+const { page, timeline } = pipeloom;
+const i = page.timeline.segments.findIndex((s) => s[0] === 0 && s[4] === 3 && s[2] === "mma (0,1)");
+const s = page.timeline.segments[i];
+timeline.show(s[5] - 330, s[5] + 420);
+const line = timeline.linesAt(i)[6];
+pipeloom.select({ entry: s[1], op: page.entries[s[1]][4], segment: i, line });
 """
+"""A line of the assembly of an emitted kernel, which knows its cycles."""
+CHOOSE_STALLED = """
+const run = pipeloom.page.timeline;
+const [a] = pipeloom.timeline.visible();
+const i = run.segments.findIndex((s) => s[0] === 4 && s[6] > a + 900 && s[3] === 1 && s[9] > 40);
+const entry = run.segments[i][1];
+pipeloom.select({ entry, op: pipeloom.page.entries[entry][4], segment: i });
+"""
+"""A read of LDS that had to wait."""
 TO_GRAPH = TO_RUN.replace("run", "dependences")
 UNFOLD_WAVE_0 = """
 const space = app.trace.currentWorkspace ?? app.trace.workspace;
@@ -115,11 +126,13 @@ if __name__ == "__main__":
         report = Path(folder) / "report.html"
         main(["report", "ping_pong", "-o", str(report)])
         light = open_browser(False, f"{folder}/light")
-        take(light, report, "report-light.png", hover=STALLED_READ)
+        emitted = Path(folder) / "emitted.html"
+        main(["report", "ping_pong", "--emitted", "-o", str(emitted)])
+        take(light, report, "report-light.png", OPEN_ASSEMBLY, CHOOSE_STALLED)
         take(light, report, "report-dependences.png", CHOOSE_MMA, TO_GRAPH)
         light.quit()
         dark = open_browser(True, f"{folder}/dark")
-        take(dark, report, "report-zoomed-dark.png", CHOOSE_MMA, TO_RUN)
+        take(dark, emitted, "report-zoomed-dark.png", CHOOSE_LINE, TO_RUN)
         take(dark, report, "report-counterexample-dark.png", EXAMPLE, TO_RUN)
         dark.quit()
         if perfetto := os.environ.get("PIPELOOM_PERFETTO_UI"):
