@@ -18,7 +18,6 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 from pipeloom.cli.main import main
 
@@ -80,18 +79,12 @@ def open_browser(dark: bool, profile: str) -> webdriver.Chrome:
     return browser
 
 
-def take(browser: webdriver.Chrome, page: Path, name: str, *scripts: str, hover: str = "") -> None:
-    """One picture after running scripts, with the mouse where ``hover`` says."""
+def take(browser: webdriver.Chrome, page: Path, name: str, *scripts: str) -> None:
+    """One picture after running scripts."""
     browser.get(page.as_uri())
     time.sleep(1)
     for script in scripts:
         browser.execute_script(script)
-        time.sleep(0.7)
-    if hover:
-        x, y = browser.execute_script(hover)
-        actions = ActionBuilder(browser)
-        actions.pointer_action.move_to_location(round(x), round(y))
-        actions.perform()
         time.sleep(0.7)
     browser.save_screenshot(str(IMAGES / name))
 
