@@ -173,6 +173,13 @@ def test_a_mentioned_name_is_public(name: str) -> None:
     assert name in pl.__all__
 
 
+def test_the_page_for_newcomers_has_every_documented_name() -> None:
+    page = Path(__file__).parents[2] / "docs" / "coming-from-modular.md"
+    text = page.read_text(encoding="utf-8")
+    names = {name for kind, method, _ in METHODS for name in (kind.__name__, method)}
+    assert not [name for name in sorted({*names, *OTHER_NAMES}) if name not in text]
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "parameters"), METHODS, ids=[f"{m[0].__name__}.{m[1]}" for m in METHODS]
 )
