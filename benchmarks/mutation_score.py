@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.mutation.mutants import draw
-from benchmarks.mutation.reach import load, measure
+from benchmarks.mutation.reach import collected, load, measure
 from benchmarks.mutation.trial import Case, Fate, trials
 
 ROOT = Path(__file__).parents[1]
@@ -47,10 +47,11 @@ def main() -> int:
         drawn = [m for m in drawn if m.key in asked]
     reasons: dict[str, str] = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     took = dict(zip(reach.tests, reach.seconds, strict=True))
+    there = collected(ROOT)
     cases = []
     for mutant in drawn:
         source = (package / mutant.path).read_text("utf-8")
-        tests = reach.tests_of(mutant, source, args.budget)
+        tests = reach.tests_of(mutant, source, there, args.budget)
         cases.append(Case(mutant, tests, sum(took[t] for t in tests)))
     fates: dict[str, str] = {}
     killers: dict[str, str] = {}

@@ -28,10 +28,13 @@ class Reach:
     sources: dict[str, str]
     """The files as they were, so that lines are found again after small edits."""
 
-    def tests_of(self, mutant: Mutant, source: str, budget: float) -> tuple[str, ...]:
+    def tests_of(
+        self, mutant: Mutant, source: str, there: frozenset[str], budget: float
+    ) -> tuple[str, ...]:
         """Those that run the changed lines of ``source``, the file as it is now.
 
-        The nearest and fastest come first; ``budget`` seconds of them are returned.
+        The nearest and fastest of those that are ``there`` come first; ``budget`` seconds of them
+        are returned. Tests that came since the suite was measured count as reaching nothing.
         """
         by_line = self.lines.get(mutant.path, {})
         at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
@@ -40,6 +43,7 @@ class Reach:
         if not found:
             whole = True
             found = {test for tests in by_line.values() for test in tests}
+        found = {test for test in found if self.tests[test] in there}
         mirror = "/".join(mutant.path.split("/")[:-1])
         order = sorted(
             found, key=lambda t: (mirror not in self.tests[t], self.seconds[t], self.tests[t])
@@ -88,6 +92,13 @@ def measure(root: Path, into: Path, workers: int) -> None:
     command += [f"--cov-config={rules}", "--cov-context=test", "--cov-report="]
     subprocess.run([*command, f"--junitxml={junit}"], cwd=root, check=False)
     digest(root, work / "coverage", junit, into)
+
+
+def collected(root: Path) -> frozenset[str]:
+    """The tests that there are now."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return frozenset(line for line in run.stdout.splitlines() if "::" in line)
 
 
 def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
