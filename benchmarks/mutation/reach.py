@@ -96,7 +96,7 @@ def measure(root: Path, into: Path, workers: int) -> None:
 
 def collected(root: Path) -> frozenset[str]:
     """The tests that there are now."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     return frozenset(line for line in run.stdout.splitlines() if "::" in line)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -34,6 +36,18 @@ NEEDS_BROWSER = pytest.mark.skipif(
 )
 NOW = "{ behavior: 'instant', block: 'start' }"
 SEGMENT = "const run = pipeloom.page.timeline; const [a, b] = pipeloom.timeline.visible();"
+
+
+def launched(profile: Path) -> webdriver.Chrome:
+    """A browser with an empty profile, whose log of requests can be read."""
+    options = Options()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.set_page_load_timeout(60)
+    return driver
 
 
 def opened(browser: webdriver.Chrome, path: Path) -> webdriver.Chrome:

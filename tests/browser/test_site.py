@@ -12,18 +12,12 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.browser.test_report_page import CHROMIUM, DRIVER, FLAGS, logged, wait_for
+from tests.browser.driving import NEEDS_BROWSER, launched, logged, wait_for
 
 ROOT = Path(__file__).parents[2]
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="needs chromium and chromedriver (Debian: apt install chromium chromium-driver)",
-)
 WIDTHS = (1400, 390)
 
 
@@ -48,13 +42,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = Options()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    driver.set_page_load_timeout(60)
+    """One of its own: its window has the width of a telephone at times."""
+    driver = launched(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 
@@ -86,7 +75,7 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     assert not re.findall(r"url\(\"?(?:https?:)?//", styles)
 
 
-@needs_browser
+@NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
 def test_search_finds_a_field(browser: webdriver.Chrome, site: Path, width: int) -> None:
     page = opened(browser, site / "index.html", width)
@@ -103,7 +92,7 @@ def test_search_finds_a_field(browser: webdriver.Chrome, site: Path, width: int)
     assert "Bytes that a compute unit can have on the way from memory" in text.text
 
 
-@needs_browser
+@NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_is_wider_than_the_window(
     browser: webdriver.Chrome, site: Path, width: int
@@ -115,7 +104,7 @@ def test_no_page_is_wider_than_the_window(
         assert scrolled <= window, name
 
 
-@needs_browser
+@NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_embedded_report_answers(browser: webdriver.Chrome, site: Path, width: int) -> None:
     logged(browser)
@@ -140,7 +129,7 @@ def test_the_embedded_report_answers(browser: webdriver.Chrome, site: Path, widt
     assert not [m for m in requested if "Network.requestWillBeSent" in m and '"url":"http' in m]
 
 
-@needs_browser
+@NEEDS_BROWSER
 def test_a_reference_page_shows_what_fields_and_parameters_mean(
     browser: webdriver.Chrome, site: Path
 ) -> None:
@@ -152,7 +141,7 @@ def test_a_reference_page_shows_what_fields_and_parameters_mean(
     assert any("programs.html" in str(link.get_attribute("href")) for link in links)
 
 
-@needs_browser
+@NEEDS_BROWSER
 def test_dark_mode_is_a_click_away(browser: webdriver.Chrome, site: Path) -> None:
     page = opened(browser, site / "index.html", 1400)
     light = "const s = getComputedStyle(document.body).backgroundColor; return s"
