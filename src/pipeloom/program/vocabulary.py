@@ -265,16 +265,18 @@ VOCABULARY = Vocabulary(MappingProxyType({})).extended(
     _vector("max", np.fmax, "v_max_f32 {d}, {0}, {1}", exact=True, keeps_truth=True, commutes=True),
     _vector("min", np.fmin, "v_min_f32 {d}, {0}, {1}", exact=True, keeps_truth=True, commutes=True),
     _number("fma", lambda a, b, c: a * b + c, "v_fma_f32 {d}, {0}, {1}, {2}", arity=3),
-    # The divisor is brought to [1, 2), so that its reciprocal is a normal number whatever it is.
+    # The divisor's part in [0.5, 1) has a normal reciprocal whatever it is. Its power of two goes
+    # to the dividend, which is then below the result: it overflows only with it, and where it
+    # loses a bit as a denormal, the result is one, or all but.
     _near(
         "div",
         np.divide,
         "v_frexp_exp_i32_f32 {t}, {1}",
-        "v_sub_u32 {t}, 1, {t}",
-        "v_ldexp_f32 {d}, {1}, {t}",
+        "v_frexp_mant_f32 {d}, {1}",
+        "v_sub_u32 {t}, 0, {t}",
         "v_rcp_f32 {d}, {d}",
-        "v_mul_f32 {d}, {0}, {d}",
-        "v_ldexp_f32 {d}, {d}, {t}",
+        "v_ldexp_f32 {t}, {0}, {t}",
+        "v_mul_f32 {d}, {t}, {d}",
         arity=2,
     ),
     _number("neg", np.negative, "v_xor_b32 {d}, 0x80000000, {0}", arity=1),
