@@ -29,9 +29,9 @@ from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.instruction import Kind
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.gpus import Gpu, gpu_for
-from pipeloom.tune.engines import Inline, OnRay, Processes
-from pipeloom.tune.search import Tuned, tune
-from pipeloom.tune.shapes import MODELS, Problem, problems
+from pipeloom.tuning.engines import Inline, OnRay, Processes
+from pipeloom.tuning.search import Tuned, tune
+from pipeloom.tuning.shapes import MODELS, Problem, problems
 
 ONE = (Problem(4096, 4096, 8192), Problem(1024, 5120, 5120), Problem(2048, 2048, 2048, "fp8"))
 TOKENS = (256, 512, 1024, 4096, 16384)

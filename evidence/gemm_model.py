@@ -26,11 +26,11 @@ from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.machine.gpus import GPUS, Gpu, gpu_for
 from pipeloom.machine.target import Fact
-from pipeloom.tune.candidates import BlockJob, bounds
-from pipeloom.tune.engines import Processes
-from pipeloom.tune.ranking import LIBRARIES, rank
-from pipeloom.tune.search import tune
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.candidates import BlockJob, bounds
+from pipeloom.tuning.engines import Processes
+from pipeloom.tuning.ranking import LIBRARIES, rank
+from pipeloom.tuning.search import tune
+from pipeloom.tuning.shapes import Problem
 
 LEAST = 1024
 FITTED, OTHERS = ("bf16", "fp16", "fp8"), ("mxfp4",)

@@ -88,7 +88,7 @@ TOPICS = (
         "jobs",
         "Jobs",
         "From a loop, schedule or program to a verdict, a simulation, a page and a kernel.",
-        ("drive", "tune", "sync"),
+        ("drive", "tuning", "sync"),
     ),
     Topic(
         "checking",

@@ -30,9 +30,11 @@ from .drive.programs import (
     report as report,
     run as run,
     simulate as simulate,
+    solve as solve,
     synchronize as synchronize,
     verify as verify,
 )
+from .drive.solving import Solved as Solved
 from .drive.sources import Source as Source
 from .drive.trial import Data as Data, Trial as Trial
 from .drive.triton_kernels import check_triton as check_triton
@@ -221,5 +223,13 @@ from .reference.waits import (
     derive_drain_mask as derive_drain_mask,
     derive_waits_from_blocks as derive_waits_from_blocks,
 )
+from .tuning.calls import (
+    TunedKernel as TunedKernel,
+    TunedLibrary as TunedLibrary,
+    gemm as gemm,
+    library as library,
+    tune as tune,
+)
+from .tuning.search import Tuned as Tuned
 from .show.chrome_trace import chrome_trace as chrome_trace
 from .write import EmitError as EmitError, EmittedKernel as EmittedKernel, assemble as assemble

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tune.calls import library
+    from pipeloom.tuning.calls import library
 
     check_folder(arguments.folder)
     check_new_folder(arguments.folder)

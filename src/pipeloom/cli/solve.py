@@ -7,7 +7,6 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType, TracebackType
 
-from pipeloom.checks import nearest
 from pipeloom.cli.common import (
     add_arch,
     add_json,
@@ -17,9 +16,9 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.main import INTERRUPTED_CODE
 from pipeloom.cli.progress import doing
-from pipeloom.drive.solving import BUDGETS, Report, SolveJob, solve
+from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
-from pipeloom.order.modulo import Explanation, ModuloResult, Objective, Progress
+from pipeloom.order.modulo import Explanation, ModuloResult, Progress
 
 DEFAULT_TIME_LIMIT = 60.0
 
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     job = SolveJob(
         source_of(arguments),
         budget=read_budget(arguments.budget),
-        objectives=_objectives(arguments.objectives),
+        objectives=read_objectives(_words(arguments.objectives)),
         max_ii=arguments.ii,
         time_limit=arguments.time_limit,
         explain=arguments.explain,
@@ -103,32 +102,21 @@ def run(arguments: argparse.Namespace) -> int:
 def read_budget(text: str) -> dict[str, int]:
     """``registers=96,lds=65536`` as numbers by name."""
     found: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
+    for item in _words(text):
         name, _, value = item.partition("=")
-        if name not in BUDGETS:
-            raise SpecError(
-                f"--budget has no limit {name!r}", hint=nearest(name, BUDGETS), field="budget"
-            )
-        if not value.isdigit() or int(value) < 1:
+        if not value.isdigit():
             raise SpecError(
                 f"--budget {name} is {value!r}, but must be a positive integer",
                 hint=f"write {name}=N",
                 field=f"budget.{name}",
             )
         found[name] = int(value)
+    check_budget(found)
     return found
 
 
-def _objectives(text: str) -> tuple[Objective, ...]:
-    known = {objective.name.lower(): objective for objective in Objective}
-    chosen = []
-    for name in filter(None, (part.strip() for part in text.split(","))):
-        if name not in known:
-            raise SpecError(
-                f"--objectives has {name!r}", hint=nearest(name, known), field="objectives"
-            )
-        chosen.append(known[name])
-    return tuple(chosen)
+def _words(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _print(result: ModuloResult, quantum: int, explanation: Explanation | None) -> None:

@@ -21,11 +21,11 @@ from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.files import write_file
 from pipeloom.machine.gpus import GPUS
 from pipeloom.show.console import TerminalConsole
-from pipeloom.tune import calls
-from pipeloom.tune.pages import read_figures, write_pages
-from pipeloom.tune.search import CLOSE, Tuned
-from pipeloom.tune.search import Progress as Step
-from pipeloom.tune.shapes import DTYPES, MODELS, TOKENS
+from pipeloom.tuning import calls
+from pipeloom.tuning.pages import read_figures, write_pages
+from pipeloom.tuning.search import CLOSE, Tuned
+from pipeloom.tuning.search import Progress as Step
+from pipeloom.tuning.shapes import DTYPES, MODELS, TOKENS
 
 OPTIONS = tuple(
     name for name in signature(calls.tune).parameters if name not in ("shapes", "progress")

@@ -12,7 +12,7 @@ A loop is pipelined for four waves of the target; ``pipeline`` says more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
@@ -31,6 +31,8 @@ from pipeloom.judge.verify import Verdict
 from pipeloom.judge.verify import verify as verify_program
 from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
+from pipeloom.order.modulo import ModuloProblem
+from pipeloom.order.modulo import Progress as Search
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
@@ -39,6 +41,7 @@ from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
 
 if TYPE_CHECKING:
+    from pipeloom.drive.solving import Solved
     from pipeloom.drive.trial import Trial
     from pipeloom.write import EmittedKernel
 
@@ -180,6 +183,51 @@ def simulate(
     program = as_program(named, kernel, machine)
     count = usual_iterations(program) if k_tiles is None else k_tiles
     return simulate_program(program, machine, iterations=count, jitter=jitter, seed=seed)
+
+
+def solve(
+    source: Source | ModuloProblem,
+    *,
+    budget: Mapping[str, int] | None = None,
+    objectives: Sequence[str] = ("stages", "buffers"),
+    max_ii: int | None = None,
+    time_limit: float | None = 60.0,
+    explain: bool = False,
+    progress: Callable[[Search], None] | None = None,
+) -> Solved:
+    """The smallest initiation interval of a loop, proved, and why there is no smaller one.
+
+    Ctrl-C ends the search and keeps the best so far.
+
+    Args:
+        source: A loop or schedule, the name of one, a problem file, or a ``ModuloProblem``.
+        budget: Limits by name: ``registers`` (a lane's, for fragments), ``lds`` (bytes) and
+            ``stages``.
+        objectives: What to improve at the smallest interval, in order: ``stages``, ``buffers``,
+            ``registers``, ``early_loads``.
+        max_ii: Only intervals up to it; where there is none, the result says why.
+        time_limit: Seconds for the search; None sets no limit.
+        explain: Whether to name the constraints that rule out the next smaller interval.
+        progress: Told of each interval that is tried.
+    """
+    from pipeloom.drive.solving import SolveJob, read_objectives
+    from pipeloom.drive.solving import solve as solve_job
+
+    named: Asked | ModuloProblem
+    if isinstance(source, ModuloProblem):
+        named = source
+    else:
+        _check(source)
+        named = source if isinstance(source, Asked) else Asked(source)
+    job = SolveJob(
+        named,
+        budget=dict(budget or {}),
+        objectives=read_objectives(objectives),
+        max_ii=max_ii,
+        time_limit=time_limit,
+        explain=explain,
+    )
+    return solve_job(job, progress)
 
 
 def emit(

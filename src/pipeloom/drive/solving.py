@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pipeloom.checks import check_int, nearest
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.sources import Source, find_source, is_compiled, is_loop, refuse_changes
 from pipeloom.drive.subjects import ProgramSubject, open_source
@@ -32,25 +33,36 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class SolveJob:
-    """What to solve. ``budget`` limits registers, lds and stages; ``max_ii`` gives up beyond it."""
+    """What to solve."""
 
-    source: Source
+    source: Source | ModuloProblem
+    """The loop, schedule or problem."""
     budget: Mapping[str, int] = field(default_factory=dict)
+    """Limits of ``registers``, ``lds`` and ``stages``."""
     objectives: tuple[Objective, ...] = ()
+    """What to improve at the smallest interval, in order."""
     max_ii: int | None = None
+    """Where to give up."""
     time_limit: float | None = None
+    """Seconds for the search."""
     explain: bool = False
+    """Whether to name the constraints that rule out the next smaller interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The schedule, None where none is within ``max_ii``; ``quantum`` is the cycles of a step."""
+    """What was found of a loop's initiation interval."""
 
     problem: str
+    """The name of the problem."""
     result: ModuloResult | None
+    """The schedule and its interval; None where none is within ``max_ii``."""
     quantum: int
+    """Cycles of one of its time steps."""
     explanation: Explanation | None
+    """The constraints that rule out a smaller interval, where that was asked for."""
     interrupted: bool = False
+    """Whether Ctrl-C ended the search: this is then the best so far."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -93,9 +105,33 @@ def solve(job: SolveJob, progress: Report | None = None) -> Solved:
     return Solved(problem.name, result, quantum, explanation, interrupted)
 
 
+def check_budget(budget: Mapping[str, int]) -> None:
+    """Refuse limits that there are not, and those that nothing could be within."""
+    for name, value in budget.items():
+        if name not in BUDGETS:
+            raise SpecError(
+                f"the budget has no limit {name!r}", hint=nearest(name, BUDGETS), field="budget"
+            )
+        check_int("budget", name, value, 1)
+
+
+def read_objectives(names: Sequence[str]) -> tuple[Objective, ...]:
+    """Objectives by their names."""
+    known = {objective.name.lower(): objective for objective in Objective}
+    for name in names:
+        if name not in known:
+            raise SpecError(
+                f"there is no objective {name!r}", hint=nearest(name, known), field="objectives"
+            )
+    return tuple(known[name] for name in names)
+
+
 def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
     """The problem that the source means, and the cycles of one of its time steps."""
     source, budget = job.source, dict(job.budget)
+    check_budget(budget)
+    if isinstance(source, ModuloProblem):
+        return _limited(source, budget), 1
     found = find_source(source)
     if isinstance(found, CompiledSchedule) or (isinstance(found, Mapping) and is_compiled(found)):
         name = found.schedule if isinstance(found, CompiledSchedule) else found.get("schedule")

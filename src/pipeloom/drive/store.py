@@ -39,7 +39,7 @@ SHARED = "PIPELOOM_STORE_SHARED"
 FILE = "store.sqlite"
 FORMAT = 1
 """Of the file; SQLite keeps it as ``user_version``, which is 0 in a new one."""
-LAST = ("cli", "cms", "show", "tune")
+LAST = ("cli", "cms", "show", "tuning")
 """Packages that stand after what is kept."""
 BUSY_SECONDS = 60
 """How long one waits for another's transaction."""

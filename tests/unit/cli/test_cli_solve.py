@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pipeloom as pl
 from pipeloom.cli.main import main
 from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
 
@@ -88,9 +90,9 @@ def test_a_declared_body(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--budget", "vgpr=9"], "--budget has no limit 'vgpr'"),
+        (["--budget", "vgpr=9"], "no limit 'vgpr'"),
         (["--budget", "lds=much"], "--budget lds is 'much', but must be a positive integer"),
-        (["--objectives", "beauty"], "--objectives has 'beauty'"),
+        (["--objectives", "beauty"], "no objective 'beauty'"),
         (["--set", "BM=64"], "is a problem file, which --set cannot change"),
         (["--time-limit", "0"], "time_limit is 0.0"),
     ],
@@ -112,3 +114,28 @@ def test_the_bar_shows_ii_bound_and_best(
     captured = capsys.readouterr()
     assert "bound 4" in captured.err
     assert "II 4" in captured.out
+
+
+def test_the_same_from_python(problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", problem, "--budget", "stages=2", "--explain", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = pl.solve(problem, budget={"stages": 2}, explain=True)
+    assert found.to_dict() == told
+    record = pl.ModuloProblem.from_record(json.loads(Path(problem).read_text()))
+    assert pl.solve(record, budget={"stages": 2}, explain=True).to_dict() == told
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"budget": {"vgpr": 9}}, "budget"),
+        ({"budget": {"stages": 0}}, "budget.stages"),
+        ({"objectives": ["beauty"]}, "objectives"),
+        ({"source": 3}, "source"),
+    ],
+)
+def test_calls_that_are_refused(problem: str, options: dict[str, Any], field: str) -> None:
+    with pytest.raises(pl.ScheduleError) as error:
+        pl.solve(**{"source": problem, **options})
+    assert error.value.field == field
+    assert error.value.hint

@@ -292,7 +292,7 @@ def test_what_reading_refuses_is_set_aside(tmp_path: Path) -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    for name in ("drive/a.py", "judge/verify/b.py", "cli/c.py", "tune/d.py", "show/e.py"):
+    for name in ("drive/a.py", "judge/verify/b.py", "cli/c.py", "tuning/d.py", "show/e.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# {name}")
@@ -308,7 +308,7 @@ def test_an_upgrade_forgets_what_older_sources_made(sources: Path, name: str) ->
     assert len({before, changed, sources_digest(sources)}) == 3
 
 
-@pytest.mark.parametrize("name", ["cli/c.py", "tune/d.py", "show/e.py"])
+@pytest.mark.parametrize("name", ["cli/c.py", "tuning/d.py", "show/e.py"])
 def test_what_only_shows_is_not_part_of_a_key_unless_it_is_named(sources: Path, name: str) -> None:
     before, named = sources_digest(sources), sources_digest(sources, (name,))
     (sources / name).write_text("# changed")

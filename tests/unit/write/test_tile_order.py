@@ -17,7 +17,7 @@ from pipeloom.judge.simulate.whole_gpu import Block, Plan, traffic
 from pipeloom.machine.dispatch import TileOrder
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.shapes import Problem
 from pipeloom.write import EmitError, EmittedKernel, Placing
 
 ORDERS = st.builds(

@@ -11,7 +11,7 @@ from pipeloom.judge.simulate.estimate import GemmProblem, estimate_gemm, stores_
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.shapes import Problem
 
 BLOCK = Block(256, 256, 64)
 COST = BlockCost(2000.0, 0.0, 2000.0, "matrix unit")

@@ -24,11 +24,11 @@ from pipeloom.drive.store import Store
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tune import search
-from pipeloom.tune.engines import Engine, Inline, OnRay, Processes
-from pipeloom.tune.library import Kernel, kernel_of, with_files, write_library
-from pipeloom.tune.search import CLOSE, Progress, Tuned
-from pipeloom.tune.shapes import MODELS, TOKENS, problems
+from pipeloom.tuning import search
+from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
+from pipeloom.tuning.library import Kernel, kernel_of, with_files, write_library
+from pipeloom.tuning.search import CLOSE, Progress, Tuned
+from pipeloom.tuning.shapes import MODELS, TOKENS, problems
 
 Shape = str | tuple[int, int, int]
 """``4096x4096x8192``, (4096, 4096, 8192), a model, or a file of shapes."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeloom.declare.products import Finish
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, fastest, predict, traffic
 from pipeloom.machine.gpus import GPUS, gpu_for
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.shapes import Problem
 
 MI355X = gpu_for("MI355X")
 BIG = Block(256, 256, 64, 2, 4)

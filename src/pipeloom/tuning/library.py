@@ -27,8 +27,8 @@ from pipeloom.errors import SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.plain import to_plain
-from pipeloom.tune.binding import FORMAT, argument_bytes
-from pipeloom.tune.search import Tuned
+from pipeloom.tuning.binding import FORMAT, argument_bytes
+from pipeloom.tuning.search import Tuned
 from pipeloom.write import assemble
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
@@ -66,7 +66,7 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
     all_ += [] if made.then is None else [made.then]
     codes = {_identifier(one.name): assemble(one).data for one in all_}
     for one in {one.name: one for one in all_}.values():
-        key = digest(["right", version("tune/library.py"), one.text, codes[one.name].hex()])[:40]
+        key = digest(["right", version("tuning/library.py"), one.text, codes[one.name].hex()])[:40]
         if kept.read(key) != {"right": one.name}:
             require_right(one)
             kept.write(key, {"right": one.name})
@@ -90,7 +90,7 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     for kernel in kernels.values():
         contents |= {_file(name): code for name, code in kernel.codes.items()}
         contents[f"kernels/{kernel.name}.json"] = _json(_placed(kernel))
-    here = files("pipeloom.tune")
+    here = files("pipeloom.tuning")
     for name in ("pipeloom_gemm.h", "pipeloom_gemm.c"):
         contents[name] = (here / "launcher" / name).read_text(encoding="utf-8")
     contents["pipeloom_gemm.py"] = (here / "binding.py").read_text(encoding="utf-8")

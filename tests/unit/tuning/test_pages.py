@@ -14,7 +14,7 @@ import pytest
 
 from pipeloom.cli.main import main
 from pipeloom.show.tuning_page import COLOURS, OTHERS, render_tuning
-from pipeloom.tune import candidates
+from pipeloom.tuning import candidates
 
 
 @pytest.fixture(autouse=True)

@@ -25,10 +25,10 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, Prediction, copied_bytes
 from pipeloom.machine.gpus import Gpu, gpu_for
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tune.candidates import BlockJob, blocks, bounds, checked_cost, known_block, out_type
-from pipeloom.tune.engines import Engine, Inline
-from pipeloom.tune.ranking import WRITTEN, Ranked, Ways, best_use, rank
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.candidates import BlockJob, blocks, bounds, checked_cost, known_block, out_type
+from pipeloom.tuning.engines import Engine, Inline
+from pipeloom.tuning.ranking import WRITTEN, Ranked, Ways, best_use, rank
+from pipeloom.tuning.shapes import Problem
 
 CLOSE = 1.005
 """A search ends where nothing left can be faster by more."""
@@ -38,30 +38,40 @@ Known = dict[BlockJob, BlockCost | None]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One block of a search: microseconds by its bound, and as derived (None: no order fits)."""
+    """One block of a search."""
 
     block: Block
+    """The block of a workgroup."""
     bound_us: float
+    """Microseconds that the product takes with it at least."""
     us: float | None
+    """Microseconds with its program as derived; None where no order fits."""
     cycles: float | None
+    """Cycles of an iteration of that program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The best plan of a problem, as far as it was searched, and how the search went.
-
-    ``open_us`` is the bound of the best block that was not timed: what could still be gained.
-    """
+    """The best plan of a problem, as far as it was searched, and how the search went."""
 
     problem: Problem
+    """What is computed: sizes, types, layout, batches, and what follows the sum."""
     chip: str
+    """The GPU that it was tuned for."""
     plan: Plan
+    """The block of a workgroup, and into how many parts K is split."""
     cost: BlockCost
+    """What the block takes on one compute unit, in cycles."""
     prediction: Prediction
+    """What the model says of the whole GPU: seconds, TFLOPS, clock, and what limits it."""
     trials: tuple[Trial, ...]
+    """The blocks that were timed, best bound first."""
     candidates: int
+    """How many blocks there were to choose from."""
     open_us: float
+    """The bound of the best block that was not timed, in microseconds: what could be gained."""
     complete: bool = True
+    """Whether the search came to its end."""
 
     @property
     def job(self) -> BlockJob:
@@ -113,13 +123,18 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So far: problems that are done, blocks timed, and the best of the problem at hand."""
+    """How far a search is."""
 
     done: int
+    """Problems that are done."""
     problems: int
+    """Problems in all."""
     timed: int
+    """Blocks that were timed."""
     seconds: float
+    """Since it began."""
     best: Tuned | None
+    """The best so far of the problem at hand."""
 
 
 class Search:
@@ -349,7 +364,7 @@ class _Runner:
 
 def _key(gpu: Gpu, problem: Problem, close: float, ways: Ways) -> str:
     sources = sorted(path.name for path in Path(__file__).parent.glob("*.py"))
-    made_by = version(*(f"tune/{name}" for name in sources))
+    made_by = version(*(f"tuning/{name}" for name in sources))
     return digest(["tuned", made_by, gpu.chip, to_plain(problem), close, to_plain(ways)])[:40]
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from pipeloom.drive.store import Store, version
 from pipeloom.errors import ConfigError, InternalError
 from pipeloom.judge.simulate.whole_gpu import BlockCost
-from pipeloom.tune.candidates import BlockJob, entries, time_block
+from pipeloom.tuning.candidates import BlockJob, entries, time_block
 
 Done = tuple[BlockJob, BlockCost | None]
 MOST_DEATHS = 3

@@ -12,7 +12,7 @@ from pipeloom.errors import SpecError
 from pipeloom.files import read_text, write_files
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.show.tuning_page import render_tuning
-from pipeloom.tune.search import Tuned
+from pipeloom.tuning.search import Tuned
 
 Figures = Mapping[tuple[str, str, int, int, int], float]
 """The best figure by chip, type and sizes."""

@@ -17,10 +17,10 @@ import pytest
 from pipeloom.drive.store import Store
 from pipeloom.judge.simulate.whole_gpu import Block
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tune.candidates import BlockJob, entries, known_block, time_block
-from pipeloom.tune.engines import OnRay
-from pipeloom.tune.search import tune
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.candidates import BlockJob, entries, known_block, time_block
+from pipeloom.tuning.engines import OnRay
+from pipeloom.tuning.search import tune
+from pipeloom.tuning.shapes import Problem
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'pipeloom[ray]'")
 
@@ -68,7 +68,7 @@ def test_a_node_is_killed(cluster: Any, tmp_path: Path) -> None:
 def test_tuned_on_a_cluster_as_alone(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeloom.tune import candidates
+    from pipeloom.tuning import candidates
 
     monkeypatch.setattr(candidates, "SIDES", (32,))
     shapes, gpu = [Problem(64, 64, 512)], gpu_for("MI355X")

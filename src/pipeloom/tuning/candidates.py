@@ -25,7 +25,7 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, matrix_cycles
 from pipeloom.order.tasks import Lowered
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.tune.shapes import DTYPES
+from pipeloom.tuning.shapes import DTYPES
 
 SIDES = (32, 64, 96, 128, 160, 192, 224, 256)
 ROW_BYTES = (64, 128, 256)
@@ -41,7 +41,7 @@ LEAST_ENDS = 1200.0
 Derived blocks take 1250 to 2800."""
 MOST_CYCLES = 1 << 40
 _UNIT = re.compile(r"[a-zA-Z_ ]{1,40}")
-_SOURCES = ("tune/candidates.py", "judge/simulate/whole_gpu.py", "tune/shapes.py")
+_SOURCES = ("tuning/candidates.py", "judge/simulate/whole_gpu.py", "tuning/shapes.py")
 """Of this package, what decides a cost."""
 
 
@@ -158,7 +158,7 @@ def _bound(job: BlockJob) -> BlockCost | None:
         cycles, unit = bound_of(lowered)
     except (ConfigError, OrderError):
         return None
-    return BlockCost(cycles, LEAST_ENDS, matrix_cycles(lowered), unit)
+    return BlockCost(float(cycles), LEAST_ENDS, float(matrix_cycles(lowered)), unit)
 
 
 def _lowered(job: BlockJob) -> Lowered:
@@ -217,5 +217,5 @@ def cost_of(derived: Derived, job: BlockJob) -> BlockCost:
     store = written / program.target.store_bytes_per_clk.value
     ends = trace.total_cycles - count * derived.cycles - store
     least = program.iterations.at(program.min_trips)
-    matrix, unit = derived.matrix, derived.unit
+    matrix, unit = float(derived.matrix), derived.unit  # as the store gives it back
     return BlockCost(derived.cycles, max(0.0, ends), matrix, unit, least, step)

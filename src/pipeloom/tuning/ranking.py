@@ -8,8 +8,8 @@ from math import ceil
 
 from pipeloom.judge.simulate.whole_gpu import BlockCost, Plan, Prediction, fastest, predict
 from pipeloom.machine.gpus import Gpu
-from pipeloom.tune.candidates import BlockJob
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning.candidates import BlockJob
+from pipeloom.tuning.shapes import Problem
 
 
 @dataclass(frozen=True, slots=True)

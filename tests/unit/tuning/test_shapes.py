@@ -8,7 +8,7 @@ import pytest
 
 from pipeloom.errors import ScheduleError
 from pipeloom.machine.gpus import GPUS, gpu_for
-from pipeloom.tune.shapes import MODELS, Problem, problems
+from pipeloom.tuning.shapes import MODELS, Problem, problems
 
 
 def test_shapes_files_and_models(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import pipeloom as pl
 from pipeloom.cli.main import main
 from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import gemm_kernel
@@ -33,9 +34,10 @@ from pipeloom.judge.emulate import load_code_object, run_kernel
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16, E8M0, FP4
 from pipeloom.machine.gpus import gpu_for
-from pipeloom.tune import library
-from pipeloom.tune.search import Trial, Tuned
-from pipeloom.tune.shapes import Problem
+from pipeloom.tuning import library
+from pipeloom.tuning.search import Trial, Tuned
+from pipeloom.tuning.shapes import Problem
+from pipeloom.write.assemble import assemble_text
 
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
@@ -594,7 +596,7 @@ def test_a_library_is_of_one_type(tmp_path: Path) -> None:
 def test_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pipeloom.tune import candidates
+    from pipeloom.tuning import candidates
 
     monkeypatch.setattr(candidates, "SIDES", (32,))
     monkeypatch.chdir(tmp_path)
@@ -631,6 +633,48 @@ def test_commands(
     assert main(["tune", "64x48x128", "-o", "found.json"]) == 0
     assert json.loads((tmp_path / "found.json").read_text())["tuned"] == [found]
     assert "64x48x128" in capsys.readouterr().out
+    _same_from_python(tmp_path, found, capsys)
+
+
+def _same_from_python(
+    folder: Path, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``pl.tune``, ``pl.gemm`` and ``pl.library`` find and write what the commands did."""
+    assert [one.to_dict() for one in pl.tune((64, 48, 128))] == [told]
+    made = pl.gemm(64, 48, 128)
+    for path in made.write(folder / "p.hsaco"):
+        other = folder / path.name.replace("p", "k", 1)
+        assert path.read_bytes().replace(b'"p.hsaco"', b'"k.hsaco"') == other.read_bytes()
+    assert main(["gemm", "64", "48", "128", "--jobs", "1", "-o", "k.s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == ["k.s"]
+    (text,) = made.assembly().values()
+    assert (folder / "k.s").read_text() == text
+    assert load_code_object(assemble_text(text, "gfx950")).kernel(made.kernel.name)
+    written = pl.library(["64x48x128"], folder / "again")
+    assert written.kernels == 1
+    for path in written.files:
+        assert path.read_bytes() == (folder / "lib" / path.relative_to(written.folder)).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"shapes": (64, 48)}, "shapes"),
+        ({"shapes": [(64, 48, 1.5)]}, "shapes"),
+        ({"shapes": "64x48x0"}, "m|n|k"),
+        ({"on": "cloud"}, "on"),
+        ({"address": "auto"}, "on"),
+        ({"tokens": [64]}, "tokens"),
+        ({"activation": "gleu"}, "activation"),
+        ({"dtype": "fp7"}, "dtype"),
+        ({"close": 9.0}, "close"),
+    ],
+)
+def test_calls_that_are_refused(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(ScheduleError) as error:
+        pl.tune(**{"shapes": "64x48x128", **options})
+    assert str(error.value.field) in field.split("|")
+    assert error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from evidence.cms_loops import shared_file
 from evidence.gemm_model import CONSTANTS, by_bounds, cases, kendall, table, with_constants
 from pipeloom.machine.gpus import GPUS
-from pipeloom.tune import candidates
+from pipeloom.tuning import candidates
 
 
 def test_kendall() -> None:
