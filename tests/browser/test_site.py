@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.browser.driving import NEEDS_BROWSER, launched, logged, wait_for
+from tests.browser.driving import NEEDS_BROWSER, logged, wait_for
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (1400, 390)
@@ -40,12 +40,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """One of its own: its window has the width of a telephone at times."""
-    driver = launched(tmp_path_factory.mktemp("profile"))
-    yield driver
-    driver.quit()
+@pytest.fixture
+def window(browser: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """The browser, which has its own size again afterwards."""
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def opened(browser: webdriver.Chrome, page: Path, width: int) -> webdriver.Chrome:
@@ -77,8 +76,8 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 @NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
-def test_search_finds_a_field(browser: webdriver.Chrome, site: Path, width: int) -> None:
-    page = opened(browser, site / "index.html", width)
+def test_search_finds_a_field(window: webdriver.Chrome, site: Path, width: int) -> None:
+    page = opened(window, site / "index.html", width)
     if width < 600:
         next(iter(shown(page, "label.md-header__button[for=__search]"))).click()
     box = wait_for(lambda: shown(page, ".md-search__input"))[0]
@@ -94,22 +93,20 @@ def test_search_finds_a_field(browser: webdriver.Chrome, site: Path, width: int)
 
 @NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_is_wider_than_the_window(
-    browser: webdriver.Chrome, site: Path, width: int
-) -> None:
+def test_no_page_is_wider_than_the_window(window: webdriver.Chrome, site: Path, width: int) -> None:
     sizes = "const e = document.documentElement; return [e.scrollWidth, e.clientWidth]"
     names = ("index", "report", "verdicts", "reference/jobs", "evidence/claims", "contributing")
     for name in names:
-        scrolled, window = opened(browser, site / f"{name}.html", width).execute_script(sizes)
-        assert scrolled <= window, name
+        scrolled, seen = opened(window, site / f"{name}.html", width).execute_script(sizes)
+        assert scrolled <= seen, name
 
 
 @NEEDS_BROWSER
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_embedded_report_answers(browser: webdriver.Chrome, site: Path, width: int) -> None:
-    logged(browser)
-    logged(browser, "performance")
-    page = opened(browser, site / "report.html", width)
+def test_the_embedded_report_answers(window: webdriver.Chrome, site: Path, width: int) -> None:
+    logged(window)
+    logged(window, "performance")
+    page = opened(window, site / "report.html", width)
     frame = page.find_element(By.CSS_SELECTOR, "iframe.report")
     page.execute_script("arguments[0].scrollIntoView()", frame)
     page.switch_to.frame(frame)
@@ -131,9 +128,9 @@ def test_the_embedded_report_answers(browser: webdriver.Chrome, site: Path, widt
 
 @NEEDS_BROWSER
 def test_a_reference_page_shows_what_fields_and_parameters_mean(
-    browser: webdriver.Chrome, site: Path
+    window: webdriver.Chrome, site: Path
 ) -> None:
-    page = opened(browser, site / "reference" / "jobs.html", 1400)
+    page = opened(window, site / "reference" / "jobs.html", 1400)
     body = page.find_element(By.CSS_SELECTOR, "article").text
     assert "Cycles per iteration that no order of the loop's instructions beats." in body
     assert "The most copies of anything that rotates: 2 is double buffering." in body
@@ -142,8 +139,8 @@ def test_a_reference_page_shows_what_fields_and_parameters_mean(
 
 
 @NEEDS_BROWSER
-def test_dark_mode_is_a_click_away(browser: webdriver.Chrome, site: Path) -> None:
-    page = opened(browser, site / "index.html", 1400)
+def test_dark_mode_is_a_click_away(window: webdriver.Chrome, site: Path) -> None:
+    page = opened(window, site / "index.html", 1400)
     light = "const s = getComputedStyle(document.body).backgroundColor; return s"
     scheme = "return document.body.getAttribute('data-md-color-scheme')"
     seen = {}
