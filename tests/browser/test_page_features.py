@@ -180,6 +180,8 @@ def test_search_finds_values_steps_instructions_and_labels(page: webdriver.Chrom
     kinds = {hit.split("\n")[0] for hit in found(page, "b")}
     assert kinds == {"value", "step", "instruction", "label"}
     assert found(page, "no such thing anywhere") == []
+    hits = found(page, "frag a")
+    assert [hit.split("\n")[1].startswith("frag A") for hit in hits[:4]] == [True] * 4
     hits = found(page, "frag A[1,0] loop")
     assert len(hits) == 1
     page.find_element(By.ID, "search").send_keys(Keys.ENTER)

@@ -218,7 +218,7 @@ def _meta(timing: KernelTiming) -> dict[str, Any]:
         "tile": str(timing.main),
         "knobs": "Loops",
         "steps": "Disassembly",
-        "per_trip": f"{trips} trip{'' if trips == 1 else 's'} of the loop",
+        "per_trip": "" if trips == 1 else f"{trips} trips of the loop",
     }
 
 

@@ -60,7 +60,7 @@ def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
             "tile": "a stream",
             "knobs": "",
             "steps": "Stream",
-            "per_trip": "1 trip of the loop",
+            "per_trip": "",
             "variant": name,
         },
         cards=[

@@ -52,6 +52,9 @@ function makeSearch(onSelect) {
           return words.every((word) => whole.includes(word));
         })
       : [];
+    // What has the words one after the other comes first.
+    const phrase = words.join(" ");
+    hits.sort((a, b) => Number(b.text.toLowerCase().includes(phrase)) - Number(a.text.toLowerCase().includes(phrase)));
     /** The same number of each kind, so that thousands of instructions hide no step. @type {Map<string, Findable[]>} */
     const kinds = new Map();
     for (const hit of hits) kinds.set(hit.kind, [...(kinds.get(hit.kind) || []).slice(0, FOUND_SHOWN), hit]);

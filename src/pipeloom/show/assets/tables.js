@@ -10,7 +10,7 @@ function fillHead() {
   const m = page.meta;
   const what = m.shape ? `${m.program}, ${m.shape}` : m.program;
   const on = m.machine ? ` on ${m.machine}` : "";
-  byId("title").textContent = variants.length > 1 ? document.title.split(" - ")[0] : what + on;
+  byId("title").textContent = variants.length > 1 ? variants.map((v) => v.meta.variant).join(" vs ") : what + on;
   const parts = variants.length > 1 ? [what + on] : [];
   if (m.tile !== m.shape) parts.push(m.tile);
   if (m.strategy) parts.push(`${m.strategy} order`);
@@ -18,8 +18,8 @@ function fillHead() {
   if (m.sync) parts.push(m.sync);
   if (m.waves)
     parts.push(
-      `${m.waves} waves`,
-      `simulated for ${m.iterations} trips of ${m.per_trip}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
+      `${m.waves} wave${m.waves === 1 ? "" : "s"}`,
+      `simulated for ${m.iterations} trips${m.per_trip && ` of ${m.per_trip}`}: ${num(m.cycles)} cycles, of them ${num(m.prologue)} prologue and ${num(m.epilogue)} epilogue`,
     );
   byId("subtitle").textContent = parts.join(" · ");
   for (const [value, name, why] of page.headline) {
