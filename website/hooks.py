@@ -17,6 +17,10 @@ from website.repository import ROOT, linked_pages, relinked, site_path
 LOG = logging.getLogger("mkdocs.hooks.website")
 REPORT = "report.md"
 REPORT_PAGE = """\
+---
+hide: [navigation, toc]
+---
+
 # A report, live
 
 This is the page that `pipeloom report ping_pong` writes: one file with the timeline of eight waves,
