@@ -9,7 +9,6 @@ from enum import IntEnum
 from rich.console import Console
 
 import pipeloom as pl
-from pipeloom.reference.kernels.grid import GridKernel
 from pipeloom.show.terminal import render_program
 
 
@@ -45,8 +44,8 @@ class QkvProjection(pl.PipelineSchedule):
             body.grid(2, Q_K_V, Tag.MMA)
         return pl.double_buffer_reorder(pl.annotate_ops(body.done(), COSTS), self.config())
 
-    def kernel(self, compiled: pl.CompiledSchedule) -> GridKernel:
-        return GridKernel.for_schedule(compiled, waves=(2, 4), staggered=True)
+    def kernel(self, compiled: pl.CompiledSchedule) -> pl.GridKernel:
+        return pl.GridKernel.for_schedule(compiled, waves=(2, 4), staggered=True)
 
 
 if __name__ == "__main__":

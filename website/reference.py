@@ -39,6 +39,7 @@ TOPICS = (
             "reference.compiler",
             "reference.compiled",
             "reference.spec",
+            "reference.kernels",
         ),
     ),
     Topic(

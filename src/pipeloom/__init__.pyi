@@ -166,6 +166,7 @@ from .reference.hints import (
     AMDScheduleHints as AMDScheduleHints,
     append_amd_hints as append_amd_hints,
 )
+from .reference.kernels.grid import GridKernel as GridKernel
 from .reference.mi355x import (
     MatmulTag as MatmulTag,
     SingleBufferTag as SingleBufferTag,

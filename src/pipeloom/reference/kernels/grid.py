@@ -69,11 +69,17 @@ class OperandCosts:
     """Counter entries per op and wave, for A and B."""
 
     vm: tuple[int, int]
+    """vmcnt entries of one global load of A, and of B."""
     lgkm: tuple[int, int]
+    """lgkmcnt entries of one fragment load of A, and of B."""
 
     @classmethod
     def of(cls, compiled: CompiledSchedule) -> OperandCosts:
-        """The pipeline's costs; an lgkm cost unset there is the scheduler's, else one entry."""
+        """The pipeline's costs; an lgkm cost unset there is the scheduler's, else one entry.
+
+        Args:
+            compiled: the schedule.
+        """
         config, knobs = compiled.config, compiled.schedule_config
         return cls(
             vm=(config.vm_per_load_a, config.vm_per_load_b),
@@ -170,7 +176,11 @@ class GridKernel(Kernel):
         return STAGES
 
     def tiles(self, trips: int) -> int:
-        """2 trips + 2."""
+        """2 trips + 2.
+
+        Args:
+            trips: how often the loop runs.
+        """
         return STAGES * (trips + 1)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -183,6 +193,11 @@ class GridKernel(Kernel):
 
         A ``warp_stagger_index`` past the prologue means no stagger: neither the extra barrier nor
         the closing one is executed.
+
+        Args:
+            compiled: the schedule.
+            wave: whose steps.
+            trips: how often the loop runs.
         """
         walk = WalkBuilder()
         prologue, at = compiled.prologue, compiled.warp_stagger_index
@@ -204,7 +219,12 @@ class GridKernel(Kernel):
         return walk.done()
 
     def effect(self, step: Step, wave: int) -> Effect:
-        """Loads fill regions, fragments read them, MMAs read fragments."""
+        """Loads fill regions, fragments read them, MMAs read fragments.
+
+        Args:
+            step: one entry as the wave executes it.
+            wave: who executes it.
+        """
         if step.op.is_framework:
             return NO_EFFECT
         return self._known(step.op, step.tile, wave)
