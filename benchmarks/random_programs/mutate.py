@@ -3,8 +3,9 @@
 These are the slips that people make and that tools must catch: a wait dropped, loosened or
 tightened by the entries of one step, a barrier dropped or moved by one step, two neighbours
 swapped, the stagger forgotten; a step dropped, one that names another copy, iteration, box or
-operand, or exchanges two; a resource with another start or a copy too few. Some leave a program
-right (a redundant barrier, two loads swapped); ``classify`` tells which.
+operand, exchanges two, or takes a number that is one off (the bound of a mask); a resource with
+another start or a copy too few. Some leave a program right (a redundant barrier, two loads
+swapped); ``classify`` tells which.
 
     for mutant in mutants(program):
         print(mutant.name, classify(mutant.program).correct)
@@ -23,7 +24,19 @@ from functools import partial
 from random import Random
 
 from pipeloom.checks import check_int
-from pipeloom.program import Access, Barrier, Box, Group, Program, Resource, Step, Wait, Work
+from pipeloom.program import (
+    Access,
+    Barrier,
+    Box,
+    Group,
+    Node,
+    NodeKind,
+    Program,
+    Resource,
+    Step,
+    Wait,
+    Work,
+)
 
 
 class MutationKind(Enum):
@@ -44,6 +57,7 @@ class MutationKind(Enum):
     FEWER_COPIES = "fewer copies"
     WRONG_OPERAND = "wrong operand"
     SWAPPED_OPERANDS = "swapped operands"
+    WRONG_NUMBER = "wrong number"
 
 
 SYNCHRONISATION = frozenset(list(MutationKind)[:7])
@@ -174,6 +188,17 @@ def _step_slips(
         yield slip(MutationKind.DROP_STEP, _words(step), lambda some, i: some.pop(i))
         for kind, what, changed in _work_slips(program, step):
             yield slip(kind, f"{_words(step)}: {what}", put(changed))
+        for i, access in enumerate(step.reads):
+            node = next((n for n in program.meaning.nodes if n.name == access.resource), None)
+            if node is not None and node.kind is NodeKind.CONSTANT and node.start is not None:
+                off = replace(node, name=f"{node.name} + 1", start=node.start + 1)
+                reads = (*step.reads[:i], replace(access, resource=off.name), *step.reads[i + 1 :])
+                edit = put(replace(step, reads=reads))
+                yield (
+                    MutationKind.WRONG_NUMBER,
+                    f"{MutationKind.WRONG_NUMBER.value}, {where}: {_words(step)}: {off.name}",
+                    partial(_with_number, program, node, off, (number, section, slot), edit),
+                )
     following = steps[slot + 1] if slot + 1 < len(steps) else None
     if following is not None and following != step:
         moves = isinstance(step, Barrier) or isinstance(following, Barrier)
@@ -226,6 +251,16 @@ def _work_slips(program: Program, step: Work) -> Iterator[tuple[MutationKind, st
                     f"{name} {access.resource} {what}",
                     replace(step, **{name: changed}),  # type: ignore[arg-type]
                 )
+
+
+def _with_number(
+    program: Program, node: Node, other: Node, at: tuple[int, int, int], edit: Edit
+) -> Program:
+    """With one more constant, beside ``node``, and a step that reads it."""
+    nodes = program.meaning.nodes
+    where = nodes.index(node) + 1
+    meaning = replace(program.meaning, nodes=(*nodes[:where], other, *nodes[where:]))
+    return edited(replace(program, meaning=meaning), *at, edit)
 
 
 def _other_operand(program: Program, access: Access) -> str | None:

@@ -13,8 +13,9 @@ from pipeloom import pipeline
 from pipeloom.declare import Loop, Tensor, exp2, maximum, where
 from pipeloom.declare.fused import gemm_gate
 from pipeloom.judge.execute import Executor
-from pipeloom.judge.execute.enclosure import Enclosure, grid
+from pipeloom.judge.execute.enclosure import Enclosure, Sum, grid
 from pipeloom.judge.execute.truth import Array, Truth, truth_for
+from pipeloom.machine.dtypes import BF16, F32, FP16, DType
 from pipeloom.program import OpDef, Program, Region, Work
 from pipeloom.program.evaluate import evaluate_block
 from pipeloom.program.vocabulary import VOCABULARY, Reduce
@@ -99,6 +100,40 @@ def test_every_order_of_a_sum_is_allowed_and_a_term_less_is_not(kind: str) -> No
                 assert least <= small <= most
             without = in_any_order(terms[1:, column], rng)
             assert not ends[0] <= without <= ends[1]
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, FP16])
+def test_a_sum_is_exact_while_its_size_fits_and_then_by_a_rounding_a_term(dtype: DType) -> None:
+    """Up to 2 ** (mantissa + 1) every multiple of the grid is a number of the type."""
+    most = 2.0 ** (dtype.mantissa + 1)
+    assert float(dtype.round(most)) == most
+    assert float(dtype.round(most + 1)) != most + 1
+    none = np.zeros(2)
+    for step in (1.0, 0.25):
+        assert Sum(9, np.array([1.0, most]) * step, none, step).slack(dtype) is None
+        over = np.array([1.0, most + 1]) * step
+        slack = Sum(9, over, none, step).slack(dtype)
+        assert slack is not None
+        assert np.array_equal(slack, 9 * over / most)
+    small = np.full(2, 2.0**-30)
+    assert Sum(9, small, none, 2.0**-30 / most).slack(dtype) is None
+    doubt = Sum(9, np.ones(2), np.array([0.0, 0.5]), 1.0).slack(dtype)
+    assert doubt is not None
+    assert np.allclose(doubt, [9 / most, 0.5 + 9 * 1.5 / most], rtol=1e-12)
+    both = Sum(2, np.ones(2), none, 0.5) + Sum(3, 2 * np.ones(2), none + 1, 2.0)
+    assert (both.terms, both.grid) == (5, 0.5)
+    assert (both.size.tolist(), both.doubt.tolist()) == ([3.0, 3.0], [1.0, 1.0])
+
+
+def test_the_terms_of_a_sum_are_its_start_and_those_of_every_iteration() -> None:
+    truth = truth_for(loops("exp2").meaning, ITERATIONS, 0)
+    for number, tiles in enumerate(truth.sets):
+        terms = np.exp2(np.concatenate(tiles["X"])).astype(np.float32).astype(np.float64)
+        slack = (1 + 8 * ITERATIONS) * 2.0**-24 * (1 + terms.sum(axis=0))
+        for ends, sign in ((truth.low, -1), (truth.high, 1)):
+            off = ends["out"][0, :, number] - truth.outputs["out"][0, :, number]
+            rounding = 2.0**-23 * np.abs(truth.outputs["out"][0, :, number])
+            assert np.all(np.abs(off - sign * slack) <= rounding)
 
 
 def test_whole_numbers_are_exact_whatever_follows() -> None:

@@ -13,8 +13,10 @@ from benchmarks.random_programs.mutate import (
 )
 from benchmarks.random_programs.strict import fully_synchronized, thinned
 from pipeloom import build_schedule
+from pipeloom.declare import Loop
 from pipeloom.program import Barrier, Program, Wait
 from pipeloom.reference.lift import lift
+from tests.unit.judge.verify.programs import lowered
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,21 @@ def program() -> Program:
 
 def test_every_kind_that_the_program_has_room_for(program: Program) -> None:
     found = {mutant.kind for mutant in mutants(program)}
-    assert found == set(MutationKind)
+    assert found == set(MutationKind) - {MutationKind.WRONG_NUMBER}  # it has no numbers
+
+
+def test_a_number_that_is_one_off_is_wrong() -> None:
+    loop = Loop("doubled", over="k")
+    loop.store("out", loop.stream("X", "f32", k=2, c=4) * 2.0)
+    doubled = lowered(loop.meaning)
+    assert classify(doubled).correct
+    (mutant,) = mutants(doubled, frozenset({MutationKind.WRONG_NUMBER}))
+    failure = classify(mutant.program).failure
+    assert failure is not None
+    wrong = failure.outcome.wrong[0]
+    assert wrong.found is not None
+    assert wrong.expected is not None
+    assert wrong.found / wrong.expected == 1.5
 
 
 def test_mutants_are_new_and_named(program: Program) -> None:
