@@ -109,7 +109,7 @@ def test_the_table_has_every_knob() -> None:
     assert list(KNOBS) == [f.name for f in fields(pl.ScheduleConfig)]
 
 
-@pytest.mark.parametrize(("schedule", "base", "name"), cases())
+@pytest.mark.parametrize(("schedule", "base", "name"), list(cases()))
 def test_a_knob_acts_or_is_noted(schedule: str, base: dict[str, Any], name: str) -> None:
     plain, before = made(schedule, pl.ScheduleConfig(**base))
     for value in KNOBS[name]:
