@@ -20,8 +20,9 @@ from pipeloom.cli.common import (
 )
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
+from pipeloom.drive.recorded_kernels import record_path
 from pipeloom.errors import ScheduleError, SpecError
-from pipeloom.files import read_text, write_file, write_files
+from pipeloom.files import write_file, write_files
 
 if TYPE_CHECKING:
     from pipeloom.write import EmittedKernel
@@ -121,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.output} ends in {suffix!r}",
             hint="use .s for assembly or .hsaco for a code object",
         )
-    beside = _sidecar(arguments.output) if suffix == ".hsaco" else None
+    beside = record_path(arguments.output) if suffix == ".hsaco" else None
     if arguments.witness and beside is None:
         raise UsageError("--witness needs a code object: -o K.hsaco")
     found = emit(emit_job(arguments))
@@ -178,23 +179,3 @@ def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> dict[str,
             raise
         say((f"no witness was written: {error.message}",))
         return None
-
-
-def _sidecar(output: str) -> Path:
-    """``k.json`` of ``k.hsaco``; a file of that name that is something else is not replaced."""
-    from pipeloom.write import LAUNCH_FORMAT
-
-    path = Path(output).with_suffix(".json")
-    if path.is_file() and not _holds(path, LAUNCH_FORMAT):
-        raise SpecError(
-            f"how to launch {output} would be written to {path}, which is something else",
-            hint="choose another name for the code object, or move that file away",
-        )
-    return path
-
-
-def _holds(path: Path, word: str) -> bool:
-    try:
-        return word in read_text(path)
-    except (OSError, UnicodeDecodeError):
-        return False

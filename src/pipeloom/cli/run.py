@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -12,8 +13,11 @@ from pipeloom.cli.common import add_json, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
+from pipeloom.drive.emitting import EmitJob
+from pipeloom.drive.recorded_kernels import recorded
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
 from pipeloom.drive.running import run as run_job
+from pipeloom.drive.sources import Source
 
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
@@ -42,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIM=N",
         action="append",
         default=[],
-        help="the size along any dimension of a loop (repeatable; default: one tile, one trip)",
+        help="the size along any dimension of a loop (repeatable; default: one tile, one trip); of "
+        "attention q, keys, d, v, batch, q_heads and kv_heads",
     )
     parser.add_argument(
         "--scalar",
@@ -85,9 +90,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
     scalars = [text.partition("=")[::2] for text in arguments.scalar]
+    asked, code = _asked(arguments)
     found = run_job(
         RunJob(
-            emit_job(arguments),
+            asked,
             sizes=_sizes(arguments),
             scalars={name: _number(float, text, "--scalar") for name, text in scalars},
             seed=arguments.seed,
@@ -95,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             race_check=not arguments.no_race_check,
             max_memory_gb=arguments.max_memory,
             max_instructions=arguments.max_instructions,
+            code=code,
         ),
         _track,
     )
@@ -104,6 +111,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(found)
     return WRONG_RESULT if found.wrong else 0
+
+
+def _asked(arguments: argparse.Namespace) -> tuple[EmitJob, bytes | None]:
+    """What to emit and run; of a code object that was emitted, its job, and the code itself."""
+    job = emit_job(arguments)
+    if not arguments.source.endswith(".hsaco"):
+        return job, None
+    plain = EmitJob(Source(arguments.source, progress=job.source.progress))
+    if job != plain:
+        raise UsageError(f"{arguments.source} is emitted already, which no option can change")
+    source, told, code = recorded(arguments.source)
+    return EmitJob(replace(source, progress=job.source.progress), **told), code
 
 
 def _sizes(arguments: argparse.Namespace) -> dict[str, int]:

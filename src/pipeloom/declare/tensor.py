@@ -189,7 +189,7 @@ def exp2(x: Tensor) -> Tensor:
     Args:
         x: Any value.
     """
-    return x._loop.apply("exp2", x)
+    return _loop_of("exp2", "x", x).apply("exp2", x)
 
 
 def maximum(a: Tensor, b: Tensor | float) -> Tensor:
@@ -199,7 +199,7 @@ def maximum(a: Tensor, b: Tensor | float) -> Tensor:
         a: A value.
         b: A value or a number.
     """
-    return a._loop.apply("max", a, b)
+    return _loop_of("maximum", "a", a).apply("max", a, b)
 
 
 def minimum(a: Tensor, b: Tensor | float) -> Tensor:
@@ -209,7 +209,7 @@ def minimum(a: Tensor, b: Tensor | float) -> Tensor:
         a: A value.
         b: A value or a number.
     """
-    return a._loop.apply("min", a, b)
+    return _loop_of("minimum", "a", a).apply("min", a, b)
 
 
 def log2(x: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ def log2(x: Tensor) -> Tensor:
     Args:
         x: Positive numbers.
     """
-    return x._loop.apply("log2", x)
+    return _loop_of("log2", "x", x).apply("log2", x)
 
 
 def rcp(x: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ def rcp(x: Tensor) -> Tensor:
     Args:
         x: Any value.
     """
-    return x._loop.apply("rcp", x)
+    return _loop_of("rcp", "x", x).apply("rcp", x)
 
 
 def rsqrt(x: Tensor) -> Tensor:
@@ -239,7 +239,7 @@ def rsqrt(x: Tensor) -> Tensor:
     Args:
         x: Positive numbers.
     """
-    return x._loop.apply("rsqrt", x)
+    return _loop_of("rsqrt", "x", x).apply("rsqrt", x)
 
 
 def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
@@ -250,7 +250,7 @@ def keep(x: Tensor, left: Tensor, least: Tensor | float) -> Tensor:
         left: What is left along a dimension: ``loop.left``.
         least: How much must be left; 1 masks what lies past the end.
     """
-    return x._loop.apply("keep", x, left, least)
+    return _loop_of("keep", "x", x).apply("keep", x, left, least)
 
 
 def within(x: Tensor | float, left: Tensor) -> Tensor:
@@ -260,7 +260,7 @@ def within(x: Tensor | float, left: Tensor) -> Tensor:
         x: The value to mask, or a number.
         left: What is left along a dimension: ``loop.left``.
     """
-    return left._loop.apply("within", x, left)
+    return _loop_of("within", "left", left).apply("within", x, left)
 
 
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -271,7 +271,7 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
         a: A value or a number.
         b: A value or a number.
     """
-    return condition._loop.apply("select", condition, a, b)
+    return _loop_of("where", "condition", condition).apply("select", condition, a, b)
 
 
 def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -282,4 +282,16 @@ def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         b: The other factor.
         c: What is added.
     """
-    return a._loop.apply("fma", a, b, c)
+    return _loop_of("fma", "a", a).apply("fma", a, b, c)
+
+
+def _loop_of(function: str, name: str, value: object) -> Loop:
+    """The loop whose value an argument is; a number is none."""
+    if isinstance(value, Tensor):
+        return value._loop
+    raise ConfigError(
+        f"{function} takes a value of a loop as {name}, not {value!r}",
+        hint="pass what loop.stream, loop.carry or an operation on them gave; of numbers alone "
+        "NumPy or math computes it",
+        field=name,
+    )

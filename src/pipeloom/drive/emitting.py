@@ -11,6 +11,7 @@ import pipeloom
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.forms import Choice, choose_form
 from pipeloom.drive.loops import element_type
+from pipeloom.drive.recorded_kernels import JOB, made_from
 from pipeloom.drive.sources import Named, Source, find_source, is_compiled, is_loop, with_data
 from pipeloom.drive.subjects import (
     ProgramSubject,
@@ -51,6 +52,10 @@ class EmitJob:
     k: int | None = None
     name: str | None = None
 
+    def to_dict(self) -> dict[str, Any] | None:
+        """What a record says of it; None where it is about an object."""
+        return made_from(self.source, **{name: getattr(self, name) for name in JOB})
+
 
 @dataclass(frozen=True, slots=True)
 class Emission:
@@ -67,6 +72,8 @@ class Emission:
     notes: tuple[str, ...]
     changes: str = ""
     """What synchronising changed besides waits and barriers."""
+    job: EmitJob | None = None
+    """What was asked for."""
 
     @property
     def barriers(self) -> int:
@@ -92,6 +99,7 @@ class Emission:
             "sync": self.sync,
             "barriers": self.barriers,
             "cost": None if self.choice is None else self.choice.to_dict(),
+            "made_from": None if self.job is None else self.job.to_dict(),
         }
 
 
@@ -121,7 +129,7 @@ def emit(job: EmitJob | Source | Named) -> Emission:
         if isinstance(subject, ProgramSubject) and isinstance(subject.origin, Program):
             label = f"sync {job.source.sync or 'as it is'}"
     kernel = emit_program(program, ops=subject.ops, name=name, allow_timing=job.allow_timing)
-    return Emission(kernel, program, subject, label, choice, notes, changes)
+    return Emission(kernel, program, subject, label, choice, notes, changes, job)
 
 
 def schedule_program(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pipeloom.checks import check_instance
 from pipeloom.declare.loop import Loop
+from pipeloom.drive.heads import by_head
 from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.sources import Source as Asked
 from pipeloom.errors import ConfigError
@@ -282,7 +283,8 @@ def run(
 
     Args:
         source: What ``emit`` returned, or anything that it takes.
-        sizes: The size of every dimension.
+        sizes: The size of every dimension; of attention also ``q_heads`` and ``kv_heads``, instead
+            of ``heads`` and ``group``.
         ops: Every op of the program; a loop's own are ``loop.ops``.
         seed: Decides the data, the timing and the order of waves.
         **options: ``data``, ``timing``, ``scalars``, ``spare`` (further elements of rows),
@@ -291,11 +293,14 @@ def run(
     from pipeloom.drive.trial import run_program, scalar_values
     from pipeloom.write import EmittedKernel, assemble
     from pipeloom.write.launch import check_sizes
+    from pipeloom.write.lower.memory import dimensions
 
     if isinstance(source, Loop):  # before the search, which takes its time
+        sizes = by_head(dimensions(source.meaning), sizes)
         check_sizes(source.meaning, sizes)
         scalar_values(source.meaning, options.get("scalars") or {})
     emitted = source if isinstance(source, EmittedKernel) else emit(source, ops=ops)
+    sizes = by_head(dimensions(emitted.launch.meaning), sizes)
     code = assemble(emitted)
     return run_program(emitted, code, sizes=sizes, seed=seed, ops=ops or _ops(source), **options)
 

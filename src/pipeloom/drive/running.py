@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeloom.declare import Loop
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive.emitting import Emission, EmitJob, emission_subject, emit
+from pipeloom.drive.heads import by_head
 from pipeloom.drive.sources import Named, Source, find_source
 from pipeloom.drive.subjects import ProgramSubject
 from pipeloom.errors import SpecError
@@ -51,6 +52,8 @@ class RunJob:
     race_check: bool = True
     max_memory_gb: float = MAX_MEMORY_GB
     max_instructions: int = MAX_INSTRUCTIONS
+    code: bytes | None = None
+    """The code object that must come out of it, where there is one already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,11 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     if not isinstance(job, RunJob):
         job = RunJob(job if isinstance(job, EmitJob) else EmitJob(Source.of(job)))
     declared = find_source(job.emit.source)
-    _check_early(job)
+    job = _check_early(job)
     over = declared.over if isinstance(declared, Loop) else "k"
     usual = None if isinstance(declared, Loop) else USUAL["k"]
-    found = emit(replace(job.emit, k=job.sizes.get(over, usual)))
+    asked = job.emit if job.code else replace(job.emit, k=job.sizes.get(over, usual))
+    found = emit(asked)
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)
     _check_depth(kernel.launch, sizes, isinstance(declared, Loop))
@@ -101,7 +105,14 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     from pipeloom.drive.trial import Launchable, run_program
     from pipeloom.write import assemble
 
-    ready = Launchable.load(kernel, assemble(kernel))
+    code = assemble(kernel)
+    if job.code is not None and job.code != code.data:
+        raise SpecError(
+            f"the code object is not what {job.emit.source.name} gives today",
+            hint="emit it anew, or judge it as it is with pipeloom check K.hsaco --launch",
+            field="source",
+        )
+    ready = Launchable.load(kernel, code)
     trials = tuple(
         run_program(
             kernel,
@@ -117,18 +128,24 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     return Ran(job, found, sizes, trials)
 
 
-def _check_early(job: RunJob) -> None:
-    """Refuse sizes and scalars that no kernel takes before the search, which takes its time."""
+def _check_early(job: RunJob) -> RunJob:
+    """The job with sizes by its kernel's dimensions.
+
+    What no kernel takes is refused before the search, which takes its time.
+    """
     from pipeloom.drive.trial import scalar_values
     from pipeloom.write.launch import check_dimensions, check_sizes
+    from pipeloom.write.lower.memory import dimensions
 
     subject = emission_subject(job.emit)
     meaning = subject.meaning if isinstance(subject, ProgramSubject) else PRODUCT.meaning
+    job = replace(job, sizes=by_head(dimensions(meaning), job.sizes))
     check_dimensions(meaning, job.sizes)
     sizes = _open_sizes(meaning, job.sizes)
     check_sizes(meaning, sizes)
     scalar_values(meaning, job.scalars)
     _check_memory(job, _needed_bytes(meaning, sizes), sizes)
+    return job
 
 
 def _open_sizes(meaning: Meaning, given: Mapping[str, int]) -> dict[str, int]:

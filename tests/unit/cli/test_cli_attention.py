@@ -20,9 +20,9 @@ def test_emit_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert record["scalars"] == {"scale": 32**-0.5}
     assert record["positive"] == ["scale"]
     assert "stride_K_heads" in [a["name"] for a in record["arguments"]]
-    sizes = [f"--size={size}" for size in ("q=70", "keys=45", "heads=2", "group=2")]
+    sizes = [f"--size={size}" for size in ("q=70", "keys=45", "q_heads=4", "kv_heads=2")]
     assert main(["run", *SMALL, *sizes, "--timings", "1"]) == 0
-    assert "equal to NumPy" in capsys.readouterr().out
+    assert "heads=2 group=2: equal to NumPy" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("setting", ["d=0", "waves=0", "keys=0"])

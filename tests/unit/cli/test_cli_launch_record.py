@@ -58,15 +58,37 @@ def test_the_record_beside_a_code_object(
     ]
 
 
-def test_a_record_replaces_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``pipeloom emit k.json -o k.hsaco`` must not overwrite the schedule it reads."""
-    compiled = tmp_path / "k.json"
-    assert main(["compile", "ping_pong", "--dtype", "bf16", "-o", str(compiled)]) == 0
-    before = compiled.read_bytes()
-    assert main(["emit", str(compiled), "-o", str(tmp_path / "k.hsaco")]) == 1
-    assert "k.json, which is something else" in capsys.readouterr().err
-    assert compiled.read_bytes() == before
-    assert not (tmp_path / "k.hsaco").exists()
+@needs_assembler
+def test_a_code_object_is_run_by_the_record_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record goes beside a schedule of its name; another record is not that of the code."""
+    schedule = tmp_path / "k.json"
+    schedule.write_text('{"schedule": "single_buffer", "geometry": {"BK": 64, "MMA_K": 16}}')
+    before = schedule.read_bytes()
+    code, short = str(tmp_path / "k.hsaco"), ["--timings", "1", "--m", "90", "--json"]
+    settings = ["--set", "geometry.elem_bytes=2", "--target", "gfx942"]
+    assert main(["emit", str(schedule), *settings, "-o", code, "--no-witness"]) == 0
+    assert schedule.read_bytes() == before
+    assert (tmp_path / "k.launch.json").exists()
+    capsys.readouterr()
+    assert main(["run", code, *short]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert (ran["target"], ran["tile"], ran["wrong"]) == (
+        "gfx942",
+        {"m": 128, "n": 128, "k": 64},
+        [],
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", code, "--sync", "proven"])
+    lone = tmp_path / "lone.hsaco"
+    lone.write_bytes((tmp_path / "k.hsaco").read_bytes())
+    assert main(["run", str(lone)]) == 1
+    changed = json.loads((tmp_path / "k.launch.json").read_text())
+    changed["made_from"]["settings"].append("geometry.BM=64")
+    (tmp_path / "lone.json").write_text(json.dumps(changed))
+    assert main(["run", str(lone)]) == 1
+    assert main(["run", str(tmp_path / "none.hsaco")]) == 1
 
 
 def test_assembly_alone_has_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.declare import Loop, exp2, maximum, minimum, where
+from pipeloom.declare import Loop, exp2, fma, maximum, minimum, where, within
 from pipeloom.declare.kernels import gemm
 from pipeloom.errors import ConfigError, GraphError, ScheduleError
 from pipeloom.program import NodeKind, Region
@@ -339,3 +339,21 @@ def test_a_product_that_nothing_carries() -> None:
         _ = loop.meaning
     with pytest.raises(ConfigError, match="needs a name"):
         Loop("", over="k")
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda x: exp2(3), "x"),  # type: ignore[arg-type]
+        (lambda x: maximum(2.0, x), "a"),  # type: ignore[arg-type]
+        (lambda x: within(x, 1), "left"),  # type: ignore[arg-type]
+        (lambda x: where(True, x, 0), "condition"),  # type: ignore[arg-type]
+        (lambda x: fma("a", x, x), "a"),  # type: ignore[arg-type]
+    ],
+)
+def test_functions_of_values_refuse_what_is_none(call: Any, field: str) -> None:
+    x = Loop("numbers", over="k").stream("X", "f32", k=1, n=64)
+    with pytest.raises(ConfigError) as error:
+        call(x)
+    assert error.value.field == field
+    assert error.value.hint

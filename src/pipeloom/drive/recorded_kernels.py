@@ -1,0 +1,75 @@
+"""A code object that ``emit`` wrote, by the record beside it: which job made it, and its bytes.
+
+``k.json`` says how to launch ``k.hsaco`` and what it was made from. Whoever runs the code object
+makes it anew from that and compares, so that what is run is what is in the file, and what it is
+compared with is what it means.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pipeloom.drive.sources import Source, is_launch_record
+from pipeloom.errors import SpecError
+from pipeloom.files import read_file, read_text
+
+SOURCE = ("tile", "dtype", "sync", "reorder", "waves", "k_tiles", "arch")
+JOB = ("target", "dtype", "out_dtype", "allow_timing", "k")
+
+
+def record_path(code: str | Path) -> Path:
+    """Where the record of a code object goes: ``k.json``, or ``k.launch.json`` beside another."""
+    path = Path(code).with_suffix(".json")
+    if path.is_file() and _record(path) is None:
+        return Path(code).with_suffix(".launch.json")
+    return path
+
+
+def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
+    """What a record says of the source and the job; None of an object, which has no name."""
+    if not isinstance(source.what, str | PathLike):
+        return None
+    given = {name: getattr(source, name) for name in SOURCE}
+    return {
+        "what": str(source.label or source.what),
+        "settings": list(source.settings),
+        "source": {name: value for name, value in given.items() if value not in (None, False)},
+        "job": {name: value for name, value in job.items() if value not in (None, False)},
+    }
+
+
+def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
+    """The source and the job that a code object was made from, and its bytes."""
+    place = record_path(code)
+    record = _record(place) if place.is_file() else None
+    made = None if record is None else record.get("made_from")
+    try:
+        data = read_file(code)
+        if not isinstance(made, dict):
+            raise KeyError("made_from")
+        told = {name: made["source"][name] for name in SOURCE if name in made["source"]}
+        settings = tuple(str(one) for one in made["settings"])
+        source = Source(str(made["what"]), settings, **told)
+        return source, {name: made["job"][name] for name in JOB if name in made["job"]}, data
+    except OSError as error:
+        raise SpecError(
+            f"cannot read {code}: {error.strerror}", hint="name a code object", field="source"
+        ) from error
+    except (KeyError, TypeError) as error:
+        raise SpecError(
+            f"no record beside {code} says what it was made from ({place.name})",
+            hint="pipeloom emit SOURCE -o K.hsaco writes one; run the SOURCE itself, or judge any "
+            "code object with pipeloom check K.hsaco --launch LAUNCH.json",
+            field="source",
+        ) from error
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and is_launch_record(found) else None
