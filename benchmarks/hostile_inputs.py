@@ -4,8 +4,9 @@
 
 Code objects, launch files, programs, specs, tables and rows of the store are changed by a seed
 (``hostile_cases``), and run in processes that are watched (``hostile_run``). None may end in a
-traceback, take 30 s or 1 GB, write outside its folder, steer the terminal, or call PROVED what
-another judge shows to be wrong. Prints what it found and exits with 1 if that is anything.
+traceback, take 30 s of a processor or 1 GB, write outside its folder, steer the terminal, or call
+PROVED what another judge shows to be wrong. Prints what it found and exits with 1 if that is
+anything.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ from pipeloom.cli.main import main
 from pipeloom.drive.store import FILE, digest
 
 MOST_SECONDS, MOST_MEMORY = 30, 1 << 30
+"""Of a processor: others may use the machine."""
+MOST_WAITED = 300
 KILLED_MEMORY = 3 << 30
 """What the kernel lets a process have, so that a fault does not take the machine down."""
 _TRACEBACK, _OUTSIDE, _WRONG = 99, 98, 97
@@ -91,7 +93,7 @@ def _forked(case: Case, words: list[str], place: Path) -> Ended:
         done, status, used = os.wait4(child, os.WNOHANG)
         if done:
             break
-        if time.monotonic() - started > MOST_SECONDS:
+        if time.monotonic() - started > MOST_WAITED:
             timed_out = True
             os.kill(child, signal.SIGKILL)
             _, status, used = os.wait4(child, 0)
@@ -106,8 +108,8 @@ def _forked(case: Case, words: list[str], place: Path) -> Ended:
 def _fault(code: int, memory: int, timed_out: bool, place: Path) -> str:
     told = place / "fault"
     said = told.read_text(encoding="utf-8", errors="replace") if told.exists() else ""
-    if timed_out:
-        return f"hang: more than {MOST_SECONDS} s"
+    if timed_out or code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"hang: {MOST_SECONDS} s of a processor, or {MOST_WAITED} s in all"
     if code in (_TRACEBACK, _OUTSIDE, _WRONG) or said:
         return said or "ended without a word"
     if code < 0:
@@ -134,6 +136,7 @@ def _in_child(case: Case, words: list[str], place: Path) -> int:
     os.setsid()
     for number, most in (
         (resource.RLIMIT_AS, KILLED_MEMORY),
+        (resource.RLIMIT_CPU, MOST_SECONDS),
         (resource.RLIMIT_FSIZE, 256 << 20),
         (resource.RLIMIT_CORE, 0),
     ):

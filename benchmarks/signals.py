@@ -48,7 +48,9 @@ COMMANDS: dict[str, list[str]] = {
     "simulate": ["simulate", "ping_pong"],
     "verify": ["verify", "in/program.json"],
 }
-LOOP = "from pipeloom.declare.kernels import gemm\nloop = gemm(128, 128, 64)\n"
+LOOP = "from pipeloom.declare.kernels import gemm\nloop = gemm(64, 128, 32)\n"
+LONGEST = 20
+"""Seconds after which a signal comes at the latest."""
 MOST_SECONDS = 120
 """For a command to end after its signal: machines are shared."""
 
@@ -114,7 +116,7 @@ def shot(command: str, sent: signal.Signals, after: float, group: bool, place: P
     if code not in (0, 128 + sent) and not finished:
         found = found or f"exit code {code}: {text[-300:]}"
     if code == 128 + sent:
-        found, best = found or _partial(command, sent, place), bool(_outputs(place))
+        found, best = found or _partial(command, place), bool(_outputs(place))
     return Shot(command, sent, after, code, found, finished or code == 0, best)
 
 
@@ -147,13 +149,12 @@ def _outputs(place: Path) -> list[Path]:
     return [path for path in (place / "out").rglob("*") if path.is_file()]
 
 
-def _partial(command: str, sent: signal.Signals, place: Path) -> str:
+def _partial(command: str, place: Path) -> str:
     """An interrupted command has written nothing, or the whole best so far, which is proved."""
     outputs = _outputs(place)
     said = (place / "errors").read_text(encoding="utf-8", errors="replace")
-    if sent is signal.SIGTERM or not outputs:
-        promised = command == "derive" and "best so far" in said
-        return "the best so far is promised and not there" if promised and not outputs else ""
+    if not outputs and "best so far" in said and command in ("derive", "tune", "gemm", "library"):
+        return "the best so far is promised and not there"
     for path in outputs:
         if path.suffix == ".json":
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -165,9 +166,9 @@ def _partial(command: str, sent: signal.Signals, place: Path) -> str:
 
 
 def usual_seconds(command: str, folder: Path) -> float:
-    """How long it takes here and now, without a signal, at most a minute."""
+    """How long it takes here and now, without a signal, at most ``LONGEST``."""
     started = time.monotonic()
-    shot(command, signal.SIGTERM, 60, group=False, place=folder)
+    shot(command, signal.SIGTERM, LONGEST, group=False, place=folder)
     return time.monotonic() - started
 
 

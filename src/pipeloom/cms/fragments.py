@@ -178,7 +178,7 @@ class Operand:
             tiles, _ = self.tiles_of(half)
             count, packs = self.count("LR", half), self.count("Pack", half)
             wide = self.packed and not self.k_contiguous and PIECES * len(tiles) % max(count, 1)
-            if not count or wide or (not self.packed and count % len(tiles)):
+            if not count or not tiles or wide or (not self.packed and count % len(tiles)):
                 raise self._broken("LR", half, f"{count} reads for {len(tiles)} tiles")
             size = 10 if "UseMFMAF32XEmulation" in self.table.flags else 24
             least = (size if self.table.splits else PIECES // 2) * len(tiles)

@@ -55,8 +55,8 @@ MOST_ELEMENTS = 1 << 25
 MOST_DIMENSIONS = 8
 _MOST_SIZE = (1 << 31) - 1
 """Along one dimension."""
-MOST_WORKGROUPS = 1 << 16
-"""Of a grid: emulated, that many take hours."""
+MOST_WORKGROUPS = 1 << 10
+"""Of a grid: each is emulated, in a hundredth of a second at best."""
 
 
 class Fill(Enum):

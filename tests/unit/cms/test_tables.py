@@ -339,3 +339,10 @@ def test_commands_take_the_file_of_a_table(tmp_path: Path) -> None:
     subject = open_source(str(path))
     assert subject.program() == lift_table(SMALL)
     assert "64x32x64 bf16" in subject.header()
+
+
+def test_a_half_without_tiles_is_refused() -> None:
+    """One tile and four K steps leave nothing for a second half to read."""
+    table = replace(SMALL, mi=(32, 16, 16), wave_tile=(1, 1))
+    with pytest.raises(SpecError, match="reads for 0 tiles"):
+        lift_table(table)
