@@ -56,13 +56,16 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
         return source, {name: made["job"][name] for name in JOB if name in made["job"]}, data
     except OSError as error:
         raise SpecError(
-            f"cannot read {code}: {error.strerror}", hint="name a code object", field="source"
+            f"cannot read {code}: {error.strerror}",
+            hint="name what pipeloom emit wrote; for others' kernels there is pipeloom check "
+            f"{code} --template",
+            field="source",
         ) from error
     except (KeyError, TypeError) as error:
         raise SpecError(
             f"no record beside {code} says what it was made from ({place.name})",
-            hint="pipeloom emit SOURCE -o K.hsaco writes one; run the SOURCE itself, or judge any "
-            "code object with pipeloom check K.hsaco --launch LAUNCH.json",
+            hint="pipeloom emit SOURCE -o K.hsaco writes one; run the SOURCE itself, or judge "
+            f"others' kernels: pipeloom check {code} --template writes a launch file",
             field="source",
         ) from error
 
