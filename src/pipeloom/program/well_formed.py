@@ -141,6 +141,8 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
         _check_instructions(program, step, where)
     for access in step.accesses:
         _check_access(program, group, access, where, step.label)
+    if step.is_copy:
+        _check_copy(program, step, where)
     _check_counter(program, step, where)
     for access in (*step.writes, *step.accumulates):
         if _is_input(program, access.resource):
@@ -158,6 +160,32 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
             hint="only a copy may read shared, to a place that it writes shared",
             field=where,
         )
+
+
+def _check_copy(program: Program, step: Work, where: str) -> None:
+    """What a copy reads is as large, dimension by dimension, as what it writes; or 1, repeated."""
+    if len(step.reads) != 1 or len(step.writes) != 1:
+        return
+    sizes = []
+    for access in (*step.reads, *step.writes):
+        type_ = _type(program, access.resource)
+        if access.shared or set(type_.dims) != set(program.meaning[step.node].type.dims):
+            return  # its dimensions go by position, or waves share the box
+        box = access.boxes[0] if access.boxes else tuple((0, size) for size in type_.shape)
+        sizes.append({dim: b - a for dim, (a, b) in zip(type_.dims, box, strict=True)})
+    read, written = sizes
+    if any(read[dim] not in (1, written[dim]) for dim in read):
+        raise StructureError(
+            f"program {program.name!r}: {where} {step.label!r} reads {read} and writes {written}",
+            hint="a copy writes as much as it reads, along every dimension",
+            field=where,
+        )
+
+
+def _type(program: Program, name: str) -> TileType:
+    if _is_memory(program, name):
+        return program.meaning[name].type
+    return program.resource(name).type
 
 
 _MOVERS = {

@@ -11,6 +11,7 @@ import pytest
 
 from pipeloom.declare import Loop, maximum
 from pipeloom.declare.kernels import gemm
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.errors import ConfigError, ScheduleError, SpecError, StructureError
 from pipeloom.machine.dtypes import FP16
 from pipeloom.machine.gfx950 import GFX950
@@ -369,3 +370,16 @@ def test_a_resource_has_copies_and_bytes(program: Program) -> None:
     assert item.bytes == item.copies * 32 * 32 * 2
     with pytest.raises(ConfigError, match="copies is 0"):
         Resource(name="x", space=Space.LDS, type=item.type, copies=0)
+
+
+def test_a_copy_writes_as_much_as_it_reads() -> None:
+    """A fragment turned round was PROVED, and no program to execute."""
+    data = pipeline(gemm(32, 32, 32), "gfx950", 2).to_dict()
+    fragments = [r for r in data["resources"] if r["name"].endswith(".0.0")]
+    assert fragments
+    for resource in fragments:
+        resource["type"]["dims"].reverse()
+        with pytest.raises(StructureError, match=r"reads .* and writes"):
+            Program.from_dict(data)
+        resource["type"]["dims"].reverse()
+    Program.from_dict(data)
