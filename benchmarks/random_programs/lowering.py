@@ -469,7 +469,8 @@ class _Lowering:
                 if (
                     maker.when is None
                     and maker.group == user.group
-                    and not (maker.accumulates or maker.masks or maker.node in self.start_of)
+                    and not (maker.accumulates or maker.masks or maker.shared)
+                    and maker.node not in self.start_of
                     and self.meaning[maker.node].when is None
                     and set(condition.type.dims) <= set(maker.type.dims)
                     and (maker.split or condition.home is None or not condition.home.split)
