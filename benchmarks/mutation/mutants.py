@@ -25,7 +25,7 @@ PACKAGES = (
     "sync",
     "order",
     "reference",
-    "tune",
+    "tuning",
     "drive/store.py",
     "write/hazards.py",
 )

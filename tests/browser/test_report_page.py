@@ -11,7 +11,6 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from tests.unit.tune.test_pages import TUNED
 
 from pipeloom.cli.main import main
 from pipeloom.judge.simulate import simulate
@@ -33,6 +32,7 @@ from tests.browser.driving import (
 )
 from tests.unit.cli.test_kernel_files import written
 from tests.unit.show.programs import producer_consumer, straight
+from tests.unit.tuning.test_pages import TUNED
 
 pytestmark = NEEDS_BROWSER
 OUTSIDE = """

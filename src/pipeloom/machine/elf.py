@@ -40,13 +40,15 @@ def read_sections(elf: bytes) -> list[Section]:
     if table + step * count > len(elf):
         raise ValueError(f"{count} section headers at {table:#x}, past the file's {len(elf)} bytes")
     headers = [struct.unpack_from(_HEADER, elf, table + step * i) for i in range(count)]
-    if sum(size for _, kind, _, _, _, size, *_ in headers if kind != _NO_BITS) > len(elf):
-        raise ValueError("the sections overlap: together they are larger than the file")
-    sections = []
+    sections: list[Section] = []
+    read = 0
     for name, kind, _, address, offset, size, link, _, _, _ in headers:
         text = text_at(elf, headers[names][4] + name)
         if kind != _NO_BITS and offset + size > len(elf):
             raise ValueError(f"section {text!r} ends at {offset + size:#x}, past the file's end")
+        read += 0 if kind == _NO_BITS else size
+        if read > len(elf):
+            raise ValueError("the sections overlap: together they are larger than the file")
         data = b"" if kind == _NO_BITS else elf[offset : offset + size]
         sections.append(Section(text, kind, address, size, link, data))
     return sections

@@ -67,7 +67,8 @@ def test_nothing_but_our_errors(bench: Any) -> None:
     ("at", "layout", "value", "words"),
     [
         (0x28, "<Q", 1 << 63, "section headers at"),
-        (0x3C, "<H", 0xFFFF, "section headers at"),
+        (0x3C, "<H", 0xFFFF, "65535 sections"),
+        (0x3C, "<H", 0x3FF, "section headers at"),
         (0x12, "<H", 3, "machine 3 is not AMDGPU"),
         (0x30, "<I", 0x36, "machine 0x36, which the emulator does not model"),
     ],
