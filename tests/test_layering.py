@@ -170,7 +170,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "sync",
         "judge.verify",
     ),
-    "drive.trial": ("errors", "machine", "program", "write", "judge.emulate"),
+    "drive.trial": ("errors", "checks", "machine", "program", "write", "judge.emulate"),
     "drive.checking": ("errors", "checks", "files", "judge.check", "judge.emulate", "write"),
     "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
     "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
+from numbers import Integral
 from typing import Any
 
 from pipeloom.errors import ConfigError
@@ -35,6 +36,11 @@ def check_int(
             hint=hint or f"choose {field} {legal}",
             field=where,
         )
+
+
+def plain_int(value: Any) -> Any:
+    """A whole number of another kind, such as NumPy's, as an ``int``; anything else as it is."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def check_number(

@@ -24,7 +24,7 @@ from numbers import Real
 
 import numpy as np
 
-from pipeloom.checks import check_int, nearest
+from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.declare.tensor import Tensor
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
@@ -132,7 +132,7 @@ class Loop:
             dim: The dimension's name.
             size: The tile's size along it.
         """
-        tile = TileType((dim,), (size,), F32)
+        tile = _tile(f"{dim} left", F32, {dim: size})
         node = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile)
         known = self._nodes.get(node.name) == node
         return Tensor(self, node.name if known else self._add(node))
@@ -154,16 +154,14 @@ class Loop:
                 hint="pass start=0; what depends on more is a resident",
                 field="start",
             )
-        kind = TileType(tuple(dims), tuple(dims.values()), dtype_for(dtype))
+        kind = _tile(name, dtype, dims)
         node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=float(start))
         return Tensor(self, self._add(node), carry=name)
 
     def _input(
         self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
     ) -> Tensor:
-        for dim, size in dims.items():
-            check_int(name, dim, size, 1)
-        tile = TileType(tuple(dims), tuple(dims.values()), dtype_for(dtype))
+        tile = _tile(name, dtype, dims)
         return Tensor(self, self._add(Node(name=name, kind=kind, type=tile)))
 
     # --- values computed --------------------------------------------------------------------------
@@ -187,6 +185,13 @@ class Loop:
         """
         if isinstance(op, OpDef):
             self.ops = self.ops.extended(op)
+        elif not isinstance(op, str):
+            raise ConfigError(
+                f"loop.apply takes an op, not {op!r}",
+                hint="pass its name in the vocabulary, or an OpDef of your own",
+                field="op",
+            )
+        over = (over,) if isinstance(over, str) else tuple(over)
         known = self.ops[op if isinstance(op, str) else op.name]
         if len(operands) != known.arity:
             raise ConfigError(
@@ -201,7 +206,7 @@ class Loop:
         strange = [dim for dim in over if dim not in sizes]
         if strange or (bool(over) != (known.reduce is not None)):
             raise ConfigError(
-                f"{known.name} cannot reduce over {', '.join(over) or 'nothing'}",
+                f"{known.name} cannot reduce over {', '.join(map(str, over)) or 'nothing'}",
                 hint=f"its operands have dimensions {', '.join(sizes)}",
                 field=known.name,
             )
@@ -400,6 +405,12 @@ class Loop:
         return node.name
 
     def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(
+                f"loop {self.name!r} gives a value the name {name!r}",
+                hint='a name is text: loop.stream("A", ...)',
+                field="name",
+            )
         if name in self._nodes:
             raise GraphError(
                 f"loop {self.name!r} has a value {name!r} already",
@@ -551,6 +562,13 @@ def _finish(
             field=lost[0],
         )
     return Meaning(name, over, tuple(_late(placed)), until)
+
+
+def _tile(name: object, dtype: DType | str, dims: Mapping[str, int]) -> TileType:
+    sizes = {dim: plain_int(size) for dim, size in dims.items()}
+    for dim, size in sizes.items():
+        check_int(str(name), dim, size, 1)
+    return TileType(tuple(sizes), tuple(sizes.values()), dtype_for(dtype))
 
 
 def _late(nodes: list[Node]) -> list[Node]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.dtypes import DType
+from pipeloom.machine.dtypes import BOOL, DType
 from pipeloom.program.tiles import TileType
 
 if TYPE_CHECKING:
@@ -179,8 +181,134 @@ class Tensor:
     def __le__(self, other: Tensor | float) -> Tensor:
         return self._loop.apply("le", self, other)
 
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        return self._loop.apply("eq", self, self._checked("==", other))
+
+    __hash__ = object.__hash__
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        return self._loop.apply("eq", self == other, 0.0)
+
+    def __and__(self, other: Tensor) -> Tensor:
+        return self._loop.apply("mul", self._truth("&"), _truth("&", other), dtype=BOOL)
+
+    def __or__(self, other: Tensor) -> Tensor:
+        return self._loop.apply("max", self._truth("|"), _truth("|", other), dtype=BOOL)
+
+    def __invert__(self) -> Tensor:
+        return self._loop.apply("eq", self._truth("~"), 0.0)
+
+    def __abs__(self) -> Tensor:
+        return self._loop.apply("max", self, -self)
+
+    def __pow__(self, power: int) -> Tensor:
+        if type(power) is not int or not 1 <= power <= MOST_POWER:
+            raise ConfigError(
+                f"{self.name} ** {power!r}: a power is a whole number from 1 to {MOST_POWER}",
+                hint="1 / x, rsqrt(x) and exp2(log2(x) * p) are others",
+                field="pow",
+            )
+        half = self ** (power // 2) if power > 1 else self
+        if power == 1:
+            return self
+        return half * half if power % 2 == 0 else half * half * self
+
+    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Tensor:
+        """NumPy's functions of values: those that the vocabulary has, by its name for them."""
+        op = _UFUNCS.get(function.__name__)
+        if op is None or method != "__call__" or options:
+            raise ConfigError(
+                f"NumPy's {function.__name__} is no op of a declaration",
+                hint=f"there are {', '.join(_UFUNCS)}; exp(x) is exp2(x * 1.442695)",
+                field=function.__name__,
+            )
+        return self._loop.apply(op, *given)
+
+    def _checked(self, sign: str, other: object) -> Tensor | float:
+        if isinstance(other, Tensor | Real):
+            return other  # type: ignore[return-value]
+        raise ConfigError(
+            f"{self.name} {sign} {other!r}: a value is compared with a value or a number",
+            hint="leave it out, or declare what it should be compared with",
+            field=self.name,
+        )
+
+    def _truth(self, sign: str) -> Tensor:
+        return _truth(sign, self)
+
+    def __bool__(self) -> bool:
+        raise ConfigError(
+            f"{self.name} has no truth value: it stands for many numbers that are not known yet",
+            hint="use where(condition, a, b), loop.when(condition), & and | instead of if, and, or",
+            field=self.name,
+        )
+
+    def __getitem__(self, index: object) -> Tensor:
+        raise ConfigError(
+            f"{self.name}[{index!r}]: a value of a loop has no elements to pick",
+            hint="declare a stream or resident of the part that is needed",
+            field=self.name,
+        )
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise self._no("iterate over it", "dimensions go by name: x.sum('k'), x.max('k')")
+
+    def __len__(self) -> int:
+        raise self._no("len()", "x.type.sizes has the size of every dimension")
+
+    def __float__(self) -> float:
+        raise self._no("float()", "loop.evaluate computes the numbers")
+
+    def __int__(self) -> int:
+        raise self._no("int()", "loop.evaluate computes the numbers")
+
+    def __mod__(self, other: object) -> Tensor:
+        raise self._no("%", "mask by what is left: loop.left(...)")
+
+    def __floordiv__(self, other: object) -> Tensor:
+        raise self._no("//", "x / y divides, x.to(i32) rounds")
+
+    def _no(self, what: str, hint: str) -> ConfigError:
+        return ConfigError(
+            f"{self.name}: there is no {what} for a value of a loop", hint=hint, field=self.name
+        )
+
     def __repr__(self) -> str:
         return f"<{self.name}: {self.type}>"
+
+
+MOST_POWER = 16
+_UFUNCS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "negative": "neg",
+    "maximum": "max",
+    "fmax": "max",
+    "minimum": "min",
+    "fmin": "min",
+    "exp2": "exp2",
+    "log2": "log2",
+    "reciprocal": "rcp",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "equal": "eq",
+}
+"""Ops by NumPy's name for them."""
+
+
+def _truth(sign: str, value: object) -> Tensor:
+    if isinstance(value, Tensor) and value.type.dtype.is_bool:
+        return value
+    name = value.name if isinstance(value, Tensor) else repr(value)
+    raise ConfigError(
+        f"{sign} takes truth values, and {name} is none",
+        hint="compare it first: (x > 0) & (y > 0)",
+        field=name,
+    )
 
 
 def exp2(x: Tensor) -> Tensor:

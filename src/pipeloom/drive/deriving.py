@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, inf
+from math import ceil, inf, prod
 from typing import Any
 
 from pipeloom.checks import check_int
@@ -44,6 +44,7 @@ from pipeloom.order.patterns import (
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import from_plain, to_plain
+from pipeloom.program.meaning import NodeKind
 from pipeloom.program.program import Program
 
 TRIPS = 6
@@ -60,6 +61,8 @@ PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
 
+LANES = 64
+"""Of a wave."""
 KEPT = "what was tried is kept, and the next call goes on from there"
 
 
@@ -167,6 +170,7 @@ def derive(
     target = target if isinstance(target, Target) else target_for(target)
     if orders is not None:
         check_int("derive", "orders", orders, 1)
+    check_room(loop, target, waves)
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, waves)
     if not refinable(lowered):
         return None
@@ -212,6 +216,33 @@ def check_loop(owner: str, loop: object) -> None:
             hint="pass what it returns: call it" if callable(loop) else "declare a Loop",
             field="loop",
         )
+
+
+def check_room(loop: Loop, target: Target, waves: object) -> None:
+    """Refuse tiles that no order fits, before they are cut into instructions.
+
+    All carried values of f32 lie in the registers of all waves, a staged tile in LDS.
+    """
+    meaning, sizes = loop.meaning, [waves] if isinstance(waves, int) else []
+    count = prod(waves.values() if isinstance(waves, Mapping) else sizes)
+    room = max(count, 1) * LANES * target.vgprs_per_simd_lane.value
+    carried = [n.type.elements for n in meaning.nodes if n.kind is NodeKind.CARRY]
+    if sizes and sum(carried) > room:
+        raise OrderError(
+            f"{meaning.name} carries {sum(carried)} numbers from iteration to iteration, and the "
+            f"registers of {count} wave(s) hold {room}",
+            hint="declare a smaller tile, or take more waves",
+            field="tile",
+        )
+    lds = target.lds_kib.value * 1024
+    for name in loop.staged:
+        kind = meaning[name].type
+        if kind.elements * kind.dtype.bits // 8 > lds:
+            raise OrderError(
+                f"{meaning.name}: a tile of {name!r}, {kind}, does not fit into {lds} bytes of LDS",
+                hint="declare a smaller tile",
+                field=name,
+            )
 
 
 def unwoven(loop: Loop, target: Target, waves: int | Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pipeloom.checks import check_int
 from pipeloom.declare.loop import Loop
-from pipeloom.drive.deriving import Progress, check_loop, derive, unwoven
+from pipeloom.drive.deriving import Progress, check_loop, check_room, derive, unwoven
 from pipeloom.errors import InternalError, OrderError
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
@@ -74,6 +74,7 @@ def pipeline(
     """
     check_loop("pipeline", loop)
     target = target if isinstance(target, Target) else target_for(target)
+    check_room(loop, target, waves)
     told = (groups, depth, stages, quadrants, global_latency, strategy)
     notes: tuple[str, ...] = ()
     if waves is not None and all(option is None for option in told):

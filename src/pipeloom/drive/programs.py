@@ -17,7 +17,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
-from pipeloom.checks import check_instance
+from pipeloom.checks import check_instance, check_int, plain_int
 from pipeloom.declare.loop import Loop
 from pipeloom.drive.heads import by_head
 from pipeloom.drive.pipeline import pipeline
@@ -154,6 +154,10 @@ def execute(
             ``counter_stall``.
     """
     program = as_program(source, kernel)
+    if isinstance(trips, Mapping):
+        trips = {name: plain_int(count) for name, count in trips.items()}
+    else:
+        check_int("execute", "trips", trips := plain_int(trips), 0)
     return execute_program(program, trips=trips, ops=ops or _ops(source), **options)
 
 
@@ -182,7 +186,8 @@ def simulate(
         check_agreement(source)
     named = Asked(source, default_tile="bf16") if isinstance(source, str | PathLike) else source
     program = as_program(named, kernel, machine)
-    count = usual_iterations(program) if k_tiles is None else k_tiles
+    count = usual_iterations(program) if k_tiles is None else plain_int(k_tiles)
+    check_int("simulate", "k_tiles", count, 0)
     return simulate_program(program, machine, iterations=count, jitter=jitter, seed=seed)
 
 
@@ -290,11 +295,12 @@ def run(
         **options: ``data``, ``timing``, ``scalars``, ``spare`` (further elements of rows),
             ``order`` (of dimensions in memory), ``arrays`` (inputs of your own), ``check_races``.
     """
-    from pipeloom.drive.trial import run_program, scalar_values
+    from pipeloom.drive.trial import run_program, scalar_values, whole_sizes
     from pipeloom.write import EmittedKernel, assemble
     from pipeloom.write.launch import check_sizes
     from pipeloom.write.lower.memory import dimensions
 
+    sizes = whole_sizes(sizes)
     if isinstance(source, Loop):  # before the search, which takes its time
         sizes = by_head(dimensions(source.meaning), sizes)
         check_sizes(source.meaning, sizes)

@@ -15,11 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
-from typing import Any
+from numbers import Real
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.judge.emulate import (
     Finding,
     Kernel,
@@ -144,8 +146,9 @@ def run_program(
     are not made up. Integers must come out exactly, where the kernel computes exactly.
     """
     launch = emitted.launch
-    if seed < 0:
-        raise LaunchError(f"seed is {seed}", hint="it must be 0 or more", field="seed")
+    check_int("run", "seed", seed := plain_int(seed), 0)
+    data, timing = _choice("data", data, Data), _choice("timing", timing, Timing)
+    sizes = whole_sizes(sizes)
     check_sizes(launch.meaning, sizes)
     meaning = launch.meaning
     given = scalar_values(meaning, scalars or {})
@@ -160,7 +163,7 @@ def run_program(
         node.name: made_up(node, sizes, seed + 1_000_003 * at, data)
         for at, node in enumerate(meaning.inputs)
     }
-    values |= {name: meaning[name].type.dtype.round(a) for name, a in (arrays or {}).items()}
+    values |= _given(meaning, sizes, _mapping("arrays", arrays))
     buffers = {n.name: places[n.name].encoded(values[n.name]) for n in meaning.inputs}
     buffers |= {n.name: places[n.name].blank() for n in meaning.outputs}
     result = run_kernel(
@@ -188,9 +191,66 @@ def run_program(
     return Trial(dict(sizes), seed, result.findings, wrong, worst, spoilt, result.executed, found)
 
 
+def whole_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by dimension, whole numbers of any kind as ``int``; ``LaunchError`` for no mapping."""
+    return {dim: plain_int(size) for dim, size in _mapping("sizes", sizes or 0).items()}
+
+
+def _mapping(field: str, given: Any) -> Mapping[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise LaunchError(
+        f"{field} is {given!r}, but must be a mapping",
+        hint=f'give them by name: {field}={{"m": ...}}',
+        field=field,
+    )
+
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+def _choice(field: str, given: object, kind: type[Choice]) -> Choice:
+    """A member of ``kind``, or the one of that name."""
+    names = [str(member.value) for member in kind]
+    if isinstance(given, kind) or given in names:
+        return kind(given)
+    raise LaunchError(f"{field} is {given!r}", hint=nearest(str(given), names), field=field)
+
+
+def _given(
+    meaning: Meaning, sizes: Mapping[str, int], arrays: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Inputs that are not made up, as their types hold them."""
+    known = {node.name: node for node in meaning.inputs}
+    found = {}
+    for name, array in arrays.items():
+        if name not in known:
+            raise LaunchError(
+                f"{meaning.name} has no input {name!r}", hint=nearest(str(name), known), field=name
+            )
+        shape = tuple(sizes[dim] for dim in known[name].dims)
+        try:
+            values = np.asarray(array, np.float32)
+        except (TypeError, ValueError) as error:
+            raise LaunchError(
+                f"the array for {name!r} is no array of numbers: {error}",
+                hint=f"pass one of shape {shape}",
+                field=name,
+            ) from error
+        if values.shape != shape:
+            raise LaunchError(
+                f"the array for {name!r} has shape {values.shape}, but the sizes make it {shape}",
+                hint=f"its dimensions are {', '.join(known[name].dims)}",
+                field=name,
+            )
+        found[name] = known[name].type.dtype.round(values)
+    return found
+
+
 def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, float]:
     """Each scalar as given, or as usual; ``LaunchError`` for one that is neither, or unknown."""
     usual = {n.name: n.start for n in meaning.nodes if n.kind is NodeKind.SCALAR}
+    scalars = _mapping("scalars", scalars)
     for name in scalars:
         if name not in usual:
             raise LaunchError(
@@ -199,7 +259,10 @@ def scalar_values(meaning: Meaning, scalars: Mapping[str, float]) -> dict[str, f
                 field=name,
             )
     given = {name: value for name, value in usual.items() if value is not None}
-    given |= {name: float(value) for name, value in scalars.items()}
+    for name, value in scalars.items():
+        if not isinstance(value, Real):
+            raise LaunchError(f"the scalar {name!r} is {value!r}", hint="pass a number", field=name)
+        given[name] = float(value)
     for name in scalars_of(meaning):
         if name not in given:
             raise LaunchError(
