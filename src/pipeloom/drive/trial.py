@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.checks import check_int, nearest, plain_int
+from pipeloom.checks import nearest, plain_int
 from pipeloom.judge.emulate import (
     Finding,
     Kernel,
@@ -146,7 +146,9 @@ def run_program(
     are not made up. Integers must come out exactly, where the kernel computes exactly.
     """
     launch = emitted.launch
-    check_int("run", "seed", seed := plain_int(seed), 0)
+    seed = plain_int(seed)
+    if type(seed) is not int or seed < 0:
+        raise LaunchError(f"seed is {seed!r}", hint="it must be 0 or more, whole", field="seed")
     data, timing = _choice("data", data, Data), _choice("timing", timing, Timing)
     sizes = whole_sizes(sizes)
     check_sizes(launch.meaning, sizes)
