@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
 from pipeloom.reference.strategies.contract import OrderLimits
-from pipeloom.reference.strategies.cost import evaluate
+from pipeloom.reference.strategies.cost import order_cost
 from pipeloom.reference.strategies.csp import CspStrategy
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
 
@@ -186,7 +186,7 @@ def main() -> None:
     for name, body, limits in cases(arguments.quick):
         penalty = limits.lds_contention_penalty
         greedy = greedy_schedule(body) if limits.halves else simple_greedy(body)
-        before = evaluate(body, greedy, lds_contention_penalty=penalty)
+        before = order_cost(body, greedy, lds_contention_penalty=penalty)
         best = float("inf")
         for _ in range(3):
             start = time.perf_counter()
