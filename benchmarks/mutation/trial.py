@@ -139,5 +139,5 @@ def _fate(status: int) -> Fate:
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return Fate.SURVIVED
-    # 1: a test failed; 2: a file of tests could not be imported; below 0: a limit was reached
-    return Fate.KILLED if code in (1, 2, 3) or code < 0 else Fate.FAULTY
+    # 1: a test failed; 2 to 5: a file of tests could not be imported; below 0: a limit was reached
+    return Fate.KILLED if code <= 5 else Fate.FAULTY
