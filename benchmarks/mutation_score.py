@@ -52,7 +52,7 @@ def main() -> int:
     for mutant in drawn:
         source = (package / mutant.path).read_text("utf-8")
         tests = reach.tests_of(mutant, source, there, args.budget)
-        cases.append(Case(mutant, tests, sum(took[t] for t in tests)))
+        cases.append(Case(mutant, tests, sum(took.get(t, 1.0) for t in tests)))
     fates: dict[str, str] = {}
     killers: dict[str, str] = {}
     for done, (case, fate, failed) in enumerate(trials(ROOT, cases, args.work, args.workers), 1):

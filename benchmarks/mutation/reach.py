@@ -34,7 +34,8 @@ class Reach:
         """Those that run the changed lines of ``source``, the file as it is now.
 
         The nearest and fastest of those that are ``there`` come first; ``budget`` seconds of them
-        are returned. Tests that came since the suite was measured count as reaching nothing.
+        are returned. Of tests that came since the suite was measured those are tried that stand
+        where tests of the package do.
         """
         by_line = self.lines.get(mutant.path, {})
         at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
@@ -57,7 +58,9 @@ class Reach:
             if chosen and spent > budget:
                 break
             chosen.append(self.tests[test])
-        return tuple(chosen)
+        measured = frozenset(self.tests)
+        since = sorted(t for t in there - measured if mirror in t)
+        return (*chosen, *since[:NEIGHBOURS])
 
 
 def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:

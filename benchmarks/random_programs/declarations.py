@@ -87,7 +87,7 @@ class _Draw:
         kind = rng.choice(
             ("add", "sub", "max", "min", "mul", "neg", "where", "bf16", "within", "left")
         )
-        bound = 1.25 if self.inexact else 20.0  # flattens something, and never everything
+        bound = 1.25 if self.inexact else 8.0  # flattens something, and never everything
         number = {"max": -bound, "min": bound}.get(kind, 2.0)
         y: Tensor | float = self.use(rng.choice(others)) if with_other else number
         if kind == "mul" and self.products:
