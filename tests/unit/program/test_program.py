@@ -307,6 +307,30 @@ def _memory_has_one_copy(p: Program) -> Program:
     return with_steps(p, replace(first_work(p, "A"), reads=(Access("A", copy=1),)))
 
 
+def _slices(p: Program, reads: bool, writes: bool, **changed: Any) -> Program:
+    """A copy of A to LDS, of a slice per wave where ``shared``."""
+    step = first_work(p, "A")
+    (read,), (written,) = step.reads, step.writes
+    step = replace(
+        step, reads=(replace(read, shared=reads),), writes=(replace(written, shared=writes),)
+    )
+    return with_steps(p, replace(step, **changed))
+
+
+def _slice_to_what_is_no_slice(p: Program) -> Program:
+    return _slices(p, reads=True, writes=False)
+
+
+def _slice_computed_with(p: Program) -> Program:
+    _slices(p, reads=True, writes=True)  # the copy of it is fine
+    return _slices(p, reads=True, writes=True, is_copy=False)
+
+
+def _slice_added_to(p: Program) -> Program:
+    into = first_work(p, "A").writes[0]
+    return _slices(p, reads=False, writes=False, accumulates=(replace(into, shared=True),))
+
+
 def _types_of_two_instructions(p: Program) -> Program:
     nodes = (
         replace(n, type=replace(n.type, dtype=FP16)) if n.name == "B" else n
@@ -349,6 +373,9 @@ def _unknown_trips_in_first(p: Program) -> Program:
         (_boxes_per_wave, StructureError, "has 3 boxes for 4 waves"),
         (_copy_out_of_range, ConfigError, r"prologue\[0\]\.copy is \d"),
         (_memory_has_one_copy, ConfigError, r"prologue\[0\]\.copy is 1"),
+        (_slice_to_what_is_no_slice, StructureError, "slice per wave"),
+        (_slice_computed_with, StructureError, "slice per wave"),
+        (_slice_added_to, StructureError, "slice per wave"),
         (_types_of_two_instructions, StructureError, "bf16 by fp16, which 16x16x32_f16 does not"),
         (_unknown_trips, StructureError, "section 'more' counts trips by U"),
         (_unknown_trips_in_first, StructureError, "section 'more' counts trips by V"),

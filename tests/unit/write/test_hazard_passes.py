@@ -162,6 +162,7 @@ EXP = _op("v_exp_f32", Unit.VALU, "=v1", "v1")
 DOT = _op("v_dot2_f32_f16", Unit.VALU, "=v1", "v1", "v1", "v1")
 PERMLANE = _op("v_permlane32_swap_b32", Unit.VALU, "=v1", "=v1")
 READLANE = _op("v_readlane_b32", Unit.VALU, "=s1", "v1", "s1")
+WRITELANE = _op("v_writelane_b32", Unit.VALU, "=v1", "s1", "s1")
 CMPX = _op("v_cmpx_gt_u32", Unit.VALU, "=c2", "v1", "v1", writes=(EXEC,))
 DIV_FMAS = _op("v_div_fmas_f32", Unit.VALU, "=v1", "v1", "v1", "v1", reads=(VCC,))
 GLOBAL_STORE = _op("global_store_dwordx4", Unit.VMEM, "v2", "v4", "s2")
@@ -177,6 +178,30 @@ EXTENSIONS: list[tuple[Instruction, Instruction, int]] = [
     (
         instruction(FIRST_LANE, sgpr(4), vgpr(1)),
         instruction(READLANE, sgpr(5), vgpr(2), sgpr(4)),
+        4,
+    ),
+    (
+        instruction(FIRST_LANE, sgpr(4), vgpr(1)),
+        instruction(WRITELANE, vgpr(2), sgpr(5), sgpr(4)),
+        4,
+    ),
+    # Its data is a scalar like any other, and the vector that it changes is not read.
+    (
+        instruction(FIRST_LANE, sgpr(5), vgpr(1)),
+        instruction(WRITELANE, vgpr(2), sgpr(5), sgpr(4)),
+        2,
+    ),
+    (instruction(MOVE, vgpr(2), 0), instruction(WRITELANE, vgpr(2), sgpr(5), sgpr(4)), 0),
+    (instruction(MOVE, vgpr(2), 0), instruction(READLANE, sgpr(5), vgpr(2), sgpr(4)), 1),
+    (instruction(CMPX, VCC, vgpr(1), vgpr(2)), instruction(FIRST_LANE, sgpr(9), vgpr(3)), 4),
+    (
+        instruction(CMPX, VCC, vgpr(1), vgpr(2)),
+        instruction(READLANE, sgpr(5), vgpr(3), sgpr(4)),
+        4,
+    ),
+    (
+        instruction(CMPX, VCC, vgpr(1), vgpr(2)),
+        instruction(WRITELANE, vgpr(3), sgpr(5), sgpr(4)),
         4,
     ),
     (
