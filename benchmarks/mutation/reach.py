@@ -46,8 +46,15 @@ class Reach:
             found = {test for tests in by_line.values() for test in tests}
         found = {test for test in found if self.tests[test] in there}
         mirror = "/".join(mutant.path.split("/")[:-1])
+        named = f"test_{mutant.path.rsplit('/', 1)[-1].removesuffix('.py')}.py"
         order = sorted(
-            found, key=lambda t: (mirror not in self.tests[t], self.seconds[t], self.tests[t])
+            found,
+            key=lambda t: (
+                named not in self.tests[t],
+                mirror not in self.tests[t],
+                self.seconds[t],
+                self.tests[t],
+            ),
         )
         if whole:
             order = order[:NEIGHBOURS]
@@ -59,7 +66,9 @@ class Reach:
                 break
             chosen.append(self.tests[test])
         measured = frozenset(self.tests)
-        since = sorted(t for t in there - measured if mirror in t)
+        since = sorted(
+            (t for t in there - measured if mirror in t), key=lambda t: (named not in t, t)
+        )
         return (*chosen, *since[:NEIGHBOURS])
 
 
@@ -119,7 +128,7 @@ def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
     took: dict[str, float] = {}
     for case in ET.parse(junit).iter("testcase"):
         if case.find("failure") is None and case.find("error") is None:
-            place = case.attrib["classname"].replace(".", "/") + ".py::" + case.attrib["name"]
+            place = reported_id(root, case.attrib["classname"], case.attrib["name"])
             took[place] = float(case.attrib["time"])
     tests: dict[str, int] = {}
     lines: dict[str, dict[int, list[int]]] = {}
@@ -135,6 +144,18 @@ def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
     }
     record["sources"] = {name: (package / name).read_text("utf-8") for name in lines}
     into.write_text(json.dumps(record), "utf-8")
+
+
+def reported_id(root: Path, classname: str, name: str) -> str:
+    """What pytest calls the test that its report has as ``classname`` and ``name``."""
+    parts = classname.split(".")
+    files = (
+        n
+        for n in range(len(parts), 0, -1)
+        if root.joinpath(*parts[:n]).with_suffix(".py").is_file()
+    )
+    file = next(files, len(parts))
+    return "::".join(["/".join(parts[:file]) + ".py", *parts[file:], name])
 
 
 def load(file: Path) -> Reach:

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from benchmarks.mutation.mutants import draw, mutants_of
+from benchmarks.mutation.reach import reported_id
 
 PACKAGE = Path(__file__).parents[2] / "src" / "pipeloom"
 
@@ -49,3 +50,10 @@ def test_a_mutant_differs_in_one_place_and_is_python() -> None:
         source = (PACKAGE / mutant.path).read_bytes()
         changed = mutant.applied(source)
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), mutant.key
+
+
+def test_a_reported_test_is_found_again_also_in_a_class(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").touch()
+    assert reported_id(tmp_path, "tests.test_a", "test_x[1]") == "tests/test_a.py::test_x[1]"
+    assert reported_id(tmp_path, "tests.test_a.TestB", "test_x") == "tests/test_a.py::TestB::test_x"
