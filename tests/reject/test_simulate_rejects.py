@@ -64,6 +64,8 @@ LOOP = WaveProgram(simd=0, loop=(Instruction.salu(),))
         (f"B{DIGITS}", "longer than 1000000 instructions", 0),
         (f"(M)x{DIGITS}", "longer than 1000000 instructions", 2),
         (f"M wv{DIGITS}", r"vmcnt cannot encode 9+\.\.\.", 2),
+        (f"wv{DIGITS[:40]}", r"vmcnt cannot encode 9{40}(?!\.)", 0),
+        (f"wv{DIGITS[:41]}", r"vmcnt cannot encode 9{40}\.\.\.", 0),
         (f"wl({DIGITS})", r"lgkmcnt cannot encode 9+\.\.\.", 0),
         (f"N({DIGITS})", r"s_nop cannot encode 9+\.\.\.", 0),
         (f"prio{DIGITS}", r"s_setprio cannot encode 9+\.\.\.", 0),

@@ -20,6 +20,8 @@ def test_shapes_files_and_models(tmp_path: Path) -> None:
     layer = problems(["llama-3-8b"], "bf16", tokens=(16,))
     # QKV: 32 + 2 * 8 heads of 128; gate and up side by side.
     assert [str(p) for p in layer[:3]] == ["16x6144x4096", "16x4096x4096", "16x28672x4096"]
+    # As the manual of ``tune`` says, unless tokens are given.
+    assert {p.m for p in problems(["llama-3-8b"], "bf16")} == {1024, 4096, 16384}
     assert all(len(model.shapes(1)) == 5 for model in MODELS.values())
 
 

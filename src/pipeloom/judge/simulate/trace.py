@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, unique
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,6 +28,7 @@ from pipeloom.notebook import fragment
 K = TypeVar("K")
 
 
+@unique
 class Cause(IntEnum):
     """What kept an instruction from issuing when its wave was ready."""
 

@@ -132,3 +132,32 @@ def test_an_exit_may_count(bench: Any) -> None:
     text = COUNTING.replace("  global_store", ".Lout:\n  global_store")
     (loop,) = judge(bench, 6, more, text).loops
     assert (loop.reason, loop.period) == ("", 1)
+
+
+AT_FIRST = """
+  s_barrier
+  s_cmp_lg_u32 s12, 0
+  s_cbranch_scc1 .Lskip
+  s_lshl_b32 s11, s10, 2
+  v_add_u32 v8, s11, v1
+  v_and_b32 v8, 0x1fc, v8
+  ds_read_b32 v9, v8
+  s_waitcnt lgkmcnt(0)
+.Lskip:
+  s_mov_b32 s12, {then}
+  s_add_u32 s10, s10, 1
+  s_barrier"""
+"""Reads LDS where the number of the trip says, until ``then`` is 1."""
+
+
+@pytest.mark.parametrize("trips", [3, 4])
+def test_what_only_the_first_trip_does_is_no_matter_of_how_often_it_ran(
+    bench: Any, trips: int
+) -> None:
+    text = LOOP.replace("  s_mov_b32 s9, 0", "  s_mov_b64 s[10:11], 0\n  s_mov_b64 s[12:13], 0")
+    text = text.replace("s9, v", "0, v")
+    once = judge(bench, trips, AT_FIRST.format(then=1), text)
+    assert once.status is CheckStatus.PROVED
+    assert [(loop.least, loop.reason) for loop in once.loops] == [(3, "")]
+    always = judge(bench, trips, AT_FIRST.format(then=0), text)
+    assert [loop.reason != "" for loop in always.loops] == [True]

@@ -13,6 +13,7 @@ import pytest
 from pipeloom.judge.check import debug_lines as reading
 from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.record import _cells
+from pipeloom.judge.check.register_flow import _dead, _unmasked
 from pipeloom.judge.check.static import EXEC_BITS, Static, statics
 from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits
@@ -82,6 +83,25 @@ def test_what_is_written_is_meant_as_its_operands_are() -> None:
     saved = _static(reads=0, writes=S4 | EXEC_BITS, saves=S4, scalar=True)
     assert _taint(saved, EXEC_BITS) & S4 == S4, "a copy of EXEC is meant with it"
     assert _taint(saved, 0) == 0
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("lanes", [ALL_LANES, 1])
+def test_a_load_is_dead_only_if_all_of_it_is_overwritten(masked: bool, lanes: int) -> None:
+    """A load to v2, lanes by what v1 holds or not, v2 written anew, all lanes back, v2 stored."""
+    steps = [
+        _static(reads=V1, writes=V2),
+        _static(reads=V1 if masked else 0, writes=EXEC_BITS, scalar=True),
+        _static(writes=V2),
+        _static(writes=EXEC_BITS, scalar=True),
+        _static(reads=V2, stored=V2, lasting=True),
+    ]
+    active = [ALL_LANES, ALL_LANES, lanes, ALL_LANES, ALL_LANES]
+    trace: Any = SimpleNamespace(steps=[*range(5)], loads=[(0, None, V2, ALL_LANES)], joined={})
+    certain = _unmasked(trace, steps, active)
+    every = lanes == ALL_LANES and not masked
+    assert certain == [True, True, every, not masked, True]
+    assert _dead(steps, certain, trace) == ({0} if every else set())
 
 
 def test_an_instruction_by_index_may_mean_any_register() -> None:
