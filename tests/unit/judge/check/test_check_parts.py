@@ -12,10 +12,12 @@ import pytest
 
 from pipeloom.judge.check import debug_lines as reading
 from pipeloom.judge.check.debug_lines import debug_lines
+from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.record import _cells
-from pipeloom.judge.check.register_flow import _dead, _unmasked
+from pipeloom.judge.check.register_flow import _dead, _needs, _unmasked
 from pipeloom.judge.check.static import EXEC_BITS, Static, statics
 from pipeloom.judge.check.taint import Taint
+from pipeloom.judge.emulate.pending import Counter
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits
 
 # ------------------------------------------------------------------------------ cells of an access
@@ -102,6 +104,28 @@ def test_a_load_is_dead_only_if_all_of_it_is_overwritten(masked: bool, lanes: in
     every = lanes == ALL_LANES and not masked
     assert certain == [True, True, every, not masked, True]
     assert _dead(steps, certain, trace) == ({0} if every else set())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same", "waits"),
+    [
+        (Counter.VM, Counter.VM, True, False),
+        (Counter.LGKM, Counter.LGKM, True, False),
+        (Counter.VM, Counter.LGKM, True, True),
+        (Counter.SMEM, Counter.SMEM, True, True),
+        (Counter.VM, Counter.VM, False, True),
+    ],
+)
+def test_loads_that_return_in_order_may_write_a_register_twice(
+    first: Counter, second: Counter, same: bool, waits: bool
+) -> None:
+    """The second loads v1, or writes it while it loads v2."""
+    steps = [_static(writes=V1, touched=V1), _static(writes=V1, touched=V1)]
+    loads = [(0, first, V1, ALL_LANES), (1, second, V1 if same else V2, ALL_LANES)]
+    trace: Any = SimpleNamespace(loads=loads)
+    needs, apart = _needs(steps, [ALL_LANES] * 2, trace)
+    assert needs == [(0, 1, int(Conflict.REGISTER_WRITE), VGPR + 1)] * waits
+    assert not apart
 
 
 def test_an_instruction_by_index_may_mean_any_register() -> None:
