@@ -203,6 +203,48 @@ def test_a_tile_that_fits_no_waves_asks_for_them() -> None:
     assert "kernel()" in str(caught.value.hint)
 
 
+class Miscounted(DoubleBuffer):
+    """With a tile that takes fewer loads than the waits count."""
+
+    def __init__(self) -> None:
+        self.rows, self.columns, self.swapped = 2, 2, False
+
+    def geometry(self) -> pl.KernelGeometry:
+        return pl.KernelGeometry.ping_pong(**{**SMALL, "BM": 256, "BN": 256})
+
+
+LEFT_AT_4 = pl.DeclarativeSchedule(False, 8, 4, geometry=Miscounted().geometry())
+
+
+@pytest.mark.parametrize("judge", ["verify", "fix", "simulate", "emit", "as_program"])
+@pytest.mark.parametrize("schedule", [Miscounted(), LEFT_AT_4], ids=lambda s: s.name)
+def test_waits_that_do_not_fit_the_tile_are_refused_by_every_judge(
+    judge: str, schedule: pl.PipelineSchedule
+) -> None:
+    """A verdict on a tile that the waits do not count would be about no kernel."""
+    with pytest.raises(pl.ConfigError) as caught:
+        getattr(pl, judge)(schedule)
+    assert caught.value.field == "PipelineConfig.vm_per_load_a"
+
+
+def test_a_kernel_says_which_form_of_the_schedule_it_is() -> None:
+    """What is declared is written in its fastest proved form, what is compiled as it is."""
+
+    class Racy(Tiled):
+        def schedule_config(self) -> pl.ScheduleConfig:
+            return pl.ScheduleConfig(auto_waits=False, wait_vm_last=63, wait_lgkm_first=255)
+
+    racy = Racy(pl.KernelGeometry.four_wave(**SMALL))
+    assert pl.verify(racy).status is pl.Status.RACE
+    repaired = pl.emit(racy)
+    assert repaired.form
+    assert repaired.form in repr(repaired)
+    compiled = pl.compile_schedule(racy)
+    with pytest.raises(pl.ScheduleError, match="RACE"):
+        pl.emit(compiled)
+    assert pl.emit(pl.fix(racy).after).form == ""
+
+
 def test_what_ops_leave_open_is_asked_for_by_name() -> None:
     """A load without a K tile, and ops without an operand."""
 

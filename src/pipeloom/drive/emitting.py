@@ -129,6 +129,8 @@ def emit(job: EmitJob | Source | Named) -> Emission:
         if isinstance(subject, ProgramSubject) and isinstance(subject.origin, Program):
             label = f"sync {job.source.sync or 'as it is'}"
     kernel = emit_program(program, ops=subject.ops, name=name, allow_timing=job.allow_timing)
+    if choice is not None and not choice.unchanged:
+        kernel = replace(kernel, form=choice.form.words)
     return Emission(kernel, program, subject, label, choice, notes, changes, job)
 
 
@@ -143,7 +145,6 @@ def schedule_program(
             hint="let its geometry() return one",
             field="geometry",
         )
-    subject.check_counts()
     chip = _chip(compiled, target)
     lifted = lift(compiled, subject.kernel(compiled), chip)
     return sized(lifted, compiled.geometry, element_type(dtype, chip), out)

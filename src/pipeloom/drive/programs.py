@@ -37,7 +37,6 @@ from pipeloom.order.modulo import Progress as Search
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
-from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
 
@@ -182,8 +181,6 @@ def simulate(
         jitter: Stretches each global access's latency by a random share of up to this much.
         seed: What the random latencies are drawn from.
     """
-    if isinstance(source, CompiledSchedule):
-        check_agreement(source)
     named = Asked(source, default_tile="bf16") if isinstance(source, str | PathLike) else source
     program = as_program(named, kernel, machine)
     count = usual_iterations(program) if k_tiles is None else plain_int(k_tiles)
@@ -246,7 +243,13 @@ def emit(
     dtype: str | None = None,
     out_dtype: str | None = None,
 ) -> EmittedKernel:
-    """Its machine code as text, if the verdict allows it.
+    """Its machine code as text; only what is PROVED is written.
+
+    A program and a compiled schedule are written as they are, or refused with the finding;
+    ``fix`` repairs them. A declared schedule (an object or a name) is written in its fastest
+    proved form, which may have other waits and barriers than declared, and moved loads. The
+    kernel's ``form`` and its ``repr`` say so. To have it as declared or not at all, emit
+    ``compile_schedule(schedule)``.
 
     Args:
         source: A program, schedule or loop, or the name of one.

@@ -152,8 +152,6 @@ def prepare(job: SimulateJob, *, needs_tile: bool = True) -> Simulation:
     subject = open_source(job.source)
     if needs_tile:
         subject.require_tile()
-    if isinstance(subject, ScheduleSubject):
-        subject.check_counts()
     return Simulation(
         job,
         subject,

@@ -33,7 +33,6 @@ from pipeloom.program import VOCABULARY, Meaning, Program, SyncMethod, Vocabular
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import BROKEN_EDGES, Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
-from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import KERNELS, Kernel, kernel_for, reading
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
@@ -273,10 +272,6 @@ class ScheduleSubject(Subject):
 
     def program(self) -> Program:
         return self.form()
-
-    def check_counts(self) -> None:
-        """Refuse counts of the configuration that are not those of the tile."""
-        check_agreement(self.compiled())
 
     @property
     def interrupted(self) -> bool:

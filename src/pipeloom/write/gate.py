@@ -35,7 +35,7 @@ class VerdictLike(Protocol):
         ...
 
 
-_REMEDY = "run `pipeloom verify` for all findings, and synchronize() to add what is missing"
+_REMEDY = "verify() lists all findings, fix() adds the waits and barriers that are missing"
 
 
 def require_proved(
@@ -53,7 +53,7 @@ def require_proved(
     finding = verdict.findings[0].describe() if count else "no finding given"
     more = f" (and {count - 1} more)" if count > 1 else ""
     if name == "TIMING":
-        hint = "allow it with allow_timing=True (--allow-timing), or synchronize() the schedule"
+        hint = "allow it with allow_timing=True (--allow-timing), or repair it with fix()"
     raise GateError(
         f"{what} is {name}, so it is not emitted: {finding}{more}",
         hint=hint,

@@ -64,16 +64,23 @@ class EmittedKernel:
     """The kernel's arguments in order."""
     launch: Launch
     """The grid, and the sizes that it can compute."""
+    form: str = ""
+    """How it differs from what was given (``sync repaired; 4 loads moved``); empty where it does
+    not."""
 
     def __repr__(self) -> str:
         size = f"{len(self.line_map)} instructions"
-        return f"<EmittedKernel {self.name} for {self.target}: {self.status.name}, {size}>"
+        return f"<EmittedKernel {self.name} for {self.target}: {self._verdict}, {size}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: what it occupies, a trip in time, and its arguments."""
-        text = f"for {self.target}, {self.status.name}: {self.resources}"
+        text = f"for {self.target}, {self._verdict}: {self.resources}"
         rows = [(one.name, one.offset, one.size) for one in self.arguments]
         return fragment(self.name, text, ("argument", "offset", "bytes"), rows, drawn=self)
+
+    @property
+    def _verdict(self) -> str:
+        return self.status.name + (self.form and f" ({self.form})")
 
     @property
     def block(self) -> tuple[int, int, int]:
