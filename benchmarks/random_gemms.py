@@ -19,10 +19,10 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 from pipeloom.declare.fused import ACTIVATIONS
 from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.gemm_trial import GemmCall, GemmOutcome, ReadyGemm, run_gemm
 from pipeloom.machine.dtypes import E8M0
 
 BLOCKS = ((64, 64, 2, 2), (32, 64, 1, 2), (64, 128, 2, 2), (128, 64, 2, 2), (128, 128, 2, 2))

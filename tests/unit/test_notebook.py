@@ -157,6 +157,7 @@ def test_results_print_short(compiled: CompiledSchedule, trace: Trace) -> None:
         pl.run(kernel, sizes={"m": 32, "n": 32, "k": 32 * depth}),
         pl.fix(program),
         pl.compare(["single_buffer:tile=bf16", "single_buffer:sync=proven"]),
+        pl.solve("single_buffer"),
     )
     assert {type(r).__name__: len(repr(r)) for r in results if len(repr(r)) > 500} == {}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeloom.cli.common import add_json, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
@@ -15,15 +15,19 @@ from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.recorded_kernels import recorded
-from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob
+from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob, RunLimits
 from pipeloom.drive.running import run as run_job
 from pipeloom.drive.sources import Source
+
+if TYPE_CHECKING:
+    from pipeloom.drive.running_gemms import RanGemm, RecordedGemm
 
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
 
 EXAMPLES = (
     "pipeloom run ping_pong --m 300 --n 200 --k 512",
+    "pipeloom run k.hsaco",
     "pipeloom run attention --d 64 --causal --size q=90 --size keys=130 --timings 1",
 )
 CODES = MappingProxyType({WRONG_RESULT: "a result differs from NumPy's"})
@@ -89,6 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run each seed; a verdict in one line, and what the kernel takes."""
+    product = _product(arguments)
+    if product is not None:
+        return _run_product(arguments, product)
     scalars = [text.partition("=")[::2] for text in arguments.scalar]
     asked, code = _asked(arguments)
     found = run_job(
@@ -113,14 +120,56 @@ def run(arguments: argparse.Namespace) -> int:
     return WRONG_RESULT if found.wrong else 0
 
 
+def _product(arguments: argparse.Namespace) -> RecordedGemm | None:
+    """What ``pipeloom gemm`` wrote, if it is that."""
+    if not arguments.source.endswith(".hsaco"):
+        return None
+    from pipeloom.drive.running_gemms import recorded_gemm
+
+    return recorded_gemm(arguments.source)
+
+
+def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> int:
+    """The whole product, at the sizes of its record unless others are given."""
+    from pipeloom.drive.running_gemms import run_recorded
+
+    _only_code(arguments)
+    if arguments.scalar:
+        raise UsageError("a product's alpha is 1 and its beta 0 here; leave --scalar out")
+    seeds = range(arguments.seed, arguments.seed + arguments.timings)
+    limits = RunLimits(arguments.timings, arguments.max_memory, arguments.max_instructions)
+    found = run_recorded(
+        product,
+        _sizes(arguments),
+        seeds,
+        limits,
+        check_races=not arguments.no_race_check,
+        track=_track,
+    )
+    if arguments.json:
+        print_json({**found.to_dict(), "race_check": not arguments.no_race_check})
+    else:
+        for trial in found.wrong[:5]:
+            print(trial.summary())
+        print(found.made.kernel.name)
+        _print_result(found.sizes, found, race_check=not arguments.no_race_check)
+        print(found.made.kernel.resources)
+    return WRONG_RESULT if found.wrong else 0
+
+
+def _only_code(arguments: argparse.Namespace) -> None:
+    """Refuse options that say how to emit what is emitted."""
+    job = emit_job(arguments)
+    if job != EmitJob(Source(arguments.source, progress=job.source.progress)):
+        raise UsageError(f"{arguments.source} is emitted already, which no option can change")
+
+
 def _asked(arguments: argparse.Namespace) -> tuple[EmitJob, bytes | None]:
     """What to emit and run; of a code object that was emitted, its job, and the code itself."""
     job = emit_job(arguments)
     if not arguments.source.endswith(".hsaco"):
         return job, None
-    plain = EmitJob(Source(arguments.source, progress=job.source.progress))
-    if job != plain:
-        raise UsageError(f"{arguments.source} is emitted already, which no option can change")
+    _only_code(arguments)
     source, told, code = recorded(arguments.source)
     return EmitJob(replace(source, progress=job.source.progress), **told), code
 
@@ -143,18 +192,22 @@ def _number(kind: type[T], text: str, option: str) -> T:
 
 
 def _print(found: Ran) -> None:
-    job, count, wrong = found.job, len(found.trials), len(found.wrong)
     for trial in found.wrong[:5]:
         print(trial.summary())
+    print("\n".join((found.emission.summary(), *cost_line(found.emission))))
+    _print_result(found.sizes, found, race_check=found.job.race_check)
+    print(found.emission.kernel.resources)
+
+
+def _print_result(sizes: Mapping[str, int], found: Ran | RanGemm, *, race_check: bool) -> None:
+    count, wrong = len(found.trials), len(found.wrong)
     timings = "1 timing" if count == 1 else f"{count} timings"
     every = timings if count == 1 else f"all {timings}"
     result = f"WRONG in {wrong} of {timings}" if wrong else f"equal to NumPy in {every}"
-    print("\n".join((found.emission.summary(), *cost_line(found.emission))))
-    sizes = " ".join(f"{dim}={size}" for dim, size in found.sizes.items())
-    print(f"{sizes}: {result} ({found.executed} instructions emulated)")
-    if not job.race_check:
+    shown = " ".join(f"{dim}={size}" for dim, size in sizes.items())
+    print(f"{shown}: {result} ({found.executed} instructions emulated)")
+    if not race_check:
         print("race check off")
-    print(found.emission.kernel.resources)
 
 
 def _each(seeds: list[int]) -> Iterator[int]:

@@ -355,8 +355,14 @@ def _only_for_schedules(**given: object) -> None:
 def _check(source: object) -> None:
     kinds = (Program, CompiledSchedule, Loop, PipelineSchedule, str, PathLike, Asked)
     if not isinstance(source, kinds):
+        ready = callable(getattr(source, "run", None))
         raise ConfigError(
-            f"a {type(source).__name__} is no kernel",
-            hint="pass a Loop, a Program, a schedule, or the name of one",
+            f"a {type(source).__name__} is not declared, but made"
+            if ready
+            else f"a {type(source).__name__} is none of the kernels this takes",
+            hint="call its own .run(sizes=...)"
+            if ready
+            else "pass a Loop, a Program, a schedule, or the name of one; what pl.gemm gives has "
+            "a .run() of its own",
             field="source",
         )

@@ -41,10 +41,16 @@ def made_from(source: Source, **job: Any) -> dict[str, Any] | None:
     }
 
 
+def launch_record_of(code: str | Path) -> dict[str, Any] | None:
+    """The record beside a code object; None where there is none."""
+    place = record_path(code)
+    return _record(place) if place.is_file() else None
+
+
 def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
     """The source and the job that a code object was made from, and its bytes."""
     place = record_path(code)
-    record = _record(place) if place.is_file() else None
+    record = launch_record_of(code)
     made = None if record is None else record.get("made_from")
     try:
         data = read_file(code)
@@ -62,8 +68,11 @@ def recorded(code: str | Path) -> tuple[Source, dict[str, Any], bytes]:
             field="source",
         ) from error
     except (KeyError, TypeError) as error:
+        silent = f"no record beside {code} says what it was made from ({place.name})"
+        if record is not None:
+            silent = f"{place} says how to launch {code}, and not what it was made from"
         raise SpecError(
-            f"no record beside {code} says what it was made from ({place.name})",
+            silent,
             hint="pipeloom emit SOURCE -o K.hsaco writes one; run the SOURCE itself, or judge "
             f"others' kernels: pipeloom check {code} --template writes a launch file",
             field="source",

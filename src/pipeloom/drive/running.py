@@ -41,6 +41,15 @@ Track = Callable[[Iterable[int]], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What a run may take, all its timings together."""
+
+    timings: int = 1
+    max_memory_gb: float = MAX_MEMORY_GB
+    max_instructions: int = MAX_INSTRUCTIONS
+
+
+@dataclass(frozen=True, slots=True)
 class RunJob:
     """What to run, once per timing. Sizes that are left out are chosen; scalars are not."""
 
@@ -82,7 +91,7 @@ class Ran:
             **self.emission.to_dict(),
             "race_check": self.job.race_check,
             "runs": len(self.trials),
-            "wrong": [_as_data(trial) for trial in self.wrong],
+            "wrong": [trial_data(trial) for trial in self.wrong],
             "instructions": self.executed,
         }
 
@@ -100,8 +109,8 @@ def run(job: RunJob | EmitJob | Source | Named, track: Track = iter) -> Ran:
     kernel = found.kernel
     sizes = _sizes(kernel.launch, job.sizes)
     _check_depth(kernel.launch, sizes, isinstance(declared, Loop))
-    _check_memory(job, _needed_bytes(kernel.launch.meaning, sizes), sizes)
-    _check_work(job, kernel, sizes)
+    check_memory(job, needed_bytes(kernel.launch.meaning, sizes), sizes)
+    check_work(job, kernel, sizes)
     from pipeloom.drive.trial import Launchable, run_program
     from pipeloom.write import assemble
 
@@ -144,7 +153,7 @@ def _check_early(job: RunJob) -> RunJob:
     sizes = _open_sizes(meaning, job.sizes)
     check_sizes(meaning, sizes)
     scalar_values(meaning, job.scalars)
-    _check_memory(job, _needed_bytes(meaning, sizes), sizes)
+    check_memory(job, needed_bytes(meaning, sizes), sizes)
     return job
 
 
@@ -166,7 +175,7 @@ def _sizes(launch: Launch, given: Mapping[str, int]) -> dict[str, int]:
     return sizes
 
 
-def _needed_bytes(meaning: Meaning, sizes: Mapping[str, int]) -> int:
+def needed_bytes(meaning: Meaning, sizes: Mapping[str, int]) -> int:
     """Memory of one run, about."""
     return sum(
         prod(sizes[dim] for dim in node.dims) * per
@@ -186,7 +195,7 @@ def needed_instructions(kernel: EmittedKernel, sizes: Mapping[str, int]) -> int:
     return prod(launch.grid(sizes)) * kernel.waves * (len(kernel.lines) + trips * longest)
 
 
-def _check_memory(job: RunJob, needed_bytes: int, sizes: Mapping[str, int]) -> None:
+def check_memory(job: RunJob | RunLimits, needed_bytes: int, sizes: Mapping[str, int]) -> None:
     """Refuse what does not fit in memory, before anything is allocated."""
     needed = needed_bytes / 1e9
     if needed > job.max_memory_gb:
@@ -199,10 +208,13 @@ def _check_memory(job: RunJob, needed_bytes: int, sizes: Mapping[str, int]) -> N
         )
 
 
-def _check_work(job: RunJob, kernel: EmittedKernel, sizes: Mapping[str, int]) -> None:
+def check_work(
+    job: RunJob | RunLimits, kernel: EmittedKernel, sizes: Mapping[str, int], batches: int = 1
+) -> None:
+    """Refuse what would be emulated for too long."""
     if min(sizes.values(), default=1) < 1:
         return  # the launch says what is wrong
-    needed = needed_instructions(kernel, sizes) * job.timings
+    needed = needed_instructions(kernel, sizes) * job.timings * batches
     if needed > job.max_instructions:
         raise SpecError(
             f"{_words(sizes)} is about {needed:.1e} instructions to emulate "
@@ -238,7 +250,8 @@ def _check_depth(launch: Launch, sizes: Mapping[str, int], fits: bool) -> None:
     )
 
 
-def _as_data(trial: Trial) -> dict[str, Any]:
+def trial_data(trial: Trial) -> dict[str, Any]:
+    """A run as plain data."""
     return {
         **trial.sizes,
         "seed": trial.seed,

@@ -49,7 +49,7 @@ class SolveJob:
     """Whether to name the constraints that rule out the next smaller interval."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Solved:
     """What was found of a loop's initiation interval."""
 
@@ -63,6 +63,10 @@ class Solved:
     """The constraints that rule out a smaller interval, where that was asked for."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search: this is then the best so far."""
+
+    def __repr__(self) -> str:
+        found = f"{self.problem}: nothing within the limit" if self.result is None else self.result
+        return f"<Solved {found}, {self.quantum} cycles a step>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

@@ -11,7 +11,7 @@ What was found is kept, so a second call costs nothing, whoever asked first.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,11 @@ from typing import Any
 from pipeloom.checks import nearest
 from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import gemm_kernel
+from pipeloom.drive.gemm_trial import ReadyGemm
+from pipeloom.drive.running import MAX_INSTRUCTIONS, RunLimits
+from pipeloom.drive.running_gemms import gemm_made_from, gemm_trials
 from pipeloom.drive.store import Store
+from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import write_files
 from pipeloom.machine.gpus import gpu_for
@@ -36,7 +40,7 @@ PLACES = ("local", "ray")
 ENDINGS = (".hsaco", ".s")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TunedKernel:
     """The kernel of one product: what was chosen, its code objects, and how to launch them."""
 
@@ -44,6 +48,33 @@ class TunedKernel:
     """The plan, what the model predicts of it, and how the search went."""
     kernel: Kernel
     """The code objects by symbol, and the record that says how they are launched."""
+
+    def __repr__(self) -> str:
+        return f"<TunedKernel {self.kernel.name}: {self.tuned}>"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What it was tuned for: m, n, k and batches."""
+        return {dim: getattr(self.tuned.problem, dim) for dim in ("m", "n", "k", "batches")}
+
+    def run(
+        self,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        seed: int = 0,
+        max_instructions: int = MAX_INSTRUCTIONS,
+    ) -> Trial:
+        """Run the product in the emulator, with what goes before and after, and compare with NumPy.
+
+        Args:
+            sizes: Sizes other than those it was tuned for: m, n, k, batches.
+            seed: Decides the data, the timing and the order of waves.
+            max_instructions: Refuse to emulate more, about.
+        """
+        ready = ReadyGemm.of(gemm_kernel(self.tuned.spec))
+        limits = RunLimits(max_instructions=max_instructions)
+        (trial,) = gemm_trials(ready, {**self.sizes, **(sizes or {})}, [seed], limits)
+        return trial
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the prediction, and the kernel's name."""
@@ -73,6 +104,7 @@ class TunedKernel:
         if first.suffix == ".hsaco":
             beside = {name: Path(place.name) for name, place in places.items()}
             record = {**with_files(self.kernel.record, beside), "predicted": self.tuned.to_dict()}
+            record["made_from"] = gemm_made_from(self.tuned.spec, self.sizes)
             text = json.dumps(record, indent=1, sort_keys=True) + "\n"
             found[first.with_suffix(".json")] = text
         return found
@@ -92,7 +124,7 @@ class TunedKernel:
         return f"{first.stem}{rest}{first.suffix}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TunedLibrary:
     """A folder of kernels that programs can call."""
 
@@ -102,6 +134,10 @@ class TunedLibrary:
     """The best plan of every shape."""
     files: tuple[Path, ...]
     """What was written."""
+
+    def __repr__(self) -> str:
+        kernels = "1 kernel" if self.kernels == 1 else f"{self.kernels} kernels"
+        return f"<TunedLibrary {self.folder}: {kernels} for {len(self.tuned)} shapes>"
 
     @property
     def kernels(self) -> int:

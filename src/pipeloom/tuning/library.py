@@ -45,13 +45,17 @@ _VALUES = (
 """Arguments that the launchers fill in, in the order of the C launcher's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Kernel:
     """Code objects by symbol, and all that a caller must know of them; the first is ``name``."""
 
     name: str
     record: Mapping[str, Any]
     codes: Mapping[str, bytes]
+
+    def __repr__(self) -> str:
+        size = sum(map(len, self.codes.values()))
+        return f"<Kernel {self.name}: {len(self.codes)} code objects, {size} bytes>"
 
 
 def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:

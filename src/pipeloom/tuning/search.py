@@ -50,7 +50,7 @@ class Trial:
     """Cycles of an iteration of that program."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Tuned:
     """The best plan of a problem, as far as it was searched, and how the search went."""
 
@@ -72,6 +72,16 @@ class Tuned:
     """The bound of the best block that was not timed, in microseconds: what could be gained."""
     complete: bool = True
     """Whether the search came to its end."""
+
+    def __repr__(self) -> str:
+        return f"<Tuned {self}>"
+
+    def __str__(self) -> str:
+        problem, guess = self.problem, self.prediction
+        return (
+            f"{problem} {problem.dtype} on {self.chip}: {self.plan}, "
+            f"{guess.tflops:.0f} TFLOPS predicted"
+        )
 
     @property
     def job(self) -> BlockJob:

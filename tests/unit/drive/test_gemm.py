@@ -6,11 +6,11 @@ from math import ceil
 
 import pytest
 
-from benchmarks.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from benchmarks.random_gemms import run_one
 from pipeloom.declare.products import Finish
 from pipeloom.drive.deriving import steady_cycles
 from pipeloom.drive.gemm import GemmSpec, gemm_kernel
+from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
 from pipeloom.errors import ConfigError
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, woven

@@ -29,7 +29,7 @@ from pipeloom.cli.main import main
 from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.store import Store
-from pipeloom.errors import ScheduleError
+from pipeloom.errors import ConfigError, ScheduleError
 from pipeloom.judge.emulate import load_code_object, run_kernel
 from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16, E8M0, FP4
@@ -624,7 +624,7 @@ def test_commands(
     assert record["predicted"]["parts_us"]["copies to aligned rows"] > 0
     for copy in record["before"].values():
         assert load_code_object(str(tmp_path / copy["file"])).kernel(copy["kernel"])
-    capsys.readouterr()
+    _run_by_their_records(tmp_path, capsys)
     assert main(["library", "64x48x128", "--jobs", "1", "-o", "lib", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 8
     assert main(["tune", "64x48x128", "--json"]) == 0
@@ -636,12 +636,57 @@ def test_commands(
     _same_from_python(tmp_path, found, capsys)
 
 
+def _run_by_their_records(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever ``gemm`` wrote, with its copies and its sums, is run at its own sizes or others."""
+    once = ["--timings", "1", "--json"]
+    for name, smaller in (("k", []), ("s", ["--k", "512"]), ("b", []), ("x", []), ("odd", [])):
+        capsys.readouterr()
+        assert main(["run", f"{name}.hsaco", *once, *smaller]) == 0
+        ran = json.loads(capsys.readouterr().out)
+        record = json.loads((folder / f"{name}.json").read_text())
+        sizes = {dim: record["predicted"][dim] for dim in ("m", "n", "k", "batches")}
+        assert ran["sizes"] == {**sizes, **({"k": 512} if smaller else {})}
+        assert (ran["kernel"], ran["runs"], ran["wrong"]) == (record["kernel"], 1, [])
+        assert ran["instructions"] > 0
+    assert main(["run", "k.hsaco", "--max-instructions", "10"]) == 1
+    assert main(["run", "k.hsaco", "--size", "rows=3"]) == 1
+    assert main(["run", "k.hsaco", "--size", "batches=3"]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "k.hsaco", "--sync", "proven"])
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "k.hsaco", "--scalar", "alpha=3"])
+    code = bytearray((folder / "k.hsaco").read_bytes())
+    code[-1] ^= 1
+    (folder / "other.hsaco").write_bytes(code)
+    record = json.loads((folder / "k.json").read_text())
+    (folder / "other.json").write_text(json.dumps(record))
+    assert main(["run", "other.hsaco"]) == 1
+    for change in ({"sizes": {}}, {"gemm": {"BM": "wide"}}):
+        told = {**record, "made_from": {**record["made_from"], **change}}
+        (folder / "other.json").write_text(json.dumps(told))
+        assert main(["run", "other.hsaco"]) == 1
+    capsys.readouterr()
+    del record["made_from"]
+    (folder / "other.json").write_text(json.dumps(record))
+    assert main(["run", "other.hsaco"]) == 1
+    assert "no record" not in capsys.readouterr().err
+    (folder / "odd_pack_columns_16.hsaco").unlink()
+    assert main(["run", "odd.hsaco"]) == 1
+    capsys.readouterr()
+
+
 def _same_from_python(
     folder: Path, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``pl.tune``, ``pl.gemm`` and ``pl.library`` find and write what the commands did."""
     assert [one.to_dict() for one in pl.tune((64, 48, 128))] == [told]
     made = pl.gemm(64, 48, 128)
+    assert made.run(sizes={"m": 33, "k": 64}).ok
+    kernels: list[Any] = [made, made.kernel]
+    for given in kernels:
+        with pytest.raises(ConfigError) as error:
+            pl.run(given, sizes={"m": 64})
+        assert ".run(" in str(error.value.hint)
     for path in made.write(folder / "p.hsaco"):
         other = folder / path.name.replace("p", "k", 1)
         assert path.read_bytes().replace(b'"p.hsaco"', b'"k.hsaco"') == other.read_bytes()
@@ -652,6 +697,8 @@ def _same_from_python(
     assert load_code_object(assemble_text(text, "gfx950")).kernel(made.kernel.name)
     written = pl.library(["64x48x128"], folder / "again")
     assert written.kernels == 1
+    for one in (made, made.kernel, made.tuned, written):
+        assert len(repr(one)) < 500
     for path in written.files:
         assert path.read_bytes() == (folder / "lib" / path.relative_to(written.folder)).read_bytes()
 

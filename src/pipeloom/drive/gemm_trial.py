@@ -122,7 +122,13 @@ class _Matrix:
         return np.asarray(batch * self.stride + row * self.pitch + column)
 
 
-def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM) -> GemmOutcome:
+def run_gemm(
+    ready: ReadyGemm,
+    problem: GemmCall,
+    timing: Timing = Timing.RANDOM,
+    *,
+    check_races: bool = True,
+) -> GemmOutcome:
     """Run once and compare; raises ``EmitError`` for a problem that the kernel does not allow."""
     made, spec = ready.made, ready.made.spec
     p, rng = problem, np.random.default_rng(problem.seed)
@@ -146,7 +152,7 @@ def run_gemm(ready: ReadyGemm, problem: GemmCall, timing: Timing = Timing.RANDOM
             spec.out_element, before if p.beta else np.full_like(before, np.nan)
         )
     whole = np.concatenate([c.codes, guard])
-    run = _Run(ready, p, timing)
+    run = _Run(ready, p, timing, check_races)
     if blocks:
         a_values = a_values * blocks["blocks_A"][1]
         b_values = b_values * blocks["blocks_B"][1]
@@ -245,8 +251,11 @@ def _same(spec: GemmSpec, got: Array, want: Array) -> Array:
 class _Run:
     """The launches of one problem, one after the other."""
 
-    def __init__(self, ready: ReadyGemm, problem: GemmCall, timing: Timing) -> None:
+    def __init__(
+        self, ready: ReadyGemm, problem: GemmCall, timing: Timing, check_races: bool
+    ) -> None:
         self._ready, self._problem, self._timing = ready, problem, timing
+        self._check_races = check_races
         self.findings: list[Finding] = []
         self.executed = 0
 
@@ -267,6 +276,7 @@ class _Run:
             seed=problem.seed,
             timing=self._timing,
             line_map=ready.line_map,
+            check_races=self._check_races,
         )
         self.findings += result.findings
         self.executed += result.executed

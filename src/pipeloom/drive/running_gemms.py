@@ -1,0 +1,191 @@
+"""Run a whole matrix product of ``gemm``, with what copies its operands and adds up its slices.
+
+    run_recorded(recorded_gemm("k.hsaco"), {}, seeds=[0, 1, 2], limits=RunLimits(timings=3))
+
+A record beside a code object says which spec it was made from (``gemm_made_from``). The kernels are
+made anew from that and must be those in the files, byte for byte.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeloom.checks import check_int
+from pipeloom.drive.gemm import Gemm, GemmSpec, gemm_kernel
+from pipeloom.drive.gemm_trial import GemmCall, ReadyGemm, run_gemm
+from pipeloom.drive.recorded_kernels import launch_record_of
+from pipeloom.drive.running import RunLimits, check_memory, check_work, needed_bytes, trial_data
+from pipeloom.drive.trial import Trial
+from pipeloom.errors import ConfigError, SpecError
+from pipeloom.files import read_file
+from pipeloom.plain import from_plain, to_plain
+from pipeloom.write import EmittedKernel, assemble
+
+SIZES = ("m", "n", "k", "batches")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGemm:
+    """What the record beside a code object says: the spec, and the sizes that it is meant for."""
+
+    code: Path
+    spec: GemmSpec
+    sizes: Mapping[str, int]
+    files: Mapping[str, str]
+    """The file of every kernel, by symbol."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanGemm:
+    """Each run of a product, and the kernels that were run."""
+
+    made: Gemm
+    sizes: Mapping[str, int]
+    trials: tuple[Trial, ...]
+
+    @property
+    def wrong(self) -> tuple[Trial, ...]:
+        """The runs with a finding or a wrong element."""
+        return tuple(trial for trial in self.trials if not trial.ok)
+
+    @property
+    def executed(self) -> int:
+        """Instructions of all runs."""
+        return sum(trial.executed for trial in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "kernel": self.made.kernel.name,
+            "sizes": dict(self.sizes),
+            "runs": len(self.trials),
+            "wrong": [trial_data(trial) for trial in self.wrong],
+            "instructions": self.executed,
+        }
+
+
+def gemm_made_from(spec: GemmSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What a record says of it."""
+    return {"gemm": to_plain(spec), "sizes": {dim: sizes[dim] for dim in SIZES}}
+
+
+def recorded_gemm(code: str | Path) -> RecordedGemm | None:
+    """What a code object of ``gemm`` was made from; None where no record says that it is one."""
+    record = launch_record_of(code)
+    made = (record or {}).get("made_from")
+    if record is None or not isinstance(made, Mapping) or "gemm" not in made:
+        return None
+    spec = from_plain(GemmSpec, made["gemm"], "made_from.gemm")
+    sizes = made.get("sizes")
+    if not isinstance(sizes, Mapping) or sorted(sizes) != sorted(SIZES):
+        raise SpecError(
+            f"the record of {code} has sizes {sizes!r}",
+            hint=f"it must say {', '.join(SIZES)}; write the kernel anew with pipeloom gemm",
+            field="made_from.sizes",
+        )
+    parts = [record, record.get("then"), *dict(record.get("before") or {}).values()]
+    files = {one["kernel"]: one["file"] for one in parts if isinstance(one, Mapping)}
+    return RecordedGemm(Path(code), spec, dict(sizes), files)
+
+
+def run_recorded(
+    found: RecordedGemm,
+    sizes: Mapping[str, int],
+    seeds: Iterable[int],
+    limits: RunLimits,
+    *,
+    check_races: bool = True,
+    track: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> RanGemm:
+    """Run the kernels in the files, at the record's sizes unless others are given."""
+    made = gemm_kernel(found.spec)
+    ready = ReadyGemm.of(made)
+    for kernel in _kernels(made):
+        file = found.code.with_name(Path(str(found.files.get(kernel.name, ""))).name)
+        if kernel is made.kernel:
+            file = found.code
+        try:
+            same = read_file(file) == assemble(kernel).data
+        except OSError as error:
+            raise SpecError(
+                f"cannot read {file}: {error.strerror}",
+                hint=f"{found.code} needs it; write both anew with pipeloom gemm",
+                field="source",
+            ) from error
+        if not same:
+            raise SpecError(
+                f"{file} is not what its record gives today",
+                hint="write it anew with pipeloom gemm, or judge it as it is: "
+                f"pipeloom check {file} --launch",
+                field="source",
+            )
+    whole = {dim: {**found.sizes, **sizes}[dim] for dim in (*SIZES, *sizes)}
+    trials = gemm_trials(ready, whole, track(seeds), limits, check_races=check_races)
+    return RanGemm(made, whole, trials)
+
+
+def gemm_trials(
+    ready: ReadyGemm,
+    sizes: Mapping[str, int],
+    seeds: Iterable[int],
+    limits: RunLimits,
+    *,
+    check_races: bool = True,
+) -> tuple[Trial, ...]:
+    """A trial for each seed, every array as short as it may be."""
+    made = ready.made
+    for dim in sizes:
+        if dim not in SIZES:
+            raise ConfigError(
+                f"a matrix product has no size {dim!r}",
+                hint=f"it has {', '.join(SIZES)}",
+                field="sizes",
+            )
+        check_int("sizes", dim, sizes[dim], 1)
+    call = {"batches": 1, **sizes}
+    if call["batches"] > 1 and not made.spec.batched:
+        raise ConfigError(
+            f"batches is {call['batches']}, and the kernel computes one product",
+            hint=f"make it with batches={call['batches']}",
+            field="sizes",
+        )
+    plain = {dim: call[dim] for dim in ("m", "n", "k")}
+    needed = call["batches"] * needed_bytes(made.program.meaning, plain)
+    check_memory(limits, needed, plain)
+    check_work(limits, made.kernel, plain, call["batches"])
+    spare = tuple(_spare(made, name, plain) for name in "AB")
+    found = []
+    for seed in seeds:
+        outcome = run_gemm(
+            ready,
+            GemmCall(
+                m=call["m"],
+                n=call["n"],
+                k=call["k"],
+                batches=call["batches"],
+                spare=(spare[0], spare[1], 0),
+                seed=seed,
+            ),
+            check_races=check_races,
+        )
+        worst = math.inf if outcome.wrong else 0.0
+        wrong = {"C": outcome.wrong}
+        found.append(
+            Trial(call, seed, outcome.findings, wrong, worst, outcome.spoilt, outcome.executed)
+        )
+    return tuple(found)
+
+
+def _spare(made: Gemm, name: str, sizes: Mapping[str, int]) -> int:
+    """Elements that make rows of A or B as long as the kernel wants them."""
+    _, columns = made.shape(name, sizes["m"], sizes["n"], sizes["k"])
+    return -columns % max(8 * made.spec.align // made.spec.element.bits, 1)
+
+
+def _kernels(made: Gemm) -> list[EmittedKernel]:
+    after = [] if made.then is None else [made.then]
+    return [made.kernel, *(one.kernel for one in made.before.values()), *after]
