@@ -302,3 +302,9 @@ def test_it_is_the_same_with_every_documented_hook() -> None:
     assert [e.op for e in hooked.kernel[:-1]] == [e.op for e in plain.kernel]
     assert hooked.kernel[-1].op == pl.OpDesc.schedule_barrier()
     assert pl.verify(Hooked()).proved
+
+
+def test_a_class_is_asked_to_be_instantiated() -> None:
+    with pytest.raises(pl.ConfigError, match="is a class") as caught:
+        pl.verify(DoubleBuffer)  # type: ignore[arg-type]
+    assert "DoubleBuffer()" in str(caught.value.hint)

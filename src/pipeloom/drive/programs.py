@@ -354,6 +354,12 @@ def _only_for_schedules(**given: object) -> None:
 
 def _check(source: object) -> None:
     kinds = (Program, CompiledSchedule, Loop, PipelineSchedule, str, PathLike, Asked)
+    if isinstance(source, type) and issubclass(source, PipelineSchedule):
+        raise ConfigError(
+            f"{source.__name__} is a class, not a schedule",
+            hint=f"pass an instance: {source.__name__}()",
+            field="source",
+        )
     if not isinstance(source, kinds):
         ready = callable(getattr(source, "run", None))
         raise ConfigError(

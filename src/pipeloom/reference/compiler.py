@@ -292,19 +292,18 @@ def _double_buffer(
 def _transformed(
     schedule: PipelineSchedule, kernel: tuple[ScheduleEntry, ...], body: tuple[OpDesc, ...]
 ) -> tuple[ScheduleEntry, ...]:
-    """The kernel after the schedule's own last word, which must keep slots and phase in order."""
+    """The kernel as the schedule's hook leaves it, its time slots counted anew."""
     entries = _returned(
         "transform_kernel()", schedule.transform_kernel(list(kernel), list(body)), ScheduleEntry
     )
     for slot, entry in enumerate(entries):
-        if entry.time_slot != slot or entry.phase is not Phase.KERNEL:
+        if entry.phase is not Phase.KERNEL:
             raise StructureError(
-                f"transform_kernel()[{slot}] has time_slot {entry.time_slot} and phase "
-                f"{entry.phase!r}",
-                hint="number the entries 0, 1, 2, ... in Phase.KERNEL",
+                f"transform_kernel()[{slot}] has phase {entry.phase!r}",
+                hint="it changes the loop only: give every entry Phase.KERNEL",
                 field="transform_kernel",
             )
-    return entries
+    return tuple(replace(entry, time_slot=slot) for slot, entry in enumerate(entries))
 
 
 def _broken_edges(graph: LoopBody, ordering: Ordering) -> tuple[str, ...]:

@@ -78,9 +78,10 @@ class PipelineSchedule(ABC):
     def transform_kernel(
         self, ker: list[ScheduleEntry], body: list[OpDesc]
     ) -> Sequence[ScheduleEntry]:
-        """A last word on the kernel's entries; by default they stay as they are.
+        """The loop's entries as they are issued; by default they stay as they are.
 
-        Every op must stay in them exactly once, and their time slots must count from 0.
+        Take waits and barriers away, add some, or move entries. Every op must stay in them exactly
+        once. Time slots are counted anew, in the order of the list.
 
         Args:
             ker: the entries of one iteration, in issue order; a list of your own to change.
@@ -120,7 +121,11 @@ class PipelineSchedule(ABC):
         return None
 
     def geometry(self) -> KernelGeometry | None:
-        """The tile shape, where the schedule is for one shape; simulating needs it."""
+        """The tile shape, where the schedule is for one shape; emitting needs it.
+
+        Without one, figures of a simulation are not those of a kernel: each op issues what its
+        counters say.
+        """
         return None
 
     def arch(self) -> str | None:

@@ -257,10 +257,10 @@ class ScheduleConfig:
     no contention. Raise it to have the search spread such ops. Other strategies only report it."""
     wait_lgkm_first: int = 8
     """lgkmcnt entries that may be in flight before the first MMA of a half; 255 emits no such
-    wait. Used as it stands where ``auto_waits`` is off."""
+    wait. Used as it stands where ``auto_waits`` is off. The counter holds at most 15 on gfx9."""
     wait_vm_last: int = 6
     """vmcnt entries that may be in flight before the last MMA of a half: the half's own prefetches.
-    Used as it stands where ``auto_waits`` is off."""
+    Used as it stands where ``auto_waits`` is off. The counter holds at most 63 on gfx9."""
     lgkm_per_load_a: int = 0
     """lgkmcnt entries of one fragment load of A, which follow from the tile; 0 is unset, and a
     proof then takes 1. ``PipelineConfig.lgkm_per_load_a`` wins where it is set."""

@@ -151,6 +151,21 @@ def test_transform_kernel_has_the_last_word_at_every_depth() -> None:
     assert compile_schedule(Double()).kernel[:-1] == BASE.kernel
 
 
+def test_transform_kernel_may_drop_and_insert_without_counting_slots() -> None:
+    class Edited(Plain):
+        def transform_kernel(
+            self, ker: list[ScheduleEntry], body: list[OpDesc]
+        ) -> list[ScheduleEntry]:
+            kept = [entry for entry in ker if entry.op.tag != OpTag.WAIT_VM]
+            fence = ScheduleEntry(OpDesc.schedule_barrier(), 0, Phase.KERNEL)
+            return [*kept[:3], fence, *kept[3:]]
+
+    kernel = compile_schedule(Edited()).kernel
+    assert [entry.time_slot for entry in kernel] == list(range(len(kernel)))
+    assert kernel[3].op == OpDesc.schedule_barrier()
+    assert OpTag.WAIT_VM not in {entry.op.tag for entry in kernel}
+
+
 def test_bootstrap_fragments_appear_with_partial_drain() -> None:
     fragment = OpDesc(3, role=OpRole.FRAGMENT_LOAD, channel=0)
 

@@ -47,7 +47,8 @@ class DeclarativeSchedule(PipelineSchedule):
         target: the machine; or the pipeline's shape, where ``cost_model`` follows.
         cost_model: what ops cost, together with a pipeline's shape.
         hw_config: the pipeline's shape, by name.
-        geometry: the tile, where the schedule is for one; simulating and emitting need it.
+        geometry: the tile, where the schedule is for one; its waits must count the tile's
+            instructions. Simulating and emitting the ping-pong need one.
     """
 
     @overload
