@@ -236,6 +236,43 @@ def test_until_is_for_masks_that_follow_it() -> None:
         _ = sums(lambda _, x, t: t + x.sum("k"), until="n").meaning
 
 
+Mask = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@pytest.mark.parametrize(
+    ("mask", "idles"),
+    [
+        pytest.param(lambda x, k, n: where(k >= n, x, 0.0), True, id="k >= n"),
+        pytest.param(lambda x, k, n: where(k > n, x, 0.0), True, id="k > n"),
+        pytest.param(lambda x, k, n: where(n <= k, x, 0.0), True, id="n <= k"),
+        pytest.param(lambda x, k, n: where(n < k, x, 0.0), True, id="n < k"),
+        pytest.param(lambda x, k, n: where(k >= maximum(n, 1), x, 0.0), True, id="at least n"),
+        pytest.param(lambda x, k, n: where(k >= minimum(n, 1), x, 0.0), False, id="at most n"),
+        pytest.param(lambda x, k, n: where(n > k, 0.0, x), True, id="not n > k"),
+        pytest.param(lambda x, k, n: where(k < n, 0.0, x), True, id="not k < n"),
+        pytest.param(lambda x, k, n: where(n >= k, x, 0.0), False, id="n >= k"),
+        pytest.param(lambda x, k, n: where(k >= n * 0.0 + 1.0, x, 0.0), False, id="k >= 1"),
+        pytest.param(lambda x, k, n: where(n > 1.0, 0.0, x), False, id="not n > 1"),
+        pytest.param(lambda x, k, n: where(k < n * 0.0 + 1.0, 0.0, x), False, id="not k < 1"),
+        pytest.param(lambda x, k, n: where(n >= n * 1.0, x, 0.0), False, id="n >= n"),
+    ],
+)
+def test_which_masks_leave_nothing_where_less_is_left_than_until(mask: Mask, idles: bool) -> None:
+    """In an iteration behind ``until`` every k left is less than every n left, and no more is
+    known of either. Past the end of k, nothing is left by another mask."""
+    loop = Loop("until", over="k", until="n")
+    left = loop.left("k", ROWS)
+    x = within(exp2(loop.stream("X", F32, b=1, k=ROWS, n=COLUMNS)), left)
+    total = loop.carry("total", F32, start=0, b=1, n=COLUMNS)
+    total += mask(x, left, loop.left("n", COLUMNS)).sum("k")
+    loop.store("out", total)
+    if idles:
+        assert loop.meaning.until == "n"
+    else:
+        with pytest.raises(GraphError, match="would still change"):
+            _ = loop.meaning
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_takes_any_size(causal: bool) -> None:
     assert kernels.attention(64, 64, 64, causal=causal, lse=True).meaning.ragged

@@ -59,3 +59,16 @@ def test_a_mask_is_its_operand_where_something_is_left(op: OpDef) -> None:
 def test_what_changes_nothing(how: Reduce) -> None:
     for value in (0.0, 1.0) if how is Reduce.ANY else (-3.0, 0.0, 2.5):
         assert how.ufunc(how.neutral, value) == value
+
+
+def test_of_the_transcendental_unit_a_denormal_is_zero() -> None:
+    """Operands and results, on either side of the smallest normal f32."""
+    tiny = float(np.finfo(np.float32).tiny)
+    rcp, exp2, log2 = (VOCABULARY[name] for name in ("rcp", "exp2", "log2"))
+    assert applied(exp2, -126.0) == tiny
+    assert applied(exp2, -126.5) == 0.0
+    assert applied(rcp, tiny) == 1 / tiny
+    assert applied(rcp, tiny * 0.75) == np.inf
+    assert applied(rcp, -tiny * 0.75) == -np.inf
+    assert applied(log2, tiny) == -126.0
+    assert applied(log2, tiny * 0.75) == -np.inf
