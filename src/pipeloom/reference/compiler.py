@@ -26,6 +26,7 @@ from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.config import PipelineConfig
 from pipeloom.reference.declaration import PipelineSchedule
 from pipeloom.reference.edges import default_edge_rules
+from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import DepEdge, LoopBody, describe_op
 from pipeloom.reference.kernels import KERNELS, Kernel, reading
 from pipeloom.reference.notes import (
@@ -133,7 +134,7 @@ def compile_schedule(
         epilogue=phases.epilogue,
         kernel_deps=deps,
         warp_stagger_index=derive_warp_stagger_index(config, body, len(phases.prologue)),
-        geometry=schedule.geometry(),
+        geometry=_geometry(schedule),
         arch=schedule.arch(),
         interrupted=ordering.interrupted,
         notes=(
@@ -196,6 +197,14 @@ def _kernel(schedule: PipelineSchedule, compiled: CompiledSchedule) -> Kernel | 
     if model is not None:
         check_instance(schedule.name, "kernel()", model, Kernel)
     return model
+
+
+def _geometry(schedule: PipelineSchedule) -> KernelGeometry | None:
+    """The schedule's own tile; ``None`` is no tile."""
+    tile = schedule.geometry()
+    if tile is not None:
+        check_instance(schedule.name, "geometry()", tile, KernelGeometry)
+    return tile
 
 
 def _check_strategy(strategy: object) -> None:

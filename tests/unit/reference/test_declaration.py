@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipeloom import (
+    ConfigError,
     DeclarativeSchedule,
     OpDesc,
     PipelineConfig,
     PipelineProgram,
     PipelineSchedule,
     ScheduleConfig,
+    compile_schedule,
     derive_edges_from_ops,
     double_buffer_edge_rules,
     mi355x_double_buffer,
@@ -43,3 +45,10 @@ def test_defaults_of_the_hooks() -> None:
     assert schedule.bootstrap_frags() == []
     assert schedule.geometry() is None
     assert schedule.notes() == ()
+
+
+def test_a_tile_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mine, "geometry", lambda self: (256, 256, 64))
+    with pytest.raises(ConfigError, match="must be of type KernelGeometry") as caught:
+        compile_schedule(Mine())
+    assert caught.value.field == "Mine.geometry()"
