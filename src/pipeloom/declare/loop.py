@@ -155,7 +155,7 @@ class Loop:
                 field="start",
             )
         kind = _tile(name, dtype, dims)
-        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=float(start))
+        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=_number(start, "start"))
         return Tensor(self, self._add(node), carry=name)
 
     def _input(
@@ -453,7 +453,7 @@ class Loop:
         return self._constant(value).name
 
     def _constant(self, value: float) -> Tensor:
-        number = float(value)
+        number = _number(value, "operand")
         for node in self._nodes.values():
             if node.kind is NodeKind.CONSTANT and repr(node.start) == repr(number):
                 return Tensor(self, node.name)
@@ -562,6 +562,17 @@ def _finish(
             field=lost[0],
         )
     return Meaning(name, over, tuple(_late(placed)), until)
+
+
+def _number(value: float, field: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigError(
+            f"{field} is a number that no float holds",
+            hint=f"values are f32, which ends at {F32.largest:g}",
+            field=field,
+        ) from error
 
 
 def _tile(name: object, dtype: DType | str, dims: Mapping[str, int]) -> TileType:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipeloom.errors import ConfigError
 from pipeloom.machine.dtypes import BOOL, DType
 from pipeloom.program.tiles import TileType
@@ -195,6 +197,18 @@ class Tensor:
     def __or__(self, other: Tensor) -> Tensor:
         return self._loop.apply("max", self._truth("|"), _truth("|", other), dtype=BOOL)
 
+    def __xor__(self, other: Tensor) -> Tensor:
+        return self._truth("^") != _truth("^", other)
+
+    def __rand__(self, other: object) -> Tensor:
+        return _truth("&", other) & self
+
+    def __ror__(self, other: object) -> Tensor:
+        return _truth("|", other) | self
+
+    def __rxor__(self, other: object) -> Tensor:
+        return _truth("^", other) ^ self
+
     def __invert__(self) -> Tensor:
         return self._loop.apply("eq", self._truth("~"), 0.0)
 
@@ -213,6 +227,9 @@ class Tensor:
             return self
         return half * half if power % 2 == 0 else half * half * self
 
+    def __rpow__(self, base: object) -> Tensor:
+        raise self._no(f"{base!r} ** x", "exp2(x) is 2 ** x; of another base, exp2(x * log2(base))")
+
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Tensor:
         """NumPy's functions of values: those that the vocabulary has, by its name for them."""
         op = _UFUNCS.get(function.__name__)
@@ -222,7 +239,9 @@ class Tensor:
                 hint=f"there are {', '.join(_UFUNCS)}; exp(x) is exp2(x * 1.442695)",
                 field=function.__name__,
             )
-        return self._loop.apply(op, *given)
+        # NumPy hands its own numbers over as arrays without dimensions.
+        numbers = (v.item() if isinstance(v, np.ndarray) and not v.ndim else v for v in given)
+        return self._loop.apply(op, *numbers)
 
     def _checked(self, sign: str, other: object) -> Tensor | float:
         if isinstance(other, Tensor | Real):

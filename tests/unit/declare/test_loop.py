@@ -16,7 +16,7 @@ from pipeloom.program.vocabulary import OpDef
 
 
 def vector_loop() -> tuple[Loop, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-    return Loop("vector", over="n"), np.linspace(-2, 2, 64, dtype=np.float32)
+    return Loop("vector", over="n"), np.linspace(-2, 2, 64, endpoint=False, dtype=np.float32)
 
 
 def test_regions_follow_from_what_values_depend_on() -> None:
@@ -67,6 +67,17 @@ def test_sizes_need_not_be_whole_tiles() -> None:
         (lambda x: where(x >= 0, x, 0.0), lambda a: np.where(a >= 0, a, 0)),
         (lambda x: where(x < 0, x, 0.0), lambda a: np.where(a < 0, a, 0)),
         (lambda x: where(x <= 0, x, 0.0), lambda a: np.where(a <= 0, a, 0)),
+        (lambda x: where(x == 1, 5.0, x), lambda a: np.where(a == 1, 5, a)),
+        (lambda x: where(x != 1, 5.0, x), lambda a: np.where(a != 1, 5, a)),
+        (lambda x: where((x > 0) & (x < 2), x, 9.0), lambda a: np.where((a > 0) & (a < 2), a, 9)),
+        (lambda x: where((x < 0) | (x > 1), x, 9.0), lambda a: np.where((a < 0) | (a > 1), a, 9)),
+        (lambda x: where((x < 1) ^ (x > 0), x, 9.0), lambda a: np.where((a < 1) ^ (a > 0), a, 9)),
+        (lambda x: where(~(x > 0), x, 9.0), lambda a: np.where(a > 0, 9, a)),
+        (lambda x: abs(x), np.abs),
+        (lambda x: x**3, lambda a: a**3),
+        (lambda x: x**7, lambda a: a**7),
+        (lambda x: np.float32(2) * x, lambda a: 2 * a),
+        (lambda x: where(np.float32(1) == x, 5.0, x), lambda a: np.where(a == 1, 5, a)),
     ],
 )
 def test_arithmetic_is_numpys(build: Callable[..., Any], wanted: Callable[..., Any]) -> None:
