@@ -13,6 +13,7 @@ from pipeloom import (
     DeclarativeSchedule,
     FragOrder,
     KernelGeometry,
+    OrderError,
     Pipeline4Wave,
     ScheduleConfig,
     ScheduleError,
@@ -232,3 +233,27 @@ def test_find_spec_takes_a_name_a_file_or_a_mapping(tmp_path: Path) -> None:
 def test_build_schedule_takes_a_schedule_object() -> None:
     schedule = DeclarativeSchedule(lgkm_a=8, lgkm_b=4)
     assert build_schedule(schedule) == compile_schedule(schedule)
+
+
+def test_ops_move_only_where_that_is_asked_for() -> None:
+    """The ping-pong's barriers cannot stay with its loads where they are."""
+    with pytest.raises(OrderError):
+        build_schedule("ping_pong", sync="repaired")
+    assert build_schedule("ping_pong", sync="repaired", reorder=True).moved
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_fp8"),
+    [
+        ({}, False),
+        ({"is_fp8": True}, True),
+        ({"geometry": {"BK": 64, "MMA_K": 32, "elem_bytes": 2}}, False),
+        ({"geometry": {"BK": 128, "MMA_K": 128, "elem_bytes": 1}}, True),
+    ],
+)
+def test_the_elements_of_a_ping_pong_are_its_tiles_unless_given(
+    spec: dict[str, Any], is_fp8: bool
+) -> None:
+    schedule = load_spec({"schedule": "ping_pong", **spec})
+    assert isinstance(schedule, DeclarativeSchedule)
+    assert schedule.is_fp8 is is_fp8
