@@ -304,6 +304,23 @@ def test_it_is_the_same_with_every_documented_hook() -> None:
     assert pl.verify(Hooked()).proved
 
 
+def test_a_fix_names_loads_as_show_does_and_moves_in_its_notes() -> None:
+    """An offset as declared is not the K tile that the loop loads: no line may give one for it."""
+    fixed = pl.fix("ping_pong")
+    assert isinstance(fixed.after, pl.CompiledSchedule)
+    assert not any(" k+" in line or " k-" in line for line in fixed.changes())
+    notes = " ".join(fixed.after.notes)
+    assert fixed.after.moved
+    assert all(move.label in notes for move in fixed.after.moved)
+
+
+def test_slips_in_a_call_are_told_from_wrong_values() -> None:
+    with pytest.raises(pl.ConfigError, match="is a ScheduleConfig, but") as caught:
+        pl.DeclarativeSchedule(RACY, pl.mi355x_target())  # type: ignore[call-overload]
+    assert "come first" in str(caught.value.hint)
+    assert "DoubleBuffer" in repr(DoubleBuffer())
+
+
 def test_a_class_is_asked_to_be_instantiated() -> None:
     with pytest.raises(pl.ConfigError, match="is a class") as caught:
         pl.verify(DoubleBuffer)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ class Fixed:
         for name, before, after in self._listed():
             old, new = _gaps(before), _gaps(after)
             if [op for op, _ in old] != [op for op, _ in new]:
-                yield f"{name}: ops moved, now {', '.join(op for op, _ in new)}"
+                yield f"{name}: ops moved; the note on the order names each"
                 continue
             for (op, was), (_, now) in zip(old, new, strict=True):
                 if was != now:
@@ -168,7 +168,7 @@ def _listed(made: Fixable) -> dict[str, Steps]:
         labels = Labels(made)
         return {
             phase.name.lower(): [
-                (TAGS.get(entry.op.tag, "op"), labels.of(entry.op))
+                (TAGS.get(entry.op.tag, "op"), labels.of(entry.op, offset=False))
                 for entry in made.phase(phase)
                 if entry.op.role is not OpRole.FENCE
             ]

@@ -38,6 +38,9 @@ class PipelineSchedule(ABC):
         """What reports and kernel models call this schedule."""
         return type(self).__name__
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: schedule {self.name}>"
+
     def _repr_html_(self) -> str:
         """For notebooks: the ops of one iteration, and a trip of the compiled schedule in time."""
         try:

@@ -41,8 +41,8 @@ class Labels:
     def __init__(self, compiled: CompiledSchedule) -> None:
         self._channels = {op.tag: op.channel for op in compiled.body}
 
-    def of(self, op: OpDesc) -> str:
-        """The label of one op."""
+    def of(self, op: OpDesc, *, offset: bool = True) -> str:
+        """The label of one op; without ``offset`` it leaves out which K tile, as declared."""
         if op.is_framework:
             return _framework_label(op)
         verb = _VERBS.get(op.role, f"op{op.tag}")
@@ -51,8 +51,8 @@ class Labels:
         channel = op.channel if op.channel >= 0 else self._channels.get(op.tag, -1)
         operand = {0: "A", 1: "B"}.get(channel, "")
         multiple = op.k_offset.multiple
-        offset = "" if multiple is None else f" k{multiple:+d}"
-        return f"{verb} {operand}[{op.stage},{op.subtile}]{offset}"
+        tile = "" if multiple is None or not offset else f" k{multiple:+d}"
+        return f"{verb} {operand}[{op.stage},{op.subtile}]{tile}"
 
 
 def _framework_label(op: OpDesc) -> str:

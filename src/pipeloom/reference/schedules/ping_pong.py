@@ -109,6 +109,13 @@ class DeclarativeSchedule(PipelineSchedule):
                     field="DeclarativeSchedule.target",
                 )
             target = TargetProfile(cost_model, hw_config)
+        if isinstance(is_fp8, ScheduleConfig):
+            raise ConfigError(
+                "DeclarativeSchedule.is_fp8 is a ScheduleConfig, but must be True or False",
+                hint="is_fp8, lgkm_a and lgkm_b come first: DeclarativeSchedule(False, 8, 4, "
+                "config, target); or pass config=... and target=... by name",
+                field="DeclarativeSchedule.is_fp8",
+            )
         check_bool("DeclarativeSchedule", "is_fp8", is_fp8)
         check_int("DeclarativeSchedule", "lgkm_a", lgkm_a, 0)
         check_int("DeclarativeSchedule", "lgkm_b", lgkm_b, 0)
