@@ -75,7 +75,7 @@ def build_schedule(
     *, is_fp8: bool, lgkm_a: int, lgkm_b: int, sync: Sync = ..., reorder: bool = ...
 ) -> CompiledSchedule: ...
 def build_schedule(
-    source: PipelineSchedule | SpecSource | bool = "",
+    source: PipelineSchedule | SpecSource | bool | None = None,
     settings: Iterable[str] | int = (),
     lgkm_b: int | None = None,
     *,
@@ -102,9 +102,9 @@ def build_schedule(
     if isinstance(source, bool):
         if isinstance(settings, int) and (is_fp8, lgkm_a) == (None, None):
             lgkm_a, settings = settings, ()
-        is_fp8, source = source, ""
+        is_fp8, source = source, None
     given = (is_fp8, lgkm_a, lgkm_b)
-    if source == "" and given != (None, None, None):
+    if source is None:
         return compile_schedule(_ping_pong(settings, *given), sync=sync, reorder=reorder)
     if isinstance(settings, int) or given != (None, None, None):
         raise SpecError(
