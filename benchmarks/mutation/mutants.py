@@ -3,7 +3,7 @@
 A mutant replaces one expression or statement: a comparison that is off by one or turned round, an
 operator for its neighbour, a constant that is one more, a condition that is negated, a call left
 out. Annotations, decorators, messages of errors and formatted text are left alone: a change there
-is one of presentation.
+is one of presentation. So are the numbers of enums, which are names.
 """
 
 from __future__ import annotations
@@ -135,6 +135,8 @@ class _Places(ast.NodeVisitor):
             case ast.Raise() | ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.Assert():
                 return
             case ast.FunctionDef(name=name) if name in _OF_TEXT:
+                return
+            case ast.ClassDef(bases=bases) if any("Enum" in ast.unparse(b) for b in bases):
                 return
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 self._inside.append(name)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,10 @@ class Reach:
     ) -> tuple[str, ...]:
         """Those that run the changed lines of ``source``, the file as it is now.
 
-        The nearest and fastest of those that are ``there`` come first; ``budget`` seconds of them
-        are returned. Of tests that came since the suite was measured those are tried that stand
-        where tests of the package do.
+        Those that are ``there`` and named after the module come first, one case of every function,
+        the fastest ahead, then second cases, and so on; ``budget`` seconds of them are returned.
+        Of tests that came since the suite was measured those are tried that stand where tests of
+        the package do.
         """
         by_line = self.lines.get(mutant.path, {})
         at = _lines_before(self.sources.get(mutant.path, ""), source, mutant)
@@ -47,15 +49,7 @@ class Reach:
         found = {test for test in found if self.tests[test] in there}
         mirror = "/".join(mutant.path.split("/")[:-1])
         named = f"test_{mutant.path.rsplit('/', 1)[-1].removesuffix('.py')}.py"
-        order = sorted(
-            found,
-            key=lambda t: (
-                named not in self.tests[t],
-                mirror not in self.tests[t],
-                self.seconds[t],
-                self.tests[t],
-            ),
-        )
+        order = self._each_function_once(found, named)
         if whole:
             order = order[:NEIGHBOURS]
         chosen: list[str] = []
@@ -70,6 +64,18 @@ class Reach:
             (t for t in there - measured if mirror in t), key=lambda t: (named not in t, t)
         )
         return (*chosen, *since[:NEIGHBOURS])
+
+
+    def _each_function_once(self, found: set[int], named: str) -> list[int]:
+        """By how many cases of the same function come before, then by time."""
+        cases: Counter[str] = Counter()
+        ranked = []
+        for test in sorted(found, key=lambda t: (self.seconds[t], self.tests[t])):
+            name = self.tests[test]
+            function = name.split("[")[0]
+            ranked.append((cases[function], named not in name, self.seconds[test], name, test))
+            cases[function] += 1
+        return [test for *_, test in sorted(ranked)]
 
 
 def _lines_before(old: str, new: str, mutant: Mutant) -> list[int]:
