@@ -65,7 +65,6 @@ class Reach:
         )
         return (*chosen, *since[:NEIGHBOURS])
 
-
     def _each_function_once(self, found: set[int], named: str) -> list[int]:
         """By how many cases of the same function come before, then by time."""
         cases: Counter[str] = Counter()

@@ -100,7 +100,7 @@ def test_steps_that_do_not_fit_together(program: Program) -> None:
         execute(_with_first(program, nowhere), trips=1)
     resource = first.writes[0].resource
     small = replace(first, reads=whole, writes=(Access(resource, (((0, 1), (0, 1)),)),))
-    with pytest.raises(StructureError, match=r"reads boxes of .* and writes one of \(1, 1\)"):
+    with pytest.raises(StructureError, match="writes as much as it reads"):
         execute(_with_first(program, small), trips=1)
     stream = replace(first, reads=whole, is_copy=False)
     with pytest.raises(StructureError, match="computes 'A', which no op computes"):

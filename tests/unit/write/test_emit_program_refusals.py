@@ -90,7 +90,8 @@ def test_an_operand_laid_out_along_another_dimension_than_it_is_summed() -> None
 
 
 def test_tiles_that_lanes_do_not_share() -> None:
-    refused(with_resource(row_sum(), "rows", type=tile("f32", b=1, k=1, c=192)), "do not share")
+    uneven = Layout("lanes", (("vector", 3),))
+    refused(with_resource(row_sum(), "rows", layout=uneven), "do not share")
 
 
 def test_elements_that_memory_cannot_hold() -> None:
