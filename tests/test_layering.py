@@ -178,7 +178,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drive.checking": ("errors", "checks", "files", "judge.check", "judge.emulate", "write"),
     "drive.witnessing": ("errors", "judge.check", "judge.emulate", "write", "drive.checking"),
-    "drive.triton_kernels": ("errors", "judge.emulate", "drive.checking"),
+    "drive.triton_kernels": ("errors", "checks", "judge.emulate", "drive.checking"),
     "drive.timing_files": (
         "errors",
         "judge.check",

@@ -7,14 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, check, open_kernel
-from pipeloom.drive.correcting import check_path, correct
+from pipeloom.drive.correcting import Corrected, check_path, correct
 from pipeloom.drive.timing_files import savings, time_checked, time_loosened
+from pipeloom.errors import OrderError
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
 
@@ -76,7 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel."""
+    """Print the verdict; the exit code is its status, with ``--fix`` that of the fixed kernel.
+
+    What cannot be fixed keeps its own.
+    """
     if arguments.fix is not None:
         check_path(arguments.fix)
         check_folder(arguments.fix)
@@ -90,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"wrote {arguments.template}: fill it in, and give it by --launch")
         return 0
     if arguments.launch is None:
+        _check_kernel_file(arguments.file)
         raise UsageError("--launch LAUNCH.json is needed; --template writes one to fill in")
     launch = load_launch(arguments.launch)
     file = open_kernel(arguments.file, arguments.kernel or launch.kernel or None)
@@ -108,8 +114,9 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(checked.witness(), indent=1, sort_keys=True) + "\n"
         write_file(arguments.witness, text)
     if arguments.json:
-        code = _print_json(arguments, checked)
-        wrote(arguments, arguments.witness, arguments.fix)
+        fixed = _fixed(arguments, checked)
+        code = _print_json(checked, fixed)
+        wrote(arguments, arguments.witness, None if fixed is None else arguments.fix)
         return code
     from pipeloom.show.check_text import render_check
     from pipeloom.show.console import TerminalConsole
@@ -125,16 +132,38 @@ def run(arguments: argparse.Namespace) -> int:
         for saving in savings(timing, loosened):
             console.print(f"    loop at {saving}", highlight=False, soft_wrap=True)
     wrote(arguments, arguments.witness)
-    if arguments.fix is None:
+    fixed = _fixed(arguments, checked)
+    if fixed is None:
         return checked.verdict.status.exit_code
-    fixed = correct(checked)
-    write_file(arguments.fix, fixed.text)
     console.print(f"\nwrote {arguments.fix}: {len(fixed.changes)} change(s)", soft_wrap=True)
     for change in fixed.changes:
         console.print(f"  {change}", soft_wrap=True, highlight=False)
     verdict = fixed.checked.verdict
     console.print(render_check(verdict))
     return verdict.status.exit_code
+
+
+def _check_kernel_file(path: str) -> None:
+    """What is wrong with the file comes before what is wrong with the options."""
+    if path.endswith(".py"):
+        raise UsageError(
+            f"{path} is Python: pl.check_triton(function, grid, *args) judges a function of Triton"
+        )
+    if not Path(path).is_file():
+        open_kernel(path)
+
+
+def _fixed(arguments: argparse.Namespace, checked: Checked) -> Corrected | None:
+    """The fixed kernel, written; None where none is asked for, or none was found, with why."""
+    if arguments.fix is None:
+        return None
+    try:
+        fixed = correct(checked)
+    except OrderError as error:
+        print(f"not fixed: {error}", file=sys.stderr)
+        return None
+    write_file(arguments.fix, fixed.text)
+    return fixed
 
 
 @contextmanager
@@ -151,16 +180,14 @@ def _status(arguments: argparse.Namespace) -> Iterator[Callable[[str], None]]:
         yield lambda text: line.update(Text(text))
 
 
-def _print_json(arguments: argparse.Namespace, checked: Checked) -> int:
+def _print_json(checked: Checked, fixed: Corrected | None) -> int:
     plain = checked.verdict.to_dict()
     timing = time_checked(checked)
     plain["timing"] = None if timing is None else timing.to_dict()
     loosened = time_loosened(checked)
     plain["timing_without_needless"] = None if loosened is None else loosened.to_dict()
     status = checked.verdict.status
-    if arguments.fix is not None:
-        fixed = correct(checked)
-        write_file(arguments.fix, fixed.text)
+    if fixed is not None:
         status = fixed.checked.verdict.status
         verdict = fixed.checked.verdict.to_dict()
         plain["fixed"] = {"changes": list(fixed.changes), "verdict": verdict}

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Throughput is the model's, not measured."
     )
     for name in ("M", "N", "K"):
-        parser.add_argument(name.lower(), metavar=name, type=at_least(1))
+        parser.add_argument(name.lower(), metavar=name, type=_size)
     add_tuning(parser, shapes=False)
     parser.add_argument(
         "-o",
@@ -36,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_json(parser)
     parser.set_defaults(run=run)
+
+
+def _size(text: str) -> int:
+    """An argparse type: one size, and not a shape."""
+    parts = text.split("x")
+    if len(parts) == 3 and all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is three sizes: write {' '.join(parts)}")
+    return at_least(1)(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output or Path(f"{made.kernel.name}.hsaco")
     written = made.write(output)
     if arguments.json:
-        print_json({**made.to_dict(), "output": str(output), "files": [*map(str, written)]})
+        told = {"output": str(output), "files": [*map(str, written)], "launches": made.launches}
+        print_json({**made.to_dict(), **told})
     else:
         guess = found.prediction
         print(f"{found.problem} {found.problem.dtype} on {found.chip}: {found.plan}, PROVED")
@@ -61,5 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"limit: {guess.limit}"
         )
         print(f"  {len(found.trials)} of {found.candidates} blocks timed")
+        if len(made.launches) > 1:
+            print(f"  launched one after the other: {', then '.join(made.launches)}")
         wrote(arguments, *written)
     return exit_code(arguments, [found])

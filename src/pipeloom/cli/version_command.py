@@ -1,4 +1,4 @@
-"""``pipeloom version``: what runs here, in a line or as data for a bug report."""
+"""``pipeloom version``: what runs here, in lines or as data for a bug report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EXAMPLES = ("pipeloom version", "pipeloom version --json")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.description = (
-        "Print the version of pipeloom; with --json also those of Python and of the packages that "
-        "it runs on. pipeloom doctor says whether they are all there."
+        "Print the versions of pipeloom, of Python and of the packages that it runs on. "
+        "pipeloom doctor says whether they are all there."
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -27,5 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"pipeloom": __version__, **versions()})
     else:
-        print(f"pipeloom {__version__}")
+        found = versions()
+        print(f"pipeloom {__version__}\nPython {found['python']}")
+        for name, version in found["packages"].items():
+            print(f"{name} {version or 'not installed'}")
     return 0

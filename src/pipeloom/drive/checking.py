@@ -57,6 +57,7 @@ from pipeloom.judge.emulate.arguments import Argument, Arguments
 from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import POISON_WORD
 from pipeloom.write.assemble import assemble_text, link_object
+from pipeloom.write.faults import AssemblyError
 
 Array = npt.NDArray[Any]
 
@@ -231,7 +232,12 @@ def assembled(text: str, name: str = "the assembly") -> tuple[str, bytes]:
         )
     plain = f'.amdgcn_target "amdgcn-amd-amdhsa--{chip[0]}"'
     text = text[: found.start()] + plain + text[found.end() :]
-    return text, assemble_text(text, chip[0])
+    try:
+        return text, assemble_text(text, chip[0])
+    except AssemblyError as error:
+        raise AssemblyError(
+            f"{name}: {error.message}", hint=error.hint, line=error.line, entry=error.entry
+        ) from error
 
 
 def check(

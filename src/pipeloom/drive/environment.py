@@ -29,10 +29,11 @@ OPTIONAL: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ziglang": ("emit", "assembles kernels, for emit -o K.hsaco, run, gemm, library, check"),
         "tinygrad": ("emulate", "decodes instructions, for run and check"),
+        "triton": ("", "compiles functions of Triton, for pl.check_triton"),
         "ray": ("ray", "tunes on a cluster, for tune --on ray"),
     }
 )
-"""Packages that some commands need: the extra that brings them, and what for."""
+"""Packages that some need: the extra that brings them, where one does, and what for."""
 HIP = "libamdhip64.so"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 LEAST_KERNEL = "s_endpgm\n"
@@ -109,9 +110,10 @@ def _package(name: str, extra: str = "", use: str = "") -> Probe:
     found = _version(name)
     if found is not None:
         return Probe(name, State.OK, found)
-    if not extra:
+    if not use:
         return Probe(name, State.FAILED, remedy=f"pip install {name}")
-    return Probe(name, State.ABSENT, use, f"pip install 'pipeloom[{extra}]'")
+    package = f"'pipeloom[{extra}]'" if extra else name
+    return Probe(name, State.ABSENT, use, f"pip install {package}")
 
 
 def _assembler() -> Probe:

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeloom.checks import nearest
 from pipeloom.drive.checking import MOST_INSTRUCTIONS, SEEDS, Checked, KernelFile, check
 from pipeloom.errors import ConfigError
 from pipeloom.judge.emulate import load_code_object
 
+CHIPS = ("gfx942", "gfx950")
+"""What the emulator runs."""
 _ALIGNED = 16
 """Pointers are aligned to 16 bytes, and multiples of it are marked, as Triton's launcher does."""
 _KINDS = {"f": "fp", "i": "i", "u": "u"}
@@ -87,6 +90,12 @@ def compile_triton(
             f"{function!r} is no jitted function",
             hint="decorate it with @triton.jit or @gluon.jit",
             field="function",
+        )
+    if arch not in CHIPS:
+        raise ConfigError(
+            f"arch is {arch!r}, whose kernels are not judged",
+            hint=nearest(str(arch), CHIPS),
+            field="arch",
         )
     names = [one.name for one in function.params]
     runtime = [one.name for one in function.params if not one.is_constexpr]

@@ -39,6 +39,7 @@ NUMPY_TYPES = {
     "f32": "f4",
     "f64": "f8",
     "fp16": "f2",
+    "f16": "f2",
 }
 """Types that NumPy has; scalars are of these."""
 CODED_TYPES = {

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pipeloom.checks import nearest
+from pipeloom.checks import check_int, nearest, plain_int
 from pipeloom.declare.products import Finish
 from pipeloom.drive.gemm import gemm_kernel
 from pipeloom.drive.gemm_trial import ReadyGemm
@@ -27,6 +28,7 @@ from pipeloom.drive.store import Store
 from pipeloom.drive.trial import Trial
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import write_files
+from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tuning import search
 from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
@@ -56,6 +58,14 @@ class TunedKernel:
     def sizes(self) -> dict[str, int]:
         """What it was tuned for: m, n, k and batches."""
         return {dim: getattr(self.tuned.problem, dim) for dim in ("m", "n", "k", "batches")}
+
+    @property
+    def launches(self) -> list[str]:
+        """The kernels in the order of their launches: copies of operands first, sums last."""
+        record = self.kernel.record
+        before = dict.fromkeys(one["kernel"] for one in record.get("before", {}).values())
+        after = [record["then"]["kernel"]] if "then" in record else []
+        return [*before, self.kernel.name, *after]
 
     def run(
         self,
@@ -204,6 +214,14 @@ def tune(
         )
     finish = Finish(alpha, beta, scales, bias, activation)
     asked = problems(words, dtype, tuple(tokens or TOKENS), layout, batches, finish)
+    gpu = gpu_for(target)
+    scaled = dtype_for(dtype).scale is not None
+    if scaled and not any(op.scaled for op in gpu.target.matrix_ops):
+        raise ConfigError(
+            f"{gpu.chip} has no matrix instruction for {dtype}",
+            hint="gfx950 has: use target MI355X or MI350X, or a dtype without block scales",
+            field="dtype",
+        )
     store = Store.usual()
 
     def engine() -> Engine:
@@ -213,7 +231,7 @@ def tune(
 
     return search.tune(
         asked,
-        gpu_for(target),
+        gpu,
         engine=engine,
         store=store,
         close=close,
@@ -232,7 +250,10 @@ def gemm(m: int, n: int, k: int, **options: Any) -> TunedKernel:
         options: Those of ``tune``: target, dtype, layout, batches, alpha, beta, scales, bias,
             activation, jobs, seconds, close and so on.
     """
-    (found,) = tune((m, n, k), **options)
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        check_int("gemm", name, size, 1)
+    _check_options("gemm", options)
+    (found,) = tune((plain_int(m), plain_int(n), plain_int(k)), **options)
     return TunedKernel(found, kernel_of(found.spec))
 
 
@@ -246,6 +267,7 @@ def library(
         folder: Where it is written; made where it is not there.
         options: Those of ``tune``.
     """
+    _check_options("library", options)
     found = tune(shapes, **options)
     place = Path(folder)
     return TunedLibrary(place, tuple(found), tuple(write_library(found, place)))
@@ -259,6 +281,15 @@ def check_kernel_file(path: Path) -> None:
             hint="use .hsaco for a code object or .s for assembly",
             field="output",
         )
+
+
+def _check_options(call: str, options: Mapping[str, Any]) -> None:
+    known = [name for name in signature(tune).parameters if name != "shapes"]
+    for name in options:
+        if name not in known:
+            raise ConfigError(
+                f"{call} has no option {name!r}", hint=nearest(name, known), field=name
+            )
 
 
 def _is_shape(given: object) -> bool:

@@ -166,3 +166,51 @@ def test_fix_writes_assembly_only(launch: Path, capsys: pytest.CaptureFixture[st
     source = launch.with_name("swap.s")
     assert main(["check", str(source), "--launch", str(launch), "--fix", "out.hsaco"]) == 1
     assert ".s" in capsys.readouterr().err
+
+
+def test_what_cannot_be_fixed_keeps_its_exit_code(
+    launch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A read past the buffer: no wait mends that, and the verdict is RACE all the same."""
+    source, out = launch.with_name("swap.s"), launch.with_name("fixed.s")
+    source.write_text(TEXT.replace("global_store_dword v1, v3, s[6:7]", f"{STORE} offset:4092"))
+    command = ["check", str(source), "--launch", str(launch), "--seeds", "0"]
+    plain = main(command)
+    assert plain == 4
+    for more in ([], ["--json"]):
+        capsys.readouterr()
+        assert main([*command, "--fix", str(out), *more]) == plain
+        told = capsys.readouterr()
+        assert told.err
+        assert not out.exists()
+    assert "fixed" not in json.loads(told.out)
+
+
+STORE = "global_store_dword v1, v3, s[6:7]"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"), [("nope.s", 1, "nope.s"), ("mm.py", 2, "check_triton")]
+)
+def test_the_file_comes_before_the_options(
+    name: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(["check", name])
+    except SystemExit as error:
+        found = int(error.code or 0)
+    assert found == code
+    assert said in capsys.readouterr().err
+
+
+def test_faults_of_assembly_name_the_file(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = launch.with_name("swap.s")
+    source.write_text(TEXT.replace("ds_read_b32", "ds_fetch_b32"))
+    assert main(["check", str(source), "--launch", str(launch)]) == 1
+    assert "swap.s: line " in capsys.readouterr().err
+
+
+def test_half_precision_by_either_name(launch: Path) -> None:
+    from pipeloom.machine_code.launch_file import NUMPY_TYPES
+
+    assert NUMPY_TYPES["f16"] == NUMPY_TYPES["fp16"]

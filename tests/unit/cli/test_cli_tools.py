@@ -32,8 +32,11 @@ def test_the_version_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     plain = capsys.readouterr().out
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
-    assert plain == capsys.readouterr().out == f"pipeloom {pipeloom.__version__}\n"
+    first, *rest = plain.splitlines(keepends=True)
+    assert first == capsys.readouterr().out == f"pipeloom {pipeloom.__version__}\n"
     found = _data(capsys, "version")
+    assert {line.split()[0] for line in rest} == {"Python", *found["packages"]}
+    assert "triton" in found["packages"]
     assert found["pipeloom"] == pipeloom.__version__
     assert found["packages"]["numpy"]
 

@@ -620,6 +620,7 @@ def test_commands(
     record = json.loads((tmp_path / "x.json").read_text())
     assert {"blocks_A", "ld_blocks_B"} <= {a["name"] for a in record["arguments"]}
     assert main(["gemm", "64", "48", "129", "--jobs", "1", "-o", "odd.hsaco"]) == 0
+    assert "gemm_pack_columns_16, then " in capsys.readouterr().out
     record = json.loads((tmp_path / "odd.json").read_text())
     assert record["predicted"]["parts_us"]["copies to aligned rows"] > 0
     for copy in record["before"].values():
@@ -725,6 +726,24 @@ def test_calls_that_are_refused(options: dict[str, Any], field: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sizes", "options", "field"),
+    [
+        ((64, 48, 128), {"dtyp": "fp8"}, "dtyp"),
+        ((64.0, 48, 128), {}, "m"),
+        ((64, 48, 128), {"dtype": "mxfp4", "target": "MI300X"}, "dtype"),
+        ((64, 48, 0), {}, "k"),
+    ],
+)
+def test_products_that_are_refused(
+    sizes: tuple[Any, Any, Any], options: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        pl.gemm(*sizes, **options)
+    assert str(error.value.field).endswith(field)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize(
     ("command", "code"),
     [
         (["tune", "64x48"], 1),
@@ -744,6 +763,7 @@ def test_calls_that_are_refused(options: dict[str, Any], field: str) -> None:
         (["tune", "64x48x128", "--address", "auto"], 2),
         (["tune", "llama-3-8b", "--tokens", "x"], 2),
         (["gemm", "64", "48", "-1"], 2),
+        (["gemm", "64x48x128"], 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )

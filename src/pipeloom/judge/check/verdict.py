@@ -8,6 +8,7 @@ NOT JUDGED  the kernel could not be run to its end, and nothing wrong was seen b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -302,10 +303,13 @@ class CheckVerdict:
             return f"NOT JUDGED: {self.reason}"
         if self.status is CheckStatus.PROVED:
             return f"PROVED for {scope(self.loops, self.data)}: {self.claim}"
-        worst = [f for f in self.findings if f.status is self.status]
-        kinds = sorted({f.kind.value for f in worst})
-        plural = "" if len(worst) == 1 else "s"
-        return f"{self.status.title}: {len(worst)} finding{plural} ({', '.join(kinds)})"
+        kinds = ", ".join(sorted({f.kind.value for f in self.findings}))
+        total = len(self.findings)
+        counts = Counter(f.status.title for f in self.findings)
+        each = ", ".join(f"{count} {title}" for title, count in sorted(counts.items()))
+        of_each = f": {each}" if len(counts) > 1 else ""
+        plural = "" if total == 1 else "s"
+        return f"{self.status.title}: {total} finding{plural}{of_each} ({kinds})"
 
     def __repr__(self) -> str:
         found = f"{len(self.findings)} findings"

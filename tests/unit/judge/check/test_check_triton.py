@@ -114,3 +114,10 @@ def test_arguments_that_do_not_fit(args: Any, constants: Any, field: str) -> Non
 def test_a_plain_function_is_refused() -> None:
     with pytest.raises(ConfigError, match="no jitted function"):
         check_triton(print, (1,))
+
+
+def test_a_chip_that_is_not_judged() -> None:
+    x = np.zeros((2, 500), np.float32)
+    with pytest.raises(ConfigError, match="gfx90a") as error:
+        check_triton(row_sum, (2,), x, np.zeros(2, np.float32), 500, B=512, arch="gfx90a")
+    assert error.value.field == "arch"

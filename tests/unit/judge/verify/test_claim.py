@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from pipeloom.declare import Loop
 from pipeloom.declare.tensor import within
-from pipeloom.judge.check.verdict import CheckStatus, CheckVerdict
+from pipeloom.judge.check.verdict import (
+    CheckFinding,
+    CheckKind,
+    CheckStatus,
+    CheckVerdict,
+    Site,
+)
 from pipeloom.judge.verify import verify
 from pipeloom.machine.dtypes import F32
 from pipeloom.program import Access, Program, Work
@@ -61,3 +68,16 @@ def test_of_a_kernel_of_others_nothing_is_said_about_what_it_computes() -> None:
     assert proved.claim in proved.summary()
     assert proved.to_dict()["claim"] == proved.claim
     assert CheckVerdict("k", "gfx950", CheckStatus.RACE).claim == ""
+
+
+def test_counts_of_findings_add_up() -> None:
+    """Those of each status in the first line; in all as many as there are."""
+    site = Site(0, "ds_read_b32")
+    found = [
+        CheckFinding(CheckKind.RAW, status, site, "")
+        for status in (*[CheckStatus.RACE] * 3, *[CheckStatus.TIMING] * 2)
+    ]
+    said = CheckVerdict("k", "gfx950", CheckStatus.RACE, tuple(found)).summary()
+    assert [int(n) for n in re.findall(r"\d+", said)] == [5, 3, 2]
+    one = CheckVerdict("k", "gfx950", CheckStatus.RACE, tuple(found[:3])).summary()
+    assert re.findall(r"\d+", one) == ["3"]
