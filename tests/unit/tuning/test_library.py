@@ -662,7 +662,8 @@ def _run_by_their_records(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     record = json.loads((folder / "k.json").read_text())
     (folder / "other.json").write_text(json.dumps(record))
     assert main(["run", "other.hsaco"]) == 1
-    for change in ({"sizes": {}}, {"gemm": {"BM": "wide"}}):
+    changes: list[dict[str, Any]] = [{"sizes": {}}, {"gemm": {"BM": "wide"}}]
+    for change in changes:
         told = {**record, "made_from": {**record["made_from"], **change}}
         (folder / "other.json").write_text(json.dumps(told))
         assert main(["run", "other.hsaco"]) == 1
