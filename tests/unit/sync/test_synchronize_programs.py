@@ -17,6 +17,7 @@ from pipeloom.sync import REPAIRED, synchronize
 from pipeloom.sync.nearest_order import precedences
 from pipeloom.sync.strip import stripped
 from pipeloom.sync.study import Study
+from pipeloom.sync.walk import sample_runs
 
 
 def words(program: Program, group: int = 0) -> dict[str, str]:
@@ -259,3 +260,68 @@ def test_figures_hold_only_for_the_waits_they_were_found_with(programs: Any) -> 
     # What an order claims before it has any waits stays with it.
     given = replace(programs.gemm(2), provenance=replace(known, synchronised=SyncMethod.GIVEN))
     assert synchronize(given).provenance.ordered == how
+
+
+def in_halves(step: Step) -> list[Step]:
+    """A load of B as two, of half the rows each."""
+    if not isinstance(step, Work) or step.label != "load B":
+        return [step]
+    halves = [((0, 16), (0, 16)), ((16, 32), (0, 16))]
+    return [
+        replace(
+            step,
+            reads=tuple(replace(x, boxes=(box,)) for x in step.reads),
+            writes=tuple(replace(x, boxes=(box,)) for x in step.writes),
+            parts=(box,),
+            entries=1,
+        )
+        for box in halves
+    ]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_tile_that_another_group_brings_in_pieces(programs: Any, copies: int) -> None:
+    """Every piece of this generation is waited for, and none of the next."""
+    program: Program = programs.specialised(copies)
+    changed = {
+        (0, s): [half for step in section.steps for half in in_halves(step)]
+        for s, section in enumerate(program.groups[0].sections)
+    }
+    fixed = synchronize(with_steps(program, changed))
+    assert not programs.troubles(fixed)
+    for what, weaker in weakened(fixed):
+        assert programs.troubles(weaker), what
+
+
+@pytest.mark.parametrize(("ahead", "advance", "apart"), [(6, 1, 6), (11, 2, 6), (12, 2, 6)])
+def test_runs_are_long_enough_for_what_is_loaded_far_ahead(
+    programs: Any, ahead: int, advance: int, apart: int
+) -> None:
+    """Past the trip that reads what the first one loads, there are two more."""
+    program: Program = programs.gemm(1)
+    group = program.groups[0]
+    steps = tuple(
+        replace(s, iteration=3 + ahead * (s.counter == "vmcnt"))
+        for s in group.sections[1].steps
+        if isinstance(s, Work)
+    )
+    loop = replace(group.sections[1], steps=steps, advance=advance)
+    far = replace(group, sections=(group.sections[0], loop, group.sections[2]))
+    runs = sample_runs(stripped(replace(program, groups=(far,)), keep_barriers=False))
+    assert [dict(run.trips)["T"] for run in runs] == list(range(apart + 3))
+
+
+def test_of_several_faults_the_first_of_the_proof_is_told(programs: Any) -> None:
+    program: Program = programs.gemm(2)
+    loop, end = (program.groups[0].sections[n].steps for n in (1, 2))
+    changed = {
+        (0, 1): list(loop[:-1]),
+        (0, 2): [s for s in end if getattr(s, "label", "") != "mma"],
+    }
+    wrong = with_steps(program, changed)
+    findings = verify(synchronize(wrong, prove=False)).findings
+    assert len({(f.where, f.why) for f in findings}) > 1
+    with pytest.raises(OrderError) as caught:
+        synchronize(wrong)
+    assert findings[0].where in caught.value.message
+    assert findings[0].why in caught.value.message
