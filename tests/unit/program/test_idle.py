@@ -254,6 +254,7 @@ Mask = Callable[[Tensor, Tensor, Tensor], Tensor]
         pytest.param(lambda x, k, n: where(k >= n * 0.0 + 1.0, x, 0.0), False, id="k >= 1"),
         pytest.param(lambda x, k, n: where(n > 1.0, 0.0, x), False, id="not n > 1"),
         pytest.param(lambda x, k, n: where(k < n * 0.0 + 1.0, 0.0, x), False, id="not k < 1"),
+        pytest.param(lambda x, k, n: where(k >= k, x + n * 0.0, 0.0), False, id="k >= k"),
         pytest.param(lambda x, k, n: where(n >= n * 1.0, x, 0.0), False, id="n >= n"),
     ],
 )
