@@ -138,3 +138,10 @@ def test_what_arrays_hold(dtype: DType) -> None:
         finite = codes[np.isfinite(codes)]
         assert (finite.min() if not dtype.unsigned else 0, finite.max()) == (whole.low, whole.high)
         assert held(dtype, finite=False).nan == bool(np.isnan(codes).any())
+
+
+def test_what_goes_on_without_end_goes_only_where_it_went() -> None:
+    before = Range(0.0, 5.0)
+    assert before.beyond(before) == before
+    assert Range(0.0, 6.0).beyond(before) == Range(0.0, float("inf"))
+    assert Range(-1.0, 5.0, nan=True).beyond(before) == Range(float("-inf"), 5.0, nan=True)
