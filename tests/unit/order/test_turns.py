@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeloom.order.turns import AHEAD, PARTS, in_step
+from pipeloom.order.turns import AHEAD, PARTS, _raised, in_step
+from pipeloom.program.program import Section
 from pipeloom.program.steps import Barrier, Issue, Priority, Step, Unit, Work
 
 PRODUCT = Work(node="S", label="S", iteration=0, issues=(Issue(unit=Unit.MATRIX),))
@@ -34,3 +35,13 @@ def test_without_barriers_there_is_nothing_to_come_late_to() -> None:
 def test_with_more_barriers_than_products_there_is_no_way_to_tell_parts_of() -> None:
     steps = (Barrier(), Priority(1), Barrier(), Priority(0), PRODUCT, Barrier())
     assert in_step(steps) == steps
+
+
+def test_products_that_follow_each_other_are_not_parted_by_priorities() -> None:
+    vector = Work(node="V", label="V", iteration=0, issues=(Issue(unit=Unit.VECTOR),))
+    steps = (PRODUCT, PRODUCT, vector, PRODUCT)
+    loop = Section(name="loop", steps=steps, trips="T", advance=1)
+    found = list(_raised(loop))
+    assert [s for s in found if not isinstance(s, Priority)] == list(steps)
+    assert found[:3] == [PRODUCT, PRODUCT, Priority(0)]
+    assert found[-2:] == [Priority(2), PRODUCT]
