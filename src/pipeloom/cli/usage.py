@@ -23,8 +23,8 @@ class UsageError(Exception):
 OPTION_HINTS = (
     ("reorder=True applies it", "--reorder applies it"),
     ("keep_barriers=False, sync='proven'", "--sync proven"),
-    (r"synchronize\(\) to add", "`pipeloom fix SOURCE -o FIXED.json` to add"),
-    (r"synchronize\(\) the schedule", "mend it: `pipeloom fix SOURCE -o FIXED.json`"),
+    (r"\bfix\(\) adds", "`pipeloom fix SOURCE -o FIXED.json` adds"),
+    (r"repair it with fix\(\)", "repair it: `pipeloom fix SOURCE -o FIXED.json`"),
     (r"pipeline\(\) finds", "`pipeloom run SOURCE --k ...` finds"),
     (
         r"pass ops=VOCABULARY\.extended\(\.\.\.\) with its OpDef",
