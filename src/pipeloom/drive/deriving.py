@@ -64,6 +64,7 @@ time of an iteration, the loop does not."""
 LANES = 64
 """Of a wave."""
 KEPT = "what was tried is kept, and the next call goes on from there"
+MODULO = "or leave the order to the modulo solver: pl.pipeline, pipeloom solve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +427,11 @@ class _Search:
     def proved(self, ended: Ended) -> Derived:
         """The fastest, with its proof; raises what is wrong with the first where none fits."""
         if not self.found:
-            woven(self.lowered, next(iter(self.tried)), self.k_tiles)
+            try:
+                woven(self.lowered, next(iter(self.tried)), self.k_tiles)
+            except OrderError as error:
+                hint = f"{error.hint or 'declare the iteration otherwise'}; {MODULO}"
+                raise OrderError(error.message, hint=hint, field=error.field) from error
             raise InternalError(f"{self.lowered.meaning.name} fits, and was not simulated")
         equal = self.equal
         programs = {p: woven(self.lowered, p, self.k_tiles) for p in equal}

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pipeloom.declare import Loop
 from pipeloom.declare.kernels import gemm, row_sum
 from pipeloom.declare.products import product
 from pipeloom.drive import deriving
 from pipeloom.drive.certifying import Ended
 from pipeloom.drive.deriving import Derived, Progress, derive, derived_key, steady_cycles
+from pipeloom.drive.pipeline import pipeline
 from pipeloom.drive.store import Store
 from pipeloom.drive.trial import run_program
 from pipeloom.errors import ConfigError, OrderError
@@ -121,6 +123,23 @@ def test_registers_are_counted_before_anything_is_written() -> None:
     loop = product(128, 128, 32, "fp16", "fp16", layout="TN")
     lowered = lower(loop.meaning, target, loop.ops, loop.staged, 4)
     assert emit_program(woven(lowered, Pattern())).text  # it fits
+
+
+def test_what_no_order_of_ours_fits_names_who_has_one(tmp_path: Path) -> None:
+    """Both products of an iteration add to one carry, and it is halved between them."""
+    loop = Loop("halved", over="k")
+    x = loop.stream("X", "bf16", m=64, k=32).staged()
+    b = loop.stream("B", "bf16", n=64, k=32).staged()
+    d = loop.stream("D", "bf16", n=64, k=32).staged()
+    c = loop.carry("C", start=0, m=64, n=64)
+    c += x @ b
+    c = c.becomes(c * 0.5)
+    c += x @ d
+    loop.store("out", c)
+    with pytest.raises(OrderError) as raised:
+        derive(loop, GFX950, 8, store=Store(tmp_path))
+    assert "modulo solver" in str(raised.value.hint)
+    assert verify(pipeline(loop, GFX950, 8)).proved
 
 
 def test_a_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
