@@ -26,6 +26,7 @@ from pipeloom.machine.chips import ANY_CHIP, target_for
 from pipeloom.machine.target import Target
 from pipeloom.program import Program
 from pipeloom.reference.compiled import CompiledSchedule
+from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.lift import lift
 from pipeloom.reference.schedules import DEFAULT_TILES, SCHEDULES
 from pipeloom.reference.sized import sized
@@ -146,6 +147,7 @@ def schedule_program(
             field="geometry",
         )
     chip = _chip(compiled, target)
+    check_agreement(compiled)
     lifted = lift(compiled, subject.kernel(compiled), chip)
     return sized(lifted, compiled.geometry, element_type(dtype, chip), out)
 

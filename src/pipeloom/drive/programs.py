@@ -37,6 +37,7 @@ from pipeloom.order.modulo import Progress as Search
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import Kernel
 from pipeloom.reference.lift import lift
 
@@ -181,6 +182,8 @@ def simulate(
         jitter: Stretches each global access's latency by a random share of up to this much.
         seed: What the random latencies are drawn from.
     """
+    if isinstance(source, CompiledSchedule):
+        check_agreement(source)
     named = Asked(source, default_tile="bf16") if isinstance(source, str | PathLike) else source
     program = as_program(named, kernel, machine)
     count = usual_iterations(program) if k_tiles is None else plain_int(k_tiles)

@@ -33,6 +33,7 @@ from pipeloom.program import VOCABULARY, Meaning, Program, SyncMethod, Vocabular
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.compiler import BROKEN_EDGES, Sync, compile_schedule
 from pipeloom.reference.declaration import PipelineSchedule
+from pipeloom.reference.instruction_counts import check_agreement
 from pipeloom.reference.kernels import KERNELS, Kernel, kernel_for, reading
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
@@ -268,6 +269,7 @@ class ScheduleSubject(Subject):
         compiled = self.compiled(sync, reorder)
         any_chip = compiled.geometry is None and compiled.arch is None
         machine = target_for(ANY_CHIP) if any_chip else self.machine()
+        check_agreement(compiled)
         return lift(compiled, self.kernel(compiled), machine)
 
     def program(self) -> Program:

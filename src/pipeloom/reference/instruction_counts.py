@@ -13,7 +13,7 @@ The kernel model says what an entry touches; the tile shape says how many instru
 A schedule of your own without a tile shape has what its counters say: loads and reads of 16 bytes
 per lane, one for each entry, and for an MMA op as many matrix instructions as its declared latency
 has room for. A shipped one is given a tile. A schedule whose waits count other instructions than
-its tile can be compiled, as the specification compiles it, but becomes no program.
+its tile has no counts: its programs can be judged, but not simulated.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class InstructionCounts:
 
     def __init__(self, compiled: CompiledSchedule, machine: Target, kernel: Kernel) -> None:
         geometry = compiled.geometry
+        self.fault = disagreement(compiled)
         own = geometry is None and compiled.schedule not in KERNELS
-        self.is_known = own or geometry is not None
+        self.is_known = own or (geometry is not None and self.fault is None)
         if not self.is_known:
             return
         self._staged = max(
@@ -78,7 +79,7 @@ class InstructionCounts:
 
 
 def check_agreement(compiled: CompiledSchedule) -> None:
-    """Refuse counts that are not those of the tile: a verdict would be about neither."""
+    """Refuse a pipeline whose counts are not those of its tile: its cycles would be of neither."""
     if (fault := disagreement(compiled)) is not None:
         raise fault
 

@@ -57,7 +57,7 @@ from pipeloom.program import (
 )
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.instruction_counts import InstructionCounts, check_agreement
+from pipeloom.reference.instruction_counts import InstructionCounts
 from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Step, kernel_for
 from pipeloom.reference.kernels import Region as LdsRegion
 from pipeloom.reference.ops import OpRole, OpTag, Phase
@@ -74,11 +74,8 @@ def lift(
 ) -> Program:
     """The program of a compiled schedule as its kernel runs it.
 
-    ``target`` is by default the schedule's own chip, or one that has its matrix instruction. Waits
-    that count other instructions than the tile has are refused: a verdict on them would be about no
-    kernel.
+    ``target`` is by default the schedule's own chip, or one that has its matrix instruction.
     """
-    check_agreement(compiled)
     model = kernel_for(compiled) if kernel is None else kernel
     return _Lift(compiled, model, target or _target(compiled)).program()
 
@@ -109,7 +106,7 @@ class _Lift(Walked):
     def program(self) -> Program:
         kernel, compiled = self.kernel, self.compiled
         advance = kernel.tiles_per_iteration
-        certificate = compiled.certificate
+        certificate, fault = compiled.certificate, self.counts.fault
         return Program(
             name=compiled.schedule,
             meaning=self.meaning,
@@ -130,7 +127,7 @@ class _Lift(Walked):
                 synchronised=compiled.synchronised,
                 moved=compiled.moved,
                 barriers_added=compiled.barriers_added,
-                notes=compiled.notes,
+                notes=(*compiled.notes, *([] if fault is None else [fault.message])),
             ),
         )
 
