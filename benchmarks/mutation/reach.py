@@ -95,14 +95,11 @@ def measure(root: Path, into: Path, workers: int) -> None:
     """Run the suite below ``root`` once with coverage by test; the result goes to ``into``."""
     work = into.parent
     work.mkdir(parents=True, exist_ok=True)
-    rules = work / "coverage.ini"
-    source = "\n".join(f"    src/pipeloom/{part}" for part in PACKAGES if not part.endswith(".py"))
-    files = "\n".join(f"    src/pipeloom/{part}*" for part in PACKAGES)
-    rules.write_text(
-        f"[run]\nsource =\n{source}\n    src/pipeloom/drive\n    src/pipeloom/write\n"
-        f"include =\n{files}\ndata_file = {work / 'coverage'}\n",
-        "utf-8",
+    rules = work / "rules.ini"  # not coverage.*: those are deleted when a run begins
+    files = "\n".join(
+        f"    src/pipeloom/{part}{'' if part.endswith('.py') else '/*'}" for part in PACKAGES
     )
+    rules.write_text(f"[run]\ninclude =\n{files}\ndata_file = {work / 'coverage'}\n", "utf-8")
     junit = work / "junit.xml"
     command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal"]
     command += ["-p", "no:cacheprovider", "--ignore", "tests/browser", "--cov"]
@@ -142,6 +139,8 @@ def digest(root: Path, data: Path, junit: Path, into: Path) -> None:
             ids = {test.split("|")[0] for test in ran if "::" in test}
             known = sorted(i for i in ids if i in took)
             lines.setdefault(name, {})[line] = [tests.setdefault(t, len(tests)) for t in known]
+    if not tests:
+        raise SystemExit(f"no test that passed ran a line of {', '.join(PACKAGES)}: see {junit}")
     record: dict[str, object] = {
         "lines": lines,
         "tests": list(tests),
