@@ -30,7 +30,7 @@ from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.peel import MASKED, peel
 from pipeloom.program.program import Group, Program
 from pipeloom.program.steps import Step, Unit, Work
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import emit_program
 
 QUERIES, KEYS, DEPTH, WAVES, TRIPS = 256, 64, 128, 8, 6
 PUBLISHED: dict[str, Any] = {"id": "fa_fav4_final_scalar", "measured": {"s_nop_issue_cycles": 16}}

@@ -39,8 +39,7 @@ from pipeloom.machine.target import Target
 from pipeloom.machine_code import simulate_emitted
 from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import planned_cycles
-from pipeloom.write import assemble
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import assemble, emit_program
 
 TRIPS = 8
 

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.loop_records import read_record
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import ModuloProblem, ModuloResult, check_modulo, solve_modulo
 
@@ -48,7 +49,7 @@ def _hls(records: list[dict[str, Any]], limit: float) -> None:
     proved = compared = worse = better = 0
     open_cases = []
     for record in records:
-        result, took = _solve(ModuloProblem.from_record(record), limit)
+        result, took = _solve(read_record(record), limit)
         times.append(took)
         proved += result.proved
         reference = record.get("reference")
@@ -69,7 +70,7 @@ def _hls(records: list[dict[str, Any]], limit: float) -> None:
 def _gpu(records: list[dict[str, Any]], limit: float) -> None:
     print(f"{'gpu loop':<46}{'min II':>8}{'published':>10}{'II':>7}{'proved':>8}{'s':>7}")
     for record in records:
-        result, took = _solve(ModuloProblem.from_record(record), limit)
+        result, took = _solve(read_record(record), limit)
         published = record.get("published_ii") or "-"
         print(
             f"{record['name'][:45]:<46}{record['min_ii']:>8}{published:>10}{result.ii:>7}"

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from pipeloom.drive.checking import Start
-from pipeloom.judge.emulate import Kernel, load_code_object
+from pipeloom.judge.emulate import CodeKernel, load_code_object
 from pipeloom.judge.emulate.arguments import Argument
 from pipeloom.write import assemble_text
 
-Made = tuple[Kernel, Start]
+Made = tuple[CodeKernel, Start]
 
 EXCHANGE = """.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
 .text

@@ -30,10 +30,10 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 from benchmarks.check_kernels import CASES, skipped
 from pipeloom.drive.checking import Array, Start, differing
 from pipeloom.judge.check.disassembly import instruction_text
-from pipeloom.judge.check.prepared import Study, study
+from pipeloom.judge.check.prepared import Prepared, study
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Counts, Sync
-from pipeloom.judge.emulate import Directed, EmulateError, Kernel, Timing, run_kernel
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan, WaitCounts
+from pipeloom.judge.emulate import CodeKernel, Directed, EmulateError, Timing, run_kernel
 
 _S_NOP = 0xBF800000
 _S_WAITCNT = 0xBF8C0000
@@ -49,7 +49,7 @@ class Weakening:
     pc: int
     text: str
     word: int
-    sync: Sync
+    sync: SyncPlan
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def weakenings(found: Study) -> Iterator[Weakening]:
+def weakenings(found: Prepared) -> Iterator[Weakening]:
     """Every wait and barrier that the run executed, weakened in every way."""
     for at in sorted(found.executed):
         one = found.program[at].instruction
@@ -83,12 +83,12 @@ def weakenings(found: Study) -> Iterator[Weakening]:
                     yield Weakening(at, one.pc, text, _encode(weak), found.sync.with_wait(at, weak))
 
 
-def _encode(counts: Counts) -> int:
+def _encode(counts: WaitCounts) -> int:
     vm = counts.vm & 15 | (counts.vm & 0x30) << 10
     return _S_WAITCNT | vm | _EXP | counts.lgkm << 8
 
 
-def weakened(kernel: Kernel, change: Weakening) -> Kernel:
+def weakened(kernel: CodeKernel, change: Weakening) -> CodeKernel:
     """The kernel with one instruction replaced."""
     code = bytearray(kernel.code)
     struct.pack_into("<I", code, change.pc, change.word)
@@ -96,7 +96,7 @@ def weakened(kernel: Kernel, change: Weakening) -> Kernel:
 
 
 def run(
-    kernel: Kernel, start: Start, timing: Timing | Directed, seed: int, limit: int
+    kernel: CodeKernel, start: Start, timing: Timing | Directed, seed: int, limit: int
 ) -> list[Array]:
     """What the kernel's arrays hold after a run; nothing where the run breaks down."""
     args, arrays = start.fresh()
@@ -119,7 +119,7 @@ def run(
     return arrays
 
 
-def foresee(found: Study, change: Weakening) -> list[tuple[int, int, int, int]]:
+def foresee(found: Prepared, change: Weakening) -> list[tuple[int, int, int, int]]:
     """(first pc, first wave, second pc, second wave) of pairs that the change leaves unordered."""
     pairs: dict[tuple[int, int], tuple[int, int, int, int]] = {}
     for group, base in zip(found.groups, found.unordered(), strict=True):
@@ -153,7 +153,7 @@ def timings(pairs: Sequence[tuple[int, int, int, int]]) -> Iterator[tuple[Timing
         yield Timing.RANDOM, seed
 
 
-def judge_both_ways(name: str, kernel: Kernel, start: Start) -> Outcome:
+def judge_both_ways(name: str, kernel: CodeKernel, start: Start) -> Outcome:
     """Weaken one kernel in every way."""
     began = time.perf_counter()
     outcome = Outcome(name)
@@ -205,7 +205,7 @@ def judge_both_ways(name: str, kernel: Kernel, start: Start) -> Outcome:
     return outcome
 
 
-def _named(found: Study, pc: int) -> str:
+def _named(found: Prepared, pc: int) -> str:
     step = next(s for s in found.program if s.instruction.pc == pc)
     return f"{pc:#x} {instruction_text(step.instruction)}"
 

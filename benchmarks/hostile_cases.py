@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeloom.cms import Sync, Table
+from pipeloom.cms import SyncEntry, Table
 from pipeloom.declare.kernels import gemm
 from pipeloom.drive import deriving
 from pipeloom.drive.deriving import derive, derived_key
@@ -189,7 +189,13 @@ def table() -> bytes:
         "LRB1": ((2,),),
         "LCC": ((3, 3),),
     }
-    waits = (Sync(dscnt=0), Sync(dscnt=0), Sync(barrier=True), Sync(vlcnt=3), Sync(barrier=True))
+    waits = (
+        SyncEntry(dscnt=0),
+        SyncEntry(dscnt=0),
+        SyncEntry(barrier=True),
+        SyncEntry(vlcnt=3),
+        SyncEntry(barrier=True),
+    )
     small = Table(
         id="small",
         tile=(64, 32, 64),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from pipeloom.order.modulo.problem import (
+from pipeloom.order.modulo import (
     Budget,
     Channel,
     Edge,

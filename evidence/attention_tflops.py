@@ -23,7 +23,7 @@ from pipeloom.declare.kernels import attention
 from pipeloom.drive.deriving import derive
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import emit_program
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 BEGIN, END = "<!-- attention_tflops -->", "<!-- end -->"

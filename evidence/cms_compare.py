@@ -28,7 +28,7 @@ from pipeloom.drive.exporting import TRIPS, steady_cycles
 from pipeloom.judge.verify import verify
 from pipeloom.machine.chips import target_for
 from pipeloom.machine_code import simulate_emitted
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import emit_program
 
 SECONDS = 40
 

@@ -16,8 +16,8 @@ from pipeloom.drive.deriving import derive
 from pipeloom.drive.programs import as_program
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Barrier, Program, Section, Unit, Wait, Work
+from pipeloom.write import emit_program
 from pipeloom.write.kernel import EmittedKernel
-from pipeloom.write.lower.emit import emit_program
 
 TRIPS = 8
 LETTERS = {Unit.MATRIX: "M", Unit.LDS_READ: "R", Unit.LOAD_LDS: "G"}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeloom.judge.wait_states import RULES, Rule, Target
-from pipeloom.judge.wait_states.mnemonics import Matrix, Traits, Unit
-from pipeloom.judge.wait_states.rules import MATRIX_UNITS
+from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
+from pipeloom.machine.gfx942 import GFX942
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.mnemonics import LONG_F64_PASSES, Matrix, Pipe, Traits
+from pipeloom.machine.target import Target
+from pipeloom.machine.wait_rules import WaitRule
 
 PAGE = Path(__file__).parent / "wait-states.md"
 
@@ -52,16 +55,16 @@ TAIL = """
 """
 
 
-def states(rule: Rule, target: Target) -> str:
+def states(rule: WaitRule, target: Target) -> str:
     """One number, or the numbers by kind and passes; kinds that need nothing are left out."""
-    if isinstance(rule.states, int):
-        return str(rule.states)
-    long = MATRIX_UNITS[target].long_f64
+    if rule.states.always:
+        return str(rule.states.always)
+    long = LONG_F64_PASSES[target.arch]
     kinds = {Matrix.XDL: (2, 4, 8, 16), Matrix.SGEMM: (2, 8, 16), Matrix.DGEMM: (4, long)}
     parts = []
     for kind, passes in kinds.items():
-        traits = [Traits(Unit.MATRIX, passes=n, matrix=kind) for n in passes]
-        numbers = [rule.after(one, target) for one in traits]
+        traits = [Traits(Pipe.MATRIX, passes=n, matrix=kind) for n in passes]
+        numbers = [target.wait_table.after(rule, one) for one in traits]
         if any(numbers):
             parts.append(f"{kind.value} {', '.join(map(str, numbers))}")
     return "; ".join(parts)
@@ -70,9 +73,9 @@ def states(rule: Rule, target: Target) -> str:
 def page() -> str:
     """The whole page."""
     rows = [
-        f"| {rule.first} | {rule.second} | {states(rule, Target.GFX942)} "
-        f"| {states(rule, Target.GFX950)} | {rule.basis.value} | {rule.source} |"
-        for rule in RULES.values()
+        f"| {rule.first} | {rule.second} | {states(rule, GFX942)} "
+        f"| {states(rule, GFX950)} | {rule.basis.value} | {rule.source} |"
+        for rule in CDNA_WAIT_RULES
     ]
     return HEAD + "\n".join(rows) + "\n" + TAIL
 

@@ -9,7 +9,7 @@ is one of presentation. So are the numbers of enums, which are names.
 from __future__ import annotations
 
 import ast
-import random
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -197,6 +197,13 @@ def all_mutants(package: Path) -> list[Mutant]:
 
 
 def draw(package: Path, count: int, seed: int) -> list[Mutant]:
-    """``count`` of them, the same for the same source and seed."""
-    every = all_mutants(package)
-    return random.Random(seed).sample(every, min(count, len(every)))
+    """``count`` of them, by a hash of what each changes.
+
+    A change of the source elsewhere leaves the others in the draw, so that a score says what has
+    become of the same mutants since the last one.
+    """
+
+    def place(mutant: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed} {mutant.key}".encode()).digest()
+
+    return sorted(all_mutants(package), key=place)[:count]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate import Kernel, Placed, load_code_object
+from pipeloom.judge.emulate import CodeKernel, PlacedArg, load_code_object
 
 Array = npt.NDArray[Any]
 Value = Any
@@ -62,10 +62,10 @@ class Case:
         return self.path.stem
 
     @cached_property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> CodeKernel:
         return load_code_object(self.path).kernel()
 
-    def arguments(self, values: Mapping[str, Value] | None = None) -> list[Placed]:
+    def arguments(self, values: Mapping[str, Value] | None = None) -> list[PlacedArg]:
         """The arguments by their places."""
         given = self.values() if values is None else values
         if self.slots:
@@ -76,14 +76,14 @@ class Case:
         return place(known, given)
 
 
-def place(known: Mapping[str, tuple[int, int]], values: Mapping[str, Value]) -> list[Placed]:
+def place(known: Mapping[str, tuple[int, int]], values: Mapping[str, Value]) -> list[PlacedArg]:
     """``values`` at their (offset, size); what is not named is zero, None is a null pointer."""
     placed = []
     for name, value in values.items():
         if name in known:
             offset, size = known[name]
             size = 8 if value is None or isinstance(value, np.ndarray) else size
-            placed.append(Placed(offset, size, value, name))
+            placed.append(PlacedArg(offset, size, value, name))
     return placed
 
 

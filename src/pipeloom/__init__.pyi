@@ -96,6 +96,7 @@ from .program import (
     Group as Group,
     Issue as Issue,
     Layout as Layout,
+    Lowering as Lowering,
     Meaning as Meaning,
     Node as Node,
     NodeKind as NodeKind,

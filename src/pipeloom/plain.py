@@ -25,6 +25,11 @@ T = TypeVar("T")
 TAG = "is"
 """The key that tells which of several dataclasses a mapping stands for."""
 
+LEFT_OUT_WHILE_USUAL: Mapping[str, str] = types.MappingProxyType({"written": "unless usual"})
+"""The ``metadata`` of a field that is not written while it has its default: what was written before
+a record learnt the field keeps its bytes."""
+_NOTHING = object()
+
 _BRIEF = reprlib.Repr()
 """A ``repr`` that stops at some depth; the built-in one overflows on deep nesting."""
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
@@ -35,7 +40,11 @@ def to_plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        plain = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
+        plain = {
+            name: to_plain(getattr(value, name))
+            for name, usual in _written(type(value))
+            if usual is _NOTHING or getattr(value, name) != usual
+        }
         tag = getattr(type(value), "TAG", None)
         return plain if tag is None else {TAG: tag, **plain}
     if isinstance(value, tuple | list):
@@ -43,6 +52,16 @@ def to_plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     return value
+
+
+@lru_cache(maxsize=256)
+def _written(cls: Any) -> tuple[tuple[str, object], ...]:
+    """The fields that are written, and what each must not be for that."""
+    return tuple(
+        (f.name, f.default if f.metadata == LEFT_OUT_WHILE_USUAL else _NOTHING)
+        for f in fields(cls)
+        if f.init
+    )
 
 
 def from_plain(

@@ -1,7 +1,11 @@
-"""A chip that nobody makes: other counters under other names, less LDS, a slower barrier."""
+"""A chip that nobody makes: other counters under other names, less LDS, slower matrix results.
+
+Its record says whose encoding it has, so its programs become machine code that runs.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,6 +25,14 @@ ACME = replace(
     GFX950,
     arch="acme1",
     chip="Acme One",
+    processor="gfx950",
+    mfma_result_states=made_up(9, "wait states beyond the passes"),
+    wait_rules=tuple(
+        replace(rule, states=replace(rule.states, always=6))
+        if rule.danger.name == "SCALAR_TO_MEMORY"
+        else rule
+        for rule in GFX950.wait_rules
+    ),
     lds_kib=made_up(24, "KiB"),
     counters=(
         pl.Counter("loadcnt", made_up(3, "entries"), counts=pl.Traffic.GLOBAL),
@@ -90,9 +102,53 @@ def test_its_page_names_it(program: pl.Program) -> None:
     assert "acme1" in pl.report(program)
 
 
-def test_nobody_writes_its_machine_code(program: pl.Program) -> None:
-    with pytest.raises(pl.EmitError, match="target 'acme1' is not known to the emitter"):
-        pl.emit(program)
+@pytest.fixture(scope="module")
+def emitted(program: pl.Program) -> pl.EmittedKernel:
+    return pl.emit(program)
+
+
+def test_its_machine_code_runs(emitted: pl.EmittedKernel) -> None:
+    """Waits are named and counted as the encoding can, LDS and wait states are the chip's."""
+    assert emitted.target == ACME.arch
+    assert emitted.resources.lds_bytes <= 24 * 1024
+    counts = {int(n) for n in re.findall(r"lgkmcnt\((\d+)\)", emitted.text)}
+    assert counts <= set(range(16))
+    for sizes in ({"m": 64, "n": 64}, {"m": 100, "n": 70}):
+        trial = pl.run(emitted, sizes={**sizes, "k": emitted.k_min + emitted.k_step})
+        assert trial.ok, trial.summary()
+
+
+def idle(text: str) -> int:
+    """Wait states that a kernel spends in s_nop."""
+    return sum(int(n) + 1 for n in re.findall(r"s_nop (\d+)", text))
+
+
+def test_its_wait_states_are_inserted_and_judged(
+    program: pl.Program, emitted: pl.EmittedKernel
+) -> None:
+    """The same kernel for the usual chip leaves fewer; run on this one, they are missed."""
+    hasty = replace(
+        ACME, wait_rules=GFX950.wait_rules, mfma_result_states=GFX950.mfma_result_states
+    )
+    quick = pl.emit(replace(program, target=hasty))
+    assert idle(quick.text) < idle(emitted.text)
+    sizes = {"m": 64, "n": 64, "k": quick.k_min}
+    assert pl.run(quick, sizes=sizes).ok
+    wrong = replace(quick, resources=replace(quick.resources, target=ACME))
+    trial = pl.run(wrong, sizes=sizes)
+    assert {str(finding.kind.value) for finding in trial.findings} == {"wait-states"}
+
+
+def test_an_encoding_that_no_assembler_knows_is_refused(program: pl.Program) -> None:
+    alone = replace(program, target=replace(ACME, processor=""))
+    with pytest.raises(pl.EmitError, match="no assembler is known for 'acme1'"):
+        pl.emit(alone)
+
+
+def test_an_instruction_set_that_nobody_writes_is_refused(program: pl.Program) -> None:
+    other = replace(program, target=replace(ACME, isa="acme"))
+    with pytest.raises(pl.EmitError, match="nobody writes 'acme', the instruction set of acme1"):
+        pl.emit(other)
 
 
 def test_a_chip_that_counts_no_loads_is_refused() -> None:

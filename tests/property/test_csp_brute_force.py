@@ -15,12 +15,12 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.graph import DepEdge, LoopBody
 from pipeloom.reference.ops import OpDesc, OpRole, ResourceKind
 from pipeloom.reference.schedule_config import UNLIMITED_VGPR
-from pipeloom.reference.strategies.branch_and_bound import Search
-from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.branch_and_bound import BodySearch
+from pipeloom.reference.strategies.budget import NodeBudget
 from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.csp import CspStrategy
-from pipeloom.reference.strategies.fewest_registers import Registers
+from pipeloom.reference.strategies.fewest_registers import LeastRegisters
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
 from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
 from pipeloom.reference.strategies.tables import NEVER, Tables
@@ -218,7 +218,7 @@ def least_peak(body: LoopBody, halves: bool) -> int | None:
 def test_the_register_bound_is_exact_on_small_bodies(body: LoopBody, halves: bool) -> None:
     peak = least_peak(body, halves)
     assume(peak is not None)
-    registers = Registers(Tables(body, OrderLimits(halves=halves)), Budget())
+    registers = LeastRegisters(Tables(body, OrderLimits(halves=halves)), NodeBudget())
     assert registers.least_peak(1_000) == peak
 
 
@@ -231,11 +231,11 @@ def test_the_register_bound_is_exact_where_frees_are_tight(seed: int) -> None:
     ]
     edges = [DepEdge(p, c) for c in range(7) for p in range(c) if rng.random() < 0.3]
     body = LoopBody(ops, edges)
-    registers = Registers(Tables(body, OrderLimits()), Budget())
+    registers = LeastRegisters(Tables(body, OrderLimits()), NodeBudget())
     assert registers.least_peak(1_000) == least_peak(body, halves=False)
 
 
-class PlainSearch(Search):
+class PlainSearch(BodySearch):
     """The same tree without shortcuts: no memory, no dominance, no commuting."""
 
     def _known_to_fail(self, *_: object) -> int:
@@ -273,7 +273,7 @@ def test_the_shortcuts_of_the_search_change_no_answer(seed: int) -> None:
     tables = Tables(
         LoopBody(ops, edges), OrderLimits(halves=True, lds_contention_penalty=rng.choice([2, 4]))
     )
-    quick, plain = Search(tables, Budget()), PlainSearch(tables, Budget())
+    quick, plain = BodySearch(tables, NodeBudget()), PlainSearch(tables, NodeBudget())
     for peak in (NEVER, 6):
         target = 0
         while target < NEVER:

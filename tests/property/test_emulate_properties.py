@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeloom.judge.emulate import Instruction
+from pipeloom.judge.emulate import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float8, f32_to_bf16, float_table
 from pipeloom.judge.emulate.global_memory import GlobalMemory
 from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.metadata import parse_metadata
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.wave import lanes_of, mask_of
 
-INSTRUCTION = Instruction(0, 8, "test", "DS", "", {})
+INSTRUCTION = Decoded(0, 8, "test", "DS", "", {})
 FLOAT8 = st.sampled_from(["e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"])
 
 
@@ -171,7 +171,7 @@ def test_shadow_finds_a_race_exactly_when_one_exists(
                 continue
             addresses = 512 * np.arange(first, first + count, dtype=np.int64)
             piece = lds.footprint(addresses, np.arange(count), 4)
-            counter = Counter.VM if kind == "dma" else Counter.LGKM
+            counter = WaitQueue.VM if kind == "dma" else WaitQueue.LGKM
             number = lds.begin(wave, counter, INSTRUCTION, writes=kind != "read")
             if kind == "read":
                 found |= lds.record_read(number, phase, piece) > 0

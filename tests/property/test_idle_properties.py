@@ -18,7 +18,8 @@ from pipeloom.errors import ScheduleError
 from pipeloom.machine.dtypes import BF16, F32, FP8, FP16
 from pipeloom.program.evaluate import Array, evaluate_block, left_tile
 from pipeloom.program.idle import needs_finite
-from pipeloom.program.meaning import Meaning, NodeKind
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import NodeKind
 
 ROWS, COLUMNS, TRIPS, MORE = 2, 8, 3, 2
 HARD = (0.0, 1.0, -1.0, 0.5, 3.0, 60.0, -60.0, 1e4, -1e4, 1e19, -1e19, 3e38, -3e38)

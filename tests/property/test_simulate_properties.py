@@ -18,6 +18,7 @@ from pipeloom.judge.simulate import (
     simulate_stream,
 )
 from pipeloom.judge.simulate.instruction import WaveProgram
+from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.machine.chips import target_for
 
 WORDS = "M2 M5 R R3 T2 W G G2 V V3 X P S N N(2) wl0 wl3 wv0 wv2 wv4+wl1 B branch prio(1) prio(0)"
@@ -41,6 +42,16 @@ def loops(draw: st.DrawFn) -> dict[str, object]:
 
 def simulate(case: dict[str, object]) -> Trace:
     return simulate_stream(**case)  # type: ignore[arg-type]
+
+
+@settings(max_examples=80, deadline=None)
+@given(loops(), st.integers(4, 12))
+def test_a_run_that_stops_where_it_repeats_says_what_the_whole_one_does(
+    case: dict[str, object], iterations: int
+) -> None:
+    trace = simulate({**case, "iterations": iterations, "jitter": 0.0})
+    short = steady_cycles_of(trace.programs, trace.machine, iterations)
+    assert short == trace.steady_cycles_per_iteration
 
 
 @settings(max_examples=60, deadline=None)

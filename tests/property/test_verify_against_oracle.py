@@ -24,11 +24,11 @@ from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import Replay, Status
 from pipeloom.reference.kernels import (
     Accumulator,
-    Counter,
-    Effect,
     Kernel,
-    Region,
-    Register,
+    LdsRegion,
+    OpEffect,
+    RegisterSet,
+    WaitCounter,
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
@@ -43,7 +43,7 @@ Value = tuple[int | None, ...]
 class Flight:
     """An access between issue and retirement."""
 
-    effect: Effect
+    effect: OpEffect
     step: int
     entries: int
     done: bool = False
@@ -57,9 +57,9 @@ class Wave:
     number: int
     pc: int = 0
     barriers: int = 0
-    registers: dict[Register, Value] = field(default_factory=dict)
-    queues: dict[Counter, deque[Flight]] = field(
-        default_factory=lambda: {c: deque() for c in Counter}
+    registers: dict[RegisterSet, Value] = field(default_factory=dict)
+    queues: dict[WaitCounter, deque[Flight]] = field(
+        default_factory=lambda: {c: deque() for c in WaitCounter}
     )
     sums: dict[Accumulator, list[tuple[Value, ...]]] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ class Target:
             [(step, kernel.effect(step, w)) for step in walk] for w, walk in enumerate(walks)
         ]
         self.waves = [Wave(w) for w in range(kernel.waves)]
-        self.lds: dict[Region, list[int | None]] = {}
+        self.lds: dict[LdsRegion, list[int | None]] = {}
         self.when: Callable[[Wave, Flight, bool], str] = lambda wave, flight, load: "late"
 
     def run(self, pick: Callable[[list[Wave]], Wave], rng: random.Random | None = None) -> bool:
@@ -113,13 +113,13 @@ class Target:
         if tag == OpTag.BARRIER:
             wave.barriers += 1
         elif tag == OpTag.WAIT_VM:
-            self._drain(wave, Counter.VM, step.op.wait_value)
+            self._drain(wave, WaitCounter.VM, step.op.wait_value)
         elif tag == OpTag.WAIT_LGKM:
-            self._drain(wave, Counter.LGKM, step.op.wait_value)
+            self._drain(wave, WaitCounter.LGKM, step.op.wait_value)
         elif not step.op.is_framework:
             self._issue(wave, effect, step.index)
 
-    def _issue(self, wave: Wave, effect: Effect, step: int) -> None:
+    def _issue(self, wave: Wave, effect: OpEffect, step: int) -> None:
         poison: Value = (None,) * self.kernel.waves
         read = tuple(wave.registers.get(r, poison) for r in effect.register_reads)
         if effect.counter is None:
@@ -147,7 +147,7 @@ class Target:
         for look in flight.effect.lds_reads:
             flight.value = tuple(self.lds.get(look.region, empty))
 
-    def _drain(self, wave: Wave, counter: Counter, allowed: int) -> None:
+    def _drain(self, wave: Wave, counter: WaitCounter, allowed: int) -> None:
         queue = wave.queues[counter]
         while (excess := sum(f.entries for f in queue) - allowed) > 0:
             flight = queue[0]

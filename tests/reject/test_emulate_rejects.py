@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pipeloom.judge.emulate import (
+    CodeKernel,
     CodeObjectError,
     EmulateError,
-    Kernel,
     KernelArgument,
     LaunchError,
     StepLimitError,
@@ -25,7 +25,7 @@ from pipeloom.judge.emulate.metadata import parse_metadata
 S_ENDPGM = struct.pack("<I", 0xBF810000)
 
 
-def kernel(code: bytes = S_ENDPGM, **changes: Any) -> Kernel:
+def kernel(code: bytes = S_ENDPGM, **changes: Any) -> CodeKernel:
     values: dict[str, Any] = {
         "name": "k",
         "arch": "gfx950",
@@ -44,10 +44,10 @@ def kernel(code: bytes = S_ENDPGM, **changes: Any) -> Kernel:
         ),
         "uses_private_segment": False,
     }
-    return Kernel(**{**values, **changes})
+    return CodeKernel(**{**values, **changes})
 
 
-def launch(code: Kernel | None = None, **changes: Any) -> None:
+def launch(code: CodeKernel | None = None, **changes: Any) -> None:
     options: dict[str, Any] = {"grid": (1,), "block": (64,), "args": [np.zeros(4, np.uint32), 1]}
     run_kernel(code or kernel(), **{**options, **changes})
 

@@ -38,7 +38,7 @@ def problem(
 
 
 def record(**fields: object) -> ModuloProblem:
-    return ModuloProblem.from_record({"ops": [{"name": "a"}, {"name": "b"}], **fields})
+    return ModuloProblem.from_dict({"ops": [{"name": "a"}, {"name": "b"}], **fields})
 
 
 BAD: list[tuple[Callable[[], object], type[ScheduleError], str]] = [
@@ -84,25 +84,22 @@ BAD: list[tuple[Callable[[], object], type[ScheduleError], str]] = [
     ),
     (lambda: ModuloProblem.from_json("{"), ConfigError, "the problem is not JSON"),
     (lambda: ModuloProblem.from_json("[]"), SpecError, "a problem is a mapping, not list"),
-    (lambda: ModuloProblem.from_record({"x": 1}), SpecError, "with the keys x is unknown"),
-    (lambda: record(colour=1), SpecError, "the problem has the key 'colour'"),
+    (lambda: ModuloProblem.from_dict({"x": 1}), SpecError, "the problem has no key 'x'"),
+    (lambda: ModuloProblem.from_dict({"name": "x"}), SpecError, "the problem lacks ops"),
+    (lambda: record(time_unit="step"), SpecError, "the problem has no key 'time_unit'"),
+    (lambda: record(colour=1), SpecError, "the problem has no key 'colour'"),
     (lambda: record(edges=[{"from": "a", "to": "z"}]), SpecError, "edges.to is 'z'"),
     (lambda: record(edges=[{"from": "a", "to": "b", "latency": "x"}]), SpecError, "is 'x'"),
     (lambda: record(edges=3), SpecError, "edges is 3"),
-    (lambda: record(budget=[]), SpecError, r"budget is \[\]"),
-    (lambda: record(units=[{"name": "u", "size": 1}]), SpecError, "a unit has the key 'size'"),
-    (
-        lambda: ModuloProblem.from_record({"resources": [], "nodes": [0], "edges": []}),
-        SpecError,
-        r"nodes\[0\] is 0",
-    ),
-    (
-        lambda: ModuloProblem.from_record(
-            {"nodes": [{"op": "a", "unit": "NONE", "latency": 0, "occupancy": 0}], "edges": [[0]]}
-        ),
-        SpecError,
-        r"edges\[0\] is \[0\](.|\n)*source, target, latency, distance",
-    ),
+    (lambda: record(budget=[]), SpecError, r"budget is \[\], but must be a mapping"),
+    (lambda: record(units=[{"name": "u", "size": 1}]), SpecError, r"units\[0\] has no key 'size'"),
+    (lambda: record(edges=[{"source": "a", "to": "b"}]), SpecError, "an edge has the key 'source'"),
+    (lambda: record(edges=[{"to": "b"}]), SpecError, "edges.from is None"),
+    (lambda: record(edges=[{"from": "a", "to": 2}]), SpecError, "edges.to is 2"),
+    (lambda: record(values=[{"name": "v", "op": "z"}]), SpecError, "values.op is 'z'"),
+    (lambda: record(channels=[{"name": "c", "fills": ["z"]}]), SpecError, "fills is 'z'"),
+    (lambda: record(values=[{"readers": [{"op": 9}]}]), SpecError, "values.readers.op is 9"),
+    (lambda: record(values=[3]), SpecError, r"values\[0\] is 3"),
     (lambda: solve_modulo(ONE, time_limit=0), ConfigError, "time_limit is 0"),
     (lambda: solve_modulo(ONE, work_limit=0), ConfigError, "work_limit is 0"),
     (lambda: solve_modulo(ONE, workers=0), ConfigError, "workers is 0"),

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from rich.text import Text
+
 from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.progress import doing
 from pipeloom.cli.usage import UsageError, at_least, check_folder
@@ -19,6 +21,8 @@ from pipeloom.drive.timing_files import savings, time_checked, time_loosened
 from pipeloom.errors import OrderError
 from pipeloom.files import write_file
 from pipeloom.machine_code.launch_file import load_launch, template
+from pipeloom.show.check_text import render_check
+from pipeloom.show.console import TerminalConsole
 
 EXAMPLES = (
     "pipeloom check k.hsaco --template launch.json",
@@ -118,9 +122,6 @@ def run(arguments: argparse.Namespace) -> int:
         code = _print_json(checked, fixed)
         wrote(arguments, arguments.witness, None if fixed is None else arguments.fix)
         return code
-    from pipeloom.show.check_text import render_check
-    from pipeloom.show.console import TerminalConsole
-
     console = TerminalConsole()
     console.print(render_check(checked.verdict))
     timing = time_checked(checked)
@@ -172,10 +173,6 @@ def _status(arguments: argparse.Namespace) -> Iterator[Callable[[str], None]]:
     if arguments.quiet or not sys.stderr.isatty():
         yield doing
         return
-    from rich.text import Text
-
-    from pipeloom.show.console import TerminalConsole
-
     with TerminalConsole(stderr=True).status(Text("emulating")) as line:
         yield lambda text: line.update(Text(text))
 

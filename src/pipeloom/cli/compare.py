@@ -10,6 +10,8 @@ from pipeloom.cli.machine_options import add_machine
 from pipeloom.drive.comparing import DEFAULT_TILE, CompareJob, compare, compare_files
 from pipeloom.drive.judging import emit_note
 from pipeloom.files import write_file
+from pipeloom.show.comparison import render_comparison
+from pipeloom.show.console import TerminalConsole
 
 PIPE = 10_000
 """Characters of a line that goes to a file or a pipe, which have no width."""
@@ -68,9 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(found.to_dict())
         wrote(arguments, arguments.output)
         return 0
-    from pipeloom.show.comparison import render_comparison
-    from pipeloom.show.console import TerminalConsole
-
     console = TerminalConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE

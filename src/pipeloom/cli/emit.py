@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeloom.cli.common import (
     add_json,
@@ -21,11 +21,10 @@ from pipeloom.cli.common import (
 from pipeloom.cli.usage import UsageError, at_least
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.drive.recorded_kernels import record_path
+from pipeloom.drive.witnessing import emitted_witness
 from pipeloom.errors import ScheduleError, SpecError
 from pipeloom.files import write_file, write_files
-
-if TYPE_CHECKING:
-    from pipeloom.write import EmittedKernel
+from pipeloom.write import EmittedKernel, GateError, assemble
 
 CHOSEN_SYNC = (
     "the fastest proved form: as it is where it is PROVED, repaired or proven, each simulated; a "
@@ -114,8 +113,6 @@ def cost_line(found: Emission) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Emit and write."""
-    from pipeloom.write import assemble
-
     suffix = Path(arguments.output).suffix if arguments.output else ".s"
     if suffix not in (".s", ".hsaco"):
         raise SpecError(
@@ -167,9 +164,6 @@ def _witness(arguments: argparse.Namespace, emitted: EmittedKernel) -> dict[str,
     """
     if arguments.witness is False:
         return None
-    from pipeloom.drive.witnessing import emitted_witness
-    from pipeloom.write import GateError
-
     try:
         return emitted_witness(emitted, allow_timing=arguments.allow_timing)
     except GateError:

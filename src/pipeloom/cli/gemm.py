@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeloom.cli.common import add_json, print_json, wrote
 from pipeloom.cli.tune import add_tuning, exit_code, shown, tuning_options
 from pipeloom.cli.usage import at_least
-from pipeloom.tuning.calls import check_kernel_file
+from pipeloom.tuning.calls import check_kernel_file, gemm
 
 EXAMPLES = (
     "pipeloom gemm 4096 4096 8192 --dtype fp8 -o k.hsaco",
@@ -48,8 +48,6 @@ def _size(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tuning.calls import gemm
-
     if arguments.output is not None:
         check_kernel_file(arguments.output)
     options = tuning_options(arguments)

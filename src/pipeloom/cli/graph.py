@@ -21,8 +21,10 @@ from pipeloom.plain import to_plain
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.words import Labels
-from pipeloom.show.dependence_graph import Edge, Graph, Op, graph_of
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.dependence_graph import Graph, GraphEdge, GraphNode, graph_of
 from pipeloom.show.step_rows import listing
+from pipeloom.show.terminal import graph_dot, render_graph
 
 ROLES: Mapping[OpRole, str] = MappingProxyType(
     {
@@ -56,8 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the graph in the form asked for."""
-    from pipeloom.show.terminal import graph_dot, render_graph
-
     subject = opened(arguments)
     if isinstance(subject, ScheduleSubject):
         compiled = subject.compiled()
@@ -88,8 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return exit_code(subject)
-    from pipeloom.show.console import TerminalConsole
-
     if arguments.dot:
         sys.stdout.write(graph_dot(graph))
     else:
@@ -103,6 +101,6 @@ def _declared(compiled: CompiledSchedule) -> Graph:
     """The dependences as the schedule declares them."""
     body, labels = compiled.loop_body, Labels(compiled)
     return Graph(
-        tuple(Op(labels.of(op), ROLES.get(op.role, "move"), op.latency) for op in body.ops),
-        tuple(Edge(e.producer, e.consumer, int(e.kind), e.loop_distance) for e in body.edges),
+        tuple(GraphNode(labels.of(op), ROLES.get(op.role, "move"), op.latency) for op in body.ops),
+        tuple(GraphEdge(e.producer, e.consumer, int(e.kind), e.loop_distance) for e in body.edges),
     )

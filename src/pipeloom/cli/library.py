@@ -15,6 +15,7 @@ from pipeloom.cli.tune import (
     tuning_options,
 )
 from pipeloom.cli.usage import check_folder, check_new_folder
+from pipeloom.tuning.calls import library
 
 EXAMPLES = ("pipeloom library llama-3-8b --tokens 1024,4096 -o lib",)
 
@@ -36,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, write, print."""
-    from pipeloom.tuning.calls import library
-
     check_folder(arguments.folder)
     check_new_folder(arguments.folder)
     options = tuning_options(arguments, arguments.shapes)

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from rich.progress import track
 
 from pipeloom.cli.common import add_json, print_json, say
 from pipeloom.cli.emit import add_emission, cost_line, emit_job
@@ -17,10 +19,9 @@ from pipeloom.drive.emitting import EmitJob
 from pipeloom.drive.recorded_kernels import recorded
 from pipeloom.drive.running import MAX_INSTRUCTIONS, MAX_MEMORY_GB, Ran, RunJob, RunLimits
 from pipeloom.drive.running import run as run_job
+from pipeloom.drive.running_gemms import RanGemm, RecordedGemm, recorded_gemm, run_recorded
 from pipeloom.drive.sources import Source
-
-if TYPE_CHECKING:
-    from pipeloom.drive.running_gemms import RanGemm, RecordedGemm
+from pipeloom.show.console import TerminalConsole
 
 WRONG_RESULT = 5
 T = TypeVar("T", int, float)
@@ -124,15 +125,11 @@ def _product(arguments: argparse.Namespace) -> RecordedGemm | None:
     """What ``pipeloom gemm`` wrote, if it is that."""
     if not arguments.source.endswith(".hsaco"):
         return None
-    from pipeloom.drive.running_gemms import recorded_gemm
-
     return recorded_gemm(arguments.source)
 
 
 def _run_product(arguments: argparse.Namespace, product: RecordedGemm) -> int:
     """The whole product, at the sizes of its record unless others are given."""
-    from pipeloom.drive.running_gemms import run_recorded
-
     _only_code(arguments)
     if arguments.scalar:
         raise UsageError("a product's alpha is 1 and its beta 0 here; leave --scalar out")
@@ -217,10 +214,6 @@ def _each(seeds: list[int]) -> Iterator[int]:
 
 
 def _track(seeds: Iterable[int]) -> Iterable[int]:
-    from rich.progress import track
-
-    from pipeloom.show.console import TerminalConsole
-
     all_ = list(seeds)
     return track(
         _each(all_),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+import shtab
+
+from pipeloom.cli.commands import EVERY, build_parser
 from pipeloom.cli.common import add_json, print_json
 
 SHELLS = ("bash", "zsh", "fish")
@@ -28,10 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the script of the parser with every command."""
-    import shtab
-
-    from pipeloom.cli.commands import EVERY, build_parser
-
     script: str = shtab.complete(build_parser(EVERY), shell=arguments.shell)
     if arguments.json:
         print_json({"shell": arguments.shell, "script": script})

@@ -21,6 +21,8 @@ from pipeloom.drive.subjects import ScheduleSubject
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.ops import Phase
 from pipeloom.reference.words import Labels
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.terminal import render_program
 
 EXAMPLES = (
     "pipeloom show ping_pong",
@@ -57,9 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
         form = None if emitted is None else emitted.to_dict()
         print_json({**_as_data(subject.compiled()), "tile": subject.tile_text(), "emit": form})
         return code
-    from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.terminal import render_program
-
     console = TerminalConsole()
     console.print(render_program(subject.program(), tile=subject.tile_text()))
     if note := emit_note(emitted):

@@ -25,6 +25,9 @@ from pipeloom.errors import SpecError
 from pipeloom.judge.simulate import Trace, simulate_stream
 from pipeloom.judge.simulate.stream import StreamError
 from pipeloom.judge.verify import Status
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.timeline import render_estimate, render_trace
+from pipeloom.show.verdict_text import verdict_line
 
 STREAM: Mapping[str, Any] = MappingProxyType(
     {
@@ -123,10 +126,6 @@ def _show(arguments: argparse.Namespace, trace: Trace, simulation: Simulation | 
         extra = {} if estimate is None else {"estimate": asdict(estimate)}
         print_json({**trace_data(trace), **_what(simulation), **extra})
         return 0
-    from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.timeline import render_estimate, render_trace
-    from pipeloom.show.verdict_text import verdict_line
-
     console = TerminalConsole()
     if simulation is not None:
         console.print(simulation.header)

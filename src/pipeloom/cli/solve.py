@@ -7,6 +7,9 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType, TracebackType
 
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Display
+
 from pipeloom.cli.common import (
     add_arch,
     add_json,
@@ -19,6 +22,8 @@ from pipeloom.cli.progress import doing
 from pipeloom.drive.solving import Report, SolveJob, check_budget, read_objectives, solve
 from pipeloom.errors import SpecError
 from pipeloom.order.modulo import Explanation, ModuloResult, Progress
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.reservation import render_solution
 
 DEFAULT_TIME_LIMIT = 60.0
 
@@ -120,23 +125,15 @@ def _words(text: str) -> list[str]:
 
 
 def _print(result: ModuloResult, quantum: int, explanation: Explanation | None) -> None:
-    from pipeloom.show.console import TerminalConsole
-    from pipeloom.show.reservation import render_solution
-
     console = TerminalConsole()
     width = min(console.width, 140)
     console.print(render_solution(result, width=width, quantum=quantum, explanation=explanation))
 
 
-class _Bar(AbstractContextManager[Report]):
+class _ProgressBar(AbstractContextManager[Report]):
     """A bar on stderr with the II in work, the bound and the best."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Display
-
-        from pipeloom.show.console import TerminalConsole
-
         self._display = Display(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -171,4 +168,4 @@ def _note(progress: Progress) -> None:
 def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Report | None]:
     if arguments.json or arguments.quiet or not sys.stderr.isatty():
         return nullcontext(_note)
-    return _Bar()
+    return _ProgressBar()

@@ -17,6 +17,7 @@ from pipeloom.cli.machine_options import add_emitted, add_machine, simulate_job
 from pipeloom.drive.simulating import prepare
 from pipeloom.drive.timing_files import launched, time_start
 from pipeloom.files import write_file
+from pipeloom.show.chrome_trace import chrome_trace
 
 SHOWN = 8
 """Iterations of a kernel file's main loop in a trace."""
@@ -45,8 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, write the file, say what is in it."""
-    from pipeloom.show.chrome_trace import chrome_trace
-
     check_ending(arguments.output, ".json", "a trace in JSON")
     emitted = False
     if arguments.launch:

@@ -24,7 +24,7 @@ from pipeloom.show.console import TerminalConsole
 from pipeloom.tuning import calls
 from pipeloom.tuning.pages import read_figures, write_pages
 from pipeloom.tuning.search import CLOSE, Tuned
-from pipeloom.tuning.search import Progress as Step
+from pipeloom.tuning.search import TuneProgress as Step
 from pipeloom.tuning.shapes import DTYPES, MODELS, TOKENS
 
 OPTIONS = tuple(

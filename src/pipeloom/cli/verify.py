@@ -17,6 +17,8 @@ from pipeloom.cli.common import (
 )
 from pipeloom.drive.judging import emit_note, judge
 from pipeloom.judge.verify import Status
+from pipeloom.show.console import TerminalConsole
+from pipeloom.show.verdict_text import render_verdict
 
 EXAMPLES = (
     "pipeloom verify ping_pong",
@@ -56,9 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
         form = None if found.emitted is None else found.emitted.to_dict()
         print_json({**verdict.to_dict(), "tile": subject.tile_text(), "emit": form})
     else:
-        from pipeloom.show.console import TerminalConsole
-        from pipeloom.show.verdict_text import render_verdict
-
         console = TerminalConsole()
         console.print(render_verdict(verdict, subtitle=subject.header()))
         note = subject.race_note()

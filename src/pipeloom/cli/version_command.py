@@ -6,6 +6,7 @@ import argparse
 
 from pipeloom import __version__
 from pipeloom.cli.common import add_json, print_json
+from pipeloom.drive.environment import versions
 
 EXAMPLES = ("pipeloom version", "pipeloom version --json")
 
@@ -22,8 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it."""
-    from pipeloom.drive.environment import versions
-
     if arguments.json:
         print_json({"pipeloom": __version__, **versions()})
     else:

@@ -2,10 +2,10 @@
 
 from pipeloom.cms.export import check_exportable, export_table, left_out, unlike_a_table
 from pipeloom.cms.lift import lift_table
-from pipeloom.cms.table import Sync, Table, read_table
+from pipeloom.cms.table import SyncEntry, Table, read_table
 
 __all__ = [
-    "Sync",
+    "SyncEntry",
     "Table",
     "check_exportable",
     "export_table",

@@ -18,11 +18,13 @@ from dataclasses import dataclass, field, replace
 
 from pipeloom.cms.fitting import KINDS, LOOP_COUNTER, MOVES, READ_BYTES, place, swaps
 from pipeloom.cms.fragments import number_of
-from pipeloom.cms.table import DTYPES, LDS_BUFFERS, Sync, Table
+from pipeloom.cms.table import DTYPES, LDS_BUFFERS, SyncEntry, Table
 from pipeloom.errors import SpecError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import F32
-from pipeloom.machine.target import WAVE_LANES, Target, Traffic
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.machine.target import Target, Traffic
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.program import Group, Program, Section
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Barrier, Step, Unit, Wait, Work
@@ -38,7 +40,7 @@ class _Slots:
     """The entries of one code path, as they are found."""
 
     found: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-    sync: list[Sync] = field(default_factory=list)
+    sync: list[SyncEntry] = field(default_factory=list)
     tiles: dict[str, list[int]] = field(default_factory=dict)  # first rows, in order of reads
     mfmas: list[tuple[int, int, int]] = field(default_factory=list)  # (m, n, k) where each starts
 
@@ -322,12 +324,12 @@ def _one_iteration(group: Group) -> Sequence[Step]:
     return loops[0].steps[: len(loops[0].steps) // loops[0].advance]
 
 
-def _sync(program: Program, step: Wait | Barrier) -> Sync:
+def _sync(program: Program, step: Wait | Barrier) -> SyncEntry:
     if isinstance(step, Barrier):
-        return Sync(barrier=True)
+        return SyncEntry(barrier=True)
     if program.target.counter(step.counter).counts is Traffic.GLOBAL:
-        return Sync(vlcnt=step.count)
-    return Sync(dscnt=step.count)
+        return SyncEntry(vlcnt=step.count)
+    return SyncEntry(dscnt=step.count)
 
 
 def _unit(step: Step) -> Unit | None:

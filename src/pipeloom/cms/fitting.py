@@ -21,9 +21,10 @@ from functools import cached_property
 from itertools import accumulate
 from math import ceil
 
-from pipeloom.cms.fragments import FIRST, SECOND, Operand, products
-from pipeloom.cms.table import Sync, Table
-from pipeloom.machine.target import WAVE_LANES, Target, Traffic
+from pipeloom.cms.fragments import FIRST, SECOND, FragmentMap, products
+from pipeloom.cms.table import SyncEntry, Table
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import Target, Traffic
 
 KINDS = (
     "GRIncA", "GRIncB", "LRA0", "LRB0", "LRSA", "LRSB", "GRA", "GRB", "LWSA", "LWSB",
@@ -46,7 +47,7 @@ Fragment = tuple[str, int, int]  # operand, register set, tile
 def place(frame: Table, loads: Mapping[str, int], reads: int, target: Target) -> Table:
     """``frame``, which has no entries yet, with them: so many loads by operand, and reads of each
     fragment."""
-    return _Place(frame, loads, reads, target).table()
+    return _LoadPlace(frame, loads, reads, target).table()
 
 
 def swaps(lists: Mapping[str, Sequence[int]], buffers: int) -> dict[str, list[int]]:
@@ -87,7 +88,7 @@ class _Room:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _LoadPlace:
     frame: Table
     loads: Mapping[str, int]
     each: int
@@ -137,18 +138,18 @@ class _Place:
         loads of the next."""
         issued = sum(slot < there for kind in ("GRA", "GRB") for slot in lists[kind][1::2])
         most = self.target.counting(Traffic.GLOBAL).limit.value - 1
-        stops = {free: Sync(dscnt=0), there: Sync(vlcnt=min(issued, most))}
+        stops = {free: SyncEntry(dscnt=0), there: SyncEntry(vlcnt=min(issued, most))}
         if self.frame.lds_buffers == 3 or free == there:
             stops = {there: replace(stops[there], dscnt=0)}
         emptied = {slot - 1 for slot, wait in stops.items() if wait.dscnt == 0}
         sync = [*self._waits(self._with(lists), emptied)]
         for slot, wait in stops.items():
-            sync += [(slot - 1, wait), (slot, Sync(barrier=True))]
+            sync += [(slot - 1, wait), (slot, SyncEntry(barrier=True))]
         sync.sort(key=lambda item: item[0])
         lists["SYNC"] = [slot for slot, _ in sync]
         return self._with(lists, tuple(one for _, one in sync))
 
-    def _with(self, lists: Mapping[str, Sequence[int]], sync: tuple[Sync, ...] = ()) -> Table:
+    def _with(self, lists: Mapping[str, Sequence[int]], sync: tuple[SyncEntry, ...] = ()) -> Table:
         schedule = {kind: (tuple(lists[kind]),) for kind in KINDS if kind in lists}
         return replace(self.frame, schedule=schedule, sync=sync)
 
@@ -203,7 +204,7 @@ class _Place:
 
     def _tiles(self, operand: str, half: int) -> list[Fragment]:
         """What the entries of a kind read, in their order."""
-        tiles, _ = Operand(self.frame, operand).tiles_of(half)
+        tiles, _ = FragmentMap(self.frame, operand).tiles_of(half)
         return [(operand, half, tile) for tile in tiles for _ in range(self.each)]
 
     def _reads(self, half: int) -> list[Fragment]:
@@ -215,7 +216,7 @@ class _Place:
             due += zip(reversed([*accumulate(firsts, min)]), mine, strict=True)
         return [fragment for _, fragment in sorted(due, key=lambda item: item[0])]
 
-    def _waits(self, table: Table, emptied: set[int]) -> Iterator[tuple[int, Sync]]:
+    def _waits(self, table: Table, emptied: set[int]) -> Iterator[tuple[int, SyncEntry]]:
         """Before each MFMA whose fragments may not be there, for all that should be by then."""
         most = self.target.counting(Traffic.LDS).limit.value - 1
         order = list(table.order(0))
@@ -242,7 +243,7 @@ class _Place:
                     young = sum(slot >= number - self._latency for _, slot in issued)
                     count = min(len(issued) - 1 - due[-1], most, young)
                     done = len(issued) - count
-                    yield number - 1, Sync(dscnt=count)
+                    yield number - 1, SyncEntry(dscnt=count)
 
 
 def _by_kind(digit: str, reads: Sequence[Fragment], slots: Sequence[int]) -> dict[str, list[int]]:

@@ -33,7 +33,7 @@ class Pack:
 
 
 @dataclass(frozen=True)
-class Operand:
+class FragmentMap:
     """A or B of a table: where each entry's part lies in the wave's registers."""
 
     table: Table
@@ -213,7 +213,7 @@ class Operand:
         return rows, self._depth(base + pieces[0], pieces[1] - pieces[0]), (0, slices)
 
 
-def slices_of(a: Operand, b: Operand) -> int:
+def slices_of(a: FragmentMap, b: FragmentMap) -> int:
     """Size of ``s``: fine enough for the loads of both."""
     return lcm(a.loads, b.loads)
 

@@ -21,14 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from pipeloom.cms.fragments import FIRST, SECOND, Operand, products, slices_of
+from pipeloom.cms.fragments import FIRST, SECOND, FragmentMap, products, slices_of
 from pipeloom.cms.scalars import Addresses, check_scalars, follow
 from pipeloom.cms.table import DTYPES, Table
 from pipeloom.errors import SpecError
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.dtypes import F32
 from pipeloom.machine.target import Target, Traffic
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.program import Affine, Group, Program, Section, TripCount
 from pipeloom.program.provenance import Provenance
 from pipeloom.program.resources import Resource, Space
@@ -43,7 +44,7 @@ _BRANCH_SLOTS = 5  # a taken branch, in scalar instructions
 
 def lift_table(table: Table, target: Target | None = None) -> Program:
     """The program of a table; raises ``SpecError`` where entries do not make up the tile."""
-    return _Lift(table, target or target_for("gfx950")).program()
+    return _TableLift(table, target or target_for("gfx950")).program()
 
 
 @dataclass
@@ -72,10 +73,10 @@ class _Path:
         return tuple(self.steps)
 
 
-class _Lift:
+class _TableLift:
     def __init__(self, table: Table, target: Target) -> None:
         self.table, self.target = table, target
-        self.a, self.b = Operand(table, "A"), Operand(table, "B")
+        self.a, self.b = FragmentMap(table, "A"), FragmentMap(table, "B")
         for operand in (self.a, self.b):
             if not operand.loads:
                 raise SpecError(
@@ -151,7 +152,7 @@ class _Lift:
             ),
         )
 
-    def _shape(self, operand: Operand, rows: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    def _shape(self, operand: FragmentMap, rows: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
         k = self.table.tile[2]
         return (operand.dim, "k", "s", "q"), (rows, k, self.slices, operand.products)
 
@@ -273,7 +274,7 @@ class _Lift:
         buffer = turn + 2 + found.write[operand.name, number]
         steps.add(self._load(operand, number, tile, buffer))
 
-    def _load(self, operand: Operand, number: int, tile: int, buffer: int) -> Work:
+    def _load(self, operand: FragmentMap, number: int, tile: int, buffer: int) -> Work:
         whole = TileType(*self._shape(operand, self.table.tile[operand.axis]), F32).whole
         width = self.slices // operand.loads
         part = (whole[0], whole[1], (number * width, (number + 1) * width), whole[3])
@@ -302,7 +303,7 @@ class _Lift:
 
     def _read(
         self,
-        operand: Operand,
+        operand: FragmentMap,
         half: int,
         entry: int,
         waves: tuple[int, ...],
@@ -330,7 +331,7 @@ class _Lift:
     def _pack(
         self,
         steps: _Path,
-        operand: Operand,
+        operand: FragmentMap,
         half: int,
         entry: int,
         waves: tuple[int, ...],
@@ -421,20 +422,20 @@ class _Lift:
             entries=1,
         )
 
-    def _operand(self, name: str) -> Operand:
+    def _operand(self, name: str) -> FragmentMap:
         return self.a if name == "A" else self.b
 
-    def _first(self, operand: Operand, wave: int) -> int:
+    def _first(self, operand: FragmentMap, wave: int) -> int:
         across = self.table.wave_group[0]
         place = wave % across if operand.axis == 0 else wave // across
         return place * operand.tiles * operand.side
 
-    def _parts(self, operand: Operand, box: Box, waves: tuple[int, ...]) -> tuple[Box, ...]:
+    def _parts(self, operand: FragmentMap, box: Box, waves: tuple[int, ...]) -> tuple[Box, ...]:
         rest = (0,) * (len(box) - 1)
         return tuple(shifted(box, (self._first(operand, wave), *rest)) for wave in waves)
 
 
-def _lds(operand: Operand) -> str:
+def _lds(operand: FragmentMap) -> str:
     return f"LDS {operand.name}"
 
 
@@ -442,7 +443,7 @@ def _register(name: str) -> str:
     return f"registers {name}"
 
 
-def _registers(table: Table, operand: Operand) -> tuple[str, ...]:
+def _registers(table: Table, operand: FragmentMap) -> tuple[str, ...]:
     if not operand.packed:
         return ("",)
     return ("", RAW, " rest") if table.splits else ("", RAW)

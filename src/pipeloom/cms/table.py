@@ -33,7 +33,7 @@ FLAGS = ("SwapGlobalReadOrder", "UsePLRPack", "UseMFMAF32XEmulation", "MfmaInitC
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncEntry:
     """An entry of SYNC: a barrier, or a wait; a count of -1 is not waited for."""
 
     barrier: bool = False
@@ -59,7 +59,7 @@ class Table:
     num_code_paths: int
     num_mfma: int
     schedule: Mapping[str, tuple[tuple[int, ...], ...]]
-    sync: tuple[Sync, ...]
+    sync: tuple[SyncEntry, ...]
     snop: tuple[int, ...] = ()
     nglshift: int = 0
     nllshift: int = 0
@@ -231,11 +231,11 @@ def _text(value: Any, field: str) -> str:
     return value
 
 
-def _sync(entry: Mapping[str, Any]) -> Sync:
+def _sync(entry: Mapping[str, Any]) -> SyncEntry:
     if _flag(entry.get("barrier", False), "sync"):
-        return Sync(barrier=True)
+        return SyncEntry(barrier=True)
     dscnt, vlcnt = (_number(entry.get(name, -1), "sync", -1) for name in ("dscnt", "vlcnt"))
-    return Sync(dscnt=dscnt, vlcnt=vlcnt)
+    return SyncEntry(dscnt=dscnt, vlcnt=vlcnt)
 
 
 def _check(table: Table) -> None:

@@ -30,7 +30,8 @@ from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 

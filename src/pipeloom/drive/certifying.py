@@ -54,7 +54,7 @@ def described(
     tried: int,
     ended: Ended,
 ) -> Program:
-    """``program`` with what is known of it in its provenance."""
+    """``program``, checked, with what is known of it in its provenance."""
     ordered = program.provenance.ordered
     assert ordered is not None
     copies = ", ".join(f"{r.copies} x {r.name}" for r in program.resources if r.copies > 1)
@@ -86,7 +86,7 @@ def described(
         interrupted=ended is Ended.INTERRUPT,
     )
     provenance = replace(program.provenance, ordered=how, notes=notes)
-    return program.with_groups(program.groups, provenance)
+    return replace(program, provenance=provenance)
 
 
 def _roles(pattern: Pattern) -> str:

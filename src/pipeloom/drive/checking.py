@@ -27,9 +27,9 @@ from pipeloom.judge.check.debug_lines import debug_lines
 from pipeloom.judge.check.early import issued_early
 from pipeloom.judge.check.judgement import coverage, judge_run
 from pipeloom.judge.check.needless import loosen, needless
-from pipeloom.judge.check.prepared import Study, study
+from pipeloom.judge.check.prepared import Prepared, study
 from pipeloom.judge.check.record import Recorder
-from pipeloom.judge.check.retirement import Sync
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.verdict import (
     CheckFinding,
     CheckKind,
@@ -40,12 +40,12 @@ from pipeloom.judge.check.verdict import (
 )
 from pipeloom.judge.check.witness import witness
 from pipeloom.judge.emulate import (
+    CodeKernel,
     CodeObject,
     Directed,
     EmulateError,
-    Kernel,
     Pitched,
-    Placed,
+    PlacedArg,
     RunResult,
     Timing,
     check_hazards,
@@ -79,7 +79,7 @@ _RACES = (CheckKind.RAW, CheckKind.WAR, CheckKind.WAW, CheckKind.REGISTER)
 class KernelFile:
     """A kernel and where it comes from."""
 
-    kernel: Kernel
+    kernel: CodeKernel
     """The kernel's code, descriptor and metadata."""
     data: bytes
     """The code object; empty where the kernel was given in memory."""
@@ -118,7 +118,7 @@ class Start:
     def __repr__(self) -> str:
         return f"<Start of grid {self.grid}, block {self.block}: {len(self.args)} arguments>"
 
-    def fresh(self) -> tuple[list[Argument | Placed], list[Array]]:
+    def fresh(self) -> tuple[list[Argument | PlacedArg], list[Array]]:
         """The arguments with arrays of their own, and those arrays."""
         copies: dict[int, Array] = {}
 
@@ -132,12 +132,12 @@ class Start:
             return value
 
         args = [
-            replace(one, value=copied(one.value)) if isinstance(one, Placed) else copied(one)
+            replace(one, value=copied(one.value)) if isinstance(one, PlacedArg) else copied(one)
             for one in self.args
         ]
         return args, list(copies.values())
 
-    def run(self, kernel: Kernel, **options: Any) -> tuple[RunResult, list[Array]]:
+    def run(self, kernel: CodeKernel, **options: Any) -> tuple[RunResult, list[Array]]:
         """Emulate the launch, with nothing judged on the way; and its arrays as they are then.
 
         Args:
@@ -168,9 +168,9 @@ class Checked:
     """The kernel that was judged."""
     start: Start
     """The launch that it was judged at."""
-    study: Study | None = None
+    study: Prepared | None = None
     """The recorded run as ``correct`` needs it; None where the kernel was not judged."""
-    loose: Sync | None = None
+    loose: SyncPlan | None = None
     """The waits and barriers that suffice; None where nobody looked for needless ones."""
     complete: bool = False
     """Whether the kernel ran to its end."""
@@ -193,10 +193,10 @@ class Checked:
 
 
 def open_kernel(
-    source: str | os.PathLike[str] | bytes | CodeObject | Kernel, kernel: str | None = None
+    source: str | os.PathLike[str] | bytes | CodeObject | CodeKernel, kernel: str | None = None
 ) -> KernelFile:
     """Load a code object, link an object file or assemble text."""
-    if isinstance(source, Kernel):
+    if isinstance(source, CodeKernel):
         return KernelFile(source, b"")
     if isinstance(source, CodeObject):
         return KernelFile(source.kernel(kernel), b"")
@@ -241,7 +241,7 @@ def assembled(text: str, name: str = "the assembly") -> tuple[str, bytes]:
 
 
 def check(
-    source: str | os.PathLike[str] | bytes | CodeObject | Kernel | KernelFile,
+    source: str | os.PathLike[str] | bytes | CodeObject | CodeKernel | KernelFile,
     grid: Sequence[int],
     block: Sequence[int],
     args: Arguments,
@@ -335,7 +335,7 @@ class _Check:
     # --- runs that show it -----------------------------------------------------------------
 
     def _shown(
-        self, verdict: CheckVerdict, wanted: list[Array], found: Study, most: int
+        self, verdict: CheckVerdict, wanted: list[Array], found: Prepared, most: int
     ) -> CheckVerdict:
         """Every finding with a run that gives another result, or with what was tried."""
         tried: Counter[CheckKind] = Counter()
@@ -375,7 +375,7 @@ class _Check:
                 return Witness(tries, wrong, leftover=leftover)
         return Witness(len(LEFTOVERS))
 
-    def _early(self, finding: CheckFinding, wanted: list[Array], found: Study) -> Witness:
+    def _early(self, finding: CheckFinding, wanted: list[Array], found: Prepared) -> Witness:
         """A run in which the instruction that lacks wait states acts before the other."""
         kernel, pc = self._file.kernel, finding.second.pc
         hazards = (h for h in check_hazards(kernel) if h.pc == pc)
@@ -410,7 +410,7 @@ class _Check:
         timing: Timing | Directed,
         seed: int,
         wanted: list[Array],
-        kernel: Kernel | None = None,
+        kernel: CodeKernel | None = None,
         *,
         last_first: bool = False,
         leftover: int = POISON_WORD,

@@ -8,8 +8,8 @@ from pipeloom.drive.checking import Checked, KernelFile, assembled, check, open_
 from pipeloom.errors import OrderError, SpecError
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.missing_sync import repair
-from pipeloom.judge.check.prepared import Study
-from pipeloom.judge.check.retirement import Sync
+from pipeloom.judge.check.prepared import Prepared
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, CheckStatus
 from pipeloom.judge.emulate import EmulateError, check_hazards
 from pipeloom.judge.wait_states import Basis
@@ -104,11 +104,11 @@ def _missing_states(checked: Checked) -> dict[int, int]:
     return {
         hazard.pc: hazard.missing
         for hazard in check_hazards(checked.file.kernel)
-        if hazard.missing and hazard.basis is Basis.ISA
+        if hazard.missing and hazard.basis is Basis.REQUIRED
     }
 
 
-def _edits(found: Study, sync: Sync, states: dict[int, int]) -> dict[int, Edit]:
+def _edits(found: Prepared, sync: SyncPlan, states: dict[int, int]) -> dict[int, Edit]:
     edits: dict[int, Edit] = {}
     for at, step in enumerate(found.program):
         pc = step.instruction.pc
@@ -128,7 +128,7 @@ def _edits(found: Study, sync: Sync, states: dict[int, int]) -> dict[int, Edit]:
     return edits
 
 
-def _changes(edits: dict[int, Edit], found: Study) -> tuple[str, ...]:
+def _changes(edits: dict[int, Edit], found: Prepared) -> tuple[str, ...]:
     words = {step.instruction.pc: instruction_text(step.instruction) for step in found.program[:-1]}
     lines = []
     for pc, edit in sorted(edits.items()):

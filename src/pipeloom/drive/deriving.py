@@ -26,7 +26,9 @@ from pipeloom.drive.certifying import CLOSE, Ended, described, least_of
 from pipeloom.drive.store import Store, digest, version
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.judge.simulate import simulate
+from pipeloom.judge.simulate.issued import steady_cycles as settled_cycles
 from pipeloom.judge.verify import verify
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
@@ -44,7 +46,7 @@ from pipeloom.order.patterns import (
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import from_plain, to_plain
-from pipeloom.program.meaning import NodeKind
+from pipeloom.program.nodes import NodeKind
 from pipeloom.program.program import Program
 
 TRIPS = 6
@@ -61,7 +63,6 @@ PATIENT, MOST_PATIENT = 1.15, 16
 """How much slower a loop with short ends may be, and how many are looked at: where memory sets the
 time of an iteration, the loop does not."""
 
-LANES = 64
 """Of a wave."""
 KEPT = "what was tried is kept, and the next call goes on from there"
 MODULO = "or leave the order to the modulo solver: pl.pipeline, pipeloom solve"
@@ -226,7 +227,7 @@ def check_room(loop: Loop, target: Target, waves: object) -> None:
     """
     meaning, sizes = loop.meaning, [waves] if isinstance(waves, int) else []
     count = prod(waves.values() if isinstance(waves, Mapping) else sizes)
-    room = max(count, 1) * LANES * target.vgprs_per_simd_lane.value
+    room = max(count, 1) * WAVE_LANES * target.vgprs_per_simd_lane.value
     carried = [n.type.elements for n in meaning.nodes if n.kind is NodeKind.CARRY]
     if sizes and sum(carried) > room:
         raise OrderError(
@@ -281,7 +282,8 @@ def derived_key(
     used = sorted({n.op for n in loop.meaning.nodes if n.op})
     known = [loop.ops[name] for name in used]
     ops = [
-        (o.name, o.arity, o.reduce and o.reduce.value, o.bool_result, *o.lowering) for o in known
+        (o.name, o.arity, o.reduce and o.reduce.value, o.bool_result, *map(to_plain, o.lowering))
+        for o in known
     ]
     asked = {
         "version": version(),
@@ -488,10 +490,8 @@ def _proved(
 
 def steady_cycles(program: Program, trips: int = TRIPS) -> float:
     """Simulated cycles per iteration of the meaning, in the steady loop."""
-    least = program.min_trips
-    step = program.step
-    trace = simulate(program, iterations=program.iterations.at(least) + step * trips)
-    return trace.steady_cycles_per_iteration / step
+    least, step = program.iterations.at(program.min_trips), program.step
+    return settled_cycles(program, least + step * trips) / step
 
 
 def _whole(program: Program, cycles: float, floor: float | None) -> float:

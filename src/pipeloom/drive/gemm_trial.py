@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pipeloom.drive.gemm import Gemm, GemmSpec, Packing
 from pipeloom.drive.trial import Launchable
-from pipeloom.judge.emulate import Finding, Timing, run_kernel
+from pipeloom.judge.emulate import Defect, Timing, run_kernel
 from pipeloom.machine.dtypes import E8M0, DType
 from pipeloom.write import EmittedKernel, assemble
 
@@ -73,7 +73,7 @@ class GemmOutcome:
     """What a run found: elements of C that are wrong, bytes outside of it that were written."""
 
     problem: GemmCall
-    findings: tuple[Finding, ...]
+    findings: tuple[Defect, ...]
     wrong: int
     spoilt: int
     executed: int
@@ -256,7 +256,7 @@ class _Run:
     ) -> None:
         self._ready, self._problem, self._timing = ready, problem, timing
         self._check_races = check_races
-        self.findings: list[Finding] = []
+        self.findings: list[Defect] = []
         self.executed = 0
 
     def launch(

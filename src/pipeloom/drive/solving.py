@@ -172,7 +172,7 @@ def load_problem(job: SolveJob) -> tuple[ModuloProblem, int]:
                 f"{source.name} is a problem file, which --set cannot change",
                 hint="edit the file, or use --budget",
             )
-        return _limited(ModuloProblem.from_record(found), budget), 1
+        return _limited(ModuloProblem.from_dict(found), budget), 1
     schedule = load_spec(apply_settings(found, source.settings))
     return _limited(_body_problem(schedule), budget), 1
 

@@ -12,7 +12,7 @@ NaN, that it must not use.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 from numbers import Real
@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from pipeloom.checks import nearest, plain_int
 from pipeloom.judge.emulate import (
-    Finding,
-    Kernel,
+    CodeKernel,
+    Defect,
     LaunchError,
     SourceLine,
     Timing,
@@ -34,7 +34,8 @@ from pipeloom.judge.emulate import (
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Vocabulary, evaluate
 from pipeloom.program.evaluate import is_exact
-from pipeloom.program.meaning import POSITIVE, Meaning, Node, NodeKind
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import POSITIVE, Node, NodeKind
 from pipeloom.write import CodeObject, EmittedKernel
 from pipeloom.write.launch import check_sizes, scalars_of
 from pipeloom.write.lower.memory import stride_name
@@ -62,7 +63,7 @@ class Launchable:
 
     emitted: EmittedKernel
     """The kernel as it was emitted."""
-    kernel: Kernel
+    kernel: CodeKernel
     """The kernel as it was loaded."""
     line_map: dict[int, SourceLine]
     """Where each instruction comes from, by byte offset."""
@@ -79,7 +80,8 @@ class Launchable:
             offset: SourceLine(source.line, source.text, source.entry)
             for offset, source in code.line_map.items()
         }
-        return cls(emitted, load_code_object(code.data).kernel(emitted.name), lines)
+        kernel = load_code_object(code.data).kernel(emitted.name)
+        return cls(emitted, replace(kernel, chip=emitted.resources.target), lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Trial:
     """The size of every dimension."""
     seed: int
     """What data, timing and the order of waves were drawn from."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Defect, ...]
     """What the emulator saw go wrong: reads that no wait guards, accesses outside of buffers."""
     wrong: Mapping[str, int]
     """Elements that differ, by output."""

@@ -84,6 +84,8 @@ class DType:
         check_int("DType", "exponent", self.exponent, 0, 11)
         check_int("DType", "mantissa", self.mantissa, 0, 52)
         check_int("DType", "covers", self.covers, 1)
+        top = (1 << self.exponent) - 1 - (self.specials is Specials.IEEE)
+        check_int("DType", "bias", self.bias, top - 1023, 1023, "its values must be doubles, too")
         if not self.name or self.bits < 1:
             raise ConfigError(
                 f"DType {self.name!r} has no bits or no name",

@@ -18,7 +18,7 @@ MOST_NAME = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ElfSection:
     """One section; ``data`` is empty where the file holds none of it."""
 
     name: str
@@ -29,7 +29,7 @@ class Section:
     data: bytes
 
 
-def read_sections(elf: bytes) -> list[Section]:
+def read_sections(elf: bytes) -> list[ElfSection]:
     """All sections, in the order of the file's table."""
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     step, count, names = struct.unpack_from("<HHH", elf, 0x3A)
@@ -40,7 +40,7 @@ def read_sections(elf: bytes) -> list[Section]:
     if table + step * count > len(elf):
         raise ValueError(f"{count} section headers at {table:#x}, past the file's {len(elf)} bytes")
     headers = [struct.unpack_from(_HEADER, elf, table + step * i) for i in range(count)]
-    sections: list[Section] = []
+    sections: list[ElfSection] = []
     read = 0
     for name, kind, _, address, offset, size, link, _, _, _ in headers:
         text = text_at(elf, headers[names][4] + name)
@@ -50,7 +50,7 @@ def read_sections(elf: bytes) -> list[Section]:
         if read > len(elf):
             raise ValueError("the sections overlap: together they are larger than the file")
         data = b"" if kind == _NO_BITS else elf[offset : offset + size]
-        sections.append(Section(text, kind, address, size, link, data))
+        sections.append(ElfSection(text, kind, address, size, link, data))
     return sections
 
 

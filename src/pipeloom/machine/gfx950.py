@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 from pipeloom.machine.target import (
     BarrierKind,
     Counter,
@@ -74,12 +75,12 @@ GFX950 = Target(
     counters=(
         Counter(
             "vmcnt",
-            Fact(63, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            Fact(VMCNT_LIMIT, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
             counts=Traffic.GLOBAL,
         ),
         Counter(
             "lgkmcnt",
-            Fact(15, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
+            Fact(LGKMCNT_LIMIT, "entries", _VENDOR, "LLVM AMDGPU s_waitcnt encoding"),
             counts=Traffic.LDS,
         ),
     ),

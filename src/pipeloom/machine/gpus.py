@@ -23,7 +23,7 @@ _VENDOR = "AMD product specification"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemorySystem:
     """Latency and bandwidth behind a compute unit, with all of them loading.
 
     Latency of L2 is in cycles; what lies behind it has a clock of its own, so that is in ns.
@@ -71,7 +71,7 @@ class Gpu:
     power_w: Fact[float]
     idle_w: Fact[float]
     hbm_gb_per_s: Fact[float]
-    memory: Memory
+    memory: MemorySystem
     energy: Energy
     ramp_cycles: Fact[float]
     """Of a workgroup before its loop and after, beyond what is simulated: cold caches, waiting
@@ -95,7 +95,7 @@ def _vendor(value: float, unit: str) -> Fact[float]:
     return Fact(value, unit, FactKind.VENDOR, _VENDOR)
 
 
-_MEMORY = Memory(
+_MEMORY = MemorySystem(
     l2_cycles=_fit(296.0, "cycles"),
     mall_ns=_fit(736.0, "ns"),
     hbm_ns=_fit(61.0, "ns"),

@@ -17,16 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import DIRECT_VGPRS, VECTOR_REGISTERS, WAVE_LANES
+from pipeloom.machine.cdna_waits import CDNA_WAIT_RULES
+from pipeloom.machine.wait_rules import WaitRule, WaitTable, wait_table
+from pipeloom.plain import LEFT_OUT_WHILE_USUAL
 
 T = TypeVar("T", int, float)
 
-WAVE_LANES = 64
-"""Lanes of a wave on CDNA (CDNA3 and CDNA4 ISA)."""
 LOAD_BYTES = 16
 """The widest access of one lane: ``buffer_load_dwordx4``, ``ds_read_b128``."""
 BANK_BYTES = REGISTER_BYTES = 4
@@ -142,6 +145,9 @@ class Counter:
     on it."""
     counts: Traffic | None = None
     """Which accesses of a kernel it counts; None for a counter that kernels here do not use."""
+
+    def __post_init__(self) -> None:
+        check_int(f"Counter {self.name}", "limit", self.limit.value, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,14 +294,14 @@ class Target:
     extra_instructions: tuple[str, ...] = ()
     """Instructions of the writer's table, matrix ones apart, that not every CDNA chip has."""
     vgprs_per_simd_lane: Fact[int] = Fact(
-        512,
+        VECTOR_REGISTERS,
         "registers",
         FactKind.VENDOR,
         "CDNA3 and CDNA4 ISA: VGPRs and AGPRs, shared by the waves of a SIMD",
     )
     """Registers per lane of a SIMD, VGPRs and AGPRs, which its waves share."""
     direct_vgprs: Fact[int] = Fact(
-        256,
+        DIRECT_VGPRS,
         "registers per wave",
         FactKind.VENDOR,
         "CDNA3 and CDNA4 ISA: v0 to v255, and as many AGPRs",
@@ -309,6 +315,24 @@ class Target:
     """Scalar registers of a wave."""
     waves_per_simd: Fact[int] = Fact(8, "waves", FactKind.VENDOR, "CDNA3 and CDNA4 ISA")
     """Waves that a SIMD can hold."""
+    isa: str = field(default="cdna", metadata=LEFT_OUT_WHILE_USUAL)
+    """The instruction set that it executes, by the name of its writer."""
+    processor: str = field(default="", metadata=LEFT_OUT_WHILE_USUAL)
+    """The processor whose encoding its code has, as LLVM names it, where that is not ``arch``. A
+    chip that LLVM does not know is assembled and disassembled as this one."""
+    wait_rules: tuple[WaitRule, ...] = field(default=CDNA_WAIT_RULES, metadata=LEFT_OUT_WHILE_USUAL)
+    """The wait states that it asks of software: one rule for each danger. The writer inserts them,
+    and judges look for them."""
+
+    @property
+    def encoded_as(self) -> str:
+        """The processor that an assembler knows: ``processor``, or the architecture itself."""
+        return self.processor or self.arch
+
+    @property
+    def wait_table(self) -> WaitTable:
+        """Its ``wait_rules``, to look up."""
+        return wait_table(self.wait_rules, self.mfma_result_states.value)
 
     @property
     def lds_bytes(self) -> int:

@@ -9,7 +9,6 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate import Instruction, Kind, Trace, WaveProgram, simulate_programs
 from pipeloom.judge.simulate.instruction import Unit
 from pipeloom.judge.simulate.issued import ITERATIONS
-from pipeloom.machine.chips import target_for
 from pipeloom.machine.target import Target
 from pipeloom.machine_code.executed_lines import Executed, WavePath, walk_wave
 from pipeloom.machine_code.lowering import lower_line, read_line, values_of, with_values
@@ -41,7 +40,7 @@ def simulate_emitted(
         jitter: Stretches each global access's latency by a random share of up to this much.
         seed: What the random latencies are drawn from.
     """
-    chosen = target_for(emitted.target) if machine is None else machine
+    chosen = emitted.resources.target if machine is None else machine
     count = _usual_iterations(emitted) if k_tiles is None else k_tiles
     programs, trips = emitted_programs(emitted, chosen, count, arguments=arguments)
     return simulate_programs(programs, chosen, trips, jitter=jitter, seed=seed)

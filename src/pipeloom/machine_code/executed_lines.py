@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.write.isa import SCC, Bank, Instruction, Label, Line, Operand, Register, Unit
 
 MAX_STEPS = 5_000_000

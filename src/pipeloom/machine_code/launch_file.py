@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pipeloom.checks import check_int, nearest
 from pipeloom.errors import ConfigError, SpecError
 from pipeloom.files import read_text, write_file
-from pipeloom.judge.emulate import CodeObject, EmulateError, Kernel, KernelArgument, Placed
+from pipeloom.judge.emulate import CodeKernel, CodeObject, EmulateError, KernelArgument, PlacedArg
 from pipeloom.judge.emulate.decode import decode_kernel
 from pipeloom.judge.emulate.loader import MOST_KERNARG
 from pipeloom.machine.dtypes import DTYPES
@@ -153,7 +153,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Value(Generic[Number]):
+class Scalar(Generic[Number]):
     """A number of ``type``; a whole number may be written for a float, not the other way round."""
 
     TAG: ClassVar[str] = "value"
@@ -241,11 +241,11 @@ class Padding:
         check_int("padding", "size", self.size, 1, MOST_KERNARG)
 
 
-LaunchArgument: TypeAlias = Buffer | Value[float] | Raw | Padding
+LaunchArgument: TypeAlias = Buffer | Scalar[float] | Raw | Padding
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSpec:
     """A kernel, its grid (in workgroups) and block (in work-items), and its arguments."""
 
     kernel: str
@@ -283,7 +283,7 @@ class Launch:
             )
         return self.dynamic_lds
 
-    def arguments(self) -> tuple[Placed, ...]:
+    def arguments(self) -> tuple[PlacedArg, ...]:
         """What ``run_kernel`` takes, with new arrays; after the run these hold what it stored."""
         own = [a for a in self.args if isinstance(a, Buffer) and a.shape and a.same_as is None]
         _check_elements(
@@ -296,13 +296,13 @@ class Launch:
                 case Buffer():
                     array = self._shared(argument, arrays)
                     arrays.setdefault(argument.name, array)
-                    placed.append(Placed(argument.offset, 8, array, argument.name))
-                case Value():
+                    placed.append(PlacedArg(argument.offset, 8, array, argument.name))
+                case Scalar():
                     number = argument.number()
-                    placed.append(Placed(argument.offset, argument.size, number, argument.name))
+                    placed.append(PlacedArg(argument.offset, argument.size, number, argument.name))
                 case Raw():
                     data = bytes.fromhex(argument.hex)
-                    placed.append(Placed(argument.offset, len(data), data, argument.name))
+                    placed.append(PlacedArg(argument.offset, len(data), data, argument.name))
         return tuple(placed)
 
     @staticmethod
@@ -333,14 +333,14 @@ _OMITTED = frozenset({"low", "high", "same_as", "seed"})
 """Keys that are left out of a written file where they say nothing."""
 
 
-def template(code: CodeObject | Kernel, kernel: str | None = None) -> Launch:
+def template(code: CodeObject | CodeKernel, kernel: str | None = None) -> LaunchSpec:
     """A launch of one workgroup, with shapes and values left open.
 
     Padding (arguments so called) is kept; a kernel whose metadata lists no arguments gets its whole
     kernarg segment as bytes. ``dynamic_lds`` is left open where the code uses LDS and its metadata
     has none.
     """
-    found = code if isinstance(code, Kernel) else code.kernel(kernel)
+    found = code if isinstance(code, CodeKernel) else code.kernel(kernel)
     listed = sorted(found.explicit_arguments, key=lambda argument: argument.offset)
     args: list[LaunchArgument] = []
     for argument in listed:
@@ -361,10 +361,10 @@ def template(code: CodeObject | Kernel, kernel: str | None = None) -> Launch:
     said = found.metadata
     block = said.required_block or (said.max_work_items or 64, 1, 1)
     open_lds = not found.group_segment_bytes and _uses_lds(found)
-    return Launch(found.name, (1, 1, 1), block, tuple(args), None if open_lds else 0)
+    return LaunchSpec(found.name, (1, 1, 1), block, tuple(args), None if open_lds else 0)
 
 
-def _uses_lds(kernel: Kernel) -> bool:
+def _uses_lds(kernel: CodeKernel) -> bool:
     try:
         instructions = decode_kernel(kernel.code)
     except EmulateError:
@@ -382,11 +382,11 @@ def _known(argument: KernelArgument) -> LaunchArgument:
     if argument.is_padding:
         return Padding(argument.offset, argument.size)
     if argument.size in _VALUE_GUESS:
-        return Value(name, argument.offset, _VALUE_GUESS[argument.size])
+        return Scalar(name, argument.offset, _VALUE_GUESS[argument.size])
     return Raw(name, argument.offset, bytes(argument.size).hex())
 
 
-def load_launch(path: str | os.PathLike[str]) -> Launch:
+def load_launch(path: str | os.PathLike[str]) -> LaunchSpec:
     """Read a launch file."""
     try:
         data = json.loads(read_text(path))
@@ -399,19 +399,19 @@ def load_launch(path: str | os.PathLike[str]) -> Launch:
         raise SpecError(
             f"the launch file {path} is not JSON: {error}", hint="write it with --template"
         ) from error
-    return from_plain(Launch, data, name=f"the launch file {path}")
+    return from_plain(LaunchSpec, data, name=f"the launch file {path}")
 
 
-def save_launch(launch: Launch, path: str | os.PathLike[str]) -> None:
+def save_launch(launch: LaunchSpec, path: str | os.PathLike[str]) -> None:
     """Write a launch file; the same launch gives the same bytes."""
     write_file(path, launch.text())
 
 
-def _label(argument: Buffer | Value[Any] | Raw) -> str:
+def _label(argument: Buffer | Scalar[Any] | Raw) -> str:
     return f"argument {argument.name or argument.offset}"
 
 
-def _check_place(argument: Buffer | Value[Any] | Raw) -> None:
+def _check_place(argument: Buffer | Scalar[Any] | Raw) -> None:
     check_int(_label(argument), "offset", argument.offset, 0, MOST_KERNARG)
 
 
@@ -440,7 +440,7 @@ def _check_elements(count: int, what: str) -> None:
         )
 
 
-def _unset(argument: Buffer | Value[Any], key: str) -> ConfigError:
+def _unset(argument: Buffer | Scalar[Any], key: str) -> ConfigError:
     return ConfigError(
         f"{_label(argument)} (at byte {argument.offset}) has no {key}",
         hint=f"fill in its {key} in the launch file",

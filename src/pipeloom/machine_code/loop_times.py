@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeloom.judge.check.record import GroupRecord
-from pipeloom.judge.check.retirement import Sync
-from pipeloom.judge.emulate import Kernel
+from pipeloom.judge.check.retirement import SyncPlan
+from pipeloom.judge.emulate import CodeKernel
 from pipeloom.judge.emulate.limits import Limits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Trace, simulate_programs
 from pipeloom.machine.chips import target_for
 from pipeloom.machine.occupancy import Resources
@@ -114,12 +114,12 @@ class KernelTiming:
 
 
 def time_kernel(
-    kernel: Kernel,
-    program: Sequence[Step],
+    kernel: CodeKernel,
+    program: Sequence[MicroOp],
     record: GroupRecord,
     machine: Target | None = None,
     *,
-    sync: Sync | None = None,
+    sync: SyncPlan | None = None,
     most_loops: int | None = None,
 ) -> KernelTiming:
     """Simulate the loops of a workgroup that ran, on the kernel's chip unless told otherwise.
@@ -139,7 +139,7 @@ def time_kernel(
     )
 
 
-def _resources(kernel: Kernel, waves: int, lds_bytes: int, machine: Target) -> Resources:
+def _resources(kernel: CodeKernel, waves: int, lds_bytes: int, machine: Target) -> Resources:
     """By the kernel's descriptor; ``waves`` and ``lds_bytes`` are the launch's."""
     limits, said = Limits.of(kernel), kernel.metadata.agprs
     agprs = limits.agprs if said is None else said
@@ -147,7 +147,7 @@ def _resources(kernel: Kernel, waves: int, lds_bytes: int, machine: Target) -> R
     return Resources(vgprs, agprs, limits.sgprs, lds_bytes, waves, machine, limits.registers)
 
 
-def _timed(loop: RecordedLoop, program: Sequence[Step], machine: Target) -> LoopTiming:
+def _timed(loop: RecordedLoop, program: Sequence[MicroOp], machine: Target) -> LoopTiming:
     body = sum(len(one.loop) for one in loop.programs)
     iterations = 0
     if body:

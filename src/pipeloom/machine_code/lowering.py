@@ -19,16 +19,15 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.register_numbers import AGPR, SCC, VGPR, each_register, register_name
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Instruction, Kind
-from pipeloom.judge.wait_states.mnemonics import MNEMONICS
+from pipeloom.machine.mnemonics import MNEMONICS, is_transcendental
 from pipeloom.machine.target import Fact, FactKind, MatrixOp, Target
 from pipeloom.write import isa
 
 _LDS = re.compile(r"ds_(read|write)(2(?:st64)?)?_(?:addtid_)?[bui](\d+)")
 _WORDS = re.compile(r"dword(?:x(\d))?|format_(?:d16_)?(xyzw|xyz|xy|x)")
 _COUNT = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
-_TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 _PACKED = re.compile(r"v_pk_\w+_f32$")
 _MEMORY = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_")
 _SHAPE = re.compile(r"_(\d+)x(\d+)x(\d+)")
@@ -89,7 +88,7 @@ def _numbers(registers: Iterable[isa.Register]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def read_step(step: Step) -> MachineLine:
+def read_step(step: MicroOp) -> MachineLine:
     """A decoded instruction."""
     one = step.instruction
     fields = one.fields
@@ -123,7 +122,7 @@ def lower_line(
     if name.startswith(("v_mfma", "v_smfmac")):
         return Instruction.mfma(_matrix_op(line, machine), label=name)
     if name.startswith("v_"):
-        kind = Kind.TRANS if _TRANSCENDENTAL.match(name) else Kind.VALU
+        kind = Kind.TRANS if is_transcendental(name) else Kind.VALU
         return Instruction.valu(Kind.PACKED if _PACKED.match(name) else kind, label=name)
     if name.startswith("ds_"):
         return _lds(name, conflict)

@@ -17,12 +17,13 @@ import numpy as np
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
-from pipeloom.judge.check.retirement import Column, Sync
+from pipeloom.judge.check.retirement import Column, SyncPlan
 from pipeloom.judge.check.trip_counts import LoopRun, loop_runs
-from pipeloom.judge.emulate import Touch
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate import LaneAccess
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.simulate import Instruction, WaveProgram, bank_conflict
-from pipeloom.machine.target import WAVE_LANES, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import Target
 from pipeloom.machine_code.lowering import (
     MachineLine,
     lower_line,
@@ -77,10 +78,10 @@ class RecordedKernel:
 
     def __init__(
         self,
-        program: Sequence[Step],
+        program: Sequence[MicroOp],
         record: GroupRecord,
         machine: Target,
-        sync: Sync | None = None,
+        sync: SyncPlan | None = None,
     ) -> None:
         self.program, self.record, self.machine = program, record, machine
         self.paths = [wave.path() for wave in self.record.waves]
@@ -281,7 +282,7 @@ class RecordedKernel:
         return self._conflicts[key]
 
 
-def _left_out(lines: Mapping[int, MachineLine], sync: Sync) -> frozenset[int]:
+def _left_out(lines: Mapping[int, MachineLine], sync: SyncPlan) -> frozenset[int]:
     """Waits for nothing and barriers that are not in ``sync``: a kernel without them has none."""
     return frozenset(
         at
@@ -291,14 +292,14 @@ def _left_out(lines: Mapping[int, MachineLine], sync: Sync) -> frozenset[int]:
     )
 
 
-def _with_counts(line: MachineLine, sync: Sync, at: int) -> MachineLine:
+def _with_counts(line: MachineLine, sync: SyncPlan, at: int) -> MachineLine:
     if at not in sync.waits:
         return line
     counts = sync.waits[at]
     return replace(line, vm=counts.vm, lgkm=counts.lgkm, text=counts.text())
 
 
-def _back_edges(program: Sequence[Step]) -> dict[int, int]:
+def _back_edges(program: Sequence[MicroOp]) -> dict[int, int]:
     """Where branches go back to -> the last of these branches, as positions."""
     positions = {step.instruction.pc: at for at, step in enumerate(program)}
     found: dict[int, int] = {}
@@ -341,7 +342,7 @@ def _bank_conflict(wave: WaveTrace, at: int, machine: Target) -> float:
     return sum(known) / len(known) if known else 1.0
 
 
-def _of_touch(touch: Touch, machine: Target) -> float | None:
+def _of_touch(touch: LaneAccess, machine: Target) -> float | None:
     if not touch.lanes.size or touch.lanes.size > WAVE_LANES:
         return None
     # A lane that takes no part wants what the first one does, which costs nothing.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pipeloom.errors import SpecError
-from pipeloom.judge.emulate import Instruction, Kernel, decode_kernel, map_lines
+from pipeloom.judge.emulate import CodeKernel, Decoded, decode_kernel, map_lines
 
 _ADDRESSES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_cbranch_g_fork", "s_cbranch_i_fork")
 """Instructions that hold or compute addresses of code, which change when instructions move."""
@@ -36,7 +36,7 @@ Edits = Mapping[int, Edit]
 """By pc."""
 
 
-def rewrite_text(kernel: Kernel, text: str, edits: Edits) -> str:
+def rewrite_text(kernel: CodeKernel, text: str, edits: Edits) -> str:
     """The assembly with these edits; what was there stays as a comment."""
     lines = text.split("\n")
     places = {source.line - 1: pc for pc, source in map_lines(kernel, text).items()}
@@ -64,7 +64,7 @@ def _has_label(line: str) -> bool:
     return ":" in line and bool(head) and " " not in head and not head.startswith(("//", ";"))
 
 
-def rewrite_code(kernel: Kernel, edits: Edits, describe: Callable[[Instruction], str]) -> str:
+def rewrite_code(kernel: CodeKernel, edits: Edits, describe: Callable[[Decoded], str]) -> str:
     """The whole file. ``describe`` gives the comment of an instruction."""
     instructions = decode_kernel(kernel.code)
     for one in instructions:
@@ -102,7 +102,7 @@ def rewrite_code(kernel: Kernel, edits: Edits, describe: Callable[[Instruction],
     )
 
 
-def _line(kernel: Kernel, one: Instruction, describe: Callable[[Instruction], str]) -> str:
+def _line(kernel: CodeKernel, one: Decoded, describe: Callable[[Decoded], str]) -> str:
     if one.target is not None:
         return f"  {one.name} .Lpc_{one.target:x}  // {one.pc:#x}"
     if one.name in _WORDS_OUT:
@@ -114,7 +114,7 @@ def _line(kernel: Kernel, one: Instruction, describe: Callable[[Instruction], st
     return f"  .long {', '.join(f'{word:#010x}' for word in words)}  // {one.pc:#x} {describe(one)}"
 
 
-def _metadata(kernel: Kernel) -> str:
+def _metadata(kernel: CodeKernel) -> str:
     said = kernel.metadata
     rows: list[tuple[str, object]] = [
         (".name", kernel.name),

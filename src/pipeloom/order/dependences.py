@@ -84,7 +84,7 @@ class _Finder:
                 yield Dependence(found[0], found[-1], 0, waits=True)
             for middle in found[1:-1]:
                 yield Dependence(found[0], middle, 0, waits=True)
-                if self._tasks[middle].issues[0].unit is not Unit.MATRIX:
+                if self._tasks[middle].unit is not Unit.MATRIX:
                     yield Dependence(middle, found[-1], 0, waits=True)
 
 

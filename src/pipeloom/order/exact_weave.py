@@ -28,7 +28,7 @@ def exact_weave(lowered: Lowered, pattern: Pattern, registers: dict[str, int]) -
     if pattern.cluster:
         raise OrderError("groups that take turns have their times", hint="no clusters")
     weaver = Weaver(lowered, pattern, registers)
-    if any(task.issues[0].unit is Unit.LOAD for task in weaver.tasks):
+    if any(task.unit is Unit.LOAD for task in weaver.tasks):
         raise OrderError("loads to registers have the weaver's times", hint="leave exact out")
     problem = stepped(
         lowered,
@@ -61,13 +61,11 @@ def _hint(problem: ModuloProblem, woven: Woven, step: int) -> tuple[int, ...]:
 def _placed(weaver: Weaver, ii: int, starts: Sequence[int], step: int) -> Woven:
     machine, tasks = weaver.machine, weaver.tasks
     rank = {Unit.MATRIX: 0, Unit.LOAD_LDS: 1, Unit.LDS_READ: 2}
-    order = sorted(
-        range(len(tasks)), key=lambda i: (starts[i] % ii, rank[tasks[i].issues[0].unit], i)
-    )
+    order = sorted(range(len(tasks)), key=lambda i: (starts[i] % ii, rank[tasks[i].unit], i))
     at: dict[int, float] = {}
     used: dict[tuple[int, str], int] = {}
     for i in order:
-        unit = tasks[i].issues[0].unit
+        unit = tasks[i].unit
         slot = (starts[i] % ii, tasks[i].group)
         at[i] = starts[i] * step
         if unit is not Unit.MATRIX:

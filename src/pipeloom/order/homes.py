@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.vocabulary import Vocabulary
 
 

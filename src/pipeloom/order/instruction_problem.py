@@ -34,7 +34,7 @@ from pipeloom.order.modulo import (
 )
 from pipeloom.order.tasks import Lowered, Place, Task
 from pipeloom.order.unit_times import Machine
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
@@ -104,7 +104,7 @@ class _Builder:
         """Products that add to one result come one after the other."""
         found: dict[tuple[str, str, object], list[int]] = {}
         for i, task in enumerate(self.tasks):
-            if task.issues[0].unit is Unit.MATRIX:
+            if task.unit is Unit.MATRIX:
                 for touch in task.left:
                     found.setdefault((task.group, touch.place, touch.boxes), []).append(i)
         for chain in found.values():
@@ -230,7 +230,7 @@ class _Stepped(_Builder):
     def _paces(self) -> dict[int, int]:
         """Steps of memory for every load, each rounded up if there is time for that, else all."""
         machine = self.machine
-        loads = [i for i, t in enumerate(self.tasks) if t.issues[0].unit is Unit.LOAD_LDS]
+        loads = [i for i, t in enumerate(self.tasks) if t.unit is Unit.LOAD_LDS]
         times = [machine.memory(self.tasks[i]) for i in loads]
         steps = [self._up(time) for time in times]
         if sum(steps) * self.step > machine.times(1)[0].cycles:
@@ -241,7 +241,7 @@ class _Stepped(_Builder):
     def _op(self, number: int, task: Task, fresh: bool, pace: int) -> Op:
         """Everything starts one step late, so that a product's wait stands in the step before."""
         machine, issue = self.machine, f"issue of {task.group}"
-        unit = task.issues[0].unit
+        unit = task.unit
         slot = Reservation(issue, 1, 1)
         uses: list[Reservation] = []
         if unit is Unit.MATRIX:

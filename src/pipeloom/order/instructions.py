@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES
 from pipeloom.order.roles import Loading, WaveGroup
 from pipeloom.order.spread import RUN, registers
 from pipeloom.order.tasks import Lowered, Place, Task, Touch
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 
@@ -37,7 +38,7 @@ def unfit(lowered: Lowered) -> str:
     tasks = lowered.of(Region.LOOP)
     if len(lowered.groups) != 1:
         return "groups of waves have jobs of their own"
-    if all(task.issues[0].unit is not Unit.MATRIX for task in tasks):
+    if all(task.unit is not Unit.MATRIX for task in tasks):
         return "its loop has no matrix product"
     strange = [task.label for task in tasks if _kind(lowered, task) is None]
     if strange:
@@ -52,12 +53,12 @@ def has_vectors(lowered: Lowered) -> bool:
 
 def is_vector(task: Task) -> bool:
     """Whether it is a vector op, or the branch around one."""
-    return task.issues[0].unit in (Unit.VECTOR, Unit.TRANS, Unit.SCALAR)
+    return task.unit in (Unit.VECTOR, Unit.TRANS, Unit.SCALAR)
 
 
 def is_skipped(task: Task) -> bool:
     """Whether it is jumped over as a rule, so that it stays whole."""
-    return task.when is not None or task.issues[0].unit is Unit.SCALAR
+    return task.when is not None or task.unit is Unit.SCALAR
 
 
 def refine(lowered: Lowered, groups: int = 1, loading: Loading = Loading.IN_TURN) -> Lowered:
@@ -66,9 +67,14 @@ def refine(lowered: Lowered, groups: int = 1, loading: Loading = Loading.IN_TURN
     Every group computes the part of its own waves; ``loading`` says who loads what they share.
     ``lowered`` must be ``refinable``.
     """
+    known = lowered.refined.get((groups, loading))
+    if known is not None:
+        return known
     cut = _Cutter(lowered, _split(lowered.groups[0], groups), loading)
     tasks = [piece for task in lowered.tasks for piece in cut.task(task)]
-    return replace(lowered, groups=cut.groups, places=tuple(cut.places()), tasks=tuple(tasks))
+    fine = replace(lowered, groups=cut.groups, places=tuple(cut.places()), tasks=tuple(tasks))
+    lowered.refined[groups, loading] = fine
+    return fine
 
 
 def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:
@@ -83,7 +89,7 @@ def _split(group: WaveGroup, count: int) -> tuple[WaveGroup, ...]:
 
 def _kind(lowered: Lowered, task: Task) -> Unit | None:
     """The unit of a task that can be cut; VECTOR for every vector op."""
-    unit = task.issues[0].unit
+    unit = task.unit
     if unit is Unit.LDS_READ:
         place = lowered.place(task.writes[0].place)
         layout = None if place is None else place.layout
@@ -117,11 +123,11 @@ class _Cutter:
         self.groups, self._loading = groups, loading
         self._grains: dict[str, _Grain] = {}
         tasks = lowered.of(Region.LOOP)
-        self._tiles = [t.label for t in tasks if t.issues[0].unit is Unit.LOAD_LDS]
-        products = [t for t in tasks if t.issues[0].unit is Unit.MATRIX]
+        self._tiles = [t.label for t in tasks if t.unit is Unit.LOAD_LDS]
+        products = [t for t in tasks if t.unit is Unit.MATRIX]
         second = {t.reads[1].place for t in products}
         for task in tasks:
-            if task.issues[0].unit in (Unit.LDS_READ, Unit.LOAD):
+            if task.unit in (Unit.LDS_READ, Unit.LOAD):
                 place = lowered.place(task.writes[0].place)
                 assert place is not None
                 self._grains[place.name] = _grain(place, place.name in second)
@@ -161,7 +167,7 @@ class _Cutter:
 
     def task(self, task: Task) -> Iterator[Task]:
         """Its instructions, group by group; what stands outside of the loop stays whole."""
-        unit = task.issues[0].unit if task.region is Region.LOOP else None
+        unit = task.unit if task.region is Region.LOOP else None
         if unit is Unit.LOAD_LDS:
             yield from self._load(task)
             return

@@ -75,7 +75,7 @@ class _Interleaver(Weaver):
             [
                 i
                 for i, task in enumerate(self.tasks)
-                if task.group == name and task.issues[0].unit is not Unit.LOAD_LDS
+                if task.group == name and task.unit is not Unit.LOAD_LDS
             ]
             for name in names
         ]
@@ -163,7 +163,7 @@ class _Interleaver(Weaver):
                     first[touch.place] = min(self.gap[n], first.get(touch.place, self.gap[n]))
         ahead = ceil((self.latency + self.pattern.lead) / self.pitch)
         for n, task in enumerate(self.mine):
-            if task.issues[0].unit is Unit.LDS_READ:
+            if task.unit is Unit.LDS_READ:
                 self.gap[n] = first[task.writes[0].place] - ahead
                 gaps.add(self.gap[n], self.machine.issued(task))
 
@@ -178,9 +178,7 @@ class _Interleaver(Weaver):
         gaps.add(self.start - 1, loop_end_cycles(self.machine.target))
 
     def _first_read(self) -> int:
-        return min(
-            self.gap[n] for n, t in enumerate(self.mine) if t.issues[0].unit is Unit.LDS_READ
-        )
+        return min(self.gap[n] for n, t in enumerate(self.mine) if t.unit is Unit.LDS_READ)
 
     # --- vector ops -------------------------------------------------------------------------------
 
@@ -282,7 +280,7 @@ class _Interleaver(Weaver):
 
     @staticmethod
     def _is_slow(task: Task) -> bool:
-        return task.issues[0].unit is Unit.TRANS and task.when is None
+        return task.unit is Unit.TRANS and task.when is None
 
     # --- all of it --------------------------------------------------------------------------------
 
@@ -309,7 +307,7 @@ class _Interleaver(Weaver):
             for n, i in enumerate(members):
                 if n in own:
                     self.at[i] = own[n] + group * self._share
-        first = min(own[n] for n, t in enumerate(self.mine) if t.issues[0].unit is Unit.LDS_READ)
+        first = min(own[n] for n, t in enumerate(self.mine) if t.unit is Unit.LDS_READ)
         step = self.ii / self.pattern.barriers
         barriers = [first - 1 + n * step for n in range(self.pattern.barriers)]
         self.slots = [self._free_slots(ends, n) for n in range(len(self.members))]

@@ -21,7 +21,8 @@ from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target
 from pipeloom.order.matrix_choice import Product, lane_bytes
 from pipeloom.order.shares import Shares
 from pipeloom.order.spread import UNIFORM, accumulator, lanes, operand, project, scales
-from pipeloom.program.meaning import Meaning, Node, NodeKind
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.resources import Layout
 
 

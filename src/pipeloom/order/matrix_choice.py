@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DTYPES, E8M0, DType
-from pipeloom.machine.target import REGISTER_BYTES, WAVE_LANES, MatrixOp, Target
+from pipeloom.machine.target import REGISTER_BYTES, MatrixOp, Target
 from pipeloom.program.costs import cost_of
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS
 

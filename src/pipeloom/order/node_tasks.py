@@ -15,8 +15,9 @@ from functools import cached_property
 from math import log2, prod
 
 from pipeloom.errors import ConfigError, InternalError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
-from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, Target, Traffic
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, Target, Traffic
 from pipeloom.order.homes import Home, find_homes
 from pipeloom.order.layouts import Layouts, choose_layouts, is_loaded, is_number, short_runs
 from pipeloom.order.matrix_choice import (
@@ -38,7 +39,8 @@ from pipeloom.order.spread import (
     two_blocks_at_once,
 )
 from pipeloom.order.tasks import Lowered, Place, Task, Touch, element_bytes
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.resources import Layout, Space
 from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
@@ -402,10 +404,12 @@ class _Lowering:
             results = per_lane(reduced, self.shares.shape(node.type.dims))
             across = int(log2(shared_lanes(layout, shape, reduced))) if source.type.dims else 0
             steps = -(-steps // 2) if known.reduce in (Reduce.MAX, Reduce.MIN) else steps
-            steps *= 1 + len(known.lowering)
+            lowered = known.lowered(self.target.isa)
+            steps *= 1 + (len(lowered.instructions) if lowered else 0)
             joined = (Issue(Unit.VECTOR, EXCHANGE * results * across),) if across else ()
             return (Issue(Unit.VECTOR, max(1, steps)), *joined)
-        if not known.lowering:
+        lowered = known.lowered(self.target.isa)
+        if lowered is None:
             raise ConfigError(
                 f"{self.meaning.name}.{node.name}: op {node.op!r} has no lowering to instructions",
                 hint="give its OpDef a lowering=(...)",
@@ -418,8 +422,8 @@ class _Lowering:
             packs = f"v_cvt_pk_{node.type.dtype}_f32" in self.target.extra_instructions
             pair = 1 if packs else ROUNDED.get(node.type.dtype.name, 2)
             each = -(-each * pair // 2)
-        slow = known.transcendental
-        plain = len(known.lowering) - slow
+        slow = lowered.slow
+        plain = len(lowered.instructions) - slow
         return tuple(
             Issue(unit, count * each)
             for unit, count in ((Unit.TRANS, slow), (Unit.VECTOR, plain))

@@ -28,7 +28,7 @@ from pipeloom.order.tasks import Lowered
 from pipeloom.order.turns import in_turns
 from pipeloom.order.unit_times import Machine, UnitTime
 from pipeloom.order.weave import TICKS, WHOLE, Pattern, Woven, weave
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program, TripCount
 from pipeloom.program.provenance import OrderedBy, Provenance, SyncMethod
 from pipeloom.program.resources import Space
@@ -201,7 +201,7 @@ def matrix_cycles(lowered: Lowered) -> int:
 
 
 def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Program:
-    """The program of a pattern, with its waits; nothing has proved it yet.
+    """The program of a pattern, with its waits: a draft, which nothing has checked or proved yet.
 
     Raises ``OrderError`` where the pattern does not fit the loop or the machine.
     """
@@ -217,7 +217,7 @@ def woven(lowered: Lowered, pattern: Pattern, k_tiles: int | None = None) -> Pro
             hint="give more k_tiles or none; pipeline() finds another order for so few",
         )
     phases = make_phases(fine, found.loop, expansion, rest % expansion.unroll)
-    program = Program(
+    program = Program.draft(
         name=lowered.meaning.name,
         meaning=lowered.meaning,
         target=lowered.target,

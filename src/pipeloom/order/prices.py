@@ -29,7 +29,7 @@ from pipeloom.order.modulo import Unit as ModuloUnit
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.order.unit_times import Machine
 from pipeloom.program.costs import total_cost
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS
 
@@ -116,7 +116,7 @@ class Prices:
 
     def _cycles(self, task: Task) -> int:
         """How long its instructions keep a SIMD from issuing others of their kind; 0 for memory."""
-        if task.issues[0].unit not in COMPUTING:
+        if task.unit not in COMPUTING:
             return 0
         waves = len(self._lowered.group(task.group).waves)
         cost = total_cost(task.issues, self._lowered.target)

@@ -16,7 +16,7 @@ from pipeloom.order.roles import WaveGroup
 from pipeloom.order.strategy import Timetable
 from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Task, Touch
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.program import Affine, Group, Section
 from pipeloom.program.resources import Resource
 from pipeloom.program.steps import Access, Barrier, Work

@@ -19,7 +19,8 @@ from math import isqrt, prod
 
 from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
-from pipeloom.program.meaning import Meaning, NodeKind
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import NodeKind
 from pipeloom.program.tiles import Box
 from pipeloom.program.vocabulary import PRODUCTS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 
 
 class Slots:
@@ -22,13 +23,15 @@ class Slots:
     def take(self, low: float, wanted: float, high: float) -> float:
         """The slot nearest to ``wanted`` within the limits; ``wanted`` itself if none is free."""
         best: tuple[float, float, int] | None = None
+        ii, nearest = self._ii, inf
         for n, slot in enumerate(self._free):
-            turns = round((wanted - slot) / self._ii)
+            turns = round((wanted - slot) / ii)
             for turn in (turns - 1, turns, turns + 1):
-                at = slot + turn * self._ii
-                if low <= at <= high:
-                    found = (abs(at - wanted), at, n)
+                at = slot + turn * ii
+                if low <= at <= high and (apart := abs(at - wanted)) <= nearest:
+                    found = (apart, at, n)
                     best = found if best is None else min(best, found)
+                    nearest = best[0]
         if best is None:
             return min(max(wanted, low), high)
         del self._free[best[2]]

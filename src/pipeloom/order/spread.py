@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.dtypes import DType
-from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, WAVE_LANES, MatrixOp
+from pipeloom.machine.target import LOAD_BYTES, REGISTER_BYTES, MatrixOp
 from pipeloom.order.matrix_choice import lane_bytes
 from pipeloom.program.resources import Layout
 

@@ -18,7 +18,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.order.modulo import Budget, Channel, Edge, ModuloProblem, Op, Reader, Reservation
 from pipeloom.order.prices import RESERVED_VGPRS, Price, Prices, registers_kept
 from pipeloom.order.tasks import Lowered, Place, Task
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 from pipeloom.program.vocabulary import PRODUCTS

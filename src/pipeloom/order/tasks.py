@@ -12,15 +12,16 @@ task finds or leaves there and how many iterations old it is; dependences follow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeloom.machine.dtypes import DType
 from pipeloom.machine.target import Target
 from pipeloom.order.roles import WaveGroup
 from pipeloom.order.shares import Piece, Shares
-from pipeloom.program.meaning import Meaning, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Region
 from pipeloom.program.resources import Layout, Space
-from pipeloom.program.steps import Issue
+from pipeloom.program.steps import Issue, Unit
 from pipeloom.program.tiles import Box, TileType
 from pipeloom.program.vocabulary import Vocabulary
 
@@ -82,6 +83,11 @@ class Task:
     when: str | None = None
 
     @property
+    def unit(self) -> Unit:
+        """What kind of task it is: the unit of its first instruction, which every task has."""
+        return self.issues[0].unit
+
+    @property
     def found(self) -> tuple[Touch, ...]:
         """What it needs to be there."""
         return self.reads + self.onto
@@ -103,6 +109,10 @@ class Lowered:
     shares: Shares
     places: tuple[Place, ...]
     tasks: tuple[Task, ...]
+    refined: dict[object, Lowered] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    """The same in single instructions, by how it was cut: candidates of a search share it."""
 
     def place(self, name: str) -> Place | None:
         """The storage of that name; None for memory."""

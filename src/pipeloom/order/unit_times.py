@@ -14,7 +14,7 @@ from math import ceil
 from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.order.tasks import Lowered, Task
 from pipeloom.program.costs import Cost, barrier_cycles, cost_of, skipped_cost, total_cost
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.steps import Issue, Unit
 
 

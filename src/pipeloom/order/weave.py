@@ -33,7 +33,8 @@ from pipeloom.order.strategy import Timetable
 from pipeloom.order.task_problem import LoopProblem
 from pipeloom.order.tasks import Lowered, Place
 from pipeloom.order.unit_times import Machine
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Unit
 
@@ -107,29 +108,28 @@ class Weaver:
         self.lowered, self.pattern, self.registers = lowered, pattern, registers
         self.machine = Machine(lowered)
         self.tasks = lowered.of(Region.LOOP)
+        self.number_of = {group.name: n for n, group in enumerate(lowered.groups)}
         self.ii = self.machine.times(pattern.barriers)[0].cycles
         self.latency = self.machine.read_latency + pattern.margin
         self.at: dict[int, float] = {}
         self.products = [self._products(g.name) for g in lowered.groups]
         self.slots = [self._free(n) for n in range(len(lowered.groups))]
+        self._fills: dict[str, list[int]] = {}
+        self._readers: dict[str, list[int]] = {}
+        for i, task in enumerate(self.tasks):
+            for touched, by in ((task.left, self._fills), (task.found, self._readers)):
+                for name in {t.place: None for t in touched}:
+                    by.setdefault(name, []).append(i)
 
     def of(self, unit: Unit, group: int | None = None) -> list[int]:
         """Tasks of a unit, by number."""
         name = None if group is None else self.lowered.groups[group].name
-        return [
-            i
-            for i, t in enumerate(self.tasks)
-            if t.issues[0].unit is unit and name in (None, t.group)
-        ]
+        return [i for i, t in enumerate(self.tasks) if t.unit is unit and name in (None, t.group)]
 
     # --- products ---------------------------------------------------------------------------------
 
     def _products(self, group: str) -> list[int]:
-        mine = [
-            i
-            for i, t in enumerate(self.tasks)
-            if t.group == group and t.issues[0].unit is Unit.MATRIX
-        ]
+        mine = self.of(Unit.MATRIX, self.number_of[group])
 
         def key(i: int) -> tuple[object, ...]:
             task = self.tasks[i]
@@ -144,7 +144,8 @@ class Weaver:
             turn = _sums_before(meaning, meaning[task.node])
             return (turn, *(at[name] for name in self.pattern.order), task.node)
 
-        sums = (list(turn) for _, turn in groupby(sorted(mine, key=key), lambda i: key(i)[0]))
+        keyed = sorted((key(i), i) for i in mine)
+        sums = ([i for _, i in turn] for _, turn in groupby(keyed, lambda item: item[0][0]))
         return [i for turn in sums for i in self._alternating(turn)]
 
     def _alternating(self, products: Sequence[int]) -> Iterator[int]:
@@ -349,11 +350,10 @@ class Weaver:
             copies += task.writes[0].place in deep
             windows.append((opened - need, closed - copies * self.ii + 1, i))
         windows.sort(key=lambda w: (w[0] - w[1], w))
-        names = [g.name for g in self.lowered.groups]
         late = 0.0
         taken: list[float] = []
         for high, low, i in windows:
-            slots = self.slots[names.index(self.tasks[i].group)]
+            slots = self.slots[self.number_of[self.tasks[i].group]]
             self.at[i] = self._paced(slots, low, high, taken, pace)
             taken.append(self.at[i])
             late = max(late, self.at[i] - high)
@@ -364,9 +364,10 @@ class Weaver:
     ) -> float:
         """The first pair of slots from ``low`` on that keeps its distance from other loads, as far
         as it can before ``high``."""
+        half, ii = self.ii / 2, self.ii  # distances in time, the short way round the loop
         found = [
-            (at, min((abs(self._around(at - t)) for t in taken), default=pace))
-            for at in slots.pairs(low, low + self.ii)
+            (at, min([abs((at - t + half) % ii - half) for t in taken], default=pace))
+            for at in slots.pairs(low, low + ii)
         ]
         for most in (high, low + self.ii):
             for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
@@ -375,10 +376,6 @@ class Weaver:
                         slots.take_pair(at)
                         return at
         return low
-
-    def _around(self, time: float) -> float:
-        """A distance in time, the short way round the loop."""
-        return (time + self.ii / 2) % self.ii - self.ii / 2
 
     def _barrier(self, times: Sequence[float], at: float, *, before: bool) -> float:
         """The barrier next to a time."""
@@ -427,8 +424,7 @@ class Weaver:
 
     def _own(self, task: int) -> float:
         """When a task starts on the clock of its group: groups that take turns start in turn."""
-        names = [g.name for g in self.lowered.groups]
-        return self.at[task] - names.index(self.tasks[task].group) * self._share
+        return self.at[task] - self.number_of[self.tasks[task].group] * self._share
 
     def _ranked(self, barriers: Sequence[float], first: float) -> tuple[int, ...]:
         times = [self._own(i) for i in range(len(self.tasks))] + list(barriers)
@@ -482,16 +478,14 @@ class Weaver:
         if not place.rotates:
             return []
 
-        def among(group: str | None) -> tuple[list[int], list[int]]:
-            mine = [(i, t) for i, t in enumerate(self.tasks) if group in (None, t.group)]
-            return (
-                [i for i, t in mine if any(x.place == place.name for x in t.left)],
-                [i for i, t in mine if any(x.place == place.name for x in t.found)],
-            )
-
+        fills, readers = self._fills.get(place.name, []), self._readers.get(place.name, [])
         if place.space is Space.LDS:
-            return [(place.name, *among(None))]
-        return [(f"{place.name} {g.name}", *among(g.name)) for g in self.lowered.groups]
+            return [(place.name, fills, readers)]
+        found = []
+        for group in self.number_of:
+            mine = [[i for i in who if self.tasks[i].group == group] for who in (fills, readers)]
+            found.append((f"{place.name} {group}", mine[0], mine[1]))
+        return found
 
     def _released(
         self,

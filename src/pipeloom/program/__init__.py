@@ -1,7 +1,8 @@
 """The waist: a kernel as one immutable value, its meaning, its steps, its JSON."""
 
 from pipeloom.program.evaluate import evaluate
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.program import FORMAT, Affine, Group, Program, Section, TripCount
 from pipeloom.program.provenance import Move, OrderedBy, Provenance, SyncMethod
 from pipeloom.program.resources import Layout, Resource, Space
@@ -17,7 +18,7 @@ from pipeloom.program.steps import (
     Work,
 )
 from pipeloom.program.tiles import Box, TileType
-from pipeloom.program.vocabulary import VOCABULARY, OpDef, Reduce, Vocabulary
+from pipeloom.program.vocabulary import VOCABULARY, Lowering, OpDef, Reduce, Vocabulary
 
 __all__ = [
     "FORMAT",
@@ -30,6 +31,7 @@ __all__ = [
     "Group",
     "Issue",
     "Layout",
+    "Lowering",
     "Meaning",
     "Move",
     "Node",

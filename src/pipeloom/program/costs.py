@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 from pipeloom.errors import ConfigError
-from pipeloom.machine.target import REGISTER_BYTES, WAVE_LANES, MatrixOp, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import REGISTER_BYTES, MatrixOp, Target
 from pipeloom.program.steps import Issue, Unit
 
 

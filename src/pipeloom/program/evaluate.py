@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
-from pipeloom.program.meaning import Meaning, Node, NodeKind, Region
+from pipeloom.program.meaning import Meaning
+from pipeloom.program.nodes import Node, NodeKind, Region
 from pipeloom.program.vocabulary import VOCABULARY, Vocabulary
 
 Array = NDArray[Any]
@@ -99,7 +100,7 @@ def evaluate_block(
         for n in meaning.nodes
         if n.kind is NodeKind.LEFT and n.name not in tiles
     }
-    run = _Run(meaning, {**left, **tiles}, scalars or {}, ops, look, wide)
+    run = _Evaluation(meaning, {**left, **tiles}, scalars or {}, ops, look, wide)
     run.region(Region.BEFORE, 0)
     for iteration in range(trips):
         run.region(Region.LOOP, iteration)
@@ -107,7 +108,7 @@ def evaluate_block(
     return run.stored
 
 
-class _Run:
+class _Evaluation:
     """The values of one workgroup, iteration after iteration."""
 
     def __init__(

@@ -24,11 +24,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf, prod
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pipeloom.machine.dtypes import F32
-from pipeloom.program.meaning import POSITIVE, Meaning, Node, NodeKind, Region
+from pipeloom.program.nodes import POSITIVE, Node, NodeKind, Region
 from pipeloom.program.ranges import ANYTHING, Range, exactly, held, joined, result, stored
 from pipeloom.program.vocabulary import VOCABULARY, Reduce
+
+if TYPE_CHECKING:
+    from pipeloom.program.meaning import Meaning
 
 
 class End(Enum):

@@ -19,103 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError, GraphError
+from pipeloom.program.idle import idles_past, idles_past_end
+from pipeloom.program.nodes import POSITIVE, Node, NodeKind, Region
 from pipeloom.program.tiles import TileType, check_start, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY
-
-POSITIVE = (2.0**-64, 2.0**24)
-"""What a positive scalar is between: far enough from 0 and from infinity that a product with a
-number of usual size is neither."""
-
-
-class NodeKind(Enum):
-    """What gives a node its value."""
-
-    STREAM = "stream"
-    """A tile of global memory per iteration."""
-    RESIDENT = "resident"
-    """A tile of global memory, the same in every iteration."""
-    SCALAR = "scalar"
-    """A kernel argument."""
-    CONSTANT = "constant"
-    """A number written in the declaration."""
-    LEFT = "left"
-    """How many elements are left along a dimension, from each one on."""
-    CARRY = "carry"
-    """The update's value of the iteration before."""
-    OP = "op"
-    """What an op of the vocabulary gives."""
-    OUTPUT = "output"
-    """A value stored to global memory."""
-
-    @property
-    def is_input(self) -> bool:
-        """Whether its value comes from outside."""
-        return self not in (NodeKind.CARRY, NodeKind.OP, NodeKind.OUTPUT)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether a step reads it by name and needs no place for it."""
-        return self in (NodeKind.SCALAR, NodeKind.CONSTANT, NodeKind.LEFT)
-
-
-class Region(Enum):
-    """When a node has values: once before the loop, in every iteration, or once after it."""
-
-    BEFORE = 0
-    """Once, before the loop."""
-    LOOP = 1
-    """In every iteration."""
-    AFTER = 2
-    """Once, after the loop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One value of the declaration."""
-
-    name: str
-    """The value's name, unique in the loop."""
-    kind: NodeKind
-    """What gives it its value."""
-    type: TileType
-    """The dimensions, sizes and element type of one tile of it."""
-    op: str = ""
-    """The op's name in the vocabulary, for an OP."""
-    uses: tuple[str, ...] = ()
-    """The operands by name. A CARRY uses its update, an OUTPUT what it stores."""
-    init: str | None = None
-    """A value to which a reducing op adds its result (``C += A @ B``)."""
-    start: float | None = None
-    """What a CARRY starts with, the number of a CONSTANT, or a SCALAR's usual value."""
-    region: Region = Region.LOOP
-    """When it has values."""
-    when: str | None = None
-    """A condition by name: where it holds the node has its op's value, elsewhere that of
-    ``otherwise``. The kernel may then skip the work."""
-    otherwise: str | None = None
-    """The value where ``when`` does not hold."""
-    batch: tuple[str, ...] = ()
-    """Dimensions of an input's or output's array before those of its tile. Everything is done for
-    each index of them, by workgroups of its own; an array that lacks one is the same for all
-    indices (the keys of grouped heads)."""
-    positive: bool = False
-    """A SCALAR that the declaration relies on being within ``POSITIVE``; launches refuse others."""
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Dimensions of the array of an input or output."""
-        return self.batch + self.type.dims
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """Every value it is computed from, in order: uses, then init, otherwise, when."""
-        rest = (self.init, self.otherwise, self.when)
-        return self.uses + tuple(name for name in rest if name is not None)
 
 
 @dataclass(frozen=True)
@@ -174,8 +85,6 @@ class Meaning:
             )
 
     def _ends_early(self, until: str) -> bool:
-        from pipeloom.program.idle import idles_past
-
         return self.ragged and until in self.grid and idles_past(self, until)
 
     def _check_batch(self) -> None:
@@ -348,8 +257,6 @@ class Meaning:
     @cached_property
     def ragged(self) -> bool:
         """Whether iterations past the end of ``over`` do nothing, by what it says itself."""
-        from pipeloom.program.idle import idles_past_end
-
         return idles_past_end(self)
 
     @cached_property

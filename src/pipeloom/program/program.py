@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from pipeloom.checks import nearest
@@ -156,6 +156,20 @@ class Program:
     def __post_init__(self) -> None:
         check(self)
 
+    @classmethod
+    def draft(cls, **fields: Any) -> Program:
+        """A program whose fields nobody has checked, for a search that throws most of them away.
+
+        Its ``with_groups`` gives drafts too; ``dataclasses.replace`` gives a checked program, which
+        is all that may be handed out.
+
+        Args:
+            fields: All of a program's fields that have no default, and others.
+        """
+        program = object.__new__(cls)
+        program.__dict__.update(_DEFAULTS | fields | {_DRAFT: True})
+        return program
+
     @property
     def waves(self) -> int:
         """Waves of a workgroup."""
@@ -230,6 +244,8 @@ class Program:
             groups: The groups that replace its own.
             provenance: How the new program came about.
         """
+        if _DRAFT in self.__dict__:
+            return Program.draft(**self.__dict__ | {"groups": groups, "provenance": provenance})
         return replace(self, groups=groups, provenance=provenance)
 
     @property
@@ -309,6 +325,10 @@ class Program:
             f"<Program {self.name}: {self.target.arch}, {self.waves} waves in "
             f"{len(self.groups)} group(s), {steps} steps, {self.content_hash[:12]}>"
         )
+
+
+_DRAFT = "is_draft"
+_DEFAULTS = {f.name: f.default for f in fields(Program) if f.default is not MISSING}
 
 
 def _strip(plain: Any, names: set[str]) -> None:

@@ -32,12 +32,9 @@ import numpy as np
 
 from pipeloom.checks import nearest
 from pipeloom.errors import ConfigError
+from pipeloom.machine.mnemonics import is_transcendental
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-TRANSCENDENTAL = ("v_exp", "v_log", "v_rcp", "v_rsq", "v_sqrt", "v_sin", "v_cos")
-"""Instructions of a slower unit whose results are near, not rounded correctly."""
 
 
 class Reduce(Enum):
@@ -63,6 +60,21 @@ class Reduce(Enum):
         return {"add": 0.0, "max": -inf, "min": inf, "any": 0.0}[self.value]
 
 
+CDNA = "cdna"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """The instructions that compute an op on one register, of one instruction set."""
+
+    instructions: tuple[str, ...]
+    """As templates; see ``OpDef.lowering``."""
+    isa: str = CDNA
+    """The instruction set, as ``Target.isa`` names it."""
+    slow: int = 0
+    """How many of them are of the unit for transcendental functions; the others are plain."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpDef:
     """One op: a NumPy function of aligned arrays, an optional reduction, and the instructions that
@@ -79,11 +91,11 @@ class OpDef:
     reduce: Reduce | None = None
     """How it combines the dimensions that the result lacks; None for an op that works element by
     element."""
-    lowering: tuple[str, ...] = ()
+    lowering: tuple[str, ...] | tuple[Lowering, ...] = ()
     """The instructions for one 32-bit register of each lane, as templates: ``{d}`` the result,
     ``{0}``, ``{1}`` the operands, ``{t}`` a scratch register. Of an op with a reduction, those for
     a term, if it is not summed as it is. Without any, the writer must know the op (matmul) or
-    refuses it."""
+    refuses it. Instructions alone are CDNA's; a ``Lowering`` for each says whose they are."""
     bool_result: bool = False
     """Whether the result is a truth value: 1.0 or 0."""
     exact: bool = False
@@ -101,10 +113,19 @@ class OpDef:
     """Whether it is the first operand where the second (what is left) is at least the third, or 1,
     and a constant elsewhere."""
 
-    @property
-    def transcendental(self) -> int:
-        """How many of its instructions are of the unit for such functions."""
-        return sum(line.startswith(TRANSCENDENTAL) for line in self.lowering)
+    def lowered(self, isa: str = CDNA) -> Lowering | None:
+        """The instructions of an instruction set, None where it has none.
+
+        Args:
+            isa: The instruction set, as ``Target.isa`` names it.
+        """
+        for one in self.lowering:
+            if isinstance(one, Lowering) and one.isa == isa:
+                return one
+        lines = tuple(one for one in self.lowering if isinstance(one, str))
+        if isa != CDNA or not lines:
+            return None
+        return Lowering(lines, slow=sum(is_transcendental(line.split()[0]) for line in lines))
 
     def apply(self, *operands: Array, over: tuple[int, ...] = ()) -> Array:
         """The function of aligned arrays, reduced over the axes ``over``.

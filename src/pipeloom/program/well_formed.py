@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING
 from pipeloom.checks import check_int
 from pipeloom.errors import StructureError
 from pipeloom.machine.target import Traffic
-from pipeloom.program.meaning import NodeKind
+from pipeloom.program.nodes import NodeKind
 from pipeloom.program.resources import Space
 from pipeloom.program.steps import Access, Barrier, Unit, Wait, Work
 from pipeloom.program.tiles import Box, TileType
 
 if TYPE_CHECKING:
     from pipeloom.program.program import Group, Program
+
+MOST_ELEMENTS = 1 << 23
+"""Elements that a workgroup holds at most: of all its resources together, and of any one value. A
+workgroup of gfx950 has registers for a quarter of that; a judge that runs a program allocates
+them."""
+MOST_ITERATIONS = 1 << 10
+"""Iterations, at most, that a program computes per trip and beside its trips."""
+MOST_LEAST = 1 << 5
+"""Trips that a launch must pass at most. Judges walk as many, several times."""
+MOST_INSTRUCTIONS = 1 << 16
+"""Instructions that a step issues at most."""
 
 
 def check(program: Program) -> None:
@@ -38,6 +49,7 @@ def check(program: Program) -> None:
             hint="a resource needs a name of its own, unlike any input or output",
             field=taken[0],
         )
+    _check_sizes(program)
     _check_trips(program)
     for group in program.groups:
         for section, slot, step in group.steps():
@@ -49,6 +61,25 @@ def check(program: Program) -> None:
                 check_int(f"program {program.name}", f"{where}.count", step.count, 0)
             elif isinstance(step, Barrier):
                 _check_barrier(program, step, where)
+
+
+def _check_sizes(program: Program) -> None:
+    """What judges allocate is what a workgroup could hold, many times over at most."""
+    waves = sum(len(group.waves) for group in program.groups)
+    held = {
+        f"resources.{r.name}": r.copies * r.type.elements * (1 if r.space is Space.LDS else waves)
+        for r in program.resources
+    }
+    values = {f"meaning.{node.name}": node.type.elements for node in program.meaning.nodes}
+    for sizes, total in ((held, sum(held.values())), (values, max(values.values()))):
+        if total > MOST_ELEMENTS:
+            field = max(sizes, key=lambda name: sizes[name])
+            raise StructureError(
+                f"program {program.name!r}: {field} has {sizes[field]:,} elements",
+                hint=f"a workgroup holds {MOST_ELEMENTS:,} elements at most, copies and waves "
+                "counted: give smaller tiles or fewer copies",
+                field=field,
+            )
 
 
 def _check_barrier(program: Program, step: Barrier, where: str) -> None:
@@ -67,9 +98,11 @@ def _check_barrier(program: Program, step: Barrier, where: str) -> None:
 
 
 def _check_trips(program: Program) -> None:
-    known = [count.name for count in program.trips]
+    owner, known = f"program {program.name}", [count.name for count in program.trips]
+    for number in (program.iterations.constant, *(f for _, f in program.iterations.factors)):
+        check_int(owner, "iterations", number, -MOST_ITERATIONS, MOST_ITERATIONS)
     for count in program.trips:
-        check_int(f"program {program.name}", f"trips.{count.name}.least", count.least, 0)
+        check_int(owner, f"trips.{count.name}.least", count.least, 0, MOST_LEAST)
         if known.count(count.name) > 1:
             raise StructureError(
                 f"program {program.name!r} declares the trip count {count.name!r} twice",
@@ -137,6 +170,9 @@ def _check_work(program: Program, group: Group, step: Work, where: str) -> None:
             )
     if len(step.parts) > 1 and len(step.parts) != len(group.waves):
         raise _per_wave(program, where, step.label, len(step.parts), group)
+    for issue in step.issues:
+        owner = f"program {program.name}"
+        check_int(owner, f"{where}.issues.count", issue.count, 0, MOST_INSTRUCTIONS)
     if not step.is_copy:
         _check_instructions(program, step, where)
     for access in step.accesses:

@@ -38,7 +38,7 @@ from pipeloom.reference.notes import (
 )
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
 from pipeloom.reference.phases import (
-    Phases,
+    EntryLists,
     derive_double_buffer_phases,
     derive_kernel_deps,
     derive_single_buffer_phases,
@@ -277,7 +277,7 @@ def _double_buffer(
     ordering: Ordering,
     config: PipelineConfig,
     knobs: ScheduleConfig,
-) -> tuple[PipelineProgram, Phases]:
+) -> tuple[PipelineProgram, EntryLists]:
     ordered = [body[i] for i in ordering.order]
     program = build_kernel_program(ordered, config, knobs)
     lists = schedule.build_explicit_blocks(list(body), program)

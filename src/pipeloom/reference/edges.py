@@ -21,7 +21,7 @@ from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedOp:
     """An op with its index and half, as conditions see it."""
 
     index: int
@@ -48,7 +48,7 @@ class Selector:
         text = {True: "carried ", False: "non-carried ", None: ""}[self.carried] + self.role.name
         return text if self.nth is None else f"{text}[{self.nth}]"
 
-    def select(self, body: Sequence[Placed], config: PipelineConfig) -> list[Placed]:
+    def select(self, body: Sequence[PlacedOp], config: PipelineConfig) -> list[PlacedOp]:
         """The matching ops, in body order.
 
         Args:
@@ -70,7 +70,7 @@ class Condition:
 
     text: str
     """The test in words."""
-    holds: Callable[[Placed, Placed, PipelineConfig], bool]
+    holds: Callable[[PlacedOp, PlacedOp, PipelineConfig], bool]
     """Whether a producer and a consumer pass it, under a configuration."""
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class EdgeRule:
         head = f"{self.producer} -> {self.consumer} {self.kind.name} {distance}"
         return f"{head}: {where}{first}" if where or first else head
 
-    def edges(self, body: Sequence[Placed], config: PipelineConfig) -> list[DepEdge]:
+    def edges(self, body: Sequence[PlacedOp], config: PipelineConfig) -> list[DepEdge]:
         """The edges this rule finds, in the order stated at the top of this module.
 
         Args:
@@ -214,7 +214,7 @@ def derive_edges_from_ops(
         rules: The rule table; the default ones for the pipeline's depth unless given.
     """
     half = len(ops) // 2
-    body = [Placed(i, op, 0 if i < half else 1) for i, op in enumerate(ops)]
+    body = [PlacedOp(i, op, 0 if i < half else 1) for i, op in enumerate(ops)]
     table = default_edge_rules(config) if rules is None else rules
     return [edge for rule in table for edge in rule.edges(body, config)]
 

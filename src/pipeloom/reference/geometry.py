@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from pipeloom.checks import check_bool, check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
 
 PING_PONG_GRID = (2, 4)
 FOUR_WAVE_GRID = (2, 2)

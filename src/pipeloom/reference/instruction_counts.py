@@ -24,7 +24,7 @@ from pipeloom.program import Issue, Unit
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.geometry import KernelGeometry
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels import KERNELS, Effect, Kernel, SingleBufferKernel
+from pipeloom.reference.kernels import KERNELS, Kernel, OpEffect, SingleBufferKernel
 from pipeloom.reference.ops import OpDesc, OpRole
 
 
@@ -55,7 +55,7 @@ class InstructionCounts:
         self._fragment_bytes = _fragment_bytes(geometry, kernel)
         self._load_bytes = _load_bytes(geometry, machine, kernel, compiled)
 
-    def issues(self, op: OpDesc, effect: Effect) -> tuple[Issue, ...]:
+    def issues(self, op: OpDesc, effect: OpEffect) -> tuple[Issue, ...]:
         """What ``op`` issues in one wave; nothing where that is not known."""
         if not self.is_known:
             return ()

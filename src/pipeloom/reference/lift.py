@@ -58,8 +58,14 @@ from pipeloom.program import (
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
 from pipeloom.reference.instruction_counts import InstructionCounts
-from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Step, kernel_for
-from pipeloom.reference.kernels import Region as LdsRegion
+from pipeloom.reference.kernels import (
+    Accumulator,
+    EntryRun,
+    Kernel,
+    LdsRegion,
+    OpEffect,
+    kernel_for,
+)
 from pipeloom.reference.ops import OpRole, OpTag, Phase
 from pipeloom.reference.walked import LENGTHWISE, Operand, Walked
 
@@ -235,7 +241,7 @@ class _Lift(Walked):
             Section(name=STORE, steps=tuple(self._stores(waves))),
         )
 
-    def _step(self, step: Step, waves: Sequence[int], base: int) -> ProgramStep:
+    def _step(self, step: EntryRun, waves: Sequence[int], base: int) -> ProgramStep:
         op = step.op
         match op.tag:
             case OpTag.BARRIER:
@@ -253,7 +259,7 @@ class _Lift(Walked):
         return work if work is not None else self._copy(step, waves, effects, base)
 
     def _compute(
-        self, step: Step, waves: Sequence[int], effects: Sequence[Effect], base: int
+        self, step: EntryRun, waves: Sequence[int], effects: Sequence[OpEffect], base: int
     ) -> Work | None:
         first = effects[0]
         if first.accumulator is None:
@@ -281,7 +287,9 @@ class _Lift(Walked):
             latency=self._latency(step),
         )
 
-    def _copy(self, step: Step, waves: Sequence[int], effects: Sequence[Effect], base: int) -> Work:
+    def _copy(
+        self, step: EntryRun, waves: Sequence[int], effects: Sequence[OpEffect], base: int
+    ) -> Work:
         first = effects[0]
         written = [*first.lds_writes, *first.register_writes]
         if not written or len(first.register_writes) > 1:
@@ -314,7 +322,7 @@ class _Lift(Walked):
         )
 
     def _written(
-        self, step: Step, waves: Sequence[int], effects: Sequence[Effect]
+        self, step: EntryRun, waves: Sequence[int], effects: Sequence[OpEffect]
     ) -> tuple[Box, ...]:
         """The part of the stream that the step moves, per wave."""
         first = effects[0]
@@ -334,7 +342,11 @@ class _Lift(Walked):
         return _per_wave([self._box(operand, self.held[w, register]) for w in waves])
 
     def _source(
-        self, step: Step, waves: Sequence[int], effects: Sequence[Effect], moved: tuple[Box, ...]
+        self,
+        step: EntryRun,
+        waves: Sequence[int],
+        effects: Sequence[OpEffect],
+        moved: tuple[Box, ...],
     ) -> tuple[str, Access]:
         first = effects[0]
         if first.lds_reads:
@@ -384,7 +396,7 @@ class _Lift(Walked):
                 stated.setdefault(op.tag, set()).add(op.latency)
         return {tag: min(found) for tag, found in stated.items() if len(found) == 1}
 
-    def _latency(self, step: Step) -> int:
+    def _latency(self, step: EntryRun) -> int:
         return step.op.latency or self.latencies.get(step.op.tag, 0)
 
 
@@ -396,7 +408,7 @@ _VERBS = {
 }
 
 
-def _label(step: Step, effect: Effect) -> str:
+def _label(step: EntryRun, effect: OpEffect) -> str:
     """``load A[1,0]``, ``frag B[0,1]``, ``mma (0,1)``; a load to registers names them."""
     op = step.op
     if effect.accumulator is not None:

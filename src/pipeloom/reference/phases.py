@@ -19,7 +19,7 @@ from pipeloom.reference.schedule_config import ScheduleConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Phases:
+class EntryLists:
     """The three entry lists."""
 
     prologue: tuple[ScheduleEntry, ...]
@@ -153,17 +153,17 @@ def derive_double_buffer_phases(
     config: PipelineConfig,
     schedule_config: ScheduleConfig,
     bootstrap: Sequence[OpDesc],
-) -> Phases:
+) -> EntryLists:
     """All three phases of a double-buffered program."""
     prologue = derive_prologue_from_program(program, config, schedule_config, bootstrap)
-    return Phases(
+    return EntryLists(
         number_entries(prologue, Phase.PROLOGUE),
         number_entries(program.expand_to_list(), Phase.KERNEL),
         number_entries(derive_epilogue_from_program(program), Phase.EPILOGUE),
     )
 
 
-def derive_single_buffer_phases(body: Sequence[OpDesc], config: PipelineConfig) -> Phases:
+def derive_single_buffer_phases(body: Sequence[OpDesc], config: PipelineConfig) -> EntryLists:
     """Fill, loop, and the two drain passes of a single-buffered body."""
 
     def of(role: OpRole) -> list[OpDesc]:
@@ -201,7 +201,7 @@ def derive_single_buffer_phases(body: Sequence[OpDesc], config: PipelineConfig) 
         *(fence, *local, barrier, stores[0], *computes),
         *(fence, barrier, *fragments, *computes, fence),
     ]
-    return Phases(
+    return EntryLists(
         number_entries(((op, False) for op in prologue), Phase.PROLOGUE),
         number_entries(((op, False) for op in body), Phase.KERNEL),
         number_entries(((op, False) for op in epilogue), Phase.EPILOGUE),

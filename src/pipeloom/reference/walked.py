@@ -14,7 +14,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.program import Box
 from pipeloom.reference.compiled import CompiledSchedule
 from pipeloom.reference.graph import describe_op
-from pipeloom.reference.kernels import Accumulator, Effect, Kernel, Register, Step
+from pipeloom.reference.kernels import Accumulator, EntryRun, Kernel, OpEffect, RegisterSet
 
 SAMPLE_TRIPS = 2
 """Trips walked to see how far K advances; the least number more than ``min_trips`` allows."""
@@ -49,7 +49,7 @@ class Walked:
         return self.kernel.min_trips + SAMPLE_TRIPS
 
     @cached_property
-    def effects(self) -> list[tuple[int, Step, Effect]]:
+    def effects(self) -> list[tuple[int, EntryRun, OpEffect]]:
         """Everything every wave does in a run of a few trips."""
         return [
             (wave, step, self.kernel.effect(step, wave))
@@ -105,9 +105,9 @@ class Walked:
         }
 
     @cached_property
-    def held(self) -> dict[tuple[int, Register], tuple[int, int]]:
+    def held(self) -> dict[tuple[int, RegisterSet], tuple[int, int]]:
         """(wave, register) -> the units of its operand that loads bring to it."""
-        found: dict[tuple[int, Register], tuple[int, int]] = {}
+        found: dict[tuple[int, RegisterSet], tuple[int, int]] = {}
         for wave, step, effect in self.effects:
             for register in effect.register_writes:
                 operand = self.operands[self.stream_of[register.bank]]
@@ -124,7 +124,7 @@ class Walked:
                     raise self.no_lift(step, f"brings {register} other rows than before")
         return found
 
-    def rows(self, wave: int, register: Register) -> tuple[int, int]:
+    def rows(self, wave: int, register: RegisterSet) -> tuple[int, int]:
         """Units of a register; one that nothing ever loads counts as the first fragment's."""
         found = self.held.get((wave, register))
         if found is not None:
@@ -154,7 +154,7 @@ class Walked:
             found[wave, effect.accumulator] = (*rows, (0, 1)) if len(rows) > 1 else rows
         return found
 
-    def no_lift(self, step: Step, what: str) -> ConfigError:
+    def no_lift(self, step: EntryRun, what: str) -> ConfigError:
         """Why a step is none of a program's."""
         return ConfigError(
             f"kernel {self.kernel.name}: {describe_op(step.op)} {what}, which no program step does",

@@ -31,7 +31,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class LdsUse:
     """The iteration of one step, and the lanes of LDS that it fills or reads, by number."""
 
     iteration: int | None
@@ -70,7 +70,7 @@ def lds_lanes(program: Program) -> tuple[Lane, ...]:
 
 def touches(
     program: Program, lanes: tuple[Lane, ...], wave: int, trips: int
-) -> Mapping[StepKey, Touch]:
+) -> Mapping[StepKey, LdsUse]:
     """What every step of one wave touches, in a run with ``trips`` trips of the main loop."""
     group = next(group for group in program.groups if wave in group.waves)
     member, counts = group.waves.index(wave), trip_counts(program, trips)
@@ -90,12 +90,12 @@ def touches(
         for section, slot, step in group.steps()
         if isinstance(step, Work)
     }
-    found: dict[StepKey, Touch] = {}
+    found: dict[StepKey, LdsUse] = {}
     for section in group.sections:
         for trip, base in section.passes(counts):
             for slot, step in enumerate(section.steps):
                 if isinstance(step, Work):
                     iteration = None if step.iteration is None else base + step.iteration
                     place = section.name, slot
-                    found[*place, trip or 0] = Touch(iteration, *places[place])
+                    found[*place, trip or 0] = LdsUse(iteration, *places[place])
     return found

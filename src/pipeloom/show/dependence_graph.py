@@ -26,7 +26,7 @@ FLOW, ANTI, OUTPUT = range(3)
 KINDS = ("flow", "anti", "output")
 
 
-class Op(NamedTuple):
+class GraphNode(NamedTuple):
     """A node of the graph; ``offset`` says for which iteration it works (`` k+1``)."""
 
     label: str
@@ -35,7 +35,7 @@ class Op(NamedTuple):
     offset: str = ""
 
 
-class Edge(NamedTuple):
+class GraphEdge(NamedTuple):
     """``consumer`` of trip t + distance must follow ``producer`` of trip t."""
 
     producer: int
@@ -48,8 +48,8 @@ class Edge(NamedTuple):
 class Graph:
     """Ops and edges, and when each op can start: in cycles, by the edges of distance 0 alone."""
 
-    ops: tuple[Op, ...]
-    edges: tuple[Edge, ...]
+    ops: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -128,7 +128,7 @@ def graph_of(program: Program, listing: Listing) -> tuple[Graph, tuple[int, ...]
     for n in numbers:
         row = listing.rows[n]
         latency = program.latency(row.step) if isinstance(row.step, Work) else 0
-        ops.append(Op(row.label, row.role, latency, offset_text(program, row.step)))
+        ops.append(GraphNode(row.label, row.role, latency, offset_text(program, row.step)))
     bodies = list(_bodies(program, listing, op_of))
     edges = {edge for body in bodies for edge in _within(program, body)}
     edges |= {e for a in bodies for b in bodies if a is not b for e in _between(program, a, b)}
@@ -155,7 +155,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class _Body:
+class _LoopBody:
     """The work of one loop of one group, or of a whole group without loops."""
 
     group: int
@@ -172,7 +172,7 @@ class _Body:
         return self.section.first.constant + (step.iteration or 0)
 
 
-def _bodies(program: Program, listing: Listing, op_of: dict[int, int]) -> Iterator[_Body]:
+def _bodies(program: Program, listing: Listing, op_of: dict[int, int]) -> Iterator[_LoopBody]:
     for number, group in enumerate(program.groups):
         parts: dict[int, list[tuple[int, Work]]] = {}
         looped = any(section.trips is not None for section in group.sections)
@@ -182,7 +182,7 @@ def _bodies(program: Program, listing: Listing, op_of: dict[int, int]) -> Iterat
                 if op >= 0 and isinstance(step, Work):
                     parts.setdefault(at if looped else 0, []).append((op, step))
         for at, steps in parts.items():
-            yield _Body(number, len(group.waves), group.sections[at], tuple(steps))
+            yield _LoopBody(number, len(group.waves), group.sections[at], tuple(steps))
 
 
 def _boxes(
@@ -202,7 +202,7 @@ def _is_lds(program: Program, place: Place) -> bool:
     return program.resource(place[0]).space is Space.LDS
 
 
-def _within(program: Program, body: _Body) -> Iterator[Edge]:
+def _within(program: Program, body: _LoopBody) -> Iterator[GraphEdge]:
     """Flow and anti-dependences in the order of the steps, wave by wave."""
     for wave in range(body.waves):
         reads, writes = [], []
@@ -221,13 +221,13 @@ def _within(program: Program, body: _Body) -> Iterator[Edge]:
                 for before, distance in _back(touching[place], at, body.loops):
                     found, rest = _taken(rest, place, writes[before])
                     if found:
-                        yield Edge(body.steps[before][0], op, FLOW, distance)
+                        yield GraphEdge(body.steps[before][0], op, FLOW, distance)
             for place, box in writes[at]:
                 rest = [box]
                 for before, distance in _back(touching[place], at, body.loops):
                     _, rest = _taken(rest, place, writes[before])
                     if _taken(rest, place, reads[before])[0]:
-                        yield Edge(body.steps[before][0], op, ANTI, distance)
+                        yield GraphEdge(body.steps[before][0], op, ANTI, distance)
 
 
 def _back(touching: Sequence[int], at: int, loops: bool) -> Iterator[tuple[int, int]]:
@@ -249,7 +249,7 @@ def _taken(
     return found, rest
 
 
-def _between(program: Program, writer: _Body, reader: _Body) -> Iterator[Edge]:
+def _between(program: Program, writer: _LoopBody, reader: _LoopBody) -> Iterator[GraphEdge]:
     """What one group reads of LDS that only another writes: by iteration, for want of an order."""
     advance = writer.section.advance
     own = {p for _, step in reader.steps for p, _ in _boxes(program, step.writes, None)}
@@ -263,6 +263,8 @@ def _between(program: Program, writer: _Body, reader: _Body) -> Iterator[Edge]:
                 continue
             ahead = writer.at(source) - reader.at(step)
             if not advance or ahead % advance == 0:
-                yield Edge(producer, consumer, FLOW, max(ahead // advance, 0) if advance else 0)
+                yield GraphEdge(
+                    producer, consumer, FLOW, max(ahead // advance, 0) if advance else 0
+                )
             if advance:
-                yield Edge(consumer, producer, ANTI, max(-ahead // advance + 1, 0))
+                yield GraphEdge(consumer, producer, ANTI, max(-ahead // advance + 1, 0))

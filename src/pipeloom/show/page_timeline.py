@@ -15,7 +15,7 @@ from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Kind, Unit
 from pipeloom.judge.simulate.trace import Cause, Phase, Trace
 from pipeloom.program import Program
-from pipeloom.show.data_flow import Touch, lds_lanes, touches
+from pipeloom.show.data_flow import LdsUse, lds_lanes, touches
 from pipeloom.show.segments import Rows, Segment, retired_by, row_of, segment_of_event, segments
 
 DEPTH_BUCKETS = 1200
@@ -43,7 +43,7 @@ def lane_data(
     trace: Trace,
     listing: Rows,
     found: Sequence[Segment],
-    touched: Sequence[Touch | None],
+    touched: Sequence[LdsUse | None],
 ) -> dict[str, Any]:
     """Every lane of a run; ``touched`` says which LDS buffers each segment touches."""
     return {
@@ -63,7 +63,7 @@ def lane_data(
     }
 
 
-def _touched(program: Program, trace: Trace, found: Sequence[Segment]) -> Iterator[Touch | None]:
+def _touched(program: Program, trace: Trace, found: Sequence[Segment]) -> Iterator[LdsUse | None]:
     """What each segment touches. Outside of the main loop, the n-th of a step is its trip n."""
     lanes = lds_lanes(program)
     flows = [touches(program, lanes, w, trace.iterations) for w in range(len(trace.programs))]
@@ -111,7 +111,7 @@ def _colour(trace: Trace, segment: Segment) -> int:
 def _segment_rows(
     trace: Trace,
     found: Sequence[Segment],
-    touched: Sequence[Touch | None],
+    touched: Sequence[LdsUse | None],
     listing: Rows,
 ) -> list[list[Any]]:
     """Wave, entry, label, colour, trip, ready, start, free, done, stall, cause,
@@ -251,7 +251,7 @@ def _add(buckets: list[float], step: int, start: int, done: int, amount: float) 
         buckets[bucket] += amount * share
 
 
-def _buffer_rows(found: Sequence[Segment], touched: Sequence[Touch | None]) -> list[list[int]]:
+def _buffer_rows(found: Sequence[Segment], touched: Sequence[LdsUse | None]) -> list[list[int]]:
     """Lane, 0 written or 1 read, iteration, from, to, a segment: overlapping spans are merged."""
     spans: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
     for at, (segment, touch) in enumerate(zip(found, touched, strict=True)):

@@ -57,7 +57,7 @@ def small_timeline(trace: Trace) -> str:
         number = trace.iterations - 1
         first, last = marks[number], marks[number + 1]
         where = f"trip {number} of the simulated loop"
-    lanes, axis = _Lanes(trace), _Axis(first, last)
+    lanes, axis = _SimdLanes(trace), _Axis(first, last)
     found = [s for s in segments(trace) if s.free > first and s.ready < last]
     stood = [axis.bar(lanes.wave[s.wave], _kind(trace, s), s.ready, s.start) for s in found]
     issued = [
@@ -118,7 +118,7 @@ class _Axis:
             yield f'<text x="{x:g}" y="{height + 14}" class="tick">{cycle}</text>'
 
 
-class _Lanes:
+class _SimdLanes:
     """Per SIMD its waves, then its matrix unit, from the top."""
 
     def __init__(self, trace: Trace) -> None:

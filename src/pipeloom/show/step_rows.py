@@ -108,7 +108,7 @@ def waves_text(waves: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StepRow:
     """One step as listed; ``slot`` is its place in the first group that has it.
 
     ``waves`` says which have it, where not all of the track do.
@@ -136,7 +136,7 @@ class Listing:
     """
 
     waves: tuple[tuple[int, ...], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[StepRow, ...]
     at: Mapping[tuple[int, str, int], int]
     group_of: Mapping[int, int]
 
@@ -168,7 +168,7 @@ class Listing:
         """The wave's group."""
         return self.group_of[wave]
 
-    def sections(self) -> Iterator[tuple[Row, list[int]]]:
+    def sections(self) -> Iterator[tuple[StepRow, list[int]]]:
         """The rows of one section of one track after the other, by number."""
         numbers = range(len(self.rows))
         for _, run in groupby(numbers, lambda n: (self.rows[n].track, self.rows[n].section.name)):
@@ -181,7 +181,7 @@ def listing(program: Program) -> Listing:
     tracks: dict[object, list[int]] = {}
     for number, group in enumerate(program.groups):
         tracks.setdefault(_work(group), []).append(number)
-    rows: list[Row] = []
+    rows: list[StepRow] = []
     at: dict[tuple[int, str, int], int] = {}
     for track, members in enumerate(tracks.values()):
         for parts in zip(*(program.groups[n].sections for n in members), strict=True):
@@ -191,7 +191,7 @@ def listing(program: Program) -> Listing:
                 waves = waves_text(some) if len(slots) < len(members) else ""
                 label, role = label_of(step), role_of(program, step)
                 at |= {(members[n], parts[0].name, slot): len(rows) for n, slot in slots.items()}
-                rows.append(Row(track, parts[0], slots[first], step, label, role, waves))
+                rows.append(StepRow(track, parts[0], slots[first], step, label, role, waves))
     waves_of = tuple(
         tuple(w for n in members for w in program.groups[n].waves) for members in tracks.values()
     )
@@ -227,7 +227,7 @@ def _merged(parts: Sequence[Sequence[Step]]) -> list[tuple[Step, dict[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class SyncCounts:
     """Synchronisation in one section: entries of each wait counter, runs of adjacent waits,
     barriers, fences."""
 
@@ -238,12 +238,12 @@ class Counts:
     fences: int
 
 
-def counts(section: Section) -> Counts:
+def counts(section: Section) -> SyncCounts:
     """What a wave executes in one pass of a section."""
     kinds = Counter(type(step) for step in section.steps)
     waits = Counter(step.counter for step in section.steps if isinstance(step, Wait))
     runs = sum(key is Wait for key, _ in groupby(section.steps, type))
-    return Counts(len(section.steps), waits, runs, kinds[Barrier], kinds[Fence])
+    return SyncCounts(len(section.steps), waits, runs, kinds[Barrier], kinds[Fence])
 
 
 def main_loop(program: Program, group: Group) -> Section:
@@ -251,7 +251,7 @@ def main_loop(program: Program, group: Group) -> Section:
     return program.main_loop(group) or group.sections[-1]
 
 
-def loop_counts(program: Program) -> Counts:
+def loop_counts(program: Program) -> SyncCounts:
     """Of the main loop of the group that synchronises most."""
     found = [counts(main_loop(program, group)) for group in program.groups]
     return max(found, key=lambda c: (c.coalesced_waits + c.barriers, c.steps))

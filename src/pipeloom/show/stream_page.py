@@ -19,7 +19,7 @@ from pipeloom.show.segments import stalls_by_step
 LOOP = "loop"
 
 
-class _Body:
+class _StreamLoop:
     """The instructions of the loop, which all waves run."""
 
     def __init__(self, trace: Trace) -> None:
@@ -41,13 +41,13 @@ class _Body:
 def stream_row(name: str, trace: Trace) -> Comparison:
     """Figures of one trip."""
     trace = _numbered(trace)
-    return instruction_row(name, trace, _Body(trace))
+    return instruction_row(name, trace, _StreamLoop(trace))
 
 
 def stream_page(name: str, trace: Trace, shown: Trace) -> dict[str, Any]:
     """What the page shows of a stream: figures of ``trace``, the timeline of ``shown``."""
     trace, shown = _numbered(trace), _numbered(shown)
-    rows = _Body(trace)
+    rows = _StreamLoop(trace)
     stalls = stalls_by_step(trace, rows)
     lost = {row.row: round(row.mean, 1) for row in reversed(stalls) if row.phase is Phase.LOOP}
     cycles = f"{trace.steady_cycles_per_iteration:.0f}"

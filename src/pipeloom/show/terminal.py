@@ -18,7 +18,7 @@ from rich.text import Text
 from pipeloom.program import Program
 from pipeloom.show.dependence_graph import FLOW, KINDS, Graph
 from pipeloom.show.headers import sync_text, tile_text
-from pipeloom.show.step_rows import STYLES, Listing, Row, counts, listing, offset_text
+from pipeloom.show.step_rows import STYLES, Listing, StepRow, counts, listing, offset_text
 
 TRAILING = ("priority", "barrier", "fence")
 
@@ -52,7 +52,9 @@ def _headline(program: Program, tile: str) -> Text:
     return text
 
 
-def _section_table(program: Program, found: Listing, first: Row, rows: Sequence[Row]) -> Table:
+def _section_table(
+    program: Program, found: Listing, first: StepRow, rows: Sequence[StepRow]
+) -> Table:
     section = first.section
     title = f"{section.name}: {found.lengths(first.track, section.name)} steps"
     if section.trips is not None:
@@ -77,14 +79,14 @@ def _section_table(program: Program, found: Listing, first: Row, rows: Sequence[
     return table
 
 
-def _label(program: Program, row: Row) -> Text:
+def _label(program: Program, row: StepRow) -> Text:
     waves = f" ({row.waves})" if row.waves else ""
     return Text(f"{row.label}{offset_text(program, row.step)}{waves}", style=STYLES[row.role])
 
 
-def _blocks(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _blocks(rows: Sequence[StepRow]) -> Iterator[list[StepRow]]:
     """Split after each product and the priority drop, barrier and fence that trail it."""
-    block: list[Row] = []
+    block: list[StepRow] = []
     closing = False
     for row in rows:
         if closing and row.role != "matrix" and row.role not in TRAILING:

@@ -59,7 +59,7 @@ class LibraryError(Exception):
     """A product that the library cannot compute, or a HIP call that failed."""
 
 
-class Matrix:
+class MatrixView:
     """Two or three dimensions of something with DLPack: address, rows, columns, batches, and the
     elements between rows and batches."""
 
@@ -112,7 +112,7 @@ class Matrix:
         return self.batches * self.stride * self.bits // 8
 
 
-class Vector(Matrix):
+class Vector(MatrixView):
     """Numbers of f32, the same for every batch."""
 
     def __init__(self, array: Any, name: str, length: int) -> None:
@@ -216,9 +216,9 @@ class Library:
         the layout; the elements of mxfp4 lie two to a byte, the first in its low half.
         """
         out_dtype, dtype = self.table["out_dtype"], dtype and dtype.removeprefix("mx")
-        left, right = Matrix(a, "a", dtype), Matrix(b, "b", dtype)
-        result = Matrix(out, "out", None if dtype is None else out_dtype)
-        before = result if c is None else Matrix(c, "c", None if dtype is None else out_dtype)
+        left, right = MatrixView(a, "a", dtype), MatrixView(b, "b", dtype)
+        result = MatrixView(out, "out", None if dtype is None else out_dtype)
+        before = result if c is None else MatrixView(c, "c", None if dtype is None else out_dtype)
         m, k = (left.rows, left.columns)[:: 1 if self.table["layout"][0] == "N" else -1]
         n, inner = (right.rows, right.columns)[:: 1 if self.table["layout"][1] == "T" else -1]
         if (inner, result.rows, result.columns) != (k, m, n):
@@ -317,7 +317,7 @@ class Library:
             if array is not None
         }
 
-    def _blocks(self, given: Mapping[str, tuple[Any, int]], k: int) -> dict[str, Matrix]:
+    def _blocks(self, given: Mapping[str, tuple[Any, int]], k: int) -> dict[str, MatrixView]:
         """The scales of blocks along K, where kernels take them."""
         covers = self.table["block"]
         found = {}
@@ -330,13 +330,13 @@ class Library:
                 continue
             if k % covers:
                 raise LibraryError(f"k is {k}, and must be whole blocks of {covers}")
-            found[name] = Matrix(array, name, "e8m0")
+            found[name] = MatrixView(array, name, "e8m0")
             if (found[name].rows, found[name].columns) != (rows, k // covers):
                 raise LibraryError(f"{name} must be {rows} x {k // covers}")
         return found
 
     def _pack(
-        self, record: Mapping[str, Any], matrix: Matrix, place: Matrix, at: int, stream: int
+        self, record: Mapping[str, Any], matrix: MatrixView, place: MatrixView, at: int, stream: int
     ) -> None:
         """Copy a matrix to aligned rows, with zeros before its K."""
         shared = 8 // min(matrix.bits, 8)
@@ -415,7 +415,7 @@ class Library:
 
 
 def check(
-    record: Mapping[str, Any], m: int, n: int, k: int | None, arrays: Mapping[str, Matrix]
+    record: Mapping[str, Any], m: int, n: int, k: int | None, arrays: Mapping[str, MatrixView]
 ) -> None:
     """Refuse what the kernel's contract does not allow; ``k`` is None where it sums up slices."""
     for name, size in (("m", m), ("n", n), ("k", k)):
@@ -440,7 +440,7 @@ def check(
         within(matrix, name, reached(record, matrix.rows) if whole else tile, whole)
 
 
-def within(matrix: Matrix, name: str, rows: int, whole: bool = False) -> None:
+def within(matrix: MatrixView, name: str, rows: int, whole: bool = False) -> None:
     """Refuse a matrix of which so many rows are further apart than offsets reach.
 
     All of them lie below 2 GiB, whether they exist or not, and so does the end of those that exist,
@@ -458,7 +458,7 @@ def reached(record: Mapping[str, Any], size: int) -> int:
     return int(least + -(-max(size - least, 0) // step) * step)
 
 
-def packed_place(record: Mapping[str, Any], matrix: Matrix, k: int) -> tuple[Matrix, int]:
+def packed_place(record: Mapping[str, Any], matrix: MatrixView, k: int) -> tuple[MatrixView, int]:
     """Where a copy lies in aligned rows, and its elements before those of ``k`` along K.
 
     It begins with zeros, so many that the copying kernel has whole trips; ``k`` are the last ones.

@@ -32,8 +32,8 @@ from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tuning import search
 from pipeloom.tuning.engines import Engine, Inline, OnRay, Processes
-from pipeloom.tuning.library import Kernel, kernel_of, with_files, write_library
-from pipeloom.tuning.search import CLOSE, Progress, Tuned
+from pipeloom.tuning.library import LibraryKernel, kernel_of, with_files, write_library
+from pipeloom.tuning.search import CLOSE, Tuned, TuneProgress
 from pipeloom.tuning.shapes import MODELS, TOKENS, problems
 
 Shape = str | tuple[int, int, int]
@@ -48,7 +48,7 @@ class TunedKernel:
 
     tuned: Tuned
     """The plan, what the model predicts of it, and how the search went."""
-    kernel: Kernel
+    kernel: LibraryKernel
     """The code objects by symbol, and the record that says how they are launched."""
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ def tune(
     address: str | None = None,
     seconds: float | None = None,
     close: float = CLOSE,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TuneProgress], None] | None = None,
 ) -> list[Tuned]:
     """The best kernel of each matrix product C[M, N] = op(A) @ op(B), without a GPU.
 

@@ -46,7 +46,7 @@ _VALUES = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Kernel:
+class LibraryKernel:
     """Code objects by symbol, and all that a caller must know of them; the first is ``name``."""
 
     name: str
@@ -55,10 +55,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         size = sum(map(len, self.codes.values()))
-        return f"<Kernel {self.name}: {len(self.codes)} code objects, {size} bytes>"
+        return f"<LibraryKernel {self.name}: {len(self.codes)} code objects, {size} bytes>"
 
 
-def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
+def kernel_of(spec: GemmSpec, store: Store | None = None) -> LibraryKernel:
     """The kernel of a spec, with what runs before and after, written now from a proved program.
 
     What is written is judged as machine code too; of that the store knows which code was right, and
@@ -74,7 +74,7 @@ def kernel_of(spec: GemmSpec, store: Store | None = None) -> Kernel:
         if kept.read(key) != {"right": one.name}:
             require_right(one)
             kept.write(key, {"right": one.name})
-    return Kernel(made.kernel.name, made.contract(), codes)
+    return LibraryKernel(made.kernel.name, made.contract(), codes)
 
 
 def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = None) -> list[Path]:
@@ -103,7 +103,7 @@ def write_library(tuned: Sequence[Tuned], folder: Path, store: Store | None = No
     return list(written)
 
 
-def dispatch(kernels: Mapping[Tuned, Kernel]) -> dict[str, Any]:
+def dispatch(kernels: Mapping[Tuned, LibraryKernel]) -> dict[str, Any]:
     """Shape -> kernel, as plain data."""
     tuned, kernel = next(iter(kernels.items()))
     some = _placed(kernel)
@@ -218,7 +218,7 @@ def with_files(record: Mapping[str, Any], places: Mapping[str, Path]) -> dict[st
     return found
 
 
-def _placed(kernel: Kernel) -> dict[str, Any]:
+def _placed(kernel: LibraryKernel) -> dict[str, Any]:
     return with_files(kernel.record, {name: Path(_file(name)) for name in kernel.codes})
 
 

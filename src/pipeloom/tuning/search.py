@@ -37,7 +37,7 @@ Known = dict[BlockJob, BlockCost | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BlockTrial:
     """One block of a search."""
 
     block: Block
@@ -64,7 +64,7 @@ class Tuned:
     """What the block takes on one compute unit, in cycles."""
     prediction: Prediction
     """What the model says of the whole GPU: seconds, TFLOPS, clock, and what limits it."""
-    trials: tuple[Trial, ...]
+    trials: tuple[BlockTrial, ...]
     """The blocks that were timed, best bound first."""
     candidates: int
     """How many blocks there were to choose from."""
@@ -132,7 +132,7 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TuneProgress:
     """How far a search is."""
 
     done: int
@@ -147,7 +147,7 @@ class Progress:
     """The best so far of the problem at hand."""
 
 
-class Search:
+class BlockSearch:
     """One problem: what is to be timed next, and what is known of it."""
 
     def __init__(
@@ -206,7 +206,7 @@ class Search:
                     continue
                 cost, used = known[job], self.used(job, known)
                 trials.append(
-                    Trial(
+                    BlockTrial(
                         job.block,
                         bound * 1e6,
                         None if used is None else used.prediction.seconds * 1e6,
@@ -241,7 +241,7 @@ def tune(
     close: float = CLOSE,
     ways: Ways = WRITTEN,
     seconds: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TuneProgress], None] | None = None,
 ) -> list[Tuned]:
     """The best plan of every problem, in their order.
 
@@ -260,7 +260,7 @@ def tune(
         least = {(dtype, how): bounds(gpu.arch, dtype, kept, how) for dtype, how in kinds}
         runner = _Runner(
             [
-                Search(gpu, problem, least[problem.dtype, problem.layout], close, ways)
+                BlockSearch(gpu, problem, least[problem.dtype, problem.layout], close, ways)
                 for problem in open_
             ],
             Inline(kept) if engine is None else engine(),
@@ -269,7 +269,7 @@ def tune(
             lambda done, timed, best: (
                 progress
                 and progress(
-                    Progress(
+                    TuneProgress(
                         len(found) - len(open_) + done,
                         len(found),
                         timed,
@@ -299,7 +299,7 @@ class _Runner:
 
     def __init__(
         self,
-        searches: list[Search],
+        searches: list[BlockSearch],
         engine: Engine,
         store: Store,
         deadline: float | None,
@@ -349,7 +349,7 @@ class _Runner:
             and all(search.result(self.known) is not None for search in self.searches)
         )
 
-    def _look_up(self, search: Search) -> None:
+    def _look_up(self, search: BlockSearch) -> None:
         """Take from the store what is needed and there, from whoever put it there."""
         while True:
             wanted = [j for j in search.needed(self.known, 1) if j not in self.flying]
@@ -360,7 +360,7 @@ class _Runner:
                 return
             self.known[wanted[0]] = cost
 
-    def _submit(self, open_: list[Search]) -> None:
+    def _submit(self, open_: list[BlockSearch]) -> None:
         """Keep the workers busy: what every problem needs first, then what it may need next."""
         for ahead in range(1, self.engine.workers + 1):
             for search in open_:

@@ -24,9 +24,9 @@ from pipeloom.write.layout import (
     layout_conflicts,
     layout_for,
 )
-from pipeloom.write.lower.emit import emit_program, occupied
 from pipeloom.write.placing import Placing
 from pipeloom.write.text import Argument
+from pipeloom.write.writers import Writer, emit_program, occupied, register_writer
 
 __all__ = [
     "LAUNCH_FORMAT",
@@ -46,6 +46,7 @@ __all__ = [
     "Resources",
     "SourceLine",
     "TileLayout",
+    "Writer",
     "advance_base",
     "assemble",
     "assemble_text",
@@ -58,5 +59,6 @@ __all__ = [
     "layout_conflicts",
     "layout_for",
     "occupied",
+    "register_writer",
     "require_no_hazards",
 ]

@@ -88,7 +88,7 @@ def assemble(emitted: EmittedKernel) -> CodeObject:
     text = _labelled(emitted.text, numbers)
     text += f'.section {LINE_SECTION},"",@progbits\n'
     text += "".join(f".long .Lline{number}-{emitted.name}\n" for number in numbers)
-    data = assemble_text(text, emitted.target, emitted.line_map)
+    data = assemble_text(text, emitted.resources.target.encoded_as, emitted.line_map)
     table = _section(data, LINE_SECTION)
     offsets = struct.unpack(f"<{len(numbers)}I", table)
     lines = {

@@ -3,18 +3,19 @@
     findings = check_hazards(emitted.text, "gfx950")
     [str(f) for f in findings]     # line 412: v_accvgpr_read_b32 v0, a0 lacks 3 wait state(s): ...
 
-The rules are those of ``pipeloom.judge.wait_states``, a table written separately from ``hazards``,
-with the source of each row; registers, unit and passes come from the text by parsing, not from our
-instruction table. An instruction that the table does not know is a finding too.
+The judge is that of ``pipeloom.judge.wait_states``, which applies the chip's rules to registers,
+units and passes that it parses from the text, not to our instruction table. An instruction that it
+does not know is a finding too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeloom.checks import nearest
-from pipeloom.judge.wait_states import Target, judge, read_assembly
-from pipeloom.write.faults import EmitError, HazardError
+from pipeloom.judge.wait_states import judge, read_assembly
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.target import Target
+from pipeloom.write.faults import HazardError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class HazardFinding:
     reason: str
     register: str
     source: str = ""
-    """Where the rule is written; see ``pipeloom.judge.wait_states.rules``."""
+    """Where the rule is written; see ``pipeloom.machine.cdna_waits``."""
 
     def __str__(self) -> str:
         if not self.missing:
@@ -39,25 +40,13 @@ class HazardFinding:
         )
 
 
-def judged_as(arch: str) -> Target:
-    """The judge's name of a chip; raises ``EmitError`` listing the known ones."""
-    known = {target.value: target for target in Target}
-    if arch not in known:
-        raise EmitError(
-            f"target {arch!r} is not known to the emitter",
-            hint=nearest(arch, known),
-            field="target",
-        )
-    return known[arch]
-
-
-def check_hazards(text: str, target: str) -> tuple[HazardFinding, ...]:
+def check_hazards(text: str, target: Target | str) -> tuple[HazardFinding, ...]:
     """Every instruction of the text that lacks wait states or has no known rule, in text order.
 
     Follows every branch; of several dangers the worst is named.
     """
     program, entries = read_assembly(text)
-    found = judge(program, judged_as(target), entries)
+    found = judge(program, target_for(target) if isinstance(target, str) else target, entries)
     return tuple(
         HazardFinding(
             program[f.at].place, program[f.at].text, f.missing, f.reason, f.register, f.source
@@ -66,7 +55,7 @@ def check_hazards(text: str, target: str) -> tuple[HazardFinding, ...]:
     )
 
 
-def require_no_hazards(text: str, target: str) -> None:
+def require_no_hazards(text: str, target: Target | str) -> None:
     """Raise ``HazardError`` naming the first instruction that issues too early."""
     findings = check_hazards(text, target)
     if findings:

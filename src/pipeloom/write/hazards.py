@@ -1,4 +1,4 @@
-"""Wait states that no interlock provides: which pairs need them, and where s_nop goes.
+"""Wait states that no interlock provides: where ``s_nop`` goes.
 
 CDNA's pipes are not fully interlocked. After an MFMA, say, its result may be read by a VALU only
 some instructions later; in between something must issue, and if there is nothing, an ``s_nop``.
@@ -8,19 +8,20 @@ Each instruction is one wait state, ``s_nop n`` is n + 1.
     s_nop 7                                  <- inserted: gfx950 wants 8 before the read
     v_accvgpr_read_b32 v0, a0
 
-Rules and numbers: LLVM GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards,
-checkVALUHazards, checkVMEMHazards, checkRWLaneHazards, checkPermlaneHazards, checkDivFMasHazards,
-checkReadM0Hazards), after the CDNA3/CDNA4 ISA's "Manually Inserted Wait States". Kept to what can
-be written in our instruction layer or a small extension of it: no DPP, no f32 or f64 MFMA.
-``hazard_check`` judges the result from a table of its own.
+The rules are those of the chip's record (``Target.wait_rules``). Which registers an instruction
+touches in which way is read from our instruction table; ``hazard_check`` judges the result from its
+text, and a pass of LLVM in the tests. What this layer cannot write (DPP, s_setreg, f64) starts and
+meets nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from pipeloom.machine.mnemonics import Matrix, Traits, traits_of
 from pipeloom.machine.target import Target
+from pipeloom.machine.wait_rules import Danger, Use, WaitTable
 from pipeloom.write.isa import (
     EXEC,
     M0,
@@ -34,225 +35,163 @@ from pipeloom.write.isa import (
     instruction,
 )
 
-MAX_WAIT_STATES = 20
 MAX_NOP = 8
 """Wait states per s_nop; the field could hold 16 on gfx9, LLVM stays at 8."""
 
-_MEMORY = (Unit.VMEM, Unit.LDS)
-_PLAIN_VECTOR = (Unit.VALU, *_MEMORY)
-_VECTOR = (Unit.VALU, Unit.MFMA)
 _SRC_C = 3
-_TRANSCENDENTAL = ("v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_")
-_WIDE_STORES = {"buffer_store_dwordx": 0, "global_store_dwordx": 1, "flat_store_dwordx": 1}
-"""Start of the name -> operand with the data."""
+_WIDE = 2
+"""Registers of data up to which a store is safe from what follows."""
+_WHOLE = Register(Bank.SPECIAL, 6, 1, "instruction")
+"""Stands for a register where a danger is not about one."""
+Registers = tuple[Register, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """An instruction with what the rules ask about it, worked out once."""
+class _Effects:
+    """The dangers that an instruction starts, with their wait states, and those it meets."""
 
     item: Instruction
-    unit: Unit
-    reads: tuple[Register, ...]
-    writes: tuple[Register, ...]
-    vectors: tuple[Register, ...]
-    """Those of ``writes`` that are held per lane."""
-    scalars: tuple[Register, ...]
+    starts: tuple[tuple[Danger, Registers, int, bool], ...]
+    """The last says whether the same opcode goes on without them."""
+    meets: dict[Danger, Registers]
 
     @classmethod
-    def of(cls, item: Instruction) -> _Facts:
-        writes = item.writes
-        vectors = tuple(r for r in writes if r.is_vector)
-        scalars = tuple(r for r in writes if r.bank is Bank.SCALAR or r in (VCC, M0, EXEC))
-        return cls(item, item.opcode.unit, item.reads, writes, vectors, scalars)
+    def of(cls, item: Instruction, table: WaitTable) -> _Effects:
+        traits = _traits(item)
+        starts, meets = [], dict[Danger, Registers]()
+        for use, registers in _touched(item, traits):
+            for rule in table.starts[use]:
+                states = table.after(rule, traits)
+                if states > 0:
+                    starts.append((rule.danger, registers, states, rule.chains))
+            for rule in table.meets[use]:
+                meets[rule.danger] = meets.get(rule.danger, ()) + registers
+        return cls(item, tuple(starts), meets)
+
+    def needed_before(self, second: _Effects) -> int:
+        """Wait states that must lie between this and a later instruction."""
+        needed = 0
+        for danger, registers, states, chains in self.starts:
+            if states > needed and danger in second.meets:
+                met = second.meets[danger]
+                if any(a.overlaps(b) for a in registers for b in met) and not (
+                    chains and _goes_on(self.item, second.item)
+                ):
+                    needed = states
+        return needed
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """``needed(first, second, target)`` wait states between two instructions; 0 for none."""
-
-    name: str
-    first: tuple[Unit, ...]
-    second: tuple[Unit, ...]
-    needed: Callable[[_Facts, _Facts, Target], int]
+def _traits(item: Instruction) -> Traits:
+    """What the rules ask about an instruction's mnemonic; passes are those of its form."""
+    known = traits_of(item.opcode.name.split()[0])
+    assert known is not None, item
+    return replace(known, passes=item.opcode.passes) if item.opcode.passes else known
 
 
-def _meet(left: Sequence[Register], right: Sequence[Register]) -> bool:
-    return any(a.overlaps(b) for a in left for b in right)
+def _goes_on(first: Instruction, second: Instruction) -> bool:
+    """Along a chain of one opcode; of matrix instructions on exactly the same registers.
 
-
-def _valu_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
-    return 2 if _meet(first.vectors, second.reads) else 0
-
-
-def _exec_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
-    return 4 if EXEC in first.writes else 0
-
-
-def _mfma_then_mfma(first: _Facts, second: _Facts, target: Target) -> int:
-    """As A or B like any other read; as C less, and nothing along a chain of the same MFMA.
-
-    The chain must be of one opcode and of exactly the same registers: only then is the result
-    forwarded (LLVM pull request 218363).
+    Only then is the result forwarded (LLVM pull request 218363).
     """
-    passes, result = first.item.opcode.passes, first.writes[0]
-    operands = second.item.operands
-    factors = [r for r in operands[1:_SRC_C] if isinstance(r, Register)]
-    if _meet([result], factors):
-        return _result_latency(passes, target)
-    addend = operands[_SRC_C]
-    if not isinstance(addend, Register) or not addend.overlaps(result):
-        return 0
-    chained = addend == result and first.item.opcode is second.item.opcode
-    if chained:
-        return 2 if passes == 2 else 0
-    return passes + target.mfma_result_states.value - 2
+    if first.opcode is not second.opcode:
+        return False
+    return first.opcode.unit is not Unit.MFMA or second.operands[_SRC_C] == first.operands[0]
 
 
-def _result_latency(passes: int, target: Target) -> int:
-    """Of 2 passes 5 on every chip."""
-    return passes + (3 if passes == 2 else target.mfma_result_states.value)
+def _touched(item: Instruction, traits: Traits) -> Iterator[tuple[Use, Registers]]:
+    """The registers that an instruction touches, by the way it does."""
+    unit, reads, writes = item.opcode.unit, item.reads, item.writes
+    if unit is Unit.MFMA:
+        xdl = traits.matrix is Matrix.XDL
+        yield Use.MATRIX_RESULT, writes[:1]
+        yield Use.MATRIX_FACTOR, _registers(item.operands[1:_SRC_C] + item.operands[_SRC_C + 1 :])
+        yield (
+            (Use.XDL_ADDEND if xdl else Use.OTHER_ADDEND),
+            _registers(item.operands[_SRC_C : _SRC_C + 1]),
+        )
+        yield Use.MATRIX, (_WHOLE,)
+    elif unit is Unit.VALU:
+        yield from _valu(item, traits)
+    elif unit in (Unit.LDS, Unit.VMEM):
+        yield Use.MEMORY_READ, tuple(r for r in reads if r.is_vector)
+        yield Use.MEMORY_WRITE, writes
+        if unit is Unit.VMEM:
+            yield Use.MEMORY_SCALAR_READ, (*(r for r in reads if not r.is_vector), EXEC)
+            yield from _stored(item, traits)
+    elif unit is Unit.SALU and M0 in writes:
+        yield Use.SALU_M0_WRITE, (_WHOLE,)
+    if M0 in item.opcode.reads:
+        yield Use.M0_READ, (_WHOLE,)
 
 
-def _mfma_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
-    """Result read by VALU or memory, or overwritten by either."""
-    touched = second.reads + second.writes
-    if not _meet(first.writes, touched):
-        return 0
-    return _result_latency(first.item.opcode.passes, target)
+def _valu(item: Instruction, traits: Traits) -> Iterator[tuple[Use, Registers]]:
+    reads, writes = item.reads, item.writes
+    if traits.accumulates or traits.swaps:
+        reads += writes
+    if traits.reads_vcc:
+        reads += (VCC,)
+    if traits.writes_exec:
+        writes += (EXEC,)
+    vectors = tuple(r for r in reads if r.is_vector)
+    written = tuple(r for r in writes if r.is_vector)
+    scalars = tuple(r for r in writes if not r.is_vector)
+    yield Use.VALU_READ, vectors
+    yield Use.VALU_WRITE, written
+    yield Use.VALU_SCALAR_READ, tuple(r for r in reads if not r.is_vector)
+    yield Use.VALU_SCALAR_WRITE, scalars
+    yield (Use.DOT_RESULT if traits.dot else Use.PLAIN_RESULT), written
+    if traits.dot:
+        yield Use.DOT_FACTOR, _registers(item.operands[1:_SRC_C])
+        yield Use.DOT_ADDEND, _registers(item.operands[_SRC_C:] or item.operands[:1])
+    else:
+        yield Use.NO_DOT_READ, vectors
+    if traits.transcendental:
+        yield Use.SLOW_RESULT, written
+    else:
+        yield Use.QUICK_READ, vectors
+    if _is_partial(item, traits):
+        yield Use.PARTIAL_RESULT, written
+    if traits.reads_lane:
+        yield Use.LANE_READ, vectors
+    if traits.lane_select:
+        yield Use.LANE_SELECT, _registers(item.operands[-1:])
+    if traits.permlane:
+        yield Use.PERMLANE_READ, vectors
+    for use, so in (
+        (Use.VALU_EXEC_WRITE, EXEC in scalars),
+        (Use.VALU_VCC_WRITE, VCC in scalars),
+        (Use.LANE, traits.reads_lane or traits.lane_select),
+        (Use.PERMLANE, traits.permlane),
+        (Use.DIV_FMAS, traits.reads_vcc),
+    ):
+        if so:
+            yield use, (_WHOLE,)
 
 
-def _mfma_addend_then_write(first: _Facts, second: _Facts, target: Target) -> int:
-    addend = first.item.operands[_SRC_C]
-    if isinstance(addend, Register) and _meet([addend], second.writes):
-        return first.item.opcode.passes - 1
-    return 0
+def _is_partial(item: Instruction, traits: Traits) -> bool:
+    """Whether op_sel or dst_sel puts the result into a part of a register."""
+    if traits.partial == -1:
+        return True
+    packed = item.opcode.name.startswith(("v_pk_", "v_dot"))
+    return any(
+        (word.startswith("op_sel:[") and word.endswith(",1]") and not packed)
+        or (word.startswith("dst_sel:") and word != "dst_sel:DWORD")
+        for word in item.modifiers.split()
+    )
 
 
-def _m0_then_lds_dma(first: _Facts, second: _Facts, target: Target) -> int:
-    """A scalar write; one by VALU is as far as any other scalar."""
-    return 1 if M0 in first.writes and M0 in second.reads else 0
+def _stored(item: Instruction, traits: Traits) -> Iterator[tuple[Use, Registers]]:
+    """The data of a store of more than 8 bytes."""
+    if traits.data is None:
+        return
+    data = item.operands[traits.data]
+    if isinstance(data, Register) and data.count > _WIDE:
+        by_register = traits.data == 0 and isinstance(item.operands[-1], Register)
+        yield (Use.STORE_DATA_SCALAR_OFFSET if by_register else Use.STORE_DATA), (data,)
 
 
-def _valu_scalar_then_vmem(first: _Facts, second: _Facts, target: Target) -> int:
-    return 5 if _meet(first.scalars, second.reads) else 0
-
-
-def _valu_scalar_then_valu(first: _Facts, second: _Facts, target: Target) -> int:
-    return 2 if _meet(first.scalars, second.reads) else 0
-
-
-def _valu_then_lane(first: _Facts, second: _Facts, target: Target) -> int:
-    """What a lane instruction reads: a lane of a vector 1, the lane's number 4, exec 4."""
-    name = second.item.opcode.name
-    if not name.startswith(("v_readfirstlane", "v_readlane", "v_writelane")):
-        return 0
-    if EXEC in first.writes:
-        return 4
-    selects = second.item.operands[-1:] if "first" not in name else ()
-    if _meet(first.scalars, [r for r in selects if isinstance(r, Register)]):
-        return 4
-    reads = not name.startswith("v_writelane")
-    return 1 if reads and _meet(first.vectors, second.reads) else 0
-
-
-def _valu_then_permlane(first: _Facts, second: _Facts, target: Target) -> int:
-    if not second.item.opcode.name.startswith("v_permlane"):
-        return 0
-    if EXEC in first.writes:
-        return 4
-    return 2 if _meet(first.vectors, second.reads + second.writes) else 0
-
-
-def _vcc_then_div_fmas(first: _Facts, second: _Facts, target: Target) -> int:
-    return 4 if VCC in first.writes and second.item.opcode.name.startswith("v_div_fmas") else 0
-
-
-def _exec_then_memory(first: _Facts, second: _Facts, target: Target) -> int:
-    """Every memory instruction reads exec."""
-    return 5 if EXEC in first.writes else 0
-
-
-def is_transcendental(name: str) -> bool:
-    """Whether an instruction goes through the slow pipe of the vector unit."""
-    return name.startswith(_TRANSCENDENTAL)
-
-
-def _transcendental_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
-    if not is_transcendental(first.item.opcode.name):
-        return 0
-    if is_transcendental(second.item.opcode.name):
-        return 0
-    return 1 if _meet(first.vectors, second.reads) else 0
-
-
-def _half_then_vector(first: _Facts, second: _Facts, target: Target) -> int:
-    """A result that op_sel or dst_sel puts into a part of a register."""
-    for word in first.item.modifiers.split():
-        packed = first.item.opcode.name.startswith(("v_pk_", "v_dot"))
-        high = word.startswith("op_sel:[") and word.endswith(",1]") and not packed
-        if high or (word.startswith("dst_sel:") and word != "dst_sel:DWORD"):
-            return 1 if _meet(first.vectors, second.reads + second.writes) else 0
-    return 0
-
-
-def _dot_then_any(first: _Facts, second: _Facts, target: Target) -> int:
-    """3, but nothing along a chain of the same dot product."""
-    name, other = first.item.opcode.name, second.item.opcode.name
-    if not name.startswith("v_dot"):
-        return 0
-    if name != other:
-        return 3 if _meet(first.vectors, second.reads + second.writes) else 0
-    factors = [r for r in second.item.operands[1:_SRC_C] if isinstance(r, Register)]
-    return 3 if _meet(first.vectors, factors) else 0
-
-
-def _wide_store_then_write(first: _Facts, second: _Facts, target: Target) -> int:
-    """The data of a store of more than 8 bytes: 2, by a load 1, with an soffset register 1 less.
-
-    The loads: CDNA3 ISA, table 11. The register: LLVM pull request 197267, found on gfx950.
-    """
-    name = first.item.opcode.name
-    at = next((at for start, at in _WIDE_STORES.items() if name.startswith(start)), None)
-    if at is None:
-        return 0
-    data = first.item.operands[at]
-    if not isinstance(data, Register) or data.count <= 2 or not _meet([data], second.writes):
-        return 0
-    scalar_offset = at == 0 and isinstance(first.item.operands[-1], Register)
-    if second.unit in _MEMORY:
-        return 0 if scalar_offset else 1
-    return 1 if scalar_offset else 2
-
-
-RULES = (
-    Rule("VALU result to MFMA", (Unit.VALU,), (Unit.MFMA,), _valu_then_mfma),
-    Rule("VALU write of EXEC to MFMA", (Unit.VALU,), (Unit.MFMA,), _exec_then_mfma),
-    Rule("MFMA result to MFMA", (Unit.MFMA,), (Unit.MFMA,), _mfma_then_mfma),
-    Rule("MFMA result to VALU or memory", (Unit.MFMA,), _PLAIN_VECTOR, _mfma_then_vector),
-    Rule("MFMA addend overwritten", (Unit.MFMA,), _PLAIN_VECTOR, _mfma_addend_then_write),
-    Rule("m0 to LDS-DMA", (Unit.SALU,), (Unit.VMEM,), _m0_then_lds_dma),
-    Rule("VALU scalar result to memory", (Unit.VALU,), (Unit.VMEM,), _valu_scalar_then_vmem),
-    Rule("VALU scalar result to VALU", (Unit.VALU,), (Unit.VALU,), _valu_scalar_then_valu),
-    Rule("VALU write of EXEC to memory", (Unit.VALU,), (Unit.VMEM,), _exec_then_memory),
-    Rule("VALU result to lane access", (Unit.VALU,), (Unit.VALU,), _valu_then_lane),
-    Rule("VALU result to permlane", (Unit.VALU,), (Unit.VALU,), _valu_then_permlane),
-    Rule("VALU write of VCC to div_fmas", (Unit.VALU,), (Unit.VALU,), _vcc_then_div_fmas),
-    Rule("transcendental to VALU", (Unit.VALU,), _VECTOR, _transcendental_then_vector),
-    Rule("half of a register to VALU", (Unit.VALU,), _VECTOR, _half_then_vector),
-    Rule("dot product to all", (Unit.VALU,), (*_VECTOR, *_MEMORY), _dot_then_any),
-    Rule("store data overwritten", (Unit.VMEM,), (*_VECTOR, *_MEMORY), _wide_store_then_write),
-)
-_BY_PAIR = {
-    second: {
-        first: rules
-        for first in Unit
-        if (rules := tuple(r for r in RULES if first in r.first and second in r.second))
-    }
-    for second in Unit
-}
-_NEAR = 5
-"""No rule but those of the matrix unit reaches further back."""
+def _registers(operands: Sequence[object]) -> Registers:
+    return tuple(operand for operand in operands if isinstance(operand, Register))
 
 
 def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
@@ -262,9 +201,10 @@ def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
     the end of a loop asks of its start.
     """
     result = list(lines)
+    table = target.wait_table
     backwards = False
     while True:
-        missing = _missing(result, target, backwards)
+        missing = _missing(result, table, backwards)
         if not missing and backwards:
             return result
         backwards = True
@@ -279,28 +219,29 @@ def insert_wait_states(lines: Sequence[Line], target: Target) -> list[Line]:
                 left -= states
 
 
-def _missing(lines: Sequence[Line], target: Target, backwards: bool) -> dict[int, int]:
+def _missing(lines: Sequence[Line], table: WaitTable, backwards: bool) -> dict[int, int]:
     """Position -> wait states lacking before it, counting what earlier positions will get.
 
     Branches back are followed only if ``backwards``, and then nothing else is looked at again.
     """
     kept = [at for at, line in enumerate(lines) if isinstance(line, Instruction | Label)]
     program = [lines[at] for at in kept]
-    facts = [_Facts.of(line) if isinstance(line, Instruction) else None for line in program]
+    facts = [
+        _Effects.of(line, table) if isinstance(line, Instruction) else None for line in program
+    ]
     before = _predecessors(program)
     missing: dict[int, int] = {}
     far = behind_loop = -1
     for at, second in enumerate(facts):
         if second is None:
             # Behind a label the path may come from anywhere.
-            far = at + MAX_WAIT_STATES
+            far = at + table.longest
             behind_loop = far if any(p > at for p in before[at]) else behind_loop
             continue
-        rules = _BY_PAIR[second.unit]
-        reach = MAX_WAIT_STATES if at <= far else _NEAR
-        if second.unit is Unit.MFMA:
-            far = at + MAX_WAIT_STATES
-        if not rules or (backwards and at > behind_loop):
+        reach = table.longest if at <= far else table.near
+        if second.item.opcode.unit is Unit.MFMA:
+            far = at + table.longest
+        if not second.meets or (backwards and at > behind_loop):
             continue
         lacking = 0
         seen: dict[int, int] = {}
@@ -310,13 +251,12 @@ def _missing(lines: Sequence[Line], target: Target, backwards: bool) -> dict[int
             for other in before[place]:
                 if other > place and not backwards:
                     continue
-                if seen.get(other, MAX_WAIT_STATES) <= distance:
+                if seen.get(other, table.longest) <= distance:
                     continue
                 seen[other] = distance
                 first, between = facts[other], distance
                 if first is not None:
-                    for rule in rules.get(first.unit, ()):
-                        lacking = max(lacking, rule.needed(first, second, target) - distance)
+                    lacking = max(lacking, first.needed_before(second) - distance)
                     between += first.item.wait_states + missing.get(other, 0)
                 if between < reach:
                     todo.append((other, between))

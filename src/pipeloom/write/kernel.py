@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.occupancy import Resources
-from pipeloom.machine.target import WAVE_LANES
 from pipeloom.notebook import fragment
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.isa import Instruction, Line

@@ -9,7 +9,7 @@ from math import prod
 from pipeloom.checks import nearest
 from pipeloom.machine.dispatch import DIVISIBLE
 from pipeloom.program import Affine, Meaning
-from pipeloom.program.meaning import NodeKind
+from pipeloom.program.nodes import NodeKind
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.faults import EmitError
 from pipeloom.write.lower.memory import Array, arrays_of, dimensions, stride_name

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeloom.program import Meaning, NodeKind
-from pipeloom.program.meaning import POSITIVE
+from pipeloom.program.nodes import POSITIVE
 from pipeloom.write.addresses import SPAN_LIMIT
 from pipeloom.write.kernel import EmittedKernel
 from pipeloom.write.launch import SIZE_LIMIT

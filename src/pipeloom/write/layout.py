@@ -40,7 +40,8 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from pipeloom.errors import InternalError
-from pipeloom.machine.target import BANK_BYTES, LOAD_BYTES, WAVE_LANES, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import BANK_BYTES, LOAD_BYTES, Target
 from pipeloom.write.faults import EmitError
 
 Rows = TypeVar("Rows", int, NDArray[Any])

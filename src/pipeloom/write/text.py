@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.occupancy import Resources
-from pipeloom.machine.target import WAVE_LANES
 from pipeloom.write.isa import CACHE_LINE, S_NOP, Comment, Instruction, Line
 
 CODE_OBJECT_VERSION = 5

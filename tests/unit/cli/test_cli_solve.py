@@ -121,7 +121,7 @@ def test_the_same_from_python(problem: str, capsys: pytest.CaptureFixture[str]) 
     told = json.loads(capsys.readouterr().out)
     found = pl.solve(problem, budget={"stages": 2}, explain=True)
     assert found.to_dict() == told
-    record = pl.ModuloProblem.from_record(json.loads(Path(problem).read_text()))
+    record = pl.ModuloProblem.from_dict(json.loads(Path(problem).read_text()))
     assert pl.solve(record, budget={"stages": 2}, explain=True).to_dict() == told
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from pipeloom.cli import emit as command
 from pipeloom.cli.main import main
-from pipeloom.drive import witnessing
 from pipeloom.drive.emitting import Emission, EmitJob, emit
 from pipeloom.judge.emulate import EmulateError
 from tests.unit.write.programs import loading_ahead
@@ -40,13 +39,13 @@ def test_without_a_run_there_is_no_witness_but_a_kernel(
     def refuse(_: object, **__: object) -> object:
         raise EmulateError("no emulator here")
 
-    monkeypatch.setattr(witnessing, "emitted_witness", refuse)
+    monkeypatch.setattr(command, "emitted_witness", refuse)
     path = tmp_path / "k.hsaco"
-    command = ["emit", "single_buffer", "--dtype", "bf16", "-o", str(path)]
-    assert main(command) == 0
+    asked = ["emit", "single_buffer", "--dtype", "bf16", "-o", str(path)]
+    assert main(asked) == 0
     assert "no emulator here" in capsys.readouterr().err
-    assert main([*command, "--witness"]) != 0
-    assert main([*command, "--no-witness", "--json"]) == 0
+    assert main([*asked, "--witness"]) != 0
+    assert main([*asked, "--no-witness", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["witness"] is None
     assert path.is_file()
     assert not path.with_suffix(".witness.json").exists()

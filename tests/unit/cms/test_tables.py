@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeloom.cms import Sync, Table, export_table, lift_table, read_table
+from pipeloom.cms import SyncEntry, Table, export_table, lift_table, read_table
 from pipeloom.drive.subjects import open_source
 from pipeloom.errors import SpecError
 from pipeloom.judge.simulate.issued import simulate
@@ -44,7 +44,13 @@ SMALL = Table(
     num_code_paths=1,
     num_mfma=4,
     schedule=SCHEDULE,
-    sync=(Sync(dscnt=0), Sync(dscnt=0), Sync(barrier=True), Sync(vlcnt=3), Sync(barrier=True)),
+    sync=(
+        SyncEntry(dscnt=0),
+        SyncEntry(dscnt=0),
+        SyncEntry(barrier=True),
+        SyncEntry(vlcnt=3),
+        SyncEntry(barrier=True),
+    ),
     nglshift=3,
     nllshift=3,
 )
@@ -70,12 +76,12 @@ def paths(table: Table = SMALL) -> Table:
         "GRA": ((1, 1, 2, 2),),
         "GRB": ((2, 2),),
     }
-    sync = (*table.sync[:3], Sync(vlcnt=1), Sync(barrier=True))
+    sync = (*table.sync[:3], SyncEntry(vlcnt=1), SyncEntry(barrier=True))
     schedule = {**table.schedule, **later, **moved}
     return replace(table, num_code_paths=2, schedule=schedule, sync=sync)
 
 
-def synced(table: Table, number: int, entry: Sync) -> Table:
+def synced(table: Table, number: int, entry: SyncEntry) -> Table:
     sync = list(table.sync)
     sync[number] = entry
     return replace(table, sync=tuple(sync))
@@ -105,9 +111,9 @@ def test_every_entry_is_a_step_or_an_issue_slot() -> None:
 
 
 BROKEN = {
-    "no wait for the first fragments": (synced(SMALL, 0, Sync(dscnt=1)), "register"),
-    "a load over what is still read": (synced(SMALL, 1, Sync(dscnt=1)), "war"),
-    "reads before the loads are there": (synced(SMALL, 3, Sync(vlcnt=4)), "raw"),
+    "no wait for the first fragments": (synced(SMALL, 0, SyncEntry(dscnt=1)), "register"),
+    "a load over what is still read": (synced(SMALL, 1, SyncEntry(dscnt=1)), "war"),
+    "reads before the loads are there": (synced(SMALL, 3, SyncEntry(vlcnt=4)), "raw"),
     "a read before the barrier": (changed(LRA1=(1, 2)), "raw"),
     "a read over what is still multiplied": (changed(LRA1=(-1, 2)), None),
 }
@@ -159,8 +165,8 @@ def test_a_bug_in_the_last_loop_only_is_found_and_fixed_by_its_flag() -> None:
         "SYNC": ((-1, 0, 0, 1, 2),),
         "LCC": ((3, 3),),
     }
-    barrier = Sync(barrier=True)
-    sync = (Sync(dscnt=0), Sync(vlcnt=0), barrier, Sync(dscnt=3), barrier)
+    barrier = SyncEntry(barrier=True)
+    sync = (SyncEntry(dscnt=0), SyncEntry(vlcnt=0), barrier, SyncEntry(dscnt=3), barrier)
     table = replace(SMALL, schedule={**kept, **moved}, sync=sync)
     verdict = verify(lift_table(table))
     assert {f.second.section for f in verdict.findings if f.second is not None} == {"nll"}

@@ -11,7 +11,7 @@ from pipeloom.declare import Loop
 from pipeloom.declare.kernels import attention, row_sum
 from pipeloom.errors import GraphError
 from pipeloom.program.evaluate import evaluate_block, left_tile, padded_tile
-from pipeloom.program.meaning import NodeKind
+from pipeloom.program.nodes import NodeKind
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -27,8 +27,7 @@ from pipeloom.order.roles import Loading
 from pipeloom.order.weave import Pattern
 from pipeloom.plain import to_plain
 from pipeloom.program import Program
-from pipeloom.write import assemble
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import assemble, emit_program
 
 GFX950, GFX942 = target_for("gfx950"), target_for("gfx942")
 SMALL = gemm(64, 64, 32)

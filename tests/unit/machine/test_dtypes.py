@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ from pipeloom.machine.dtypes import (
     MXFP4,
     BlockScale,
     DType,
+    Specials,
     dtype_for,
 )
 
@@ -145,3 +148,16 @@ def test_types_are_found_by_name() -> None:
     assert dtype_for("mxfp4") is MXFP4
     assert dtype_for(BF16) is BF16
     assert MXFP4.scale == BlockScale(32, 8)
+
+
+def test_the_values_of_a_type_are_doubles() -> None:
+    """A bias far off was an OverflowError when the type's largest value was asked for."""
+    for dtype in DTYPES:
+        for bias in (-(10**9), 10**9, 1024, (1 << dtype.exponent) - 1026):
+            with pytest.raises(ConfigError, match="bias"):
+                replace(dtype, bias=bias)
+    for specials, least in ((Specials.IEEE, -993), (Specials.NONE, -992)):
+        edge = DType("x", 5, 2, least, specials)
+        assert edge.largest == 1.75 * 2.0**1023
+        with pytest.raises(ConfigError, match="bias"):
+            replace(edge, bias=least - 1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pipeloom.errors import ConfigError
 from pipeloom.machine.chips import TARGETS, target_for
 from pipeloom.machine.gfx942 import GFX942
 from pipeloom.machine.gfx950 import GFX950
@@ -77,3 +80,9 @@ def test_a_changed_constant_says_who_changed_it() -> None:
     assert (fact.value, fact.kind, fact.source) == (900, FactKind.ASSUMED, "what if")
     assert GFX950.global_latency.value != 900
     assert isinstance(GFX950.with_value("hbm_gb_per_s", 9e3, "x").hbm_gb_per_s.value, int)
+
+
+def test_a_counter_counts() -> None:
+    for counter in GFX950.counters:
+        with pytest.raises(ConfigError, match=f"Counter {counter.name}.limit is 0"):
+            replace(counter, limit=replace(counter.limit, value=0))

@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 
 from pipeloom.errors import ConfigError, ScheduleError
-from pipeloom.judge.emulate import Kernel, KernelArgument, KernelMetadata
+from pipeloom.judge.emulate import CodeKernel, KernelArgument, KernelMetadata
 from pipeloom.machine.dtypes import BF16, FP4, FP6, FP8
 from pipeloom.machine_code.launch_file import (
     Buffer,
     Fill,
-    Launch,
+    LaunchSpec,
     Padding,
     Raw,
-    Value,
+    Scalar,
     load_launch,
     save_launch,
     template,
 )
 
 
-def kernel(*arguments: KernelArgument, metadata: KernelMetadata, size: int) -> Kernel:
-    return Kernel(
+def kernel(*arguments: KernelArgument, metadata: KernelMetadata, size: int) -> CodeKernel:
+    return CodeKernel(
         "k", "gfx950", b"", 0, 0, size, 0, 0, 0, 0, 0, arguments, False, metadata=metadata
     )
 
@@ -52,7 +52,7 @@ def test_template_names_arguments_and_keeps_padding() -> None:
     assert launch.args == (
         Buffer("C", 0),
         Padding(8, 8),
-        Value("alpha", 16, "i32"),
+        Scalar("alpha", 16, "i32"),
         Padding(20, 12),
         Raw("desc", 32, "00" * 12),
     )
@@ -84,14 +84,14 @@ def test_lds_that_the_metadata_does_not_know_is_left_open(local: bool) -> None:
 
 
 def test_file_and_launch_are_the_same(tmp_path: Path) -> None:
-    launch = Launch(
+    launch = LaunchSpec(
         "k",
         (2, 3),
         (64,),
         (
             Buffer("A", 0, (4, 8), "bf16", Fill.RANDOM, seed=3, low=-2.0, high=2.0),
             Padding(8, 8),
-            Value("alpha", 16, "f32", 1),
+            Scalar("alpha", 16, "f32", 1),
             Raw("tail", 20, "0102"),
         ),
         dynamic_lds=1024,
@@ -141,7 +141,7 @@ def test_random_is_seeded_and_differs_between_buffers() -> None:
 
 
 def test_one_array_for_two_pointers() -> None:
-    launch = Launch("k", (1,), (64,), (Buffer("C", 0, (4,)), Buffer("D", 8, (4,), same_as="C")))
+    launch = LaunchSpec("k", (1,), (64,), (Buffer("C", 0, (4,)), Buffer("D", 8, (4,), same_as="C")))
     c, d = launch.arguments()
     assert c.value is d.value
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from pipeloom.errors import ConfigError, ScheduleError
-from pipeloom.judge.emulate import Kernel
+from pipeloom.judge.emulate import CodeKernel
 from pipeloom.machine_code import launch_file
-from pipeloom.machine_code.launch_file import Buffer, Fill, Launch, load_launch, template
+from pipeloom.machine_code.launch_file import Buffer, Fill, LaunchSpec, load_launch, template
 
 PLAIN: dict[str, Any] = {"kernel": "k", "grid": [1], "block": [64], "args": []}
 BUFFER: dict[str, Any] = {"is": "buffer", "name": "a", "offset": 0, "shape": [8], "type": "f32"}
 
 
-def _loaded(tmp_path: Path, **changes: Any) -> Launch:
+def _loaded(tmp_path: Path, **changes: Any) -> LaunchSpec:
     path = tmp_path / "launch.json"
     path.write_text(json.dumps({**PLAIN, **changes}))
     return load_launch(path)
@@ -92,15 +92,15 @@ def test_the_largest_of_each_is_taken(tmp_path: Path) -> None:
         assert values.dtype == np.dtype(launch_file.NUMPY_TYPES[kind])
 
 
-def test_a_template_of_gigabytes(kernel: Kernel) -> None:
+def test_a_template_of_gigabytes(kernel: CodeKernel) -> None:
     assert template(replace(kernel, arguments=())).args
     with pytest.raises(ConfigError, match="4294967295 bytes"):
         template(replace(kernel, kernarg_bytes=0xFFFFFFFF, arguments=()))
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Kernel:
-    return Kernel(
+def kernel() -> CodeKernel:
+    return CodeKernel(
         name="k", arch="gfx950", code=bytes(4), group_segment_bytes=0, private_segment_bytes=0,
         kernarg_bytes=64, rsrc1=0, rsrc2=0, rsrc3=0, properties=0, preload=0, arguments=(),
         uses_private_segment=False,

@@ -30,7 +30,7 @@ from pipeloom.order.patterns import (
 )
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern, Weaver
-from pipeloom.write.lower.emit import emit_program
+from pipeloom.write import emit_program
 
 KERNELS = [
     ("gfx950", "bf16", 64, 64, 64, 4),

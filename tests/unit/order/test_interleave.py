@@ -20,7 +20,7 @@ from pipeloom.order.node_tasks import lower
 from pipeloom.order.patterns import bound_of, structures, woven
 from pipeloom.order.tasks import Lowered
 from pipeloom.order.weave import Pattern
-from pipeloom.program.meaning import Region
+from pipeloom.program.nodes import Region
 from pipeloom.program.program import Program
 from pipeloom.program.steps import Priority, Unit, Work
 

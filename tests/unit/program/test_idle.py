@@ -48,6 +48,8 @@ def two(loop: Loop, positive: bool = False) -> Tensor:
         pytest.param(lambda _, x, t: t + exp2(x).sum("k"), False, id="powers of zeros"),
         pytest.param(lambda _, x, t: t + 1.0, False, id="counts iterations"),
         pytest.param(lambda _, x, t: t * 0.5 + x.sum("k"), False, id="decays"),
+        pytest.param(lambda loop, _, t: where(two(loop) > 1.0, t, t + 1.0), False, id="one of two"),
+        pytest.param(lambda loop, _, t: where(two(loop) > 1.0, t, t), True, id="the same of two"),
         pytest.param(lambda _, x, t: maximum(t, x.max("k")), False, id="zeros are large"),
         pytest.param(
             lambda loop, x, t: t + within(exp2(x), loop.left("k", ROWS)).sum("k"), True, id="masked"

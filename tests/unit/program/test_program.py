@@ -25,6 +25,7 @@ from pipeloom.program import (
     Group,
     Layout,
     Move,
+    Node,
     Priority,
     Program,
     Provenance,
@@ -36,6 +37,7 @@ from pipeloom.program import (
     Wait,
     Work,
 )
+from pipeloom.program.well_formed import MOST_ELEMENTS
 from pipeloom.sync import synchronize
 
 
@@ -351,6 +353,36 @@ def _unknown_trips_in_first(p: Program) -> Program:
     return replace(p, groups=(Group(group.waves, (*group.sections, section)),))
 
 
+def _copies_without_end(p: Program) -> Program:
+    return replace(p, resources=tuple(replace(r, copies=10**9) for r in p.resources))
+
+
+def _value_without_end(p: Program) -> Program:
+    def long(node: Node) -> Node:
+        shape = tuple(1 << 17 if size == 64 else size for size in node.type.shape)
+        return replace(node, type=replace(node.type, shape=shape))
+
+    return replace(p, meaning=replace(p.meaning, nodes=tuple(map(long, p.meaning.nodes))))
+
+
+def _iterations_without_end(p: Program) -> Program:
+    return replace(p, iterations=replace(p.iterations, constant=10**9))
+
+
+def _iterations_per_trip_without_end(p: Program) -> Program:
+    return replace(p, iterations=Affine(0, ((p.trips[0].name, 10**6),)))
+
+
+def _least_trips_without_end(p: Program) -> Program:
+    return replace(p, trips=tuple(replace(count, least=10**6) for count in p.trips))
+
+
+def _instructions_without_end(p: Program) -> Program:
+    step = first_work(p, "A")
+    issues = tuple(replace(issue, count=10**6) for issue in step.issues)
+    return with_steps(p, replace(step, issues=issues))
+
+
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
@@ -379,6 +411,12 @@ def _unknown_trips_in_first(p: Program) -> Program:
         (_types_of_two_instructions, StructureError, "bf16 by fp16, which 16x16x32_f16 does not"),
         (_unknown_trips, StructureError, "section 'more' counts trips by U"),
         (_unknown_trips_in_first, StructureError, "section 'more' counts trips by V"),
+        (_copies_without_end, StructureError, r"resources\.\S+ has [\d,]+ elements"),
+        (_value_without_end, StructureError, r"meaning\.\S+ has [\d,]+ elements"),
+        (_iterations_without_end, ConfigError, "iterations is 1000000000"),
+        (_iterations_per_trip_without_end, ConfigError, "iterations is 1000000"),
+        (_least_trips_without_end, ConfigError, r"trips\.\S+\.least is 1000000"),
+        (_instructions_without_end, ConfigError, r"prologue\[0\]\.issues\.count is 1000000"),
     ],
 )
 def test_malformed_programs_are_refused(
@@ -392,11 +430,41 @@ def test_malformed_programs_are_refused(
     assert caught.value.hint
 
 
+def test_a_draft_is_checked_when_it_becomes_a_program(program: Program) -> None:
+    fields = {name: getattr(program, name) for name in Program.__dataclass_fields__}
+    drafted = Program.draft(**fields)
+    assert drafted == program
+    assert replace(drafted) == program
+    group = program.groups[0]
+    twice = drafted.with_groups((group, group), program.provenance)
+    assert twice.waves == 2 * len(group.waves)
+    with pytest.raises(StructureError, match="exactly one group"):
+        replace(twice)
+
+
 def test_a_resource_has_copies_and_bytes(program: Program) -> None:
     item = program.resource("lds A0")
     assert item.bytes == item.copies * 32 * 32 * 2
     with pytest.raises(ConfigError, match="copies is 0"):
         Resource(name="x", space=Space.LDS, type=item.type, copies=0)
+
+
+def test_what_a_workgroup_holds_is_counted_with_copies_and_waves(program: Program) -> None:
+    """As much as a program may hold is let through, whoever holds it."""
+    (group,) = program.groups
+    used = sum(
+        r.copies * r.type.elements * (1 if r.space is Space.LDS else len(group.waves))
+        for r in program.resources
+    )
+    one = replace(program.resources[0].type, dims=("x",), shape=(1,))
+    left = MOST_ELEMENTS - used
+    for space, waves in ((Space.LDS, 1), (Space.REGISTER, 4)):
+        more = Resource(name="more", space=space, type=one, copies=left // waves)
+        replace(program, resources=(*program.resources, more))
+        more = replace(more, copies=left // waves + 1)
+        with pytest.raises(StructureError, match=r"resources\.more") as caught:
+            replace(program, resources=(*program.resources, more))
+        assert caught.value.field == "resources.more"
 
 
 def test_a_copy_writes_as_much_as_it_reads() -> None:

@@ -62,6 +62,15 @@ def test_reductions_lie_in_their_range(op: str) -> None:
         assert inside(float(found), said), (low, high, drawn, found, said)
 
 
+@pytest.mark.parametrize(("low", "high"), [(-3.0, 1000.0), (0.25, 7.0), (-1e30, -1e-30)])
+@pytest.mark.parametrize("count", [2, 7, 4096])
+def test_a_sum_is_no_wider_than_its_rounding(low: float, high: float, count: int) -> None:
+    said = result("sum", [Range(low, high)], count)
+    slack = 1 + count * 2.0**-22
+    assert abs(said.low) <= abs(count * low) * slack
+    assert abs(said.high) <= abs(count * high) * slack
+
+
 @pytest.mark.parametrize(
     ("op", "operands", "said"),
     [

@@ -10,7 +10,14 @@ from pipeloom import ConfigError, OpRole, build_schedule
 from pipeloom.machine.chips import target_for
 from pipeloom.program import Barrier, Program, Wait, Work
 from pipeloom.reference.compiled import CompiledSchedule
-from pipeloom.reference.kernels import Effect, GridKernel, Kernel, Register, Step, kernel_for
+from pipeloom.reference.kernels import (
+    EntryRun,
+    GridKernel,
+    Kernel,
+    OpEffect,
+    RegisterSet,
+    kernel_for,
+)
 from pipeloom.reference.lift import SECTIONS, lift
 
 SHIPPED = [
@@ -96,10 +103,10 @@ def test_the_hash_leaves_labels_and_provenance_out() -> None:
 class _TwoRegisters(GridKernel):
     """A model whose fragments fill two registers at once: no step of a program does."""
 
-    def effect(self, step: Step, wave: int) -> Effect:
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
         effect = super().effect(step, wave)
         if step.op.role is OpRole.FRAGMENT_LOAD:
-            more = (*effect.register_writes, Register("A", 7))
+            more = (*effect.register_writes, RegisterSet("A", 7))
             return replace(effect, register_writes=more)
         return effect
 
@@ -107,7 +114,7 @@ class _TwoRegisters(GridKernel):
 class _Silent(GridKernel):
     """A model whose loads write nothing."""
 
-    def effect(self, step: Step, wave: int) -> Effect:
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
         effect = super().effect(step, wave)
         return replace(effect, lds_writes=()) if effect.tile is not None else effect
 

@@ -9,7 +9,7 @@ import pytest
 from pipeloom import build_schedule
 from pipeloom.drive.programs import as_program
 from pipeloom.program import Barrier, Fence, Priority, Program, Wait
-from pipeloom.show.dependence_graph import ANTI, FLOW, KINDS, Edge, Graph, Op, graph_of
+from pipeloom.show.dependence_graph import ANTI, FLOW, KINDS, Graph, GraphEdge, GraphNode, graph_of
 from pipeloom.show.step_rows import STYLES, label_of, listing, waves_text
 from tests.unit.show.programs import producer_consumer, straight, two_loops
 
@@ -125,8 +125,8 @@ def test_what_the_specification_says_of_flow_is_found(name: str) -> None:
 
 
 def test_times_are_those_of_the_longest_path() -> None:
-    ops = (Op("a", "load", 10), Op("b", "load", 3), Op("c", "matrix", 5))
-    graph = Graph(ops, (Edge(0, 2), Edge(1, 2), Edge(2, 0, ANTI, 1)))
+    ops = (GraphNode("a", "load", 10), GraphNode("b", "load", 3), GraphNode("c", "matrix", 5))
+    graph = Graph(ops, (GraphEdge(0, 2), GraphEdge(1, 2), GraphEdge(2, 0, ANTI, 1)))
     assert (graph.asap, graph.alap, graph.slack) == ((0, 0, 10), (0, 7, 10), (0, 7, 0))
     assert (graph.longest_path, graph.critical) == (15, (0, 2))
     timeless = Graph(tuple(op._replace(latency=0) for op in ops), graph.edges)
@@ -135,8 +135,8 @@ def test_times_are_those_of_the_longest_path() -> None:
 
 
 def test_dependences_that_form_a_circle_do_no_harm() -> None:
-    ops = (Op("a", "load", 1), Op("b", "load", 1))
-    graph = Graph(ops, (Edge(0, 1, FLOW), Edge(1, 0, FLOW)))
+    ops = (GraphNode("a", "load", 1), GraphNode("b", "load", 1))
+    graph = Graph(ops, (GraphEdge(0, 1, FLOW), GraphEdge(1, 0, FLOW)))
     assert graph.asap == (0, 0)
 
 

@@ -35,7 +35,7 @@ from pipeloom.judge.simulate.whole_gpu import Block, BlockCost, Plan, predict
 from pipeloom.machine.dtypes import BF16, E8M0, FP4
 from pipeloom.machine.gpus import gpu_for
 from pipeloom.tuning import library
-from pipeloom.tuning.search import Trial, Tuned
+from pipeloom.tuning.search import BlockTrial, Tuned
 from pipeloom.tuning.shapes import Problem
 from pipeloom.write.assemble import assemble_text
 
@@ -76,7 +76,7 @@ def mx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _tuned(problem: Problem, plan: Plan) -> Tuned:
     cost = BlockCost(600.0, 1500.0, 512.0, "matrix unit")
     found = predict(GPU, problem, plan, cost)
-    trial = Trial(plan.block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
+    trial = BlockTrial(plan.block, found.seconds * 1e6, found.seconds * 1e6, cost.cycles)
     return Tuned(problem, GPU.chip, plan, cost, found, (trial,), 1, 0.0)
 
 

@@ -26,7 +26,7 @@ from pipeloom.tuning import candidates, engines, search
 from pipeloom.tuning.candidates import BlockJob, bounds
 from pipeloom.tuning.engines import Done, Inline
 from pipeloom.tuning.ranking import rank
-from pipeloom.tuning.search import Progress, tune
+from pipeloom.tuning.search import TuneProgress, tune
 from pipeloom.tuning.shapes import Problem
 
 GPU = gpu_for("MI355X")
@@ -106,7 +106,7 @@ def test_workers_and_order_change_nothing(tmp_path: Path) -> None:
 
 
 def test_stopped_early_it_says_so_and_goes_on(tmp_path: Path) -> None:
-    store, told = Store(tmp_path), list[Progress]()
+    store, told = Store(tmp_path), list[TuneProgress]()
     first = tune(SHAPES, GPU, engine=lambda: Shuffled(1, 0), store=store, close=1.0, seconds=0.0)
     assert not all(one.complete for one in first)
     whole = tune(

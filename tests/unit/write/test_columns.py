@@ -22,11 +22,10 @@ from pipeloom.order.patterns import woven
 from pipeloom.order.weave import Pattern
 from pipeloom.program import Program, Work
 from pipeloom.sync import synchronize
-from pipeloom.write import assemble
+from pipeloom.write import assemble, emit_program
 from pipeloom.write.faults import HazardError
 from pipeloom.write.lower import emit
 from pipeloom.write.lower.columns import SPAN, dealt, dealt_dimensions
-from pipeloom.write.lower.emit import emit_program
 
 LINE = 128
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pipeloom.drive.trial import Launchable
-from pipeloom.judge.emulate import Instruction, decode_kernel
+from pipeloom.judge.emulate import Decoded, decode_kernel
 from pipeloom.program import Barrier, Fence, Group, Priority, Step, Unit, Wait
 from pipeloom.write import assemble, emit_program
 from tests.unit.write.kernels import Shape, built_program
@@ -21,7 +21,7 @@ FAMILIES = {
 }
 
 
-def decoded_item(instruction: Instruction) -> Item | None:
+def decoded_item(instruction: Decoded) -> Item | None:
     """What counts for the schedule, of one decoded instruction."""
     name, fields = instruction.name, instruction.fields
     if name in ("s_barrier", "s_setprio"):

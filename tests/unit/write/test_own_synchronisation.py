@@ -15,14 +15,15 @@ import pytest
 
 from pipeloom.drive.trial import Launchable, Trial
 from pipeloom.judge.emulate import (
-    FindingKind,
+    DefectKind,
     Timing,
     check_hazards,
     decode_kernel,
     load_code_object,
 )
 from pipeloom.judge.emulate.wait_states import read_instructions
-from pipeloom.judge.wait_states import Target, judge
+from pipeloom.judge.wait_states import judge
+from pipeloom.machine.chips import target_for
 from pipeloom.write.assemble import assemble_text
 from tests.unit.write.kernels import run
 
@@ -68,12 +69,12 @@ def trials(name: str, ready: Launchable) -> list[Trial]:
 
 NOTICED = [
     # kernel, line, what remains of it (None: nothing), what a run says first
-    ("ping_pong", ARGUMENTS, None, FindingKind.IN_FLIGHT_READ),
-    ("ping_pong", "stagger", None, FindingKind.BARRIER_MISMATCH),
+    ("ping_pong", ARGUMENTS, None, DefectKind.IN_FLIGHT_READ),
+    ("ping_pong", "stagger", None, DefectKind.BARRIER_MISMATCH),
     ("ping_pong", "after the prologue", None, None),
-    ("ping_pong", "closing", None, FindingKind.BARRIER_MISMATCH),
-    ("single_buffer", ARGUMENTS, LGKM_ONE, FindingKind.IN_FLIGHT_READ),
-    ("four_wave", ARGUMENTS, None, FindingKind.IN_FLIGHT_READ),
+    ("ping_pong", "closing", None, DefectKind.BARRIER_MISMATCH),
+    ("single_buffer", ARGUMENTS, LGKM_ONE, DefectKind.IN_FLIGHT_READ),
+    ("four_wave", ARGUMENTS, None, DefectKind.IN_FLIGHT_READ),
 ]
 
 
@@ -83,7 +84,7 @@ def test_own_synchronisation_is_missed_when_gone(
     name: str,
     line: str,
     left: int | None,
-    kind: FindingKind | None,
+    kind: DefectKind | None,
 ) -> None:
     ready = built(name, "bf16", SHAPES[name])
     pc = own_lines(ready)[line]
@@ -118,7 +119,7 @@ def test_each_s_nop_is_needed_by_the_judge_of_bytes(
     for at in nops:
         shorter = list(program)
         shorter[at] = replace(shorter[at], wait_states=shorter[at].wait_states - 1)
-        assert judge(shorter, Target(target)), hex(program[at].place)
+        assert judge(shorter, target_for(target)), hex(program[at].place)
 
 
 @pytest.mark.parametrize(("name", "target"), ALL)
@@ -133,6 +134,6 @@ def test_a_run_reports_a_missing_s_nop(
     changed = replace(ready, kernel=load_code_object(data).kernel(), line_map={})
     bm, bn, *_ = SHAPES.get(name, GEMM)
     trial = run(changed, bm, bn, 0)
-    assert {finding.kind for finding in trial.findings} == {FindingKind.WAIT_STATES}
+    assert {finding.kind for finding in trial.findings} == {DefectKind.WAIT_STATES}
     assert not any(trial.wrong.values())
     assert not trial.ok

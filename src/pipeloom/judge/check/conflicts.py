@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.check.pairs import Conflict, Pairs
-from pipeloom.judge.check.record import LDS, Access, GroupRecord
+from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
 from pipeloom.judge.emulate import Effect
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.pending import WaitQueue
 
 Column = npt.NDArray[np.int64]
-Agree = Callable[[Access, Access], bool]
+Agree = Callable[[CellAccess, CellAccess], bool]
 
 
 def memory_pairs(
@@ -27,7 +27,7 @@ def memory_pairs(
     the same instruction do not conflict (compilers let waves store replicated results), if the
     values ``agree`` whatever the data are.
     """
-    by_buffer: defaultdict[int, list[Access]] = defaultdict(list)
+    by_buffer: defaultdict[int, list[CellAccess]] = defaultdict(list)
     for access in group.accesses:
         if access.effect is Effect.READ and access.time in dead[access.wave]:
             continue
@@ -41,7 +41,7 @@ def memory_pairs(
     )
 
 
-def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord, agree: Agree) -> Pairs:
+def _of_buffer(buffer: int, accesses: list[CellAccess], group: GroupRecord, agree: Agree) -> Pairs:
     shared = _shared_cells(accesses)
     if not shared.size:
         return Pairs.of([])
@@ -56,9 +56,9 @@ def _of_buffer(buffer: int, accesses: list[Access], group: GroupRecord, agree: A
     return Pairs.of(rows)
 
 
-def _shared_cells(accesses: list[Access]) -> Column:
+def _shared_cells(accesses: list[CellAccess]) -> Column:
     """Cells that are written and touched more than once; the rest cannot conflict."""
-    distinct: dict[tuple[int, bool], list[Access]] = {}
+    distinct: dict[tuple[int, bool], list[CellAccess]] = {}
     for access in accesses:
         distinct.setdefault((access.key, access.effect is Effect.READ), []).append(access)
     every, written = [], []
@@ -79,7 +79,7 @@ class _Shadow:
         self,
         waves: int,
         shared: Column,
-        accesses: list[Access],
+        accesses: list[CellAccess],
         positions: Column,
         agree: Agree,
     ) -> None:
@@ -95,12 +95,12 @@ class _Shadow:
         self._value = np.zeros(size, np.uint32)
         self._known = np.zeros(size, np.bool_)
         self._owner = np.array([-1, *(a.wave for a in accesses)], np.int64)
-        order = {Counter.VM: 1, Counter.LGKM: 2, Counter.SMEM: 0}
+        order = {WaitQueue.VM: 1, WaitQueue.LGKM: 2, WaitQueue.SMEM: 0}
         self._queue = np.array([0, *(order[a.queue] for a in accesses)], np.int64)
         self._places: dict[int, tuple[Column, npt.NDArray[np.bool_]]] = {}
         self.found: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def enter(self, number: int, access: Access) -> None:
+    def enter(self, number: int, access: CellAccess) -> None:
         """Enter the next access, in the order of issue."""
         places, kept = self._placed(access)
         if not places.size:
@@ -123,7 +123,7 @@ class _Shadow:
             self._write(number, access, places, kept)
 
     def _write(
-        self, number: int, access: Access, places: Column, kept: npt.NDArray[np.bool_]
+        self, number: int, access: CellAccess, places: Column, kept: npt.NDArray[np.bool_]
     ) -> None:
         changed = places
         values = None if access.values is None else access.values[kept]
@@ -148,7 +148,7 @@ class _Shadow:
         if values is not None:
             self._value[places] = values
 
-    def _placed(self, access: Access) -> tuple[Column, npt.NDArray[np.bool_]]:
+    def _placed(self, access: CellAccess) -> tuple[Column, npt.NDArray[np.bool_]]:
         found = self._places.get(access.key)
         if found is None:
             at = np.searchsorted(self._shared, access.cells)

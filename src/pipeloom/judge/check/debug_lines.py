@@ -94,7 +94,8 @@ class _Reader:
         if form == _UDATA:
             return str(self.uleb())
         if form == _BLOCK:
-            self.at += self.uleb()
+            size = self.uleb()  # which moves ``at``
+            self.at += size
             return ""
         return str(self.number(_FIXED[form]))
 

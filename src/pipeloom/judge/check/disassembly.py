@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeloom.judge.check.retirement import Counts
-from pipeloom.judge.emulate import Instruction
+from pipeloom.judge.check.retirement import WaitCounts
+from pipeloom.judge.emulate import Decoded
 from pipeloom.judge.emulate.control import wait_counts
 from pipeloom.judge.emulate.wait_states import read_instructions
 from pipeloom.judge.wait_states import register_name
@@ -20,12 +20,12 @@ _FLOATS = ("0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.159154
 _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1", "soffset")
 
 
-def instruction_text(one: Instruction) -> str:
+def instruction_text(one: Decoded) -> str:
     """One instruction."""
     name, fields = one.name, one.fields
     if name == "s_waitcnt":
         vm, _, lgkm = wait_counts(fields["simm16"])
-        return Counts(vm, lgkm).text()
+        return WaitCounts(vm, lgkm).text()
     if one.target is not None:
         return f"{name} {one.target:#x}"
     if one.encoding == "SOPP":
@@ -44,7 +44,7 @@ def _registers(numbers: tuple[int, ...]) -> str:
     return f"{first[0]}[{first[1:]}:{last[1:]}]"
 
 
-def _constants(one: Instruction) -> Iterator[str]:
+def _constants(one: Decoded) -> Iterator[str]:
     """Constant sources, in order."""
     for field in _SOURCES:
         code = one.fields.get(field)
@@ -64,7 +64,7 @@ def _constants(one: Instruction) -> Iterator[str]:
         yield f"{one.fields['simm16']:#x}"
 
 
-def _offset(one: Instruction) -> str:
+def _offset(one: Decoded) -> str:
     fields = one.fields
     if one.encoding == "DS":
         if "2" in one.name.split("_")[1]:

@@ -26,7 +26,7 @@ import numpy as np
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path
 from pipeloom.judge.check.taint import Taint
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 _BRANCH = "a branch"
 
@@ -45,7 +45,7 @@ class Watched:
 
 
 def drifts(
-    program: Sequence[Step],
+    program: Sequence[MicroOp],
     statics: Sequence[Static],
     trace: WaveTrace,
     starts: Sequence[int],
@@ -105,13 +105,13 @@ def _asks(taint: Taint, time: int, watched: Watched) -> str:
     return ""
 
 
-def _stays(program: Sequence[Step], at: int, inside: Container[int]) -> bool:
+def _stays(program: Sequence[MicroOp], at: int, inside: Container[int]) -> bool:
     """Whether a branch leads to the same loop either way: it is no exit."""
     return all(after in inside for after in _successors(tuple(program))[at])
 
 
 @lru_cache(maxsize=8)
-def _successors(program: tuple[Step, ...]) -> tuple[tuple[int, ...], ...]:
+def _successors(program: tuple[MicroOp, ...]) -> tuple[tuple[int, ...], ...]:
     """Where control may go from each step; jumps to computed places are not executed."""
     places = {step.instruction.pc: at for at, step in enumerate(program)}
     found: list[tuple[int, ...]] = []
@@ -127,7 +127,7 @@ def _successors(program: tuple[Step, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def loop_body(program: tuple[Step, ...], head: int) -> frozenset[int]:
+def loop_body(program: tuple[MicroOp, ...], head: int) -> frozenset[int]:
     """The natural loop of a head: what only it leads to, and what leads back to it from there.
 
     Code that the run never came to belongs to it wherever it stands.

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeloom.judge.emulate import Hazard, Kernel
+from pipeloom.judge.emulate import CodeKernel, WaitHazard
 from pipeloom.judge.emulate.register_numbers import each_register, register_name
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 MOST_BETWEEN = 24
 """Instructions between the two; no rule asks for more wait states."""
 
 
 def issued_early(
-    kernel: Kernel, program: Sequence[Step], hazard: Hazard
-) -> tuple[Kernel, int] | None:
+    kernel: CodeKernel, program: Sequence[MicroOp], hazard: WaitHazard
+) -> tuple[CodeKernel, int] | None:
     """The kernel with the two in the other order, and the pc of the first; None where they stay."""
     place = next((n for n, s in enumerate(program) if s.instruction.pc == hazard.pc), None)
     start = None if place is None else _first(program, place, hazard.register)
@@ -42,7 +42,7 @@ def issued_early(
     return replace(kernel, code=bytes(code)), first.instruction.pc
 
 
-def _first(program: Sequence[Step], place: int, register: str) -> int | None:
+def _first(program: Sequence[MicroOp], place: int, register: str) -> int | None:
     """The last instruction before ``place`` that clashes with it in ``register``."""
     targets = {step.instruction.target for step in program}
     second = program[place]
@@ -58,6 +58,6 @@ def _first(program: Sequence[Step], place: int, register: str) -> int | None:
     return None
 
 
-def _depend(first: Step, second: Step) -> bool:
+def _depend(first: MicroOp, second: MicroOp) -> bool:
     clash = first.writes & second.touched | first.reads & second.writes
     return bool(clash)

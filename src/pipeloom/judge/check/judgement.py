@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from pipeloom.judge.check.nominal import NominalRun
-from pipeloom.judge.check.prepared import GroupStudy, Study
+from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import Recorder, WaveTrace
-from pipeloom.judge.check.retirement import Sync
+from pipeloom.judge.check.retirement import SyncPlan
 from pipeloom.judge.check.story import KINDS, Lines, PairStory, site
 from pipeloom.judge.check.verdict import (
     CheckFinding,
@@ -21,26 +21,26 @@ from pipeloom.judge.check.verdict import (
     Site,
 )
 from pipeloom.judge.check.workgroups import meetings
-from pipeloom.judge.emulate import Effect, Finding, FindingKind, Kernel, check_hazards
+from pipeloom.judge.emulate import CodeKernel, Defect, DefectKind, Effect, check_hazards
 from pipeloom.judge.emulate.ds import UNWRITTEN_LDS
 from pipeloom.judge.wait_states import Basis
 
 _FROM_EMULATOR = {
-    FindingKind.POISON_READ: CheckKind.UNINITIALISED,
-    FindingKind.IN_FLIGHT_READ: CheckKind.REGISTER,
-    FindingKind.IN_FLIGHT_WRITE: CheckKind.REGISTER,
-    FindingKind.OUT_OF_BOUNDS: CheckKind.OUT_OF_BOUNDS,
-    FindingKind.INVALID_DESCRIPTOR: CheckKind.DESCRIPTOR,
-    FindingKind.BARRIER_MISMATCH: CheckKind.BARRIER,
-    FindingKind.TRAP: CheckKind.TRAP,
+    DefectKind.POISON_READ: CheckKind.UNINITIALISED,
+    DefectKind.IN_FLIGHT_READ: CheckKind.REGISTER,
+    DefectKind.IN_FLIGHT_WRITE: CheckKind.REGISTER,
+    DefectKind.OUT_OF_BOUNDS: CheckKind.OUT_OF_BOUNDS,
+    DefectKind.INVALID_DESCRIPTOR: CheckKind.DESCRIPTOR,
+    DefectKind.BARRIER_MISMATCH: CheckKind.BARRIER,
+    DefectKind.TRAP: CheckKind.TRAP,
 }
 BY_ATOMICS = "workgroups share global memory and may be ordered by atomics, which is not judged"
 
 
 def judge_run(
-    study: Study,
+    study: Prepared,
     recorder: Recorder,
-    observed: Iterable[Finding],
+    observed: Iterable[Defect],
     lines: Lines,
     *,
     stopped: str = "",
@@ -80,7 +80,7 @@ def judge_run(
     )
 
 
-def coverage(study: Study, sync: Sync | None = None) -> tuple[LoopCoverage, ...]:
+def coverage(study: Prepared, sync: SyncPlan | None = None) -> tuple[LoopCoverage, ...]:
     """For which trip counts of each loop a verdict holds, under the kernel's waits or others."""
     return tuple(
         LoopCoverage(
@@ -95,7 +95,7 @@ def coverage(study: Study, sync: Sync | None = None) -> tuple[LoopCoverage, ...]
     )
 
 
-def by_data(study: Study) -> str:
+def by_data(study: Prepared) -> str:
     """What of the order depends on data in memory; empty where nothing does."""
     for group, flows in zip(study.every, study.flows, strict=True):
         for trace, flow in zip(group.waves, flows, strict=True):
@@ -111,7 +111,7 @@ def by_data(study: Study) -> str:
     return ""
 
 
-def _pc(study: Study, trace: WaveTrace, time: int) -> int:
+def _pc(study: Prepared, trace: WaveTrace, time: int) -> int:
     return study.program[trace.steps[time]].instruction.pc
 
 
@@ -124,7 +124,7 @@ def _status(findings: list[CheckFinding], reason: str) -> CheckStatus:
     return CheckStatus.TIMING if CheckStatus.TIMING in found else CheckStatus.PROVED
 
 
-def _of_pairs(study: Study, lines: Lines) -> Iterable[CheckFinding]:
+def _of_pairs(study: Prepared, lines: Lines) -> Iterable[CheckFinding]:
     """One finding per pair of instructions that nothing orders, with its tightest instance."""
     best: dict[tuple[int, int, CheckKind], tuple[int, int, GroupStudy, list[int]]] = {}
     counts: defaultdict[tuple[int, int, CheckKind], int] = defaultdict(int)
@@ -159,7 +159,7 @@ def _of_pairs(study: Study, lines: Lines) -> Iterable[CheckFinding]:
         )
 
 
-def _outside(study: Study, lines: Lines) -> tuple[list[CheckFinding], list[CheckFinding]]:
+def _outside(study: Prepared, lines: Lines) -> tuple[list[CheckFinding], list[CheckFinding]]:
     """Global accesses outside every buffer: those that matter, and those whose data do not."""
     found: dict[tuple[int, bool], CheckFinding] = {}
     for group in study.groups:
@@ -196,8 +196,8 @@ def _landed(group: GroupStudy) -> set[tuple[int, int]]:
 
 
 def _observed(
-    study: Study,
-    observed: Iterable[Finding],
+    study: Prepared,
+    observed: Iterable[Defect],
     known: list[CheckFinding],
     dead: list[CheckFinding],
     lines: Lines,
@@ -227,7 +227,7 @@ def _observed(
         )
 
 
-def _between_groups(study: Study, lines: Lines) -> tuple[list[CheckFinding], bool]:
+def _between_groups(study: Prepared, lines: Lines) -> tuple[list[CheckFinding], bool]:
     found, by_atomics = meetings(study.every, study.flows)
     findings = []
     for meeting in found:
@@ -252,7 +252,7 @@ def _between_groups(study: Study, lines: Lines) -> tuple[list[CheckFinding], boo
 
 
 def _wait_states(
-    kernel: Kernel, study: Study, lines: Lines
+    kernel: CodeKernel, study: Prepared, lines: Lines
 ) -> tuple[list[CheckFinding], list[CheckFinding]]:
     positions = {step.instruction.pc: step for step in study.program}
     required: list[CheckFinding] = []
@@ -267,6 +267,6 @@ def _wait_states(
             hazard.message,
             source=hazard.source,
         )
-        fails = hazard.missing > 0 and hazard.basis is Basis.ISA
+        fails = hazard.missing > 0 and hazard.basis is Basis.REQUIRED
         (required if fails else customary).append(finding)
     return required, customary

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeloom.judge.check.prepared import GroupStudy, Study
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Counts, Sync
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.check.prepared import GroupStudy, Prepared
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan, WaitCounts
+from pipeloom.judge.emulate.pending import WaitQueue
 
 MOST_ROUNDS = 200
 
 
-def repair(study: Study) -> Sync | None:
+def repair(study: Prepared) -> SyncPlan | None:
     """A synchronisation under which every pair is ordered; None where none was found."""
     sync = study.sync
     for _ in range(MOST_ROUNDS):
@@ -37,7 +37,7 @@ def repair(study: Study) -> Sync | None:
     return None
 
 
-def _order(study: Study, group: GroupStudy, sync: Sync, row: list[int]) -> Sync | None:
+def _order(study: Prepared, group: GroupStudy, sync: SyncPlan, row: list[int]) -> SyncPlan | None:
     """One step towards ordering a pair."""
     v, first, w, second = row[:4]
     lines = group.order.timelines
@@ -54,26 +54,26 @@ def _order(study: Study, group: GroupStudy, sync: Sync, row: list[int]) -> Sync 
     since = int(other[needed - 1]) // 2 + 1 if needed else 0
     for time in range(second, since - 1, -1):
         at = int(lines[w].path[time])
-        changed = sync.adding(at, Counts(), barrier=True)
+        changed = sync.adding(at, WaitCounts(), barrier=True)
         if all(one.order.barriers_met(changed) for one in study.groups):
             return changed
     return None
 
 
-def _counts(group: GroupStudy, wave: int, first: int, when: int) -> Counts:
+def _counts(group: GroupStudy, wave: int, first: int, when: int) -> WaitCounts:
     """The wait that has retired the operation of ``first`` at (doubled) time ``when``."""
     trace, line = group.record.waves[wave], group.order.timelines[wave]
-    counts = Counts()
-    for queue in Counter:
+    counts = WaitCounts()
+    for queue in WaitQueue:
         if first not in trace.queues[queue]:
             continue
-        if queue is Counter.SMEM:
-            counts = counts.tighten(Counts(lgkm=0))
+        if queue is WaitQueue.SMEM:
+            counts = counts.tighten(WaitCounts(lgkm=0))
             continue
         issued = line.queues[queue]
         younger = int(np.searchsorted(2 * issued, when)) - int(np.searchsorted(issued, first)) - 1
-        if queue is Counter.VM:
-            counts = counts.tighten(Counts(vm=min(max(younger, 0), NO_VM - 1)))
+        if queue is WaitQueue.VM:
+            counts = counts.tighten(WaitCounts(vm=min(max(younger, 0), NO_VM - 1)))
         else:
-            counts = counts.tighten(Counts(lgkm=min(max(younger, 0), NO_LGKM - 1)))
+            counts = counts.tighten(WaitCounts(lgkm=min(max(younger, 0), NO_LGKM - 1)))
     return counts

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pipeloom.judge.check.disassembly import instruction_text
-from pipeloom.judge.check.prepared import Study
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Sync
+from pipeloom.judge.check.prepared import Prepared
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, SyncPlan
 from pipeloom.judge.check.story import Lines
 from pipeloom.judge.check.verdict import Needless
 
 
-def loosen(study: Study) -> Sync:
+def loosen(study: Prepared) -> SyncPlan:
     """The loosest synchronisation of this program's own waits and barriers that is as good."""
     base = study.unordered()
     met = [group.order.barriers_met(study.sync) for group in study.groups]
 
-    def holds(sync: Sync) -> bool:
+    def holds(sync: SyncPlan) -> bool:
         for group, before, meets in zip(study.groups, base, met, strict=True):
             if meets and not group.order.barriers_met(sync):
                 return False
@@ -41,11 +41,13 @@ def loosen(study: Study) -> Sync:
     return found
 
 
-def _loosened(sync: Sync, at: int, name: str, limit: int, holds: Callable[[Sync], bool]) -> Sync:
+def _loosened(
+    sync: SyncPlan, at: int, name: str, limit: int, holds: Callable[[SyncPlan], bool]
+) -> SyncPlan:
     """The wait at a position with one of its counts as large as may be."""
     counts = sync.waits[at]
 
-    def changed(count: int) -> Sync:
+    def changed(count: int) -> SyncPlan:
         return sync.with_wait(at, replace(counts, **{name: count}))
 
     best = _loosest(getattr(counts, name), limit, lambda count: holds(changed(count)))
@@ -65,7 +67,7 @@ def _loosest(count: int, limit: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def needless(study: Study, loose: Sync, lines: Lines) -> tuple[Needless, ...]:
+def needless(study: Prepared, loose: SyncPlan, lines: Lines) -> tuple[Needless, ...]:
     """What ``loosen`` changed, in order of the program."""
     found = []
     for at in sorted({*study.sync.barriers, *study.sync.waits}):

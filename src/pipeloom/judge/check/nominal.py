@@ -15,11 +15,11 @@ import numpy as np
 
 from pipeloom.judge.check.pairs import Conflict, Pairs
 from pipeloom.judge.check.record import GroupRecord, WaveTrace
-from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Column, Sync
-from pipeloom.judge.emulate.pending import Counter
-from pipeloom.judge.emulate.step import Step
-from pipeloom.judge.wait_states.mnemonics import MNEMONICS
+from pipeloom.judge.check.retirement import NO_LGKM, NO_VM, Column, SyncPlan
+from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.machine.chips import target_for
+from pipeloom.machine.mnemonics import MNEMONICS
 
 _PASS_CYCLES = 4
 
@@ -27,13 +27,15 @@ _PASS_CYCLES = 4
 class NominalRun:
     """When each step is issued and when its operation is over, in cycles."""
 
-    def __init__(self, group: GroupRecord, program: Sequence[Step], sync: Sync, arch: str) -> None:
+    def __init__(
+        self, group: GroupRecord, program: Sequence[MicroOp], sync: SyncPlan, arch: str
+    ) -> None:
         target = target_for(arch)
         self._costs = [_cost(step, target.issue_cycles.value) for step in program]
         self._latency = {
-            Counter.VM: target.global_latency.value,
-            Counter.LGKM: target.lds_latency.value,
-            Counter.SMEM: target.lds_latency.value,
+            WaitQueue.VM: target.global_latency.value,
+            WaitQueue.LGKM: target.lds_latency.value,
+            WaitQueue.SMEM: target.lds_latency.value,
         }
         self._sync = sync
         waves = [_WaveClock(trace) for trace in group.waves]
@@ -56,16 +58,16 @@ class NominalRun:
             counts = sync.waits.get(at)
             if counts is not None:
                 if counts.vm < NO_VM:
-                    wave.wait(Counter.VM, counts.vm)
+                    wave.wait(WaitQueue.VM, counts.vm)
                 if counts.lgkm < NO_LGKM:
-                    wave.wait(Counter.LGKM, counts.lgkm)
+                    wave.wait(WaitQueue.LGKM, counts.lgkm)
                 if counts.lgkm == 0:
-                    wave.wait(Counter.SMEM, 0)
+                    wave.wait(WaitQueue.SMEM, 0)
             end = wave.now + self._costs[at]
             for queue in wave.queues_of.get(wave.time, ()):
                 done = wave.now + self._latency[queue]
                 last = wave.last.get(queue, 0)
-                if queue is not Counter.SMEM:
+                if queue is not WaitQueue.SMEM:
                     done = max(done, last)
                 wave.last[queue] = done
                 wave.pending[queue].append(done)
@@ -109,21 +111,21 @@ class _WaveClock:
         self.ended = False
         self.issued = [0] * len(trace.steps)
         self.done = [0] * len(trace.steps)
-        self.last: dict[Counter, int] = {}
-        self.pending: dict[Counter, deque[int]] = {queue: deque() for queue in Counter}
-        self.queues_of: dict[int, list[Counter]] = {}
+        self.last: dict[WaitQueue, int] = {}
+        self.pending: dict[WaitQueue, deque[int]] = {queue: deque() for queue in WaitQueue}
+        self.queues_of: dict[int, list[WaitQueue]] = {}
         for queue, times in trace.queues.items():
             for time in times:
                 self.queues_of.setdefault(time, []).append(queue)
 
-    def wait(self, queue: Counter, count: int) -> None:
+    def wait(self, queue: WaitQueue, count: int) -> None:
         """Block until at most ``count`` operations are left."""
         left = self.pending[queue]
         while len(left) > count:
             self.now = max(self.now, left.popleft())
 
 
-def _cost(step: Step, issue: int) -> int:
+def _cost(step: MicroOp, issue: int) -> int:
     traits = MNEMONICS.get(step.instruction.name)
     if traits is not None and traits.passes:
         return _PASS_CYCLES * traits.passes

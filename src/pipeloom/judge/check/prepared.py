@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from pipeloom.judge.check.conflicts import memory_pairs
 from pipeloom.judge.check.pairs import Pairs
-from pipeloom.judge.check.record import LDS, Access, GroupRecord, Recorder
-from pipeloom.judge.check.register_flow import Flow, FlowReader
-from pipeloom.judge.check.retirement import Order, Sync, Timeline
+from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord, Recorder
+from pipeloom.judge.check.register_flow import FlowReader, PathFlow
+from pipeloom.judge.check.retirement import Order, Retirement, SyncPlan
 from pipeloom.judge.check.store_sources import Sources
 from pipeloom.judge.check.trip_counts import LoopClaim, claims
 from pipeloom.judge.emulate import Effect
-from pipeloom.judge.emulate.pending import Counter
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.pending import WaitQueue
+from pipeloom.judge.emulate.step import MicroOp
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,7 +30,7 @@ class GroupStudy:
     """One workgroup, standing for all like it."""
 
     record: GroupRecord
-    flows: tuple[Flow, ...]
+    flows: tuple[PathFlow, ...]
     order: Order
 
     @property
@@ -39,16 +39,16 @@ class GroupStudy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class Prepared:
     """All that a judge, a search for needless waits and a repair ask of a run."""
 
-    program: Sequence[Step]
+    program: Sequence[MicroOp]
     arch: str
     groups: tuple[GroupStudy, ...]
     every: tuple[GroupRecord, ...]
-    flows: tuple[tuple[Flow, ...], ...]
+    flows: tuple[tuple[PathFlow, ...], ...]
     """Of the waves of every workgroup."""
-    sync: Sync
+    sync: SyncPlan
     buffers: tuple[str, ...]
     executed: frozenset[int]
     """Positions that some wave executed."""
@@ -74,11 +74,11 @@ class Study:
             if one.buffer != LDS and one.effect is not Effect.READ
         }
 
-    def unordered(self, sync: Sync | None = None) -> tuple[Mask, ...]:
+    def unordered(self, sync: SyncPlan | None = None) -> tuple[Mask, ...]:
         """Per group, which pairs nothing orders."""
         return tuple(group.order.unordered(sync or self.sync) for group in self.groups)
 
-    def claims(self, sync: Sync | None = None) -> tuple[LoopClaim, ...]:
+    def claims(self, sync: SyncPlan | None = None) -> tuple[LoopClaim, ...]:
         """Per loop, for which trip counts the verdict holds in every workgroup."""
         found: dict[int, LoopClaim] = {}
         under, written = sync or self.sync, self.written()
@@ -103,7 +103,7 @@ def _both(one: LoopClaim, other: LoopClaim) -> LoopClaim:
     )
 
 
-def study(recorder: Recorder) -> Study:
+def study(recorder: Recorder) -> Prepared:
     """Make a run's record ready."""
     reader = FlowReader(recorder.program)
     groups: list[GroupStudy] = []
@@ -129,39 +129,39 @@ def study(recorder: Recorder) -> Study:
         for wave in record.waves:
             executed.update(wave.steps)
         groups.append(GroupStudy(record, flows, Order(_timelines(record), pairs)))
-    return Study(
+    return Prepared(
         recorder.program,
         recorder.kernel.arch,
         tuple(groups),
         tuple(recorder.groups),
         every,
-        Sync.of(recorder.program),
+        SyncPlan.of(recorder.program),
         tuple(recorder.buffers),
         frozenset(executed),
         recorder.granules,
     )
 
 
-def _timelines(record: GroupRecord) -> list[Timeline]:
+def _timelines(record: GroupRecord) -> list[Retirement]:
     """One per wave; waves that executed the same share theirs."""
-    known: dict[tuple[bytes, ...], Timeline] = {}
+    known: dict[tuple[bytes, ...], Retirement] = {}
     found = []
     for wave in record.waves:
         key = wave.path().tobytes(), *(bytes(str(times), "ascii") for times in wave.queues.values())
-        found.append(known.setdefault(key, Timeline(wave)))
+        found.append(known.setdefault(key, Retirement(wave)))
     return found
 
 
-def _signature(record: GroupRecord, flows: Sequence[Flow]) -> object:
+def _signature(record: GroupRecord, flows: Sequence[PathFlow]) -> object:
     """Equal for workgroups with the same pairs in LDS and in registers, whatever the data."""
     copies: dict[bytes, int] = {}
 
-    def stored(access: Access) -> bytes | int:
+    def stored(access: CellAccess) -> bytes | int:
         """What a write stores, where no data decide it; of a copy, which others copy the same."""
         if access.values is None or access.time in flows[access.wave].derived:
             return -1
         values = access.values.tobytes()
-        copied = access.queue is Counter.VM
+        copied = access.queue is WaitQueue.VM
         return copies.setdefault(values, len(copies)) if copied else values
 
     return (

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate import Effect, Kernel, Space, Touch
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate import AddressSpace, CodeKernel, Effect, LaneAccess
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import is_sub_dword
 from pipeloom.judge.emulate.executable import build_program
 from pipeloom.judge.emulate.operands import ScalarReader, scalar_reader
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, LANES, SCC, VGPR, WORD
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 from pipeloom.judge.emulate.workgroup import Workgroup
 
@@ -52,7 +52,7 @@ KEPT_HEADS = 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Access:
+class CellAccess:
     """Bytes that one operation touches, as sorted cells of LDS or of a buffer.
 
     ``values`` are what a write stores, cell by cell, where that is known at issue.
@@ -61,7 +61,7 @@ class Access:
     wave: int
     time: int
     effect: Effect
-    queue: Counter
+    queue: WaitQueue
     buffer: int
     cells: Cells
     values: npt.NDArray[np.uint32] | None = None
@@ -79,9 +79,9 @@ class WaveTrace:
     steps: list[int] = field(default_factory=list)
     masks: list[tuple[int, int]] = field(default_factory=list)
     """(time, EXEC) wherever EXEC changed."""
-    queues: dict[Counter, list[int]] = field(default_factory=lambda: {c: [] for c in Counter})
+    queues: dict[WaitQueue, list[int]] = field(default_factory=lambda: {c: [] for c in WaitQueue})
     """Counter -> times of the operations that count in it."""
-    loads: list[tuple[int, Counter, int, int]] = field(default_factory=list)
+    loads: list[tuple[int, WaitQueue, int, int]] = field(default_factory=list)
     """(time, counter, registers, lanes) of every operation that writes registers."""
     outside: list[tuple[int, Effect, str]] = field(default_factory=list)
     """(time, what it does, where) of global accesses outside every buffer."""
@@ -95,7 +95,7 @@ class WaveTrace:
     """Time of an ``EXEC |= lanes`` -> the lanes."""
     start: Digest | None = None
     """What registers held at first."""
-    local: dict[int, tuple[Touch, ...]] = field(default_factory=dict)
+    local: dict[int, tuple[LaneAccess, ...]] = field(default_factory=dict)
     """Position in the program -> what it touches in LDS, lane by lane, the first time."""
 
     def path(self) -> Times:
@@ -110,17 +110,17 @@ class GroupRecord:
     place: tuple[int, int, int]
     waves: list[WaveTrace]
     lds_bytes: int
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[CellAccess] = field(default_factory=list)
 
 
 class Recorder:
     """An observer of the emulator that keeps what a judge needs."""
 
-    def __init__(self, kernel: Kernel, tell: Callable[[int], None] | None = None) -> None:
+    def __init__(self, kernel: CodeKernel, tell: Callable[[int], None] | None = None) -> None:
         """``tell`` is called every so often with the number of instructions executed."""
         self._tell, self._executed = tell, 0
         self.kernel = kernel
-        self.program: tuple[Step, ...] = build_program(kernel.code, kernel.arch)
+        self.program: tuple[MicroOp, ...] = build_program(kernel.code, kernel.arch)
         self.groups: list[GroupRecord] = []
         self.buffers: list[str] = []
         self._positions = {s.instruction.pc: at for at, s in enumerate(self.program)}
@@ -157,7 +157,7 @@ class Recorder:
         self._ends = np.array([buffer.base + buffer.size for _, buffer in buffers], np.int64)
         self._describe = group.memory.describe
 
-    def execute(self, wave: Wave, step: Step) -> None:
+    def execute(self, wave: Wave, step: MicroOp) -> None:
         """One step of a wave."""
         assert self._group is not None
         trace = self._group.waves[wave.index]
@@ -186,10 +186,10 @@ class Recorder:
             trace.loads.append((time, pending.counter, pending.registers, pending.lanes))
         if pending.instruction.name in _CLOCKS:
             trace.foreign.add(time)
-        if pending.touches and pending.touches[0].space is Space.LDS:
+        if pending.touches and pending.touches[0].space is AddressSpace.LDS:
             trace.local.setdefault(trace.steps[time], pending.touches)
         for touch in pending.touches:
-            if touch.space is Space.LDS:
+            if touch.space is AddressSpace.LDS:
                 if touch.effect is not Effect.WRITE:
                     trace.reads_lds.add(time)
                 self._add(
@@ -210,7 +210,7 @@ class Recorder:
 
     # --- cells -----------------------------------------------------------------------------------
 
-    def _global(self, trace: WaveTrace, time: int, queue: Counter, touch: Touch) -> None:
+    def _global(self, trace: WaveTrace, time: int, queue: WaitQueue, touch: LaneAccess) -> None:
         addresses = touch.addresses
         at = np.searchsorted(self._bases, addresses, side="right") - 1
         inside = (at >= 0) & (addresses + touch.size <= self._ends[at])
@@ -230,8 +230,8 @@ class Recorder:
         self,
         trace: WaveTrace,
         time: int,
-        queue: Counter,
-        touch: Touch,
+        queue: WaitQueue,
+        touch: LaneAccess,
         buffer: int,
         offsets: Cells,
         lanes: npt.NDArray[np.intp],
@@ -254,7 +254,7 @@ class Recorder:
             if parts.shape[1] * granule >= touch.size:
                 data = parts[:, : touch.size // granule].ravel()[found.first].astype(np.uint32)
         self._group.accesses.append(
-            Access(
+            CellAccess(
                 trace.index,
                 time,
                 touch.effect,
@@ -268,7 +268,7 @@ class Recorder:
         )
 
 
-def joins_lanes(one: Instruction) -> ScalarReader | None:
+def joins_lanes(one: Decoded) -> ScalarReader | None:
     """Of ``s_or_b64 exec, exec, lanes``, what reads the lanes; None of any other instruction."""
     if one.name != "s_or_b64" or one.fields["sdst"] != EXEC:
         return None
@@ -309,7 +309,7 @@ def _cells(offsets: Cells, size: int, granule: int) -> tuple[Cells, npt.NDArray[
     return np.unique(np.minimum(spread, last[:, None])), None
 
 
-def _has_small_parts(program: Sequence[Step]) -> tuple[bool, bool]:
+def _has_small_parts(program: Sequence[MicroOp]) -> tuple[bool, bool]:
     """Whether instructions access less than a dword of (global memory, LDS)."""
     memory = local = False
     for step in program:

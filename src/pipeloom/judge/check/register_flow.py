@@ -12,13 +12,13 @@ from pipeloom.judge.check.pairs import Conflict
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.check.static import EXEC_BITS, SCALARS, Static, lanes_of_path, statics
 from pipeloom.judge.check.taint import Taint
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, VGPR, each_register
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class PathFlow:
     """What a path says about its registers.
 
     ``needs`` are rows (time of a load, time of the first step that needs it, kind, register);
@@ -45,11 +45,11 @@ _Key = tuple[bytes, tuple[tuple[int, int], ...], frozenset[int], tuple[tuple[int
 class FlowReader:
     """Reads paths; equal ones once."""
 
-    def __init__(self, program: Sequence[Step]) -> None:
+    def __init__(self, program: Sequence[MicroOp]) -> None:
         self.statics = statics(program)
-        self._known: dict[_Key, Flow] = {}
+        self._known: dict[_Key, PathFlow] = {}
 
-    def read(self, trace: WaveTrace) -> Flow:
+    def read(self, trace: WaveTrace) -> PathFlow:
         """The flow of one wave."""
         key = (
             trace.path().tobytes(),
@@ -62,7 +62,7 @@ class FlowReader:
             found = self._known[key] = self._read(trace)
         return found
 
-    def _read(self, trace: WaveTrace) -> Flow:
+    def _read(self, trace: WaveTrace) -> PathFlow:
         steps = [self.statics[at] for at in trace.steps]
         lanes = lanes_of_path(trace)
         needs, apart = _needs(steps, lanes, trace)
@@ -90,7 +90,7 @@ class FlowReader:
             if first in masked or time in masked
         ]
         dead = _dead(steps, _unmasked(trace, self.statics, lanes), trace)
-        return Flow(
+        return PathFlow(
             tuple(needs), apart, dead, tuple(decided), frozenset(scattered), frozenset(derived)
         )
 
@@ -110,10 +110,10 @@ def _needs(
 ) -> tuple[list[tuple[int, int, int, int]], frozenset[tuple[int, int]]]:
     """For every load, the first step that reads or writes one of its registers; and steps that do
     so in other lanes only."""
-    loads: dict[int, list[tuple[Counter, int, int]]] = {}
+    loads: dict[int, list[tuple[WaitQueue, int, int]]] = {}
     for time, counter, registers, active in trace.loads:
         loads.setdefault(time, []).append((counter, registers, active))
-    waiting: dict[int, list[tuple[int, Counter, int]]] = {}
+    waiting: dict[int, list[tuple[int, WaitQueue, int]]] = {}
     bits = 0
     found: dict[tuple[int, int], tuple[int, int]] = {}
     apart = set()
@@ -125,7 +125,7 @@ def _needs(
             mine = 1 if register < VGPR else ALL_LANES if step.whole else lanes[time]
             left = []
             for first, counter, active in waiting[register]:
-                in_order = not reads and counter is not Counter.SMEM
+                in_order = not reads and counter is not WaitQueue.SMEM
                 if in_order and any(c is counter and r >> register & 1 for c, r, _ in here):
                     continue
                 if mine & active:

@@ -1,11 +1,11 @@
 """When operations retire and which barrier each step comes after, for given waits and barriers.
 
-``Sync`` is what the program's waits and barriers are, or would be: a change is tried by judging the
-same record under another ``Sync``. Rules (docs/memory-model.md, docs/emulator.md): a wait for n
-retires all but the youngest n of its counter; scalar loads return in any order, so only
-lgkmcnt(0) retires them; a count with all bits set waits for nothing; a barrier retires nothing. X
-comes before Y in its own wave when it has retired at Y's issue, and in another wave when it has
-retired before the n-th barrier of its wave and Y is issued after the n-th of its own.
+A ``SyncPlan`` holds the program's waits and barriers, or what they would be: a change is tried by
+judging the same record under another ``SyncPlan``. Rules (docs/memory-model.md, docs/emulator.md):
+a wait for n retires all but the youngest n of its counter; scalar loads return in any order, so
+only lgkmcnt(0) retires them; a count with all bits set waits for nothing; a barrier retires
+nothing. X comes before Y in its own wave when it has retired at Y's issue, and in another wave when
+it has retired before the n-th barrier of its wave and Y is issued after the n-th of its own.
 
 Times are doubled, so that something inserted before a step has a time of its own.
 """
@@ -21,17 +21,17 @@ import numpy.typing as npt
 from pipeloom.judge.check.pairs import Pairs
 from pipeloom.judge.check.record import WaveTrace
 from pipeloom.judge.emulate.control import wait_counts
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.pending import COUNTER_LIMIT, WaitQueue
+from pipeloom.judge.emulate.step import MicroOp
 
 Column = npt.NDArray[np.int64]
 
-NO_VM, NO_LGKM = COUNTER_LIMIT[Counter.VM], COUNTER_LIMIT[Counter.LGKM]
+NO_VM, NO_LGKM = COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM]
 NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class WaitCounts:
     """The counts of one s_waitcnt; the limit waits for nothing."""
 
     vm: int = NO_VM
@@ -41,9 +41,9 @@ class Counts:
     def waits(self) -> bool:
         return self.vm < NO_VM or self.lgkm < NO_LGKM
 
-    def tighten(self, other: Counts) -> Counts:
+    def tighten(self, other: WaitCounts) -> WaitCounts:
         """What waits for both."""
-        return Counts(min(self.vm, other.vm), min(self.lgkm, other.lgkm))
+        return WaitCounts(min(self.vm, other.vm), min(self.lgkm, other.lgkm))
 
     def text(self) -> str:
         """As in assembly."""
@@ -53,25 +53,25 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncPlan:
     """Waits and barriers by position in the program.
 
     ``added`` stands before the step of its position: a wait, then a barrier if there is one.
     """
 
-    waits: Mapping[int, Counts]
+    waits: Mapping[int, WaitCounts]
     barriers: frozenset[int]
-    added: Mapping[int, tuple[Counts, bool]] = field(default_factory=dict)
+    added: Mapping[int, tuple[WaitCounts, bool]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Sequence[Step]) -> Sync:
+    def of(cls, program: Sequence[MicroOp]) -> SyncPlan:
         """What the program itself has."""
         waits, barriers = {}, set()
         for at, step in enumerate(program):
             name = step.instruction.name
             if name == "s_waitcnt":
                 vm, _, lgkm = wait_counts(step.instruction.fields["simm16"])
-                waits[at] = Counts(vm, lgkm)
+                waits[at] = WaitCounts(vm, lgkm)
             elif name == "s_barrier":
                 barriers.add(at)
         return cls(waits, frozenset(barriers))
@@ -84,22 +84,22 @@ class Sync:
             vm[at], lgkm[at] = counts.vm, counts.lgkm
         return vm, lgkm
 
-    def with_wait(self, at: int, counts: Counts) -> Sync:
+    def with_wait(self, at: int, counts: WaitCounts) -> SyncPlan:
         """Another wait at the position of an existing one."""
         return replace(self, waits={**self.waits, at: counts})
 
-    def without_barrier(self, at: int) -> Sync:
+    def without_barrier(self, at: int) -> SyncPlan:
         """One barrier less."""
         return replace(self, barriers=self.barriers - {at})
 
-    def adding(self, at: int, counts: Counts, barrier: bool) -> Sync:
+    def adding(self, at: int, counts: WaitCounts, barrier: bool) -> SyncPlan:
         """A wait, and a barrier if asked for, before the step at ``at``."""
-        old, had = self.added.get(at, (Counts(), False))
+        old, had = self.added.get(at, (WaitCounts(), False))
         return replace(self, added={**self.added, at: (old.tighten(counts), had or barrier)})
 
 
-class Timeline:
-    """One wave's path, indexed so that any ``Sync`` can be laid over it quickly."""
+class Retirement:
+    """One wave's path, indexed so that any ``SyncPlan`` can be laid over it quickly."""
 
     def __init__(self, trace: WaveTrace) -> None:
         self.path = trace.path()
@@ -114,13 +114,13 @@ class Timeline:
             found = self._times[position] = np.flatnonzero(self.path == position)
         return found
 
-    def barrier_times(self, sync: Sync) -> Column:
+    def barrier_times(self, sync: SyncPlan) -> Column:
         """Doubled times of the wave's barriers."""
         parts = [2 * self.times_of(at) for at in sync.barriers]
         parts += [2 * self.times_of(at) - 1 for at, (_, bar) in sync.added.items() if bar]
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
-    def retired(self, sync: Sync) -> Column:
+    def retired(self, sync: SyncPlan) -> Column:
         """Per time, the doubled time at which its operation has retired; NEVER at the end.
 
         A step that puts nothing in flight has retired at once.
@@ -128,8 +128,8 @@ class Timeline:
         times, vm, lgkm = self._waits(sync)
         result = 2 * np.arange(len(self.path), dtype=np.int64)
         for queue, counts, limit in (
-            (Counter.VM, vm, NO_VM),
-            (Counter.LGKM, lgkm, NO_LGKM),
+            (WaitQueue.VM, vm, NO_VM),
+            (WaitQueue.LGKM, lgkm, NO_LGKM),
         ):
             issued = self.queues[queue]
             if issued.size:
@@ -139,13 +139,13 @@ class Timeline:
                 at = np.searchsorted(done, np.arange(issued.size), side="right")
                 ends = np.append(when, NEVER)[at]
                 np.maximum.at(result, issued, ends)
-        scalar = self.queues[Counter.SMEM]
+        scalar = self.queues[WaitQueue.SMEM]
         if scalar.size:
             when = np.append(times[lgkm == 0], NEVER)
             np.maximum.at(result, scalar, when[np.searchsorted(when[:-1], 2 * scalar)])
         return result
 
-    def _waits(self, sync: Sync) -> tuple[Column, Column, Column]:
+    def _waits(self, sync: SyncPlan) -> tuple[Column, Column, Column]:
         """(doubled times, vmcnt, lgkmcnt) of the wave's waits, in order."""
         if self._own_waits is None:
             self._own_waits = np.flatnonzero(np.isin(self.path, list(sync.waits)))
@@ -166,7 +166,7 @@ class Timeline:
 class Order:
     """The pairs of one workgroup, to be judged under any synchronisation."""
 
-    def __init__(self, timelines: Sequence[Timeline], pairs: Pairs) -> None:
+    def __init__(self, timelines: Sequence[Retirement], pairs: Pairs) -> None:
         self.timelines = timelines
         self.pairs = pairs
         waves = range(len(timelines))
@@ -174,7 +174,7 @@ class Order:
         self._seconds = [np.flatnonzero(pairs.second_wave == wave) for wave in waves]
         self._same = pairs.first_wave == pairs.second_wave
 
-    def unordered(self, sync: Sync) -> npt.NDArray[np.bool_]:
+    def unordered(self, sync: SyncPlan) -> npt.NDArray[np.bool_]:
         """Which pairs nothing orders.
 
         Two waves may come in either order. Under the waits and barriers of the run only the one
@@ -216,6 +216,6 @@ class Order:
             epoch[mine] = np.searchsorted(barriers[wave], 2 * times[mine])
         return epoch
 
-    def barriers_met(self, sync: Sync) -> bool:
+    def barriers_met(self, sync: SyncPlan) -> bool:
         """Whether all waves execute equally many barriers."""
         return len({line.barrier_times(sync).size for line in self.timelines}) <= 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeloom.judge.check.record import WaveTrace, joins_lanes
 from pipeloom.judge.emulate.addressing import OFF
 from pipeloom.judge.emulate.register_numbers import AGPR, EXEC, M0, SCC, VGPR, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 EXEC_BITS = register_bits(EXEC, 2)
 SCALARS = register_bits(0, VGPR)
@@ -50,12 +50,12 @@ class Static:
     """Registers that decide what it stores."""
 
 
-def statics(program: Sequence[Step]) -> tuple[Static, ...]:
+def statics(program: Sequence[MicroOp]) -> tuple[Static, ...]:
     """Every instruction of a program."""
     return tuple(_static(step) for step in program)
 
 
-def _static(step: Step) -> Static:
+def _static(step: MicroOp) -> Static:
     one = step.instruction
     name, fields = one.name, one.fields
     partial = any(part in name for part in _PARTIAL) or one.variant.startswith(("DPP", "SDWA"))
@@ -88,7 +88,7 @@ def _static(step: Step) -> Static:
     )
 
 
-def _memory(step: Step) -> tuple[int, int, int]:
+def _memory(step: MicroOp) -> tuple[int, int, int]:
     """Registers of (the address in LDS, that in global memory, what is stored)."""
     one, fields = step.instruction, step.instruction.fields
     scalars = step.reads & SCALARS & ~EXEC_BITS
@@ -117,7 +117,7 @@ def _memory(step: Step) -> tuple[int, int, int]:
     return 0, place, _data(step, "vdata" if one.encoding == "MUBUF" else "data")
 
 
-def _data(step: Step, *names: str) -> int:
+def _data(step: MicroOp, *names: str) -> int:
     """The registers that a store, or an atomic, takes its data from."""
     one = step.instruction
     offset = AGPR if one.fields.get("acc") else VGPR

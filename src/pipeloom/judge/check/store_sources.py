@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeloom.judge.check.record import LDS, Access, GroupRecord
-from pipeloom.judge.check.register_flow import Flow
+from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
+from pipeloom.judge.check.register_flow import PathFlow
 from pipeloom.judge.check.static import EXEC_BITS, Static, lanes_of_path
 from pipeloom.judge.check.taint import Taint
 from pipeloom.judge.emulate import Effect
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.pending import WaitQueue
 
 _Read = tuple[int, int, bytes]
 """Buffer, bytes lane by lane, and who wrote them."""
@@ -29,23 +29,23 @@ class Sources:
     """What the waves of one workgroup stored, compared two by two."""
 
     def __init__(
-        self, group: GroupRecord, statics: Sequence[Static], flows: Sequence[Flow]
+        self, group: GroupRecord, statics: Sequence[Static], flows: Sequence[PathFlow]
     ) -> None:
         self._group, self._statics, self._flows = group, statics, flows
         self._reads: list[dict[int, list[_Read]]] | None = None
         self._known: dict[tuple[int, int], frozenset[int]] = {}
 
-    def agree(self, first: Access, second: Access) -> bool:
+    def agree(self, first: CellAccess, second: CellAccess) -> bool:
         """Whether equal values of two writes to the same bytes are equal whatever the data."""
         derived = [one.time in self._flows[one.wave].derived for one in (first, second)]
         if not any(derived):
             # Of a copy into LDS the values say where from: all of it or nothing.
-            copies = first.buffer == LDS and first.queue is Counter.VM
+            copies = first.buffer == LDS and first.queue is WaitQueue.VM
             return not copies or _equal(first, second)
         same = first.time == second.time and first.lanewise == second.lanewise
         return same and first.wave != second.wave and first.time in self._alike(first, second)
 
-    def _alike(self, first: Access, second: Access) -> frozenset[int]:
+    def _alike(self, first: CellAccess, second: CellAccess) -> frozenset[int]:
         """Times at which two waves store the same, as far as they run alike."""
         a, b = sorted((first.wave, second.wave))
         found = self._known.get((a, b))
@@ -81,7 +81,7 @@ class Sources:
         return frozenset(same)
 
 
-def _equal(first: Access, second: Access) -> bool:
+def _equal(first: CellAccess, second: CellAccess) -> bool:
     if first.values is None or second.values is None:
         return False
     return np.array_equal(first.values, second.values)

@@ -8,12 +8,12 @@ import numpy as np
 
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.pairs import Conflict
-from pipeloom.judge.check.prepared import GroupStudy, Study
+from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import LDS
-from pipeloom.judge.check.retirement import NEVER, Sync
+from pipeloom.judge.check.retirement import NEVER, SyncPlan
 from pipeloom.judge.check.verdict import CheckKind, Site, StoryLine
 from pipeloom.judge.emulate.register_numbers import register_name
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 Lines = Mapping[int, str]
 """pc -> ``file:line``."""
@@ -34,7 +34,7 @@ _SECOND = {
 }
 
 
-def site(step: Step, lines: Lines, wave: int | None = None) -> Site:
+def site(step: MicroOp, lines: Lines, wave: int | None = None) -> Site:
     """An instruction with its place."""
     one = step.instruction
     return Site(one.pc, instruction_text(one), wave, lines.get(one.pc, ""))
@@ -43,7 +43,9 @@ def site(step: Step, lines: Lines, wave: int | None = None) -> Site:
 class PairStory:
     """One pair of one group, put into words."""
 
-    def __init__(self, study: Study, group: GroupStudy, row: Sequence[int], lines: Lines) -> None:
+    def __init__(
+        self, study: Prepared, group: GroupStudy, row: Sequence[int], lines: Lines
+    ) -> None:
         self._study, self._group, self._lines = study, group, lines
         self.v, self.first_time, self.w, self.second_time, kind, buffer, self.cell = row
         self.kind, self.buffer = Conflict(kind), buffer
@@ -136,7 +138,7 @@ class PairStory:
 
 
 def _numbered(
-    group: GroupStudy, wave: int, sync: Sync
+    group: GroupStudy, wave: int, sync: SyncPlan
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     found: np.ndarray[tuple[int], np.dtype[np.int64]] = group.order.timelines[wave].barrier_times(
         sync

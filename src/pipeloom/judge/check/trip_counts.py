@@ -26,12 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeloom.judge.check.drift import Watched, drifts
-from pipeloom.judge.check.record import LDS, Access, GroupRecord
-from pipeloom.judge.check.register_flow import Flow
-from pipeloom.judge.check.retirement import NEVER, Column, Sync, Timeline
+from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
+from pipeloom.judge.check.register_flow import PathFlow
+from pipeloom.judge.check.retirement import NEVER, Column, Retirement, SyncPlan
 from pipeloom.judge.check.static import statics
 from pipeloom.judge.emulate import Effect
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 
 MOST_PERIOD = 8
 """Longer periods (more LDS buffers in turn) are not looked for."""
@@ -67,11 +67,11 @@ class LoopRun:
 
 
 def claims(
-    program: Sequence[Step],
+    program: Sequence[MicroOp],
     group: GroupRecord,
-    timelines: Sequence[Timeline],
-    flows: Sequence[Flow],
-    sync: Sync,
+    timelines: Sequence[Retirement],
+    flows: Sequence[PathFlow],
+    sync: SyncPlan,
     written: Mapping[int, str],
 ) -> tuple[LoopClaim, ...]:
     """One claim per loop that some wave runs more than once.
@@ -118,9 +118,9 @@ def claims(
 
 
 def _drifts(
-    program: Sequence[Step],
+    program: Sequence[MicroOp],
     group: GroupRecord,
-    flows: Sequence[Flow],
+    flows: Sequence[PathFlow],
     runs: Sequence[Sequence[LoopRun]],
     period: int,
     written: Mapping[int, str],
@@ -149,7 +149,7 @@ def _touching(group: GroupRecord, written: Mapping[int, str]) -> list[frozenset[
     return [frozenset(one) for one in times]
 
 
-def _against(flows: Sequence[Flow]) -> str:
+def _against(flows: Sequence[PathFlow]) -> str:
     for wave, flow in enumerate(flows):
         for _, what in flow.by_data:
             return f"{what} of wave {wave} depends on loaded data"
@@ -175,9 +175,9 @@ def loop_runs(path: Column) -> list[LoopRun]:
     return sorted(found, key=lambda run: run.starts[0])
 
 
-def _touched(group: GroupRecord) -> list[dict[int, list[Access]]]:
+def _touched(group: GroupRecord) -> list[dict[int, list[CellAccess]]]:
     """Per wave, the LDS accesses of every time."""
-    table: list[defaultdict[int, list[Access]]] = [defaultdict(list) for _ in group.waves]
+    table: list[defaultdict[int, list[CellAccess]]] = [defaultdict(list) for _ in group.waves]
     for access in group.accesses:
         if access.buffer == LDS:
             table[access.wave][access.time].append(access)
@@ -215,7 +215,7 @@ def _uneven(runs: Sequence[Sequence[LoopRun]], barriers: Sequence[Column]) -> st
 
 
 def _standing(
-    run: LoopRun, path: Column, touched: dict[int, list[Access]], retired: Column
+    run: LoopRun, path: Column, touched: dict[int, list[CellAccess]], retired: Column
 ) -> tuple[int, int, bool] | None:
     """(least trip count, period, whether the last trip is unlike the others), or None."""
     found = _steady(run, path, touched, retired)
@@ -227,7 +227,7 @@ def _standing(
 
 
 def _steady(
-    run: LoopRun, path: Column, touched: dict[int, list[Access]], retired: Column
+    run: LoopRun, path: Column, touched: dict[int, list[CellAccess]], retired: Column
 ) -> tuple[int, int] | None:
     """(least trip count, period) for which the trips of a run stand, or None."""
     names: dict[tuple[bytes, tuple[tuple[int, str, int], ...]], int] = {}

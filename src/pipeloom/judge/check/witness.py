@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeloom.judge.check.disassembly import instruction_text
 from pipeloom.judge.check.pairs import Conflict
-from pipeloom.judge.check.prepared import GroupStudy, Study
+from pipeloom.judge.check.prepared import GroupStudy, Prepared
 from pipeloom.judge.check.record import LDS, Cells
 from pipeloom.judge.check.retirement import NEVER, Column
 from pipeloom.judge.check.story import KINDS
@@ -26,7 +26,7 @@ _Reasons = defaultdict[int, dict[tuple[int, int, int], None]]
 """Position of a wait or barrier -> (first, second, kind) of the pairs that it orders."""
 
 
-def witness(study: Study, verdict: CheckVerdict) -> dict[str, Any]:
+def witness(study: Prepared, verdict: CheckVerdict) -> dict[str, Any]:
     """Everything by pc, in ascending order; waves that touch the same bytes share an entry."""
     waits: _Reasons = defaultdict(dict)
     barriers: _Reasons = defaultdict(dict)
@@ -55,7 +55,7 @@ def witness(study: Study, verdict: CheckVerdict) -> dict[str, Any]:
     }
 
 
-def _entry(study: Study, at: int, reasons: dict[tuple[int, int, int], None]) -> dict[str, Any]:
+def _entry(study: Prepared, at: int, reasons: dict[tuple[int, int, int], None]) -> dict[str, Any]:
     one = study.program[at].instruction
     return {
         "pc": one.pc,
@@ -71,7 +71,7 @@ def _entry(study: Study, at: int, reasons: dict[tuple[int, int, int], None]) -> 
     }
 
 
-def _bytes(study: Study) -> list[dict[str, Any]]:
+def _bytes(study: Prepared) -> list[dict[str, Any]]:
     cells: defaultdict[tuple[int, str], defaultdict[int, dict[int, Cells]]] = defaultdict(
         lambda: defaultdict(dict)
     )
@@ -109,7 +109,7 @@ def _spans(cells: Cells, granule: int) -> tuple[tuple[int, int], ...]:
     return tuple(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
-def _reasons(study: Study, group: GroupStudy, waits: _Reasons, barriers: _Reasons) -> None:
+def _reasons(study: Prepared, group: GroupStudy, waits: _Reasons, barriers: _Reasons) -> None:
     """Pairs by the wait that retires their first, and by the one barrier between the two."""
     pairs, lines = group.pairs, group.order.timelines
     retired = [line.retired(study.sync) for line in lines]

@@ -15,32 +15,32 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.check.record import LDS, Access, GroupRecord
-from pipeloom.judge.check.register_flow import Flow
+from pipeloom.judge.check.record import LDS, CellAccess, GroupRecord
+from pipeloom.judge.check.register_flow import PathFlow
 from pipeloom.judge.emulate import Effect
 
 _EFFECTS = {Effect.READ: 0, Effect.WRITE: 1, Effect.UPDATE: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Contention:
     """Two workgroups at the same cell of a buffer."""
 
     buffer: int
     cell: int
     first_group: int
-    first: Access
+    first: CellAccess
     second_group: int
-    second: Access
+    second: CellAccess
 
 
-_Entry = tuple[int, Access, int | None]
+_Entry = tuple[int, CellAccess, int | None]
 """A workgroup, its access, and the position of the instruction where equal values may excuse it."""
 
 
 def meetings(
-    groups: Sequence[GroupRecord], flows: Sequence[Sequence[Flow]]
-) -> tuple[tuple[Meeting, ...], bool]:
+    groups: Sequence[GroupRecord], flows: Sequence[Sequence[PathFlow]]
+) -> tuple[tuple[Contention, ...], bool]:
     """One meeting per buffer, and whether atomics may be what orders them."""
     table: defaultdict[int, list[_Entry]] = defaultdict(list)
     updates = False
@@ -61,7 +61,7 @@ def meetings(
     return tuple(one for one in found if one is not None), updates
 
 
-def _meet(buffer: int, accesses: list[_Entry]) -> Meeting | None:
+def _meet(buffer: int, accesses: list[_Entry]) -> Contention | None:
     sizes = [one.cells.size for _, one, _ in accesses]
     cells = np.concatenate([one.cells for _, one, _ in accesses])
     order = np.argsort(cells, kind="stable")
@@ -79,7 +79,7 @@ def _meet(buffer: int, accesses: list[_Entry]) -> Meeting | None:
             for j in members:
                 if effect[i] and group[i] != group[j] and mark[i] != mark[j]:
                     a, b = sorted((i, j), key=lambda k: int(group[k]))
-                    return Meeting(
+                    return Contention(
                         buffer,
                         int(cells[i]),
                         int(group[a]),
@@ -90,7 +90,7 @@ def _meet(buffer: int, accesses: list[_Entry]) -> Meeting | None:
     return None
 
 
-def _marks(group: int, access: Access, position: int | None) -> npt.NDArray[np.int64]:
+def _marks(group: int, access: CellAccess, position: int | None) -> npt.NDArray[np.int64]:
     """Per cell a number; accesses of two workgroups that do not clash there have the same one.
 
     Atomics do not clash with atomics, reads not with reads, and writes not with those of the same

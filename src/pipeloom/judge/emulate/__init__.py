@@ -1,18 +1,18 @@
 """Execute AMD code objects on the CPU, and punish missing waits. See docs/emulator.md."""
 
-from pipeloom.judge.emulate.arguments import Pitched, Placed
-from pipeloom.judge.emulate.decode import Instruction, decode_kernel
+from pipeloom.judge.emulate.arguments import Pitched, PlacedArg
+from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.launches import RunResult, run_kernel
 from pipeloom.judge.emulate.lines import map_lines
 from pipeloom.judge.emulate.loader import (
+    CodeKernel,
     CodeObject,
-    Kernel,
     KernelArgument,
     KernelMetadata,
     load_code_object,
 )
-from pipeloom.judge.emulate.observe import Effect, Observer, Space, Touch
-from pipeloom.judge.emulate.observed import Finding, FindingKind, LineMap, SourceLine
+from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess, Observer
+from pipeloom.judge.emulate.observed import Defect, DefectKind, LineMap, SourceLine
 from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.traps import (
     CodeObjectError,
@@ -21,33 +21,33 @@ from pipeloom.judge.emulate.traps import (
     StepLimitError,
     UnsupportedInstructionError,
 )
-from pipeloom.judge.emulate.wait_states import Hazard, check_hazards
+from pipeloom.judge.emulate.wait_states import WaitHazard, check_hazards
 
 __all__ = [
+    "AddressSpace",
+    "CodeKernel",
     "CodeObject",
     "CodeObjectError",
+    "Decoded",
+    "Defect",
+    "DefectKind",
     "Directed",
     "Effect",
     "EmulateError",
-    "Finding",
-    "FindingKind",
-    "Hazard",
-    "Instruction",
-    "Kernel",
     "KernelArgument",
     "KernelMetadata",
+    "LaneAccess",
     "LaunchError",
     "LineMap",
     "Observer",
     "Pitched",
-    "Placed",
+    "PlacedArg",
     "RunResult",
     "SourceLine",
-    "Space",
     "StepLimitError",
     "Timing",
-    "Touch",
     "UnsupportedInstructionError",
+    "WaitHazard",
     "check_hazards",
     "decode_kernel",
     "load_code_object",

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Addresses, LaneList, Spread, Words
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.register_numbers import LANES, VGPR, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
@@ -64,7 +64,7 @@ TRANSFERS = {
 
 
 @dataclass(slots=True, eq=False)
-class Target:
+class Reached:
     """The lanes that really access memory, where, and which lanes are outside the descriptor."""
 
     lanes: LaneList
@@ -79,14 +79,14 @@ class Target:
 
     def touches(
         self, wave: Wave, effect: Effect, size: int, values: Words | None = None
-    ) -> tuple[Touch, ...]:
+    ) -> tuple[LaneAccess, ...]:
         """What an observer, if there is one, is told of the access."""
         if wave.group.observer is None:
             return ()
-        return (Touch(Space.GLOBAL, effect, self.lanes, self.addresses, size, values),)
+        return (LaneAccess(AddressSpace.GLOBAL, effect, self.lanes, self.addresses, size, values),)
 
 
-Locate = Callable[[Wave], Target]
+Locate = Callable[[Wave], Reached]
 
 
 def _spread(wave: Wave, row: int, words: int) -> Spread:
@@ -95,7 +95,7 @@ def _spread(wave: Wave, row: int, words: int) -> Spread:
     return wave.group.memory.spread(registers, wave.exec_mask, wave.lane_numbers)
 
 
-def global_address(instruction: Instruction) -> tuple[Locate, int]:
+def global_address(instruction: Decoded) -> tuple[Locate, int]:
     """64-bit vector address, or scalar base plus 32-bit vector offset; and the registers read."""
     fields = instruction.fields
     offset, row, base = signed(fields["offset"], 13), fields["addr"], fields["saddr"]
@@ -103,17 +103,17 @@ def global_address(instruction: Instruction) -> tuple[Locate, int]:
         offset, base = fields["offset"] & 0xFFF, OFF
     if base == OFF:
 
-        def locate(wave: Wave) -> Target:
+        def locate(wave: Wave) -> Reached:
             spread = _spread(wave, row, 2)
-            return Target(spread.lanes, offset, spread, spread.lanes)
+            return Reached(spread.lanes, offset, spread, spread.lanes)
 
         return locate, register_bits(VGPR + row, 2)
     read_base = scalar_reader(base, 2, instruction)
 
-    def locate_from(wave: Wave) -> Target:
+    def locate_from(wave: Wave) -> Reached:
         spread = _spread(wave, row, 1)
         start = signed(read_base(wave) + offset & 0xFFFFFFFFFFFFFFFF, 64)
-        return Target(spread.lanes, start, spread, spread.lanes)
+        return Reached(spread.lanes, start, spread, spread.lanes)
 
     return locate_from, 1 << (VGPR + row) | register_bits(base, 2)
 
@@ -130,7 +130,7 @@ _UNMODELLED = (
 )
 
 
-def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
+def _is_valid(wave: Wave, instruction: Decoded, resource: int) -> bool:
     """Whether the descriptor describes memory; data format 0 does not, and is a finding.
 
     Raises UnsupportedInstructionError for fields that change the address and are not modelled.
@@ -144,7 +144,7 @@ def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
     if word >> 15 & 0xF:
         return True
     wave.group.report(
-        FindingKind.INVALID_DESCRIPTOR,
+        DefectKind.INVALID_DESCRIPTOR,
         wave,
         instruction,
         f"s[{resource}:{resource + 3}] has data format 0, so it describes no memory "
@@ -153,7 +153,7 @@ def _is_valid(wave: Wave, instruction: Instruction, resource: int) -> bool:
     return False
 
 
-def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate, int]:
+def buffer_address(instruction: Decoded, transfer: Transfer) -> tuple[Locate, int]:
     """Descriptor addressing: raw (stride 0 or no index) and structured without swizzle.
 
     Range check (CDNA3 ISA, "Buffer addressing"): raw buffers compare the offset, without soffset,
@@ -168,13 +168,13 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
     read_soffset = scalar_reader(fields["soffset"], 1, instruction)
     words = transfer.words
 
-    def locate(wave: Wave) -> Target:
+    def locate(wave: Wave) -> Reached:
         s = wave.s
         base = s[resource] | (s[resource + 1] & 0xFFFF) << 32
         stride, records = s[resource + 1] >> 16 & 0x3FFF if idxen else 0, s[resource + 2]
         plain = s[resource + 3] == _RAW_BUFFER and not s[resource + 1] >> 31
         if not plain and not _is_valid(wave, instruction, resource):
-            return Target(_NO_LANES, 0, Spread(_NO_LANES), wave.lane_numbers())
+            return Reached(_NO_LANES, 0, Spread(_NO_LANES), wave.lane_numbers())
         soffset = read_soffset(wave)
         if offen:
             spread = _spread(wave, row + idxen, 1)
@@ -182,7 +182,7 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
             spread = wave.group.memory.spread(_ZERO, wave.exec_mask, wave.lane_numbers)
         lanes = spread.lanes
         if not stride and spread.high + offset + transfer.size <= records - soffset:
-            return Target(lanes, base + soffset + offset, spread, lanes)
+            return Reached(lanes, base + soffset + offset, spread, lanes)
         within = spread.values + offset
         if stride:
             index = wave.v[row, lanes].astype(np.int64)
@@ -198,8 +198,8 @@ def buffer_address(instruction: Instruction, transfer: Transfer) -> tuple[Locate
                 place = within[:, None] + 4 * np.arange(words)
                 clipped = (place >= records - soffset)[~outside]
         if outside.any():
-            return Target(lanes[~outside], 0, Spread(total[~outside]), lanes, clipped)
-        return Target(lanes, 0, Spread(total), lanes, clipped)
+            return Reached(lanes[~outside], 0, Spread(total[~outside]), lanes, clipped)
+        return Reached(lanes, 0, Spread(total), lanes, clipped)
 
     reads = register_bits(resource, 4) | scalar_bits(fields["soffset"])
     if offen or idxen:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.global_memory import Buffer, GlobalMemory
-from pipeloom.judge.emulate.loader import Kernel, KernelArgument
+from pipeloom.judge.emulate.global_memory import GlobalBuffer, GlobalMemory
+from pipeloom.judge.emulate.loader import CodeKernel, KernelArgument
 from pipeloom.judge.emulate.traps import LaunchError
 
 
@@ -32,7 +32,7 @@ class Pitched:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedArg:
     """An argument by its place in the kernarg segment, whatever the metadata lists there.
 
     An array, ``Pitched`` or None is passed as a pointer. What no argument covers is zero.
@@ -45,15 +45,15 @@ class Placed:
 
 
 Argument: TypeAlias = "npt.NDArray[Any] | Pitched | np.generic | int | float | bytes | None"
-Arguments: TypeAlias = "Sequence[Argument | Placed]"
+Arguments: TypeAlias = "Sequence[Argument | PlacedArg]"
 """All in the order of the metadata, or each with its place."""
-Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[Buffer]]]"
+Bound: TypeAlias = "list[tuple[npt.NDArray[Any], list[GlobalBuffer]]]"
 """The caller's arrays, and the buffers that hold their copies."""
 Dim3: TypeAlias = tuple[int, int, int]
 
 
 def pack_arguments(
-    kernel: Kernel, args: Arguments, memory: GlobalMemory, groups: Dim3, items: Dim3
+    kernel: CodeKernel, args: Arguments, memory: GlobalMemory, groups: Dim3, items: Dim3
 ) -> tuple[npt.NDArray[np.uint8], Bound]:
     """(the kernarg segment, which array lies where)."""
     placed = _placed(kernel, args)
@@ -82,14 +82,14 @@ def pack_arguments(
     return np.frombuffer(bytes(packed), np.uint8), bound
 
 
-def _placed(kernel: Kernel, args: Arguments) -> list[tuple[Placed, bool]]:
+def _placed(kernel: CodeKernel, args: Arguments) -> list[tuple[PlacedArg, bool]]:
     """The arguments with their places, and whether each is a pointer."""
-    found = [argument for argument in args if isinstance(argument, Placed)]
+    found = [argument for argument in args if isinstance(argument, PlacedArg)]
     if found:
         if len(found) != len(args):
             raise LaunchError(
                 "some arguments have a place and some have not",
-                hint="pass all as Placed, or all in the order of the metadata",
+                hint="pass all as PlacedArg, or all in the order of the metadata",
                 field="args",
             )
         _check_places(kernel, found)
@@ -104,13 +104,13 @@ def _placed(kernel: Kernel, args: Arguments) -> list[tuple[Placed, bool]]:
             hint="in order: " + ", ".join(_describe(a) for a in wanted),
         )
     return [
-        (Placed(want.offset, want.size, value, want.name or f"arg {position}"), want.is_pointer)
+        (PlacedArg(want.offset, want.size, value, want.name or f"arg {position}"), want.is_pointer)
         for position, (want, value) in enumerate(zip(wanted, args, strict=True))
-        if not isinstance(value, Placed)
+        if not isinstance(value, PlacedArg)
     ]
 
 
-def _check_places(kernel: Kernel, args: Sequence[Placed]) -> None:
+def _check_places(kernel: CodeKernel, args: Sequence[PlacedArg]) -> None:
     """Arguments must lie in the kernarg segment and not overlap."""
     end = 0
     for argument in sorted(args, key=lambda argument: argument.offset):

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.addressing import Transfer, buffer_address, global_address
 from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Extent
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import (
     check_in_flight,
@@ -24,11 +24,11 @@ from pipeloom.judge.emulate.screening import (
     check_sources,
     settle_writes,
 )
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave, lanes_to_mask
 
 
-def build_atomic(instruction: Instruction) -> Step:
+def build_atomic(instruction: Decoded) -> MicroOp:
     """The step of a buffer, global or flat atomic."""
     fields = instruction.fields
     space, _, kind = instruction.name.split("_", 2)
@@ -61,7 +61,7 @@ def build_atomic(instruction: Instruction) -> Step:
         if outside.size:
             where = group.memory.describe(int(outside[0]))
             message = f"updates {size} bytes at {where} in {outside.size} lanes"
-            group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
+            group.report(DefectKind.OUT_OF_BOUNDS, wave, instruction, message)
         old = np.zeros((place.lanes.size, words), np.uint32)
 
         def land() -> None:
@@ -74,21 +74,21 @@ def build_atomic(instruction: Instruction) -> Step:
 
         lanes = wave.exec_mask if returns else 0
         touches = place.touches(wave, Effect.UPDATE, size)
-        group.issue(wave, Pending(instruction, Counter.VM, land, written, lanes, touches=touches))
+        group.issue(wave, Pending(instruction, WaitQueue.VM, land, written, lanes, touches=touches))
         if is_flat:
-            group.issue(wave, Pending(instruction, Counter.SMEM, _nothing, written, lanes))
+            group.issue(wave, Pending(instruction, WaitQueue.SMEM, _nothing, written, lanes))
 
     data_bits = register_bits(VGPR + data, words * (2 if compares else 1))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, each_register(reads & wave.dirty))
         for register in each_register(data_bits & wave.dirty):
             check_in_flight(wave, step, register, wave.exec_mask)
             if wave.poison.get(register, 0) & wave.exec_mask:
                 check_poison(wave, step, register, lanes_to_mask(locate(wave).lanes))
-        settle_writes(wave, step, loading=Counter.VM)
+        settle_writes(wave, step, loading=WaitQueue.VM)
 
-    return Step(instruction, run, reads | data_bits, written, screen)
+    return MicroOp(instruction, run, reads | data_bits, written, screen)
 
 
 def _nothing() -> None:

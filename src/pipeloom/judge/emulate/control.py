@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, register_bits
-from pipeloom.judge.emulate.step import Run, Step
+from pipeloom.judge.emulate.step import MicroOp, Run
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
 _IGNORED = frozenset(
@@ -36,27 +36,27 @@ _CONDITIONS: Mapping[str, tuple[int, Callable[[Wave], bool]]] = {
 }
 
 
-def build(instruction: Instruction, at: Mapping[int, int]) -> Step | None:
+def build(instruction: Decoded, at: Mapping[int, int]) -> MicroOp | None:
     """The step of a SOPP instruction; ``at`` maps a pc to its place in the program."""
     if instruction.encoding != "SOPP":
         return None
     name = instruction.name
     if name in _IGNORED:
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     if name in _CONDITIONS:
         return _branch(instruction, at)
     if name == "s_waitcnt":
-        return Step(instruction, _wait(instruction.fields["simm16"]))
+        return MicroOp(instruction, _wait(instruction.fields["simm16"]))
     if name == "s_barrier":
-        return Step(instruction, _arrive)
+        return MicroOp(instruction, _arrive)
     if name in ("s_endpgm", "s_endpgm_saved"):
-        return Step(instruction, _end)
+        return MicroOp(instruction, _end)
     if name == "s_trap":
-        return Step(instruction, _trap(instruction))
+        return MicroOp(instruction, _trap(instruction))
     raise unsupported(instruction)
 
 
-def _branch(instruction: Instruction, at: Mapping[int, int]) -> Step:
+def _branch(instruction: Decoded, at: Mapping[int, int]) -> MicroOp:
     reads, condition = _CONDITIONS[instruction.name]
     target = instruction.target
     assert target is not None
@@ -68,7 +68,7 @@ def _branch(instruction: Instruction, at: Mapping[int, int]) -> Step:
         if condition(wave):
             wave.next = place
 
-    return Step(instruction, run, reads)
+    return MicroOp(instruction, run, reads)
 
 
 def wait_counts(immediate: int) -> tuple[int, int, int]:
@@ -90,10 +90,10 @@ def _end(wave: Wave) -> None:
     wave.state = WaveState.ENDED
 
 
-def _trap(instruction: Instruction) -> Run:
+def _trap(instruction: Decoded) -> Run:
     def run(wave: Wave) -> None:
         message = f"s_trap {instruction.fields['simm16']}"
-        wave.group.report(FindingKind.TRAP, wave, instruction, message)
+        wave.group.report(DefectKind.TRAP, wave, instruction, message)
         wave.state = WaveState.ENDED
 
     return run

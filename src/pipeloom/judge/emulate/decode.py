@@ -1,9 +1,9 @@
 """Target code to instructions, through tinygrad's CDNA decoder.
 
-The decoder's objects stop here: an ``Instruction`` holds the LLVM mnemonic, the encoding family
+The decoder's objects stop here: a ``Decoded`` holds the LLVM mnemonic, the encoding family
 and the raw bit fields, and nothing of tinygrad's.
 
-    decode_kernel(code)[0]  ->  Instruction(pc=0, size=8, name="s_load_dwordx2", encoding="SMEM",
+    decode_kernel(code)[0]  ->  Decoded(pc=0, size=8, name="s_load_dwordx2", encoding="SMEM",
                                             variant="", fields={"sdata": 2, "sbase": 0, ...})
 
 Register numbers in ``fields`` are those of the ISA: a 9-bit source counts VGPRs from 256, an
@@ -28,7 +28,7 @@ _ALIGNED_FIELDS = {"sbase": 1, "srsrc": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Decoded:
     """One decoded instruction at byte offset ``pc`` of its kernel."""
 
     pc: int
@@ -101,13 +101,13 @@ def _form_bits(raw: int) -> int | None:
 
 
 @lru_cache(maxsize=64)
-def decode_kernel(code: bytes) -> tuple[Instruction, ...]:
+def decode_kernel(code: bytes) -> tuple[Decoded, ...]:
     """All instructions of a kernel, in address order. Results are kept by code bytes.
 
     Each form is looked up once: tinygrad's search through all formats is slow.
     """
     forms: dict[int, _Form] = {}
-    instructions: list[Instruction] = []
+    instructions: list[Decoded] = []
     pc = 0
     while pc < len(code):
         bits = _form_bits(int.from_bytes(code[pc : pc + 8], "little"))
@@ -117,7 +117,7 @@ def decode_kernel(code: bytes) -> tuple[Instruction, ...]:
             if bits is not None:
                 forms[bits] = form
         raw = int.from_bytes(code[pc : pc + form.size], "little")
-        instruction = Instruction(
+        instruction = Decoded(
             pc=pc,
             size=form.size,
             name=form.name,
@@ -165,7 +165,7 @@ def _look_up(code: bytes, pc: int) -> _Form:
     )
 
 
-def _reject_half_decoded(instruction: Instruction) -> None:
+def _reject_half_decoded(instruction: Decoded) -> None:
     """A DPP or SDWA marker that the decoder has no class for would leave its second word behind."""
     marker = instruction.fields.get("src0")
     short = instruction.encoding in ("VOP1", "VOP2", "VOPC") and not instruction.variant

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32
 from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.register_numbers import VGPR
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import source_codes
 from pipeloom.judge.emulate.wave import Wave
 
@@ -25,7 +25,7 @@ Values = npt.NDArray[Any]
 _NAME = re.compile(r"v_dot([248])(c)?_(f32|i32|u32)_(f16|bf16|i16|u16|i8|u8|i4|u4)$")
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a dot product, or None."""
     match = _NAME.match(instruction.name)
     if match is None:
@@ -60,7 +60,7 @@ def build(instruction: Instruction) -> Step | None:
         wave.write_vector(row, exact.astype(np.uint32))
 
     reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(addend)
-    return Step(instruction, run, reads, 1 << (VGPR + row))
+    return MicroOp(instruction, run, reads, 1 << (VGPR + row))
 
 
 def _parts(words: npt.NDArray[np.uint32], count: int, kind: str) -> Values:

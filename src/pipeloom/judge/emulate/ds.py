@@ -13,16 +13,16 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import unpack_bits
 from pipeloom.judge.emulate.lds_shadow import Footprint, Index
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_of, lanes_to_mask
 
 Words = npt.NDArray[np.uint32]
@@ -32,7 +32,7 @@ UNWRITTEN_LDS = "LDS bytes never written"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Pieces:
     """One access pattern: offsets of its pieces (bytes) and bytes per piece."""
 
     offsets: tuple[int, ...]
@@ -60,7 +60,7 @@ def is_sub_dword(name: str) -> bool:
     )
 
 
-def _form(instruction: Instruction) -> Form:
+def _form(instruction: Decoded) -> Pieces:
     parts = instruction.name.split("_")
     fields = instruction.fields
     size = _SIZES.get(parts[2])
@@ -68,11 +68,11 @@ def _form(instruction: Instruction) -> Form:
         raise unsupported(instruction)
     if parts[1] in ("read2", "write2", "read2st64", "write2st64"):
         stride = size * (64 if parts[1].endswith("st64") else 1)
-        return Form((fields["offset0"] * stride, fields["offset1"] * stride), size)
-    return Form((fields["offset0"] | fields["offset1"] << 8,), size)
+        return Pieces((fields["offset0"] * stride, fields["offset1"] * stride), size)
+    return Pieces((fields["offset0"] | fields["offset1"] << 8,), size)
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of an LDS instruction, or None."""
     if instruction.encoding != "DS":
         return None
@@ -86,18 +86,18 @@ def build(instruction: Instruction) -> Step | None:
     if name.startswith(("ds_write_", "ds_write2")) and "addtid" not in name:
         return _write(instruction)
     if name == "ds_nop":
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     raise unsupported(instruction)
 
 
-def data_row(instruction: Instruction, field: str) -> int:
+def data_row(instruction: Decoded, field: str) -> int:
     """The vector register, VGPR or AGPR, that a data field names."""
     offset = AGPR - VGPR if instruction.fields["acc"] else 0
     return instruction.fields[field] + offset
 
 
 def lds_footprint(
-    wave: Wave, instruction: Instruction, row: int, offset: int, size: int, verb: str
+    wave: Wave, instruction: Decoded, row: int, offset: int, size: int, verb: str
 ) -> Footprint:
     """The bytes of the active lanes; what falls outside LDS is reported and left out.
 
@@ -114,7 +114,7 @@ def lds_footprint(
     if not outside.any():
         return lds.footprint(addresses, lanes, size, key)
     wave.group.report(
-        FindingKind.OUT_OF_BOUNDS,
+        DefectKind.OUT_OF_BOUNDS,
         wave,
         instruction,
         f"{verb} {size} bytes at LDS address {int(addresses[outside][0])} in "
@@ -132,17 +132,17 @@ def taint(wave: Wave, register: int, lanes: npt.NDArray[np.intp], cause: str) ->
 
 def lds_touches(
     wave: Wave, effect: Effect, pieces: Iterable[tuple[Footprint, Words | None]]
-) -> tuple[Touch, ...]:
+) -> tuple[LaneAccess, ...]:
     """What an observer, if there is one, is told of an access: its bytes, and what it stores."""
     if wave.group.observer is None:
         return ()
     return tuple(
-        Touch(Space.LDS, effect, piece.lanes, piece.addresses, piece.size, values)
+        LaneAccess(AddressSpace.LDS, effect, piece.lanes, piece.addresses, piece.size, values)
         for piece, values in pieces
     )
 
 
-def _read(instruction: Instruction) -> Step:
+def _read(instruction: Decoded) -> MicroOp:
     form = _form(instruction)
     name, size = instruction.name, form.size
     address_row, target = instruction.fields["addr"], data_row(instruction, "vdst")
@@ -155,7 +155,7 @@ def _read(instruction: Instruction) -> Step:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=False)
+        number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=False)
         pieces = []
         for offset in form.offsets:
             piece = lds_footprint(wave, instruction, address_row, offset, size, "reads")
@@ -193,10 +193,12 @@ def _read(instruction: Instruction) -> Step:
         touches = lds_touches(wave, Effect.READ, ((piece, None) for piece, _ in pieces))
         group.issue(
             wave,
-            Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),
+            Pending(instruction, WaitQueue.LGKM, land, written, wave.exec_mask, number, touches),
         )
 
-    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
+    return MicroOp(
+        instruction, run, 1 << (VGPR + address_row), written, screen_load(WaitQueue.LGKM)
+    )
 
 
 def race_cause(wave: Wave, writer: int) -> str:
@@ -225,7 +227,7 @@ def _carry_poison(wave: Wave, first: int, words: int, piece: Footprint) -> None:
             taint(wave, VGPR + first + i, piece.lanes[hit], UNWRITTEN_LDS)
 
 
-def _write(instruction: Instruction) -> Step:
+def _write(instruction: Decoded) -> MicroOp:
     form = _form(instruction)
     name, size = instruction.name, form.size
     address_row = instruction.fields["addr"]
@@ -242,7 +244,7 @@ def _write(instruction: Instruction) -> Step:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=True)
+        number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=True)
         dirty = bool(wave.poison_bits & data_bits)
         pieces: list[tuple[Footprint, Words, npt.NDArray[np.bool_] | None]] = []
         for offset, row in zip(form.offsets, rows, strict=True):
@@ -264,14 +266,16 @@ def _write(instruction: Instruction) -> Step:
                 lds.settle(piece, bad)
 
         touches = lds_touches(wave, Effect.WRITE, ((piece, data) for piece, data, _ in pieces))
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, access=number, touches=touches))
+        group.issue(
+            wave, Pending(instruction, WaitQueue.LGKM, land, access=number, touches=touches)
+        )
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [VGPR + address_row])
         for register in data_registers:
             check_in_flight(wave, step, register, wave.exec_mask)
 
-    return Step(instruction, run, data_bits | 1 << (VGPR + address_row), 0, screen)
+    return MicroOp(instruction, run, data_bits | 1 << (VGPR + address_row), 0, screen)
 
 
 def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArray[np.bool_]:
@@ -280,14 +284,14 @@ def _poisoned_words(wave: Wave, row: int, words: int, lanes: Index) -> npt.NDArr
     return np.stack(columns, axis=1)
 
 
-def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
+def report_race(wave: Wave, instruction: Decoded, other: int) -> None:
     """A write that is not ordered with an earlier access to the same LDS bytes."""
     lds = wave.group.lds
     cause = lds.instructions[other]
     if cause is None:
         return
     wave.group.report(
-        FindingKind.LDS_RACE,
+        DefectKind.LDS_RACE,
         wave,
         instruction,
         f"writes LDS that {cause.name} of wave {lds.owner[other]} at "
@@ -296,7 +300,7 @@ def report_race(wave: Wave, instruction: Instruction, other: int) -> None:
     )
 
 
-def _transposed_read(instruction: Instruction) -> Step:
+def _transposed_read(instruction: Decoded) -> MicroOp:
     """ds_read_b64_tr_b16 / _b8 / _b4: 16 lanes read a block and get it transposed.
 
     The 16 lanes' 128 bytes are rows of 16 elements (four rows of 16-bit, eight of 8-bit, sixteen of
@@ -314,7 +318,7 @@ def _transposed_read(instruction: Instruction) -> Step:
         lds = group.lds
         if not wave.full:
             raise unsupported(instruction, "with lanes disabled")
-        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=False)
+        number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=False)
         piece = lds_footprint(wave, instruction, address_row, offset, 8, "reads")
         writer = lds.record_read(number, wave.barriers, piece)
         cause = race_cause(wave, writer) if writer else ""
@@ -346,7 +350,9 @@ def _transposed_read(instruction: Instruction) -> Step:
         touches = lds_touches(wave, Effect.READ, [(piece, None)])
         group.issue(
             wave,
-            Pending(instruction, Counter.LGKM, land, written, wave.exec_mask, number, touches),
+            Pending(instruction, WaitQueue.LGKM, land, written, wave.exec_mask, number, touches),
         )
 
-    return Step(instruction, run, 1 << (VGPR + address_row), written, screen_load(Counter.LGKM))
+    return MicroOp(
+        instruction, run, 1 << (VGPR + address_row), written, screen_load(WaitQueue.LGKM)
+    )

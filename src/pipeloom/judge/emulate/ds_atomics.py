@@ -13,7 +13,7 @@ import re
 import numpy as np
 
 from pipeloom.judge.emulate.atomic_ops import Combine, atomic_operation
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import (
     UNWRITTEN_LDS,
     data_row,
@@ -25,10 +25,10 @@ from pipeloom.judge.emulate.ds import (
 )
 from pipeloom.judge.emulate.observe import Effect
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_load
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
 _NAME = re.compile(
@@ -47,7 +47,7 @@ def _operation(verb: str, kind: str, bits: int) -> Combine | None:
     return atomic_operation(verb, bits)
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of an LDS atomic, or None."""
     match = _NAME.match(instruction.name)
     if match is None:
@@ -71,7 +71,7 @@ def build(instruction: Instruction) -> Step | None:
     def run(wave: Wave) -> None:
         group = wave.group
         lds = group.lds
-        number = lds.begin(wave.index, Counter.LGKM, instruction, writes=True)
+        number = lds.begin(wave.index, WaitQueue.LGKM, instruction, writes=True)
         piece = lds_footprint(wave, instruction, address_row, offset, size, "updates")
         lanes = piece.lanes
         racing = lds.record_atomic(number, wave.barriers, piece)
@@ -106,8 +106,10 @@ def build(instruction: Instruction) -> Step | None:
 
         mask = wave.exec_mask if returns else 0
         touches = lds_touches(wave, Effect.UPDATE, [(piece, None)])
-        group.issue(wave, Pending(instruction, Counter.LGKM, land, written, mask, number, touches))
+        group.issue(
+            wave, Pending(instruction, WaitQueue.LGKM, land, written, mask, number, touches)
+        )
 
     reads = 1 << (VGPR + address_row) | register_bits(VGPR + first, words)
     reads |= register_bits(VGPR + new, words)
-    return Step(instruction, run, reads, written, screen_load(Counter.LGKM))
+    return MicroOp(instruction, run, reads, written, screen_load(WaitQueue.LGKM))

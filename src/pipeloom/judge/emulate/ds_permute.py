@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.lds_shadow import Index
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, settle_writes
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, POISON_WORD, Wave, lanes_of, mask_of
 
 _NAMES = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
 _EVERY_LANE = np.arange(LANES)
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a lane permutation, or None."""
     if instruction.name not in _NAMES:
         return None
@@ -62,19 +62,19 @@ def build(instruction: Instruction) -> Step | None:
                 register = VGPR + target
                 wave.set_poison(register, wave.poison.get(register, 0) | carried, cause)
 
-        wave.group.issue(wave, Pending(instruction, Counter.LGKM, land, written, wave.exec_mask))
+        wave.group.issue(wave, Pending(instruction, WaitQueue.LGKM, land, written, wave.exec_mask))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         if not swizzle:
             check_sources(wave, step, [VGPR + address_row])
         check_in_flight(wave, step, VGPR + data_row, wave.exec_mask)
-        settle_writes(wave, step, loading=Counter.LGKM)
+        settle_writes(wave, step, loading=WaitQueue.LGKM)
 
     reads = 1 << (VGPR + address_row) | 1 << (VGPR + data_row)
-    return Step(instruction, run, reads, written, screen)
+    return MicroOp(instruction, run, reads, written, screen)
 
 
-def _swizzle_pattern(instruction: Instruction, offset: int) -> Index:
+def _swizzle_pattern(instruction: Decoded, offset: int) -> Index:
     if offset >> 15:
         if offset & 0xFF00 != 0x8000:
             raise unsupported(instruction, f"swizzle mode {offset:#x}")

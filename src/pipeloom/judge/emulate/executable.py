@@ -20,9 +20,9 @@ from pipeloom.judge.emulate import (
     vmem,
     vopc,
 )
-from pipeloom.judge.emulate.decode import Instruction, decode_kernel
+from pipeloom.judge.emulate.decode import Decoded, decode_kernel
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError, UnsupportedInstructionError
 from pipeloom.judge.emulate.valu import build_op
 from pipeloom.judge.emulate.valu_convert import CONVERT_OPS, float8_ops
@@ -40,7 +40,7 @@ _VECTOR_ENCODINGS = frozenset({"VOP1", "VOP2", "VOP3", "VOP3SD", "VOPC"})
 
 
 @lru_cache(maxsize=64)
-def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
+def build_program(code: bytes, arch: str) -> tuple[MicroOp, ...]:
     """The steps of a kernel, kept by code bytes: they hold no state of a run.
 
     Raises UnsupportedInstructionError when instructions are not modelled, before anything is
@@ -48,12 +48,12 @@ def build_program(code: bytes, arch: str) -> tuple[Step, ...]:
     """
     instructions = decode_kernel(code)
     places = {instruction.pc: at for at, instruction in enumerate(instructions)}
-    steps: list[Step] = []
+    steps: list[MicroOp] = []
     refused: dict[str, UnsupportedInstructionError] = {}
     by_index = gpr_index.indexed_pcs(instructions)
     skips = vector_skip.skip_places(instructions)
 
-    def make(instruction: Instruction) -> Step:
+    def make(instruction: Decoded) -> MicroOp:
         return vector_skip.build(instruction, skips) or _build(instruction, arch, places)
 
     for instruction in instructions:
@@ -79,7 +79,7 @@ def _refusal(refused: dict[str, UnsupportedInstructionError]) -> UnsupportedInst
     )
 
 
-def _past_the_end(pc: int) -> Step:
+def _past_the_end(pc: int) -> MicroOp:
     """A step behind the last one, so that falling off the kernel is an error of the kernel."""
 
     def run(wave: Wave) -> None:
@@ -88,10 +88,10 @@ def _past_the_end(pc: int) -> Step:
             hint="end every path in s_endpgm",
         )
 
-    return Step(Instruction(pc, 4, "end of kernel", "", "", {}), run)
+    return MicroOp(Decoded(pc, 4, "end of kernel", "", "", {}), run)
 
 
-def _build(instruction: Instruction, arch: str, places: dict[int, int]) -> Step:
+def _build(instruction: Decoded, arch: str, places: dict[int, int]) -> MicroOp:
     step = (
         gpr_index.build(instruction)
         or control.build(instruction, places)

@@ -32,7 +32,7 @@ _STRADDLING = 0.75
 
 
 @dataclass(slots=True, eq=False)
-class Buffer:
+class GlobalBuffer:
     """One allocation. ``octets`` is padded to whole dwords; ``size`` is its true length."""
 
     name: str
@@ -46,27 +46,27 @@ class GlobalMemory:
     """All buffers of a launch."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.buffers: list[Buffer] = []
+        self.buffers: list[GlobalBuffer] = []
         self._next = _FIRST_BASE
         self._places = random.Random(seed)
-        self._found: Buffer | None = None
+        self._found: GlobalBuffer | None = None
         self._spreads: dict[tuple[bytes, int], Spread] = {}
 
-    def allocate(self, name: str, content: Octets) -> Buffer:
+    def allocate(self, name: str, content: Octets) -> GlobalBuffer:
         """A new buffer holding a copy of ``content``."""
         return self._add(name, self._place(content.size), content)
 
-    def allocate_rows(self, name: str, content: Octets, pitch: int) -> list[Buffer]:
+    def allocate_rows(self, name: str, content: Octets, pitch: int) -> list[GlobalBuffer]:
         """The rows of a two-dimensional ``content``, ``pitch`` bytes apart, nothing in between."""
         base = self._place((len(content) - 1) * pitch + content.shape[1])
         return [
             self._add(f"row {i} of {name}", base + i * pitch, row) for i, row in enumerate(content)
         ]
 
-    def _add(self, name: str, base: int, content: Octets) -> Buffer:
+    def _add(self, name: str, base: int, content: Octets) -> GlobalBuffer:
         padded = np.zeros((content.size + 3) & ~3, np.uint8)
         padded[: content.size] = content
-        buffer = Buffer(name, base, content.size, padded, padded.view(np.uint32))
+        buffer = GlobalBuffer(name, base, content.size, padded, padded.view(np.uint32))
         self.buffers.append(buffer)
         return buffer
 
@@ -84,7 +84,7 @@ class GlobalMemory:
         self._next = -(-(base + size) // _SPACING) * _SPACING + _SPACING
         return base
 
-    def find(self, address: int) -> Buffer | None:
+    def find(self, address: int) -> GlobalBuffer | None:
         """The buffer that holds this address."""
         found = self._found
         if found is not None and found.base <= address < found.base + found.size:
@@ -198,7 +198,7 @@ class Spread:
 class Extent:
     """Accesses that fall into one buffer: which of them, and where, from ``shift`` bytes on."""
 
-    buffer: Buffer
+    buffer: GlobalBuffer
     where: LaneList
     spread: Spread
     shift: int = 0
@@ -223,7 +223,7 @@ class Extent:
         return self.buffer.words[self.shift >> 2 :].take(self.spread.words(count))
 
 
-def _past(buffer: Buffer, address: int) -> int:
+def _past(buffer: GlobalBuffer, address: int) -> int:
     return abs(address - (buffer.base + buffer.size))
 
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
 from pipeloom.judge.emulate.register_numbers import M0, VGPR, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError
 from pipeloom.judge.emulate.wave import Wave
+from pipeloom.machine.cdna import VECTOR_REGISTERS
 
 _ON, _OFF, _MODE, _IDX = (f"s_set_gpr_idx_{what}" for what in ("on", "off", "mode", "idx"))
 _OPERANDS = (
@@ -34,7 +35,7 @@ _OPERANDS = (
 _VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3P", "VOPC")
 
 
-def indexed_pcs(instructions: Sequence[Instruction]) -> frozenset[int]:
+def indexed_pcs(instructions: Sequence[Decoded]) -> frozenset[int]:
     """The vector instructions that run while indexing is on."""
     inside = False
     found: dict[int, bool] = {}
@@ -52,18 +53,18 @@ def indexed_pcs(instructions: Sequence[Instruction]) -> frozenset[int]:
     return frozenset(pc for pc, is_vector in found.items() if is_vector)
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of an instruction that sets the mode, or None."""
     name, m0 = instruction.name, 1 << M0
     if name == _OFF:
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     if name == _MODE:
         bits = (instruction.fields["simm16"] & 0xF) << 12
 
         def set_mode(wave: Wave) -> None:
             wave.s[M0] = wave.s[M0] & ~0xF000 | bits
 
-        return Step(instruction, set_mode, m0, m0)
+        return MicroOp(instruction, set_mode, m0, m0)
     if name not in (_ON, _IDX):
         return None
     code = instruction.fields["ssrc0"]
@@ -75,15 +76,15 @@ def build(instruction: Instruction) -> Step | None:
         wave.s[M0] = wave.s[M0] & kept | read(wave) & 0xFF | mode
 
     # What M0 held is kept in bits that indexing does not look at: no use of a value.
-    return Step(instruction, set_index, scalar_bits(code) | (m0 if name == _IDX else 0), m0)
+    return MicroOp(instruction, set_index, scalar_bits(code) | (m0 if name == _IDX else 0), m0)
 
 
-def indexed(instruction: Instruction, make: Callable[[Instruction], Step]) -> Step:
+def indexed(instruction: Decoded, make: Callable[[Decoded], MicroOp]) -> MicroOp:
     """The step of a vector instruction under indexing: what ``make`` gives for the moved one."""
     plain = make(instruction)
-    variants: dict[int, Step] = {}
+    variants: dict[int, MicroOp] = {}
 
-    def moved(wave: Wave) -> Step:
+    def moved(wave: Wave) -> MicroOp:
         key = wave.s[M0] & 0xF0FF
         if key not in variants:
             variants[key] = make(_moved(instruction, key))
@@ -92,16 +93,16 @@ def indexed(instruction: Instruction, make: Callable[[Instruction], Step]) -> St
     def run(wave: Wave) -> None:
         moved(wave).run(wave)
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         real = moved(wave)
         real.screen(wave, real)
 
-    step = Step(instruction, run, plain.reads | 1 << M0, plain.writes, screen, plain.whole_wave)
-    step.touched |= register_bits(VGPR, 512)
+    step = MicroOp(instruction, run, plain.reads | 1 << M0, plain.writes, screen, plain.whole_wave)
+    step.touched |= register_bits(VGPR, VECTOR_REGISTERS)
     return step
 
 
-def _moved(instruction: Instruction, key: int) -> Instruction:
+def _moved(instruction: Decoded, key: int) -> Decoded:
     fields: Mapping[str, int] = dict(instruction.fields)
     shifted = {
         name: fields[name] + (key & 0xFF)

@@ -12,11 +12,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import LANES, VGPR
 from pipeloom.judge.emulate.screening import check_in_flight, check_poison, settle_writes
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Lanes, Wave, lanes_of, mask_of
 
 Selection = npt.NDArray[np.int64]
@@ -88,10 +88,10 @@ class DppSelection:
             lanes = lanes & self.valid(wave)
         return lanes
 
-    def screen(self, source: int, *, copies: bool) -> Callable[[Wave, Step], None]:
+    def screen(self, source: int, *, copies: bool) -> Callable[[Wave, MicroOp], None]:
         """Screening that looks at the lanes really read."""
 
-        def screen(wave: Wave, step: Step) -> None:
+        def screen(wave: Wave, step: MicroOp) -> None:
             seen = self.written(wave) & self.valid(wave)
             lanes = mask_of(np.isin(_LANE, self.table[seen]))
             check_in_flight(wave, step, source, lanes)
@@ -126,7 +126,7 @@ def _selection(control: int, row_mask: int, bank_mask: int, zero: bool) -> DppSe
     return DppSelection(table, allowed, zero)
 
 
-def dpp_selection(instruction: Instruction) -> DppSelection:
+def dpp_selection(instruction: Decoded) -> DppSelection:
     """The lane movement of a DPP instruction."""
     fields = instruction.fields
     selection = _selection(

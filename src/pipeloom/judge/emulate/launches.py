@@ -24,16 +24,16 @@ from pipeloom.judge.emulate.executable import build_program
 from pipeloom.judge.emulate.global_memory import GlobalMemory
 from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.limits import check_block, check_descriptor, check_registers
-from pipeloom.judge.emulate.loader import CodeObject, Kernel
+from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
 from pipeloom.judge.emulate.observe import Observer
-from pipeloom.judge.emulate.observed import Finding, LineMap
+from pipeloom.judge.emulate.observed import Defect, LineMap
 from pipeloom.judge.emulate.pending import Directed, Timing
 from pipeloom.judge.emulate.register_numbers import FLAT_SCRATCH, LANES, VGPR, lane_mask
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import EmulateError, LaunchError, UnsupportedInstructionError
 from pipeloom.judge.emulate.wait_states import hazard_findings
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave
-from pipeloom.judge.emulate.workgroup import EnoughFindingsError, Ledger, Workgroup
+from pipeloom.judge.emulate.workgroup import DefectLog, EnoughFindingsError, Workgroup
 
 _PRELOAD_SKIP = 256
 """With preloaded kernarg SGPRs the entry skips the compatibility loads (LLVM AMDGPUUsage)."""
@@ -57,7 +57,7 @@ _THIS_DISPATCH = 1
 class RunResult:
     """What a run found and did."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Defect, ...]
     """What the emulator saw go wrong."""
     instructions: Mapping[str, int]
     """How often each instruction was executed, by mnemonic."""
@@ -81,7 +81,7 @@ class RunResult:
 
 
 def run_kernel(
-    code: CodeObject | Kernel,
+    code: CodeObject | CodeKernel,
     kernel_name: str | None = None,
     *,
     grid: Sequence[int],
@@ -131,7 +131,7 @@ def run_kernel(
         last_first: Whether workgroups run in the other order.
         leftover: What registers and LDS hold that nothing has written, word by word.
     """
-    kernel = code if isinstance(code, Kernel) else code.kernel(kernel_name)
+    kernel = code if isinstance(code, CodeKernel) else code.kernel(kernel_name)
     groups, items = _dim3(grid, "grid"), _dim3(block, "block")
     try:
         when = timing if isinstance(timing, Directed) else Timing(timing)
@@ -151,7 +151,7 @@ def run_kernel(
     memory = GlobalMemory(seed)
     kernarg, bound = pack_arguments(kernel, args, memory, groups, items)
     segment = memory.allocate("the kernarg segment", kernarg)
-    ledger = Ledger(line_map or {}, max_findings)
+    ledger = DefectLog(line_map or {}, max_findings)
     counts: Tally[str] = Tally()
     stopped: str | None = None
     granule = 1 if any(is_sub_dword(step.instruction.name) for step in program) else 4
@@ -208,8 +208,8 @@ def _dim3(value: Sequence[int], name: str) -> Dim3:
 
 def _start_waves(
     group: Workgroup,
-    kernel: Kernel,
-    program: tuple[Step, ...],
+    kernel: CodeKernel,
+    program: tuple[MicroOp, ...],
     items: Dim3,
     kernarg_base: int,
     kernarg: npt.NDArray[np.uint8],
@@ -233,7 +233,7 @@ def _start_waves(
 
 
 def _set_scalars(
-    wave: Wave, kernel: Kernel, kernarg_base: int, kernarg: npt.NDArray[np.uint8]
+    wave: Wave, kernel: CodeKernel, kernarg_base: int, kernarg: npt.NDArray[np.uint8]
 ) -> None:
     register = 0
     for bit, count in _USER_SGPRS:

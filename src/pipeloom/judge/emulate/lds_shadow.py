@@ -29,8 +29,8 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.pending import WaitQueue
 
 Index = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint32]
@@ -136,7 +136,7 @@ class LocalMemory:
         self.issued = np.zeros(padded // granule, np.uint32)
         self.footprints: dict[tuple[bytes | int, int, int, int], Footprint] = {}
         # Access 0 stands for "none": ordered before everything.
-        self.instructions: list[Instruction | None] = [None]
+        self.instructions: list[Decoded | None] = [None]
         self.ready = np.full(_FIRST_ACCESSES, _NEVER, np.int32)
         self.ready[0] = 0
         self.owner, self.channel, self.known = bytearray(1), bytearray(1), bytearray(1)
@@ -182,14 +182,14 @@ class LocalMemory:
         covered: Index = first[:, None] + np.arange(count)
         return covered
 
-    def begin(self, wave: int, counter: Counter, instruction: Instruction, *, writes: bool) -> int:
+    def begin(self, wave: int, counter: WaitQueue, instruction: Decoded, *, writes: bool) -> int:
         """Number a new access, to be entered next."""
         number = len(self.instructions)
         self.instructions.append(instruction)
         if number >= self.ready.size:
             self.ready = np.append(self.ready, np.full(number, _NEVER, np.int32))
         self.owner.append(wave)
-        self.channel.append(1 if counter is Counter.VM else 2)
+        self.channel.append(1 if counter is WaitQueue.VM else 2)
         self.known.append(0)
         self._is_write.append(writes)
         (self._writes if writes else self._reads).numbers.append(number)

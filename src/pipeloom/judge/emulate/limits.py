@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.loader import MOST_KERNARG, Kernel
+from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.loader import MOST_KERNARG, CodeKernel
 from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     FLAT_SCRATCH,
@@ -27,15 +27,10 @@ from pipeloom.judge.emulate.register_numbers import (
     register_bits,
     register_name,
 )
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import CodeObjectError, LaunchError
+from pipeloom.machine.cdna import VECTOR_REGISTERS
 
-LDS_BYTES = {"gfx942": 64 * 1024, "gfx950": 160 * 1024}
-"""LDS per workgroup (vendor documents; see the chips' data in ``machine``)."""
-
-_FILE = 512
-"""VGPRs and AGPRs of one SIMD, per lane."""
-_SIMDS = 4
 _MAX_WORK_ITEMS = 1024
 _EXTRA_SGPRS = 6
 """VCC, XNACK_MASK and FLAT_SCRATCH lie behind the numbered SGPRs of a wave."""
@@ -61,9 +56,9 @@ class Limits:
     accum_offset: int
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Limits:
+    def of(cls, kernel: CodeKernel) -> Limits:
         """Decode the descriptor."""
-        registers = min(8 * ((kernel.rsrc1 & 0x3F) + 1), _FILE)
+        registers = min(8 * ((kernel.rsrc1 & 0x3F) + 1), VECTOR_REGISTERS)
         scalars = 16 * ((kernel.rsrc1 >> 6 & 0xF) // 2 + 1)
         offset = 4 * ((kernel.rsrc3 & 0x3F) + 1)
         return cls(
@@ -76,7 +71,7 @@ class Limits:
         )
 
 
-def check_descriptor(kernel: Kernel) -> None:
+def check_descriptor(kernel: CodeKernel) -> None:
     """Raise ``CodeObjectError`` where descriptor and metadata tell different stories.
 
     HIP sizes the launch by the metadata, the hardware obeys the descriptor.
@@ -135,7 +130,7 @@ def check_descriptor(kernel: Kernel) -> None:
             )
 
 
-def check_block(kernel: Kernel, items: tuple[int, int, int], dynamic_lds: int) -> None:
+def check_block(kernel: CodeKernel, items: tuple[int, int, int], dynamic_lds: int) -> None:
     """Raise ``LaunchError`` for a workgroup that the kernel or a compute unit does not take."""
     work_items = items[0] * items[1] * items[2]
     said = kernel.metadata
@@ -150,25 +145,26 @@ def check_block(kernel: Kernel, items: tuple[int, int, int], dynamic_lds: int) -
         raise LaunchError(
             f"block {items} has {work_items} work-items; the limit is {limit}", field="block"
         )
+    chip = kernel.target
     lds_bytes = kernel.group_segment_bytes + dynamic_lds
-    if lds_bytes > LDS_BYTES[kernel.arch]:
+    if lds_bytes > chip.lds_bytes:
         raise LaunchError(
-            f"the kernel asks for {lds_bytes} bytes of LDS; {kernel.arch} has "
-            f"{LDS_BYTES[kernel.arch]}"
+            f"the kernel asks for {lds_bytes} bytes of LDS; {chip.arch} has {chip.lds_bytes}"
         )
     waves = -(-work_items // LANES)
-    per_simd = -(-waves // _SIMDS)
+    per_simd = -(-waves // chip.simds.value)
     registers = Limits.of(kernel).registers
-    if per_simd * registers > _FILE:
+    most = chip.vgprs_per_simd_lane.value
+    if per_simd * registers > most:
         raise LaunchError(
-            f"a workgroup of {waves} waves puts {per_simd} on a SIMD, which has {_FILE} vector "
+            f"a workgroup of {waves} waves puts {per_simd} on a SIMD, which has {most} vector "
             f"registers per lane; they ask for {registers} each",
-            hint=f"use at most {_FILE // per_simd} registers, or fewer waves",
+            hint=f"use at most {most // per_simd} registers, or fewer waves",
             field="block",
         )
 
 
-def check_registers(kernel: Kernel, program: Sequence[Step]) -> None:
+def check_registers(kernel: CodeKernel, program: Sequence[MicroOp]) -> None:
     """Raise ``CodeObjectError`` for the first instruction that uses a register it has not."""
     limits = Limits.of(kernel)
     vgprs, agprs = limits.vgprs, register_bits(AGPR, 256)
@@ -179,7 +175,7 @@ def check_registers(kernel: Kernel, program: Sequence[Step]) -> None:
         register_bits(limits.sgprs, FLAT_SCRATCH - limits.sgprs)
         | register_bits(VGPR + vgprs, 256 - vgprs)
         # Past the last AGPR there is nothing, nor behind the scalars' 128 codes.
-        | register_bits(AGPR + limits.agprs, 512 - limits.agprs)
+        | register_bits(AGPR + limits.agprs, VECTOR_REGISTERS - limits.agprs)
         | register_bits(128, SCC - 128)
     )
     for step in program:
@@ -189,7 +185,7 @@ def check_registers(kernel: Kernel, program: Sequence[Step]) -> None:
 
 
 def _beyond(
-    kernel: Kernel, instruction: Instruction, limits: Limits, register: int
+    kernel: CodeKernel, instruction: Decoded, limits: Limits, register: int
 ) -> CodeObjectError:
     name = register_name(register)
     if register >= AGPR:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pipeloom.judge.emulate.decode import Instruction, decode_kernel
-from pipeloom.judge.emulate.loader import Kernel
+from pipeloom.judge.emulate.decode import Decoded, decode_kernel
+from pipeloom.judge.emulate.loader import CodeKernel
 from pipeloom.judge.emulate.observed import SourceLine
 from pipeloom.judge.emulate.traps import EmulateError
 
@@ -26,7 +26,7 @@ _ALIASES = {
 
 
 def map_lines(
-    kernel: Kernel, assembly: str, entries: Mapping[int, str] | None = None
+    kernel: CodeKernel, assembly: str, entries: Mapping[int, str] | None = None
 ) -> dict[int, SourceLine]:
     """The source line of every instruction, by pc.
 
@@ -77,7 +77,7 @@ def _instruction_lines(name: str, assembly: str) -> list[tuple[int, str]]:
     return lines
 
 
-def _matches(instruction: Instruction, text: str) -> bool:
+def _matches(instruction: Decoded, text: str) -> bool:
     mnemonic = text.split(None, 1)[0].lower()
     for suffix in _SUFFIXES:
         mnemonic = mnemonic.removesuffix(suffix)

@@ -19,7 +19,9 @@ from typing import TypeAlias
 from pipeloom.files import read_file
 from pipeloom.judge.emulate.metadata import MetadataValue, parse_metadata
 from pipeloom.judge.emulate.traps import CodeObjectError
-from pipeloom.machine.elf import Section, read_sections, text_at
+from pipeloom.machine.chips import target_for
+from pipeloom.machine.elf import ElfSection, read_sections, text_at
+from pipeloom.machine.target import Target
 from pipeloom.printable import is_printable
 
 _EM_AMDGPU = 224
@@ -92,7 +94,7 @@ class KernelMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class CodeKernel:
     """A kernel's code, its descriptor, and what its metadata says of it."""
 
     name: str
@@ -125,9 +127,16 @@ class Kernel:
     """What the metadata note says, beside the arguments."""
     entry: int = 0
     """Address of its first instruction in the code object, as debug information has it."""
+    chip: Target | None = None
+    """The chip that runs it, where that is not the processor that it is encoded for."""
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.name} for {self.arch}: {len(self.code)} bytes>"
+        return f"<CodeKernel {self.name} for {self.arch}: {len(self.code)} bytes>"
+
+    @property
+    def target(self) -> Target:
+        """The chip that runs it: its LDS, its registers and its wait states."""
+        return self.chip or target_for(self.arch)
 
     @property
     def kernarg_size(self) -> int:
@@ -156,10 +165,10 @@ class CodeObject:
 
     arch: str
     """The chip that its kernels are for."""
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, CodeKernel]
     """The kernels by name."""
 
-    def kernel(self, name: str | None = None) -> Kernel:
+    def kernel(self, name: str | None = None) -> CodeKernel:
         """The named kernel; without a name, the only one there is.
 
         Args:
@@ -231,7 +240,7 @@ def _load(elf: bytes) -> CodeObject:
     symbols = _symbols(sections)
     described = _described(sections)
     functions = {symbol.name: symbol for symbol in symbols}
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, CodeKernel] = {}
     size = 0
     for symbol in symbols:
         if symbol.name.endswith(".kd"):
@@ -254,7 +263,7 @@ def _load(elf: bytes) -> CodeObject:
     return CodeObject(arch, MappingProxyType(kernels))
 
 
-def _symbols(sections: list[Section]) -> list[_Symbol]:
+def _symbols(sections: list[ElfSection]) -> list[_Symbol]:
     found: dict[str, _Symbol] = {}
     total = 0
     for table in sections:
@@ -272,7 +281,7 @@ def _symbols(sections: list[Section]) -> list[_Symbol]:
     return list(found.values())
 
 
-def _bytes_at(sections: list[Section], address: int, size: int) -> bytes:
+def _bytes_at(sections: list[ElfSection], address: int, size: int) -> bytes:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             start = address - section.address
@@ -283,10 +292,10 @@ def _bytes_at(sections: list[Section], address: int, size: int) -> bytes:
 def _kernel(
     symbol: _Symbol,
     functions: Mapping[str, _Symbol],
-    sections: list[Section],
+    sections: list[ElfSection],
     arch: str,
     described: Mapping[str, _Described],
-) -> Kernel:
+) -> CodeKernel:
     name = symbol.name.removesuffix(".kd")
     descriptor = _bytes_at(sections, symbol.value, 64)
     if len(descriptor) < 64:
@@ -300,7 +309,7 @@ def _kernel(
         size = function.size
     else:
         size = _rest_of_section(sections, entry)
-    return Kernel(
+    return CodeKernel(
         name=name,
         arch=arch,
         code=_bytes_at(sections, entry, size),
@@ -319,14 +328,14 @@ def _kernel(
     )
 
 
-def _rest_of_section(sections: list[Section], address: int) -> int:
+def _rest_of_section(sections: list[ElfSection], address: int) -> int:
     for section in sections:
         if section.address and section.address <= address < section.address + section.size:
             return section.address + section.size - address
     raise CodeObjectError(f"the kernel's entry {address:#x} lies in no section")
 
 
-def _described(sections: list[Section]) -> dict[str, _Described]:
+def _described(sections: list[ElfSection]) -> dict[str, _Described]:
     document = _metadata(sections)
     result: dict[str, _Described] = {}
     kernels = document.get("amdhsa.kernels")
@@ -377,7 +386,7 @@ def _argument(entry: Mapping[str, MetadataValue]) -> KernelArgument:
     )
 
 
-def _metadata(sections: list[Section]) -> dict[str, MetadataValue]:
+def _metadata(sections: list[ElfSection]) -> dict[str, MetadataValue]:
     for section in sections:
         if section.kind != _SHT_NOTE:
             continue

@@ -32,7 +32,7 @@ _BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BatchKind:
     """All that instructions of one batch have in common."""
 
     shape: Shape
@@ -41,14 +41,14 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
+class BatchProduct:
     """One matrix instruction: rows of the register file, or a constant addend.
 
     ``reads`` and ``writes`` are register sets; instructions with equal ``key`` are of one kind.
     """
 
     key: tuple[Any, ...]
-    kind: Kind
+    kind: BatchKind
     a: int
     b: int
     d: int
@@ -59,7 +59,7 @@ class Product:
     writes: int
 
 
-def hold(wave: Wave, product: Product) -> None:
+def hold(wave: Wave, product: BatchProduct) -> None:
     """The wave executes ``product``: its arithmetic is put off."""
     if len(wave.products) >= MOST_HELD:
         carry_out(wave)
@@ -77,13 +77,13 @@ def carry_out(wave: Wave) -> None:
 
 
 @lru_cache(maxsize=512)
-def _plan(products: tuple[Product, ...]) -> tuple[Callable[[Wave], None], ...]:
+def _plan(products: tuple[BatchProduct, ...]) -> tuple[Callable[[Wave], None], ...]:
     """Batches in an order that respects every dependence."""
     waiting = list(products)
     batches: list[Callable[[Wave], None]] = []
     while waiting:
-        ready: dict[tuple[Any, ...], list[Product]] = {}
-        later: list[Product] = []
+        ready: dict[tuple[Any, ...], list[BatchProduct]] = {}
+        later: list[BatchProduct] = []
         read = written = 0
         for product in waiting:
             if written & (product.reads | product.writes) or read & product.writes:
@@ -97,7 +97,7 @@ def _plan(products: tuple[Product, ...]) -> tuple[Callable[[Wave], None], ...]:
     return tuple(batches)
 
 
-def _batch(products: Sequence[Product]) -> Callable[[Wave], None]:
+def _batch(products: Sequence[BatchProduct]) -> Callable[[Wave], None]:
     first = products[0]
     shape, places_a, places_b = first.kind.shape, first.kind.places_a, first.kind.places_b
     a_places, a_chosen = _fragments([p.a for p in products], places_a)

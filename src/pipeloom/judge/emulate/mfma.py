@@ -12,20 +12,20 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.matrix_batch import Kind, Product, Scale, hold
+from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.matrix_batch import BatchKind, BatchProduct, Scale, hold
 from pipeloom.judge.emulate.matrix_layout import Shape, Values
 from pipeloom.judge.emulate.mfma_formats import operand_formats
 from pipeloom.judge.emulate.operands import constant, source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
 _NAME = re.compile(r"v_mfma(?:_scale)?_(f32|i32|f64)_(4|16|32)x\2x(\d+)(?:_(\d+)b)?_(\w+)$")
 _KIND_FIELDS = ("cbsz", "abid", "blgp")
 
 
-def _shape(instruction: Instruction, arch: str) -> Shape:
+def _shape(instruction: Decoded, arch: str) -> Shape:
     match = _NAME.match(instruction.name)
     if match is None:
         raise unsupported(instruction)
@@ -41,21 +41,21 @@ def _shape(instruction: Instruction, arch: str) -> Shape:
     return Shape(int(match[2]), int(match[3]), blocks, a, b, result)
 
 
-def _kind(shape: Shape, instruction: Instruction) -> Kind:
+def _kind(shape: Shape, instruction: Decoded) -> BatchKind:
     """cbsz and abid: of every 2**cbsz blocks of A, block number abid serves them all."""
     blocks = np.arange(shape.blocks)
     sources = blocks
     if shape.blocks > 1 and instruction.fields["cbsz"]:
         size = instruction.fields["cbsz"]
         sources = blocks >> size << size | instruction.fields["abid"]
-    return Kind(
+    return BatchKind(
         shape,
         shape.places(shape.a, shape.row_order(), sources),
         shape.places(shape.b, np.arange(shape.side), blocks),
     )
 
 
-def build(instruction: Instruction, arch: str) -> Step | None:
+def build(instruction: Decoded, arch: str) -> MicroOp | None:
     """The step of an MFMA, or None."""
     if not instruction.name.startswith("v_mfma"):
         return None
@@ -85,22 +85,24 @@ def build(instruction: Instruction, arch: str) -> Step | None:
         addend.tobytes(),
         c is None,
     )
-    product = Product(key, _kind(shape, instruction), a, b, d, c, addend, scales, reads, writes)
+    product = BatchProduct(
+        key, _kind(shape, instruction), a, b, d, c, addend, scales, reads, writes
+    )
 
     def run(wave: Wave) -> None:
         hold(wave, product)
 
-    return Step(instruction, run, reads, writes, whole_wave=True, holds=True)
+    return MicroOp(instruction, run, reads, writes, whole_wave=True, holds=True)
 
 
-def matrix_row(code: int, in_agpr: bool, instruction: Instruction) -> int:
+def matrix_row(code: int, in_agpr: bool, instruction: Decoded) -> int:
     """The first row of the register file of a matrix operand."""
     if code < VGPR:
         raise unsupported(instruction, "matrix operand that is no vector register")
     return code - VGPR + (AGPR - VGPR if in_agpr else 0)
 
 
-def _constant_addend(shape: Shape, instruction: Instruction) -> Values:
+def _constant_addend(shape: Shape, instruction: Decoded) -> Values:
     code = instruction.fields["src2"]
     value = constant(code, shape.result, instruction) if code < VGPR else 0
     if value is None:
@@ -109,7 +111,7 @@ def _constant_addend(shape: Shape, instruction: Instruction) -> Values:
     return np.array([value & mask], bits).view(shape.dtype)
 
 
-def _scale(instruction: Instruction, position: int) -> Scale:
+def _scale(instruction: Decoded, position: int) -> Scale:
     """op_sel picks the byte of the scale's register."""
     fields = instruction.fields
     byte = (fields["opsel"] >> position & 1) | (fields["opsel_hi"] >> position & 1) << 1

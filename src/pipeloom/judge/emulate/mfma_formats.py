@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32, float_table, fp8_names, unpack_bits
 from pipeloom.judge.emulate.operands import unsupported
 
@@ -62,7 +62,7 @@ def _from_narrow(name: str, width: int) -> Widen:
     return lambda rows: table[unpack_bits(rows.view(np.uint8), width)]
 
 
-def _narrow_format(code: int, instruction: Instruction) -> Format:
+def _narrow_format(code: int, instruction: Decoded) -> Format:
     """An f8f6f4 operand. 8-bit ones come in chunks of 16 along K, smaller ones whole.
 
     Lane group g of an 8-bit operand holds K = 16 g .. and K = depth/2 + 16 g .. (AMD, "Matrix Core
@@ -77,7 +77,7 @@ def _narrow_format(code: int, instruction: Instruction) -> Format:
     return Format(width, _from_narrow(name, width))
 
 
-def operand_formats(kind: str, instruction: Instruction, arch: str) -> tuple[Format, Format]:
+def operand_formats(kind: str, instruction: Decoded, arch: str) -> tuple[Format, Format]:
     """The formats of A and B, from the end of the instruction's name."""
     if kind == "f8f6f4":
         fields = instruction.fields

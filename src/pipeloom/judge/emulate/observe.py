@@ -26,12 +26,12 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from pipeloom.judge.emulate.pending import Pending
-    from pipeloom.judge.emulate.step import Step
+    from pipeloom.judge.emulate.step import MicroOp
     from pipeloom.judge.emulate.wave import Wave
     from pipeloom.judge.emulate.workgroup import Workgroup
 
 
-class Space(Enum):
+class AddressSpace(Enum):
     """The memory that an operation touches."""
 
     LDS = "LDS"
@@ -46,14 +46,14 @@ class Effect(Enum):
     UPDATE = "updates"
 
 
-class Touch(NamedTuple):
+class LaneAccess(NamedTuple):
     """``size`` bytes at each address, one address per lane that takes part.
 
     LDS addresses count from the workgroup's first byte; those outside LDS are left out. Global ones
     are absolute, without the lanes that a buffer descriptor cuts off.
     """
 
-    space: Space
+    space: AddressSpace
     effect: Effect
     lanes: npt.NDArray[np.intp]
     addresses: npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ class Observer(Protocol):
     def begin(self, group: Workgroup) -> None:
         """A workgroup starts: its waves have their launch registers."""
 
-    def execute(self, wave: Wave, step: Step) -> None:
+    def execute(self, wave: Wave, step: MicroOp) -> None:
         """The wave is about to execute the step."""
 
     def issue(self, wave: Wave, pending: Pending) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class FindingKind(Enum):
+class DefectKind(Enum):
     """What went wrong. Every kind is a defect on hardware, whatever the timing of this run."""
 
     POISON_READ = "poison-read"
@@ -54,10 +54,10 @@ LineMap = Mapping[int, SourceLine]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Defect:
     """One defect that the emulator saw."""
 
-    kind: FindingKind
+    kind: DefectKind
     """What went wrong."""
     message: str
     """The details in words."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.register_numbers import EXEC, SCC, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.traps import UnsupportedInstructionError
 from pipeloom.judge.emulate.wave import Wave
@@ -38,7 +38,7 @@ _FLOATS = {
 }
 
 
-def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstructionError:
+def unsupported(instruction: Decoded, why: str = "") -> UnsupportedInstructionError:
     """The error for an instruction, or a form of it, that the emulator does not model."""
     reason = f" ({why})" if why else ""
     return UnsupportedInstructionError(
@@ -48,7 +48,7 @@ def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstructi
     )
 
 
-def constant(code: int, kind: str, instruction: Instruction) -> int | None:
+def constant(code: int, kind: str, instruction: Decoded) -> int | None:
     """The bits of an inline constant or literal, or None for a register.
 
     ``kind`` decides how a float constant is encoded: f16, f32 or f64; integers keep their sign
@@ -96,7 +96,7 @@ def all_source_bits(codes: Iterable[int], words: int = 1) -> int:
     return bits
 
 
-def scalar_reader(code: int, words: int, instruction: Instruction) -> ScalarReader:
+def scalar_reader(code: int, words: int, instruction: Decoded) -> ScalarReader:
     """A reader of one (32-bit) or two (64-bit) words from a scalar source."""
     value = constant(code, "f64" if words == 2 else "f32", instruction)
     if value is not None:
@@ -117,12 +117,12 @@ def scalar_reader(code: int, words: int, instruction: Instruction) -> ScalarRead
     raise unsupported(instruction, f"scalar source {code}")
 
 
-def _sign_extend_literal(instruction: Instruction) -> int:
+def _sign_extend_literal(instruction: Decoded) -> int:
     literal = instruction.literal or 0
     return literal | (0xFFFFFFFF00000000 if literal >> 31 else 0)
 
 
-def scalar_writer(code: int, words: int, instruction: Instruction) -> ScalarWriter:
+def scalar_writer(code: int, words: int, instruction: Decoded) -> ScalarWriter:
     """A writer of one or two words to a scalar destination."""
     if code >= 128:
         raise unsupported(instruction, f"scalar destination {code}")
@@ -151,7 +151,7 @@ def scalar_writer(code: int, words: int, instruction: Instruction) -> ScalarWrit
     return write_pair
 
 
-def word_reader(code: int, kind: str, instruction: Instruction) -> Callable[[Wave], Words]:
+def word_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], Words]:
     """A reader of 32 bits per lane."""
     if code >= VGPR:
         row = code - VGPR
@@ -165,7 +165,7 @@ def word_reader(code: int, kind: str, instruction: Instruction) -> Callable[[Wav
     return lambda wave: np.array([read(wave)], np.uint32)
 
 
-def long_reader(code: int, kind: str, instruction: Instruction) -> Callable[[Wave], Longs]:
+def long_reader(code: int, kind: str, instruction: Decoded) -> Callable[[Wave], Longs]:
     """A reader of 64 bits per lane, from register pairs."""
     if code >= VGPR:
         row = code - VGPR

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
@@ -23,7 +23,7 @@ from pipeloom.judge.emulate.operands import (
 )
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, register_bits
 from pipeloom.judge.emulate.screening import screen_copy
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import source_codes
 from pipeloom.judge.emulate.valu_float import largest, smallest
 from pipeloom.judge.emulate.valu_short import saturating
@@ -63,7 +63,7 @@ _PAIRS: dict[str, tuple[int, Callable[..., Values]]] = {
 }
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a packed instruction or AGPR transfer, or None."""
     name = instruction.name
     if name in ("v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"):
@@ -79,7 +79,7 @@ def build(instruction: Instruction) -> Step | None:
     return None
 
 
-def _transfer(instruction: Instruction) -> Step:
+def _transfer(instruction: Decoded) -> MicroOp:
     name, target = instruction.name, instruction.fields["vdst"]
     source = source_codes(instruction)[0]
     from_accumulator = name != "v_accvgpr_write_b32"
@@ -88,7 +88,7 @@ def _transfer(instruction: Instruction) -> Step:
         source += AGPR - VGPR
     read = word_reader(source, "u32", instruction)
     row = target + (AGPR - VGPR if to_accumulator else 0)
-    return Step(
+    return MicroOp(
         instruction,
         lambda wave: wave.write_vector(row, read(wave)),
         source_bits(source),
@@ -97,7 +97,7 @@ def _transfer(instruction: Instruction) -> Step:
     )
 
 
-def _selects(instruction: Instruction, position: int) -> tuple[bool, bool]:
+def _selects(instruction: Decoded, position: int) -> tuple[bool, bool]:
     """(op_sel, op_sel_hi) of a source."""
     fields = instruction.fields
     low = bool(fields["opsel"] >> position & 1)
@@ -106,17 +106,17 @@ def _selects(instruction: Instruction, position: int) -> tuple[bool, bool]:
     return low, bool(fields["opsel_hi"] >> position & 1)
 
 
-def _negations(instruction: Instruction, position: int) -> tuple[bool, bool]:
+def _negations(instruction: Decoded, position: int) -> tuple[bool, bool]:
     fields = instruction.fields
     return bool(fields["neg"] >> position & 1), bool(fields["neg_hi"] >> position & 1)
 
 
 def _halves(
-    instruction: Instruction,
+    instruction: Decoded,
     dtype: type[np.generic],
     count: int,
     function: Callable[..., Values],
-) -> Step:
+) -> MicroOp:
     codes = source_codes(instruction)[:count]
     kind = "f16" if dtype is np.float16 else "u16"
     readers = []
@@ -139,7 +139,7 @@ def _halves(
         bits = low.astype(dtype).view(np.uint16).astype(np.uint32)
         wave.write_vector(row, bits | high.astype(dtype).view(np.uint16).astype(np.uint32) << 16)
 
-    return Step(instruction, run, all_source_bits(codes), 1 << (VGPR + row))
+    return MicroOp(instruction, run, all_source_bits(codes), 1 << (VGPR + row))
 
 
 def _half(
@@ -156,7 +156,7 @@ def _half(
     return half
 
 
-def _pairs(instruction: Instruction, count: int, function: Callable[..., Values]) -> Step:
+def _pairs(instruction: Decoded, count: int, function: Callable[..., Values]) -> MicroOp:
     codes = source_codes(instruction)[:count]
     readers = [
         tuple(
@@ -187,16 +187,16 @@ def _pairs(instruction: Instruction, count: int, function: Callable[..., Values]
         for position, code in enumerate(codes):
             upper = _selects(instruction, position)[0]
             reads |= source_bits(code + 1 if upper and code >= VGPR else code)
-        return Step(instruction, run, reads, register_bits(VGPR + row, 2), screen_copy)
+        return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2), screen_copy)
     reads = 0
     for position, code in enumerate(codes):
         for upper in _selects(instruction, position):
             is_constant = constant(code, "f32", instruction) is not None
             reads |= 0 if is_constant else source_bits(code + upper)
-    return Step(instruction, run, reads, register_bits(VGPR + row, 2))
+    return MicroOp(instruction, run, reads, register_bits(VGPR + row, 2))
 
 
-def _one_of_pair(instruction: Instruction, code: int, upper: bool, negate: bool) -> HalfReader:
+def _one_of_pair(instruction: Decoded, code: int, upper: bool, negate: bool) -> HalfReader:
     """One f32 of a register pair; a constant fills both halves."""
     is_constant = constant(code, "f32", instruction) is not None
     words = word_reader(code if is_constant else code + upper, "f32", instruction)
@@ -208,7 +208,7 @@ def _one_of_pair(instruction: Instruction, code: int, upper: bool, negate: bool)
     return one
 
 
-def _mixed(instruction: Instruction) -> Step:
+def _mixed(instruction: Decoded) -> MicroOp:
     """v_mad_mix*: each source is an f32, or the half that op_sel picks."""
     codes = source_codes(instruction)
     fields = instruction.fields
@@ -239,10 +239,10 @@ def _mixed(instruction: Instruction) -> Step:
             wave.write_vector(row, bits | wave.v[row] & 0xFFFF0000)
 
     reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2])
-    return Step(instruction, run, reads, 1 << (VGPR + row))
+    return MicroOp(instruction, run, reads, 1 << (VGPR + row))
 
 
-def _mixed_signs(instruction: Instruction, position: int, read: HalfReader) -> HalfReader:
+def _mixed_signs(instruction: Decoded, position: int, read: HalfReader) -> HalfReader:
     """In the mixed forms neg_hi means absolute value."""
     negate, absolute = _negations(instruction, position)
 

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from pipeloom.judge.emulate.decode import Instruction
-from pipeloom.judge.emulate.observe import Touch
+from pipeloom.judge.emulate.decode import Decoded
+from pipeloom.judge.emulate.observe import LaneAccess
+from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 
 
-class Counter(Enum):
+class WaitQueue(Enum):
     """The counter that an operation holds up."""
 
     VM = "vmcnt"
@@ -28,7 +29,7 @@ class Counter(Enum):
     SMEM = "lgkmcnt(0)"
 
 
-COUNTER_LIMIT = {Counter.VM: 63, Counter.LGKM: 15}
+COUNTER_LIMIT = {WaitQueue.VM: VMCNT_LIMIT, WaitQueue.LGKM: LGKMCNT_LIMIT}
 """The count that waits for nothing, and past which issue may stall (``counter_stall``)."""
 
 
@@ -66,13 +67,13 @@ class Pending:
     ``touches`` are the bytes that it reads or writes, for an observer.
     """
 
-    instruction: Instruction
-    counter: Counter
+    instruction: Decoded
+    counter: WaitQueue
     land: Callable[[], None]
     registers: int = 0
     lanes: int = 0
     access: int = -1
-    touches: tuple[Touch, ...] = ()
+    touches: tuple[LaneAccess, ...] = ()
     landed: bool = False
     due: int = 0
 

@@ -11,7 +11,9 @@ instruction touch a poisoned register" is one AND:
 
 from __future__ import annotations
 
-LANES = 64
+from pipeloom.machine.cdna import WAVE_LANES
+
+LANES = WAVE_LANES
 ALL_LANES = (1 << LANES) - 1
 WORD = 0xFFFFFFFF
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import (
     scalar_bits,
     scalar_reader,
@@ -23,7 +23,7 @@ from pipeloom.judge.emulate.screening import (
     screen_copy,
     screen_reads,
 )
-from pipeloom.judge.emulate.step import Run, Step
+from pipeloom.judge.emulate.step import MicroOp, Run
 from pipeloom.judge.emulate.wave import Wave
 
 _SCC_BIT = 1 << SCC
@@ -31,15 +31,15 @@ _HARDWARE_REGISTERS = {1: 0x3F0, 4: 0, 20: 0}
 """MODE (nearest even, denormals kept, DX10_CLAMP and IEEE on), HW_ID and XCC_ID of the one chip."""
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a scalar ALU instruction, or None for other families."""
     builder = {"SOP1": _sop1, "SOP2": _sop2, "SOPC": _sopc, "SOPK": _sopk}.get(instruction.encoding)
     return None if builder is None else builder(instruction)
 
 
 def _binary_step(
-    instruction: Instruction, codes: tuple[int, int], spec: tuple[int, int, int, Binary]
-) -> Step:
+    instruction: Decoded, codes: tuple[int, int], spec: tuple[int, int, int, Binary]
+) -> MicroOp:
     words_a, words_b, words_d, function = spec
     read_a = scalar_reader(codes[0], words_a, instruction)
     read_b = scalar_reader(codes[1], words_b, instruction)
@@ -53,7 +53,7 @@ def _binary_step(
             wave.scc = scc
 
     sets_scc = function(1, 1)[1] is not None
-    return Step(
+    return MicroOp(
         instruction,
         run,
         reads=scalar_bits(codes[0], words_a) | scalar_bits(codes[1], words_b),
@@ -61,7 +61,7 @@ def _binary_step(
     )
 
 
-def _sop2(instruction: Instruction) -> Step:
+def _sop2(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     codes = (fields["ssrc0"], fields["ssrc1"])
     if name in SOP2:
@@ -73,7 +73,7 @@ def _sop2(instruction: Instruction) -> Step:
     raise unsupported(instruction)
 
 
-def _select(instruction: Instruction, codes: tuple[int, int], words: int) -> Step:
+def _select(instruction: Decoded, codes: tuple[int, int], words: int) -> MicroOp:
     read = [scalar_reader(code, words, instruction) for code in codes]
     target = instruction.fields["sdst"]
     write = scalar_writer(target, words, instruction)
@@ -82,17 +82,17 @@ def _select(instruction: Instruction, codes: tuple[int, int], words: int) -> Ste
     def run(wave: Wave) -> None:
         write(wave, read[0](wave) if wave.scc else read[1](wave))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [SCC])
         chosen = sides[0] if wave.scc else sides[1]
-        screen_copy(wave, Step(instruction, run, chosen, step.writes))
+        screen_copy(wave, MicroOp(instruction, run, chosen, step.writes))
 
-    return Step(
+    return MicroOp(
         instruction, run, sides[0] | sides[1] | _SCC_BIT, register_bits(target, words), screen
     )
 
 
-def _carry(instruction: Instruction, codes: tuple[int, int], *, subtract: bool) -> Step:
+def _carry(instruction: Decoded, codes: tuple[int, int], *, subtract: bool) -> MicroOp:
     read_a = scalar_reader(codes[0], 1, instruction)
     read_b = scalar_reader(codes[1], 1, instruction)
     target = instruction.fields["sdst"]
@@ -107,7 +107,7 @@ def _carry(instruction: Instruction, codes: tuple[int, int], *, subtract: bool) 
             wave.scc = total >> 32
         write(wave, total & WORD)
 
-    return Step(
+    return MicroOp(
         instruction,
         run,
         scalar_bits(codes[0]) | scalar_bits(codes[1]) | _SCC_BIT,
@@ -115,7 +115,7 @@ def _carry(instruction: Instruction, codes: tuple[int, int], *, subtract: bool) 
     )
 
 
-def _sop1(instruction: Instruction) -> Step:
+def _sop1(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     if name in SOP1:
         words, words_d, function = SOP1[name]
@@ -129,7 +129,7 @@ def _sop1(instruction: Instruction) -> Step:
                 wave.scc = scc
 
         sets_scc = function(1)[1] is not None
-        return Step(
+        return MicroOp(
             instruction,
             run,
             scalar_bits(fields["ssrc0"], words),
@@ -147,7 +147,7 @@ def _sop1(instruction: Instruction) -> Step:
     raise unsupported(instruction)
 
 
-def _save_exec(instruction: Instruction) -> Step:
+def _save_exec(instruction: Decoded) -> MicroOp:
     operation = instruction.name.removeprefix("s_").removesuffix("_saveexec_b64")
     function = BITWISE.get(operation)
     swapped = operation in ("andn1", "orn1")
@@ -167,7 +167,7 @@ def _save_exec(instruction: Instruction) -> Step:
         wave.set_exec(new)
         wave.scc = int(new != 0)
 
-    return Step(
+    return MicroOp(
         instruction,
         run,
         scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2),
@@ -175,7 +175,7 @@ def _save_exec(instruction: Instruction) -> Step:
     )
 
 
-def _conditional_move(instruction: Instruction, words: int) -> Step:
+def _conditional_move(instruction: Decoded, words: int) -> MicroOp:
     read = scalar_reader(instruction.fields["ssrc0"], words, instruction)
     target = instruction.fields["sdst"]
     write = scalar_writer(target, words, instruction)
@@ -184,17 +184,17 @@ def _conditional_move(instruction: Instruction, words: int) -> Step:
         if wave.scc:
             write(wave, read(wave))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [SCC])
         if wave.scc:
             moved = scalar_bits(instruction.fields["ssrc0"], words)
-            screen_copy(wave, Step(instruction, run, moved, step.writes))
+            screen_copy(wave, MicroOp(instruction, run, moved, step.writes))
 
     reads = scalar_bits(instruction.fields["ssrc0"], words) | _SCC_BIT
-    return Step(instruction, run, reads, register_bits(target, words), screen)
+    return MicroOp(instruction, run, reads, register_bits(target, words), screen)
 
 
-def _bit_set(instruction: Instruction, value: bool, words: int) -> Step:
+def _bit_set(instruction: Decoded, value: bool, words: int) -> MicroOp:
     read = scalar_reader(instruction.fields["ssrc0"], 1, instruction)
     target = instruction.fields["sdst"]
     read_old = scalar_reader(target, words, instruction)
@@ -205,10 +205,10 @@ def _bit_set(instruction: Instruction, value: bool, words: int) -> Step:
         write(wave, read_old(wave) | bit if value else read_old(wave) & ~bit)
 
     here = register_bits(target, words)
-    return Step(instruction, run, scalar_bits(instruction.fields["ssrc0"]) | here, here)
+    return MicroOp(instruction, run, scalar_bits(instruction.fields["ssrc0"]) | here, here)
 
 
-def _write_exec(instruction: Instruction) -> Step:
+def _write_exec(instruction: Decoded) -> MicroOp:
     """EXEC and the destination become ~source & EXEC (andn1) or source & ~EXEC (andn2)."""
     read = scalar_reader(instruction.fields["ssrc0"], 2, instruction)
     target = instruction.fields["sdst"]
@@ -224,10 +224,10 @@ def _write_exec(instruction: Instruction) -> Step:
 
     both = register_bits(target, 2) | register_bits(EXEC, 2)
     reads = scalar_bits(instruction.fields["ssrc0"], 2) | register_bits(EXEC, 2)
-    return Step(instruction, run, reads, both | _SCC_BIT)
+    return MicroOp(instruction, run, reads, both | _SCC_BIT)
 
 
-def _sopc(instruction: Instruction) -> Step:
+def _sopc(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     words = 2 if name.endswith("64") else 1
     if name.startswith("s_bitcmp"):
@@ -240,7 +240,7 @@ def _sopc(instruction: Instruction) -> Step:
             wave.scc = int(read_a(wave) >> bit & 1 == wanted)
 
         reads = scalar_bits(fields["ssrc0"], words) | scalar_bits(fields["ssrc1"])
-        return Step(instruction, run_bit, reads, _SCC_BIT)
+        return MicroOp(instruction, run_bit, reads, _SCC_BIT)
     parts = name.split("_")
     if parts[:2] != ["s", "cmp"] or parts[2] not in COMPARE:
         raise unsupported(instruction)
@@ -251,7 +251,7 @@ def _sopc(instruction: Instruction) -> Step:
         scalar_reader(fields["ssrc0"], words, instruction),
         scalar_reader(fields["ssrc1"], words, instruction),
     )
-    return Step(instruction, run, reads, _SCC_BIT)
+    return MicroOp(instruction, run, reads, _SCC_BIT)
 
 
 def _comparison(
@@ -269,14 +269,14 @@ def _comparison(
     return run
 
 
-def _sopk(instruction: Instruction) -> Step:
+def _sopk(instruction: Decoded) -> MicroOp:
     name, fields = instruction.name, instruction.fields
     target, immediate = fields["sdst"], fields["simm16"]
     here = register_bits(target, 1)
     extended = signed(immediate, 16) & WORD
     if name == "s_movk_i32":
         write = scalar_writer(target, 1, instruction)
-        return Step(instruction, lambda wave: write(wave, extended), 0, here)
+        return MicroOp(instruction, lambda wave: write(wave, extended), 0, here)
     if name == "s_cmovk_i32":
         write_if = scalar_writer(target, 1, instruction)
 
@@ -284,12 +284,12 @@ def _sopk(instruction: Instruction) -> Step:
             if wave.scc:
                 write_if(wave, extended)
 
-        return Step(instruction, move, _SCC_BIT | here, here)
+        return MicroOp(instruction, move, _SCC_BIT | here, here)
     if name == "s_getreg_b32" and immediate & 0x3F in _HARDWARE_REGISTERS:
         value = _HARDWARE_REGISTERS[immediate & 0x3F] >> (immediate >> 6 & 31)
         field = value & (1 << (immediate >> 11) + 1) - 1
         write_field = scalar_writer(target, 1, instruction)
-        return Step(instruction, lambda wave: write_field(wave, field), 0, here)
+        return MicroOp(instruction, lambda wave: write_field(wave, field), 0, here)
     if name in ("s_addk_i32", "s_mulk_i32"):
         given = replace(instruction, fields={**fields, "literal": extended})
         return _binary_step(given, (target, 255), SOP2[name.replace("k_", "_")])
@@ -298,8 +298,8 @@ def _sopk(instruction: Instruction) -> Step:
         value = immediate if kind == "u32" else extended
         read = scalar_reader(target, 1, instruction)
         run = _comparison(relation, kind == "i32", read, lambda wave: value)
-        return Step(instruction, run, here, _SCC_BIT)
+        return MicroOp(instruction, run, here, _SCC_BIT)
     if name in ("s_setreg_b32", "s_setreg_imm32_b32") and immediate & 0x3F == 1:
         # HW_REG_MODE: rounding and denormal modes are not modelled (docs/emulator.md).
-        return Step(instruction, lambda wave: None, 0 if "imm" in name else here, 0)
+        return MicroOp(instruction, lambda wave: None, 0 if "imm" in name else here, 0)
     raise unsupported(instruction)

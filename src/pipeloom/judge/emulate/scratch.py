@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeloom.judge.emulate.addressing import OFF, Transfer
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import LaneList
-from pipeloom.judge.emulate.observed import FindingKind
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.observed import DefectKind
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import AGPR, VGPR, each_register, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
 from pipeloom.judge.emulate.screening import check_in_flight, check_sources, screen_load
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave, lanes_of
 
 
-def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) -> Step:
+def build_scratch(instruction: Decoded, transfer: Transfer, is_store: bool) -> MicroOp:
     """The step of a scratch load or store."""
     fields = instruction.fields
     words = transfer.words
@@ -46,7 +46,7 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
         bad = (place < 0) | (place > limit) | (place & 3 != 0)
         if bad.any():
             wave.group.report(
-                FindingKind.OUT_OF_BOUNDS,
+                DefectKind.OUT_OF_BOUNDS,
                 wave,
                 instruction,
                 f"scratch address {int(place[bad][0])}; the wave has "
@@ -68,7 +68,7 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
                 wave.scratch[where + i, lanes] = data[i]
                 wave.scratch_poison[where + i, lanes] = lanes_of(poison[i])[lanes]
 
-        wave.group.issue(wave, Pending(instruction, Counter.VM, land))
+        wave.group.issue(wave, Pending(instruction, WaitQueue.VM, land))
 
     def run_load(wave: Wave) -> None:
         lanes = wave.lane_numbers()
@@ -87,13 +87,13 @@ def build_scratch(instruction: Instruction, transfer: Transfer, is_store: bool) 
                     register = VGPR + row + i
                     wave.set_poison(register, wave.poison.get(register, 0) | mask)
 
-        wave.group.issue(wave, Pending(instruction, Counter.VM, land, data_bits, wave.exec_mask))
+        wave.group.issue(wave, Pending(instruction, WaitQueue.VM, land, data_bits, wave.exec_mask))
 
-    def screen_store(wave: Wave, step: Step) -> None:
+    def screen_store(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, each_register(address_bits & wave.dirty))
         for register in each_register(data_bits & wave.in_flight):
             check_in_flight(wave, step, register, wave.exec_mask)
 
     if is_store:
-        return Step(instruction, run_store, address_bits | data_bits, 0, screen_store)
-    return Step(instruction, run_load, address_bits, data_bits, screen_load(Counter.VM))
+        return MicroOp(instruction, run_store, address_bits | data_bits, 0, screen_store)
+    return MicroOp(instruction, run_load, address_bits, data_bits, screen_load(WaitQueue.VM))

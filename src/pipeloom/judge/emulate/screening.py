@@ -22,39 +22,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeloom.judge.emulate.observed import FindingKind
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.observed import DefectKind
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, VGPR, each_register, register_name
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave
 
 if TYPE_CHECKING:
-    from pipeloom.judge.emulate.step import Step
+    from pipeloom.judge.emulate.step import MicroOp
 
 
-def active_lanes(wave: Wave, step: Step, register: int) -> int:
+def active_lanes(wave: Wave, step: MicroOp, register: int) -> int:
     """The lanes of a register that the instruction reads or writes; scalars have one."""
     if register < VGPR:
         return 1
     return ALL_LANES if step.whole_wave else wave.exec_mask
 
 
-def screen_reads(wave: Wave, step: Step) -> None:
+def screen_reads(wave: Wave, step: MicroOp) -> None:
     """The default: sources must be clean, destinations become clean."""
     check_sources(wave, step, each_register(step.reads & wave.dirty))
     settle_writes(wave, step)
 
 
-def screen_load(counter: Counter) -> Callable[[Wave, Step], None]:
+def screen_load(counter: WaitQueue) -> Callable[[Wave, MicroOp], None]:
     """A load on ``counter``: it may follow another load into the same register."""
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, each_register(step.reads & wave.dirty))
         settle_writes(wave, step, loading=counter)
 
     return screen
 
 
-def screen_copy(wave: Wave, step: Step) -> None:
+def screen_copy(wave: Wave, step: MicroOp) -> None:
     """A register copy: poison moves from source to destination, register by register."""
     carried: list[tuple[int, int, str]] = []
     sources, targets = step.read_list, step.write_list
@@ -79,7 +79,7 @@ def screen_copy(wave: Wave, step: Step) -> None:
         wave.set_poison(target, wave.poison.get(target, 0) | lanes, cause)
 
 
-def screen_bits(wave: Wave, step: Step) -> None:
+def screen_bits(wave: Wave, step: MicroOp) -> None:
     """A bit move: undefined registers pass through where no other vector source is defined."""
     common = ALL_LANES
     for register in step.read_list:
@@ -99,10 +99,10 @@ def screen_bits(wave: Wave, step: Step) -> None:
         wave.set_poison(target, wave.poison.get(target, 0) | carried)
 
 
-def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, Step], None]:
+def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, MicroOp], None]:
     """A 64-bit operation whose lower result does not depend on these upper halves."""
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         carried = 0
         others = [register for register in step.read_list if register not in uppers]
         check_sources(wave, step, others)
@@ -119,7 +119,7 @@ def screen_upper(uppers: list[int], target: int) -> Callable[[Wave, Step], None]
     return screen
 
 
-def check_sources(wave: Wave, step: Step, registers: list[int]) -> None:
+def check_sources(wave: Wave, step: MicroOp, registers: list[int]) -> None:
     """Report every one of these registers that is in flight or poisoned in an active lane."""
     for register in registers:
         lanes = active_lanes(wave, step, register)
@@ -127,23 +127,23 @@ def check_sources(wave: Wave, step: Step, registers: list[int]) -> None:
         check_poison(wave, step, register, lanes)
 
 
-def check_in_flight(wave: Wave, step: Step, register: int, lanes: int) -> None:
+def check_in_flight(wave: Wave, step: MicroOp, register: int, lanes: int) -> None:
     """Report a read of these lanes while a load into them is outstanding."""
     if not wave.in_flight >> register & 1:
         return
     pending = wave.outstanding(register, lanes)
     if pending is not None:
-        report_in_flight(wave, step, register, pending, FindingKind.IN_FLIGHT_READ, "reads")
+        report_in_flight(wave, step, register, pending, DefectKind.IN_FLIGHT_READ, "reads")
 
 
-def check_poison(wave: Wave, step: Step, register: int, lanes: int) -> None:
+def check_poison(wave: Wave, step: MicroOp, register: int, lanes: int) -> None:
     """Report a use of poison in these lanes, and count them as clean from here on."""
     poisoned = wave.poison.get(register, 0) & lanes
     if not poisoned:
         return
     where = f" in {poisoned.bit_count()} lanes" if register >= VGPR else ""
     wave.group.report(
-        FindingKind.POISON_READ,
+        DefectKind.POISON_READ,
         wave,
         step.instruction,
         f"uses {register_name(register)}{where}: {wave.poison_cause.get(register, NEVER_WRITTEN)}",
@@ -151,20 +151,20 @@ def check_poison(wave: Wave, step: Step, register: int, lanes: int) -> None:
     wave.clear_poison([register], poisoned)
 
 
-def settle_writes(wave: Wave, step: Step, *, loading: Counter | None = None) -> None:
+def settle_writes(wave: Wave, step: MicroOp, *, loading: WaitQueue | None = None) -> None:
     """Report writes under a load, then mark the written lanes clean."""
     for register in each_register(step.writes & wave.dirty):
         lanes = active_lanes(wave, step, register)
         if wave.in_flight >> register & 1:
             pending = wave.outstanding(register, lanes)
             if pending is not None and pending.counter is not loading:
-                kind = FindingKind.IN_FLIGHT_WRITE
+                kind = DefectKind.IN_FLIGHT_WRITE
                 report_in_flight(wave, step, register, pending, kind, "writes")
         wave.clear_poison([register], lanes)
 
 
 def report_in_flight(
-    wave: Wave, step: Step, register: int, pending: Pending, kind: FindingKind, verb: str
+    wave: Wave, step: MicroOp, register: int, pending: Pending, kind: DefectKind, verb: str
 ) -> None:
     """Report one clash between an instruction and an operation in flight."""
     cause = pending.instruction

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeloom.judge.emulate.atomic_ops import atomic_operation
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import Addresses, Extent, load_words, store_words
-from pipeloom.judge.emulate.observe import Effect, Space, Touch
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.observe import AddressSpace, Effect, LaneAccess
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import EXEC, register_bits
 from pipeloom.judge.emulate.scalar_ops import signed
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
 _FIRST_LANE = np.zeros(1, np.intp)
@@ -32,23 +32,23 @@ _IGNORED = frozenset({"s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcac
 _BASE_MASK = (1 << 48) - 1
 
 
-class _Place(NamedTuple):
+class _Dwords(NamedTuple):
     """Where an access starts, and how many of its dwords the descriptor keeps."""
 
     address: int
     kept: int
 
 
-_Locate = Callable[[Wave], _Place]
+_Locate = Callable[[Wave], _Dwords]
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a scalar memory instruction, or None."""
     if instruction.encoding != "SMEM":
         return None
     name = instruction.name
     if name in _IGNORED:
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     if name in ("s_memtime", "s_memrealtime"):
         return _clock(instruction)
     verb, _, kind = name.removeprefix("s_").removeprefix("buffer_").partition("_")
@@ -64,7 +64,7 @@ def build(instruction: Instruction) -> Step | None:
     raise unsupported(instruction)
 
 
-def _locate(instruction: Instruction, buffered: bool, words: int) -> tuple[_Locate, int]:
+def _locate(instruction: Decoded, buffered: bool, words: int) -> tuple[_Locate, int]:
     """Base plus offset, or a descriptor's base with its range; and the registers read."""
     fields = instruction.fields
     base = fields["sbase"]
@@ -77,37 +77,39 @@ def _locate(instruction: Instruction, buffered: bool, words: int) -> tuple[_Loca
         register = fields["offset"] & 0x7F
     read_offset = None if register is None else scalar_reader(register, 1, instruction)
 
-    def locate(wave: Wave) -> _Place:
+    def locate(wave: Wave) -> _Dwords:
         moved = offset + (read_offset(wave) if read_offset else 0)
         if not buffered:
-            return _Place(signed(read_base(wave) + moved & 0xFFFFFFFFFFFFFFFC, 64), words)
+            return _Dwords(signed(read_base(wave) + moved & 0xFFFFFFFFFFFFFFFC, 64), words)
         moved &= ~3
         stride = wave.s[base + 1] >> 16 & 0x3FFF
         size = wave.s[base + 2] * (stride or 1)
-        return _Place((read_base(wave) & _BASE_MASK) + moved, min(max(size - moved, 0) // 4, words))
+        return _Dwords(
+            (read_base(wave) & _BASE_MASK) + moved, min(max(size - moved, 0) // 4, words)
+        )
 
     reads = register_bits(base, 4 if buffered else 2)
     return locate, reads | (0 if register is None else scalar_bits(register))
 
 
 def _reach(
-    wave: Wave, instruction: Instruction, address: int, size: int, verb: str
+    wave: Wave, instruction: Decoded, address: int, size: int, verb: str
 ) -> tuple[list[Extent], Addresses]:
     """The buffer that holds these bytes; a finding where none does."""
     addresses = np.array([address], np.int64)
     extents, outside = wave.group.memory.split(addresses, size)
     if outside.size:
         message = f"{verb} {size} bytes at {wave.group.memory.describe(address)}"
-        wave.group.report(FindingKind.OUT_OF_BOUNDS, wave, instruction, message)
+        wave.group.report(DefectKind.OUT_OF_BOUNDS, wave, instruction, message)
     return extents, addresses
 
 
-def _check_target(instruction: Instruction, target: int) -> None:
+def _check_target(instruction: Decoded, target: int) -> None:
     if target in (EXEC, EXEC + 1):
         raise unsupported(instruction, "scalar memory into exec")
 
 
-def _load(instruction: Instruction, locate: _Locate, reads: int, words: int) -> Step:
+def _load(instruction: Decoded, locate: _Locate, reads: int, words: int) -> MicroOp:
     target = instruction.fields["sdata"]
     _check_target(instruction, target)
     written = register_bits(target, words)
@@ -115,43 +117,47 @@ def _load(instruction: Instruction, locate: _Locate, reads: int, words: int) -> 
     def run(wave: Wave) -> None:
         place = locate(wave)
         kept = place.kept
-        touches: tuple[Touch, ...] = ()
+        touches: tuple[LaneAccess, ...] = ()
         if kept:
             extents, addresses = _reach(wave, instruction, place.address, 4 * kept, "reads")
-            touches = (Touch(Space.GLOBAL, Effect.READ, _FIRST_LANE, addresses, 4 * kept),)
+            touches = (
+                LaneAccess(AddressSpace.GLOBAL, Effect.READ, _FIRST_LANE, addresses, 4 * kept),
+            )
 
         def land() -> None:
             data = load_words(extents, 1, kept)[0].tolist() if kept else []
             wave.s[target : target + words] = data + [0] * (words - kept)
 
         wave.group.issue(
-            wave, Pending(instruction, Counter.SMEM, land, written, 1, touches=touches)
+            wave, Pending(instruction, WaitQueue.SMEM, land, written, 1, touches=touches)
         )
 
-    return Step(instruction, run, reads, written)
+    return MicroOp(instruction, run, reads, written)
 
 
-def _store(instruction: Instruction, locate: _Locate, reads: int, words: int) -> Step:
+def _store(instruction: Decoded, locate: _Locate, reads: int, words: int) -> MicroOp:
     source = instruction.fields["sdata"]
 
     def run(wave: Wave) -> None:
         place = locate(wave)
         kept = place.kept
         if not kept:
-            wave.group.issue(wave, Pending(instruction, Counter.SMEM, lambda: None))
+            wave.group.issue(wave, Pending(instruction, WaitQueue.SMEM, lambda: None))
             return
         data = np.array([wave.s[source : source + kept]], np.uint32)
         extents, addresses = _reach(wave, instruction, place.address, 4 * kept, "writes")
-        touches = (Touch(Space.GLOBAL, Effect.WRITE, _FIRST_LANE, addresses, 4 * kept),)
+        touches = (LaneAccess(AddressSpace.GLOBAL, Effect.WRITE, _FIRST_LANE, addresses, 4 * kept),)
         wave.group.issue(
             wave,
-            Pending(instruction, Counter.SMEM, lambda: store_words(extents, data), touches=touches),
+            Pending(
+                instruction, WaitQueue.SMEM, lambda: store_words(extents, data), touches=touches
+            ),
         )
 
-    return Step(instruction, run, reads | register_bits(source, words))
+    return MicroOp(instruction, run, reads | register_bits(source, words))
 
 
-def _atomic(instruction: Instruction, kind: str, buffered: bool) -> Step:
+def _atomic(instruction: Decoded, kind: str, buffered: bool) -> MicroOp:
     """One read-modify-write; with glc the old value comes back into the data registers."""
     words = 2 if kind.endswith("_x2") else 1
     kind = kind.removesuffix("_x2")
@@ -171,11 +177,13 @@ def _atomic(instruction: Instruction, kind: str, buffered: bool) -> Step:
         place = locate(wave)
         new = _number(wave.s[data : data + words])
         other = _number(wave.s[data + words : data + 2 * words]) if compares else 0
-        touches: tuple[Touch, ...] = ()
+        touches: tuple[LaneAccess, ...] = ()
         extents: list[Extent] = []
         if place.kept == words:
             extents, addresses = _reach(wave, instruction, place.address, 4 * words, "updates")
-            touches = (Touch(Space.GLOBAL, Effect.UPDATE, _FIRST_LANE, addresses, 4 * words),)
+            touches = (
+                LaneAccess(AddressSpace.GLOBAL, Effect.UPDATE, _FIRST_LANE, addresses, 4 * words),
+            )
 
         def land() -> None:
             old = 0
@@ -187,10 +195,10 @@ def _atomic(instruction: Instruction, kind: str, buffered: bool) -> Step:
 
         lanes = 1 if returns else 0
         wave.group.issue(
-            wave, Pending(instruction, Counter.SMEM, land, written, lanes, touches=touches)
+            wave, Pending(instruction, WaitQueue.SMEM, land, written, lanes, touches=touches)
         )
 
-    return Step(instruction, run, reads | given, written)
+    return MicroOp(instruction, run, reads | given, written)
 
 
 def _number(words: list[int]) -> int:
@@ -201,7 +209,7 @@ def _split(value: int, words: int) -> list[int]:
     return [value >> 32 * at & 0xFFFFFFFF for at in range(words)]
 
 
-def _clock(instruction: Instruction) -> Step:
+def _clock(instruction: Decoded) -> MicroOp:
     """s_memtime: instructions issued by the workgroup, which at least grows."""
     target = instruction.fields["sdata"]
     written = register_bits(target, 2)
@@ -212,6 +220,6 @@ def _clock(instruction: Instruction) -> Step:
         def land() -> None:
             wave.s[target : target + 2] = _split(now, 2)
 
-        wave.group.issue(wave, Pending(instruction, Counter.SMEM, land, written, 1))
+        wave.group.issue(wave, Pending(instruction, WaitQueue.SMEM, land, written, 1))
 
-    return Step(instruction, run, 0, written)
+    return MicroOp(instruction, run, 0, written)

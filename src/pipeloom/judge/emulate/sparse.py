@@ -18,19 +18,19 @@ import re
 
 import numpy as np
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.matrix_layout import Shape, Values, Words
 from pipeloom.judge.emulate.mfma import matrix_row
 from pipeloom.judge.emulate.mfma_formats import operand_formats
 from pipeloom.judge.emulate.operands import unsupported
 from pipeloom.judge.emulate.register_numbers import AGPR, LANES, VGPR, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
 _NAME = re.compile(r"v_smfmac_(f32|i32)_(16|32)x\2x(\d+)_(\w+)$")
 
 
-def build(instruction: Instruction, arch: str) -> Step | None:
+def build(instruction: Decoded, arch: str) -> MicroOp | None:
     """The step of a sparse matrix product, or None."""
     match = _NAME.match(instruction.name)
     if match is None:
@@ -72,4 +72,4 @@ def build(instruction: Instruction, arch: str) -> Step | None:
 
     reads = register_bits(VGPR + a, words_a) | register_bits(VGPR + b, words_b)
     reads |= 1 << fields["src2"] | register_bits(VGPR + d, words_d)
-    return Step(instruction, run, reads, register_bits(VGPR + d, words_d), whole_wave=True)
+    return MicroOp(instruction, run, reads, register_bits(VGPR + d, words_d), whole_wave=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.register_numbers import each_register
 from pipeloom.judge.emulate.screening import screen_reads
 from pipeloom.judge.emulate.wave import Wave
 
 Run = Callable[[Wave], None]
-Screen = Callable[[Wave, "Step"], None]
+Screen = Callable[[Wave, "MicroOp"], None]
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class MicroOp:
     """``run`` executes on a wave; ``screen`` is called before it when a touched register is dirty.
 
     ``reads`` and ``writes`` are register sets. ``whole_wave`` marks instructions that ignore EXEC
@@ -23,7 +23,7 @@ class Step:
     (``matrix_batch``). A step may touch no register that ``touched`` does not name.
     """
 
-    instruction: Instruction
+    instruction: Decoded
     run: Run
     reads: int = 0
     writes: int = 0

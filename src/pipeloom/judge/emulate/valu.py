@@ -1,10 +1,10 @@
 """The vector ALU engine: operands, modifiers, EXEC, and one table row per operation.
 
-An operation is an ``Op``: the type of its result, the types of its sources, and a NumPy function.
+An operation is a ``VecOp``: the type of its result, the types of its sources, and a NumPy function.
 This file turns a row into a step for any encoding that carries it (VOP1, VOP2, VOP3, SDWA, DPP);
 the rows live in ``valu_integer``, ``valu_float`` and ``valu_convert``. Example:
 
-    "v_add_f32": Op("f32", ("f32", "f32"), np.add)
+    "v_add_f32": VecOp("f32", ("f32", "f32"), np.add)
 
 Types are u32 i32 f32, u16 i16 f16 (half of a register, the upper one by op_sel), u64 i64 f64
 (register pairs). A 16-bit result clears the other half, as on gfx9, unless op_sel or SDWA says
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.lane_select import DppSelection, dpp_selection
 from pipeloom.judge.emulate.operands import (
     long_reader,
@@ -35,7 +35,7 @@ from pipeloom.judge.emulate.screening import (
     screen_reads,
     screen_upper,
 )
-from pipeloom.judge.emulate.step import Screen, Step
+from pipeloom.judge.emulate.step import MicroOp, Screen
 from pipeloom.judge.emulate.wave import Wave
 
 Values = npt.NDArray[Any]
@@ -60,7 +60,7 @@ _LEFTWARD = ("v_lshl_add_u64", "v_lshlrev_b64")
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class VecOp:
     """One vector operation. ``accumulates`` adds the old destination as the last source.
 
     ``copies`` marks plain moves, which carry poison instead of reporting it; ``moves_bits`` marks
@@ -84,7 +84,7 @@ def words_of(kind: str) -> int:
     return 2 if kind.endswith("64") else 1
 
 
-def source_codes(instruction: Instruction) -> tuple[int, ...]:
+def source_codes(instruction: Decoded) -> tuple[int, ...]:
     """9-bit source codes in operand order, whatever the encoding."""
     fields, variant = instruction.fields, instruction.variant
     if variant.startswith("SDWA"):
@@ -101,7 +101,7 @@ def source_codes(instruction: Instruction) -> tuple[int, ...]:
     return (first, fields["src1"], fields["src2"])
 
 
-def source_reader(instruction: Instruction, position: int, code: int, kind: str) -> Reader:
+def source_reader(instruction: Decoded, position: int, code: int, kind: str) -> Reader:
     """A typed reader of one source, with the encoding's modifiers applied."""
     fields = instruction.fields
     negate, absolute = modifiers(instruction, position)
@@ -140,7 +140,7 @@ def _viewed(read: Reader, dtype: type[np.generic]) -> Reader:
     return lambda wave: read(wave).view(dtype)
 
 
-def modifiers(instruction: Instruction, position: int) -> tuple[bool, bool]:
+def modifiers(instruction: Decoded, position: int) -> tuple[bool, bool]:
     """(negate, absolute) of a source."""
     fields = instruction.fields
     if instruction.variant.startswith(("SDWA", "DPP")):
@@ -154,9 +154,7 @@ def modifiers(instruction: Instruction, position: int) -> tuple[bool, bool]:
     return False, False
 
 
-def _signs(
-    read: Reader, negate: bool, absolute: bool, kind: str, instruction: Instruction
-) -> Reader:
+def _signs(read: Reader, negate: bool, absolute: bool, kind: str, instruction: Decoded) -> Reader:
     if not negate and not absolute:
         return read
     if not kind.startswith("f"):
@@ -187,7 +185,7 @@ def _sdwa_source(read: Reader, select: int, extend: bool) -> Reader:
     return chosen
 
 
-def result_writer(instruction: Instruction, op: Op) -> Writer:
+def result_writer(instruction: Decoded, op: VecOp) -> Writer:
     """A writer of the result into the destination, active lanes only."""
     fields, kind = instruction.fields, op.result
     row = fields["vdst"]
@@ -254,7 +252,7 @@ def _as_word(value: Values, kind: str) -> npt.NDArray[np.uint32]:
 
 
 def _dpp_writer(
-    instruction: Instruction, row: int, kind: str, shape: Callable[[Values], Values]
+    instruction: Decoded, row: int, kind: str, shape: Callable[[Values], Values]
 ) -> Writer:
     selection = dpp_selection(instruction)
     if words_of(kind) == 2:
@@ -268,7 +266,7 @@ def _dpp_writer(
 
 
 def _sdwa_writer(
-    instruction: Instruction, row: int, kind: str, shape: Callable[[Values], Values]
+    instruction: Decoded, row: int, kind: str, shape: Callable[[Values], Values]
 ) -> Writer:
     select, unused = instruction.fields["dst_sel"], instruction.fields["dst_unused"]
     if select == 6:
@@ -288,7 +286,7 @@ def _sdwa_writer(
     return write
 
 
-def reads_old_destination(instruction: Instruction, op: Op) -> bool:
+def reads_old_destination(instruction: Decoded, op: VecOp) -> bool:
     """Whether part of the destination survives, so that its old value is a source."""
     if op.accumulates:
         return True
@@ -298,7 +296,7 @@ def reads_old_destination(instruction: Instruction, op: Op) -> bool:
     return False
 
 
-def build_op(instruction: Instruction, op: Op) -> Step:
+def build_op(instruction: Decoded, op: VecOp) -> MicroOp:
     """The step of one table row."""
     codes = source_codes(instruction)
     target = VGPR + instruction.fields["vdst"]
@@ -337,4 +335,4 @@ def build_op(instruction: Instruction, op: Op) -> Step:
     def run(wave: Wave) -> None:
         write(wave, function(*[read(wave) for read in readers]))
 
-    return Step(instruction, run, reads, writes, screen)
+    return MicroOp(instruction, run, reads, writes, screen)

@@ -15,7 +15,7 @@ from pipeloom.judge.emulate.formats import (
     float_table,
     fp8_names,
 )
-from pipeloom.judge.emulate.valu import DTYPES, Op
+from pipeloom.judge.emulate.valu import DTYPES, VecOp
 
 Values = npt.NDArray[Any]
 Words = npt.NDArray[Any]
@@ -53,8 +53,8 @@ def _pack_byte(value: Values, place: Words, old: Words) -> Words:
     return packed
 
 
-def _byte_to_float(index: int) -> Op:
-    return Op("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
+def _byte_to_float(index: int) -> VecOp:
+    return VecOp("f32", ("u32",), lambda a: (a >> (8 * index) & 0xFF).astype(np.float32))
 
 
 def _cast(to: str) -> Callable[[Values], Values]:
@@ -76,15 +76,15 @@ _WHOLES = (
     ("u16", "f16"),
     ("i16", "f16"),
 )
-CONVERT_OPS: dict[str, Op] = {
-    **{f"v_cvt_{to}_{of}": Op(to, (of,), _cast(to)) for to, of in _CASTS},
-    **{f"v_cvt_{to}_{of}": Op(to, (of,), _whole(to)) for to, of in _WHOLES},
-    "v_cvt_f32_bf16": Op("f32", ("u16",), bf16_to_f32),
-    "v_cvt_pk_f16_f32": Op("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
-    "v_cvt_pk_bf16_f32": Op("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
-    "v_cvt_pkrtz_f16_f32": Op("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),
+CONVERT_OPS: dict[str, VecOp] = {
+    **{f"v_cvt_{to}_{of}": VecOp(to, (of,), _cast(to)) for to, of in _CASTS},
+    **{f"v_cvt_{to}_{of}": VecOp(to, (of,), _whole(to)) for to, of in _WHOLES},
+    "v_cvt_f32_bf16": VecOp("f32", ("u16",), bf16_to_f32),
+    "v_cvt_pk_f16_f32": VecOp("u32", _F32, lambda a, b: _pack(_half_bits(a), _half_bits(b))),
+    "v_cvt_pk_bf16_f32": VecOp("u32", _F32, lambda a, b: _pack(f32_to_bf16(a), f32_to_bf16(b))),
+    "v_cvt_pkrtz_f16_f32": VecOp("u32", _F32, lambda a, b: _pack(_toward_zero(a), _toward_zero(b))),
     # Rounds as MODE says, which is to nearest even here (GCN3 ISA, "V_CVT_PK_U8_F32").
-    "v_cvt_pk_u8_f32": Op("u32", ("f32", "u32", "u32"), _pack_byte),
+    "v_cvt_pk_u8_f32": VecOp("u32", ("f32", "u32", "u32"), _pack_byte),
     "v_cvt_f32_ubyte0": _byte_to_float(0),
     "v_cvt_f32_ubyte1": _byte_to_float(1),
     "v_cvt_f32_ubyte2": _byte_to_float(2),
@@ -92,10 +92,10 @@ CONVERT_OPS: dict[str, Op] = {
 }
 
 
-def float8_ops(arch: str) -> dict[str, Op]:
+def float8_ops(arch: str) -> dict[str, VecOp]:
     """The fp8 and bf8 conversions; their encoding depends on the target."""
     fp8, bf8 = fp8_names(arch)
-    ops: dict[str, Op] = {}
+    ops: dict[str, VecOp] = {}
     for suffix, name in (("fp8", fp8), ("bf8", bf8)):
 
         def pack(a: Values, b: Values, name: str = name) -> npt.NDArray[np.uint16]:
@@ -110,7 +110,7 @@ def float8_ops(arch: str) -> dict[str, Op]:
             pair = np.stack([table[a & 0xFF], table[a >> 8]], axis=1)
             return np.ascontiguousarray(pair).view(np.uint64)[:, 0]
 
-        ops[f"v_cvt_pk_{suffix}_f32"] = Op("u16", _F32, pack, keeps_half=True)
-        ops[f"v_cvt_f32_{suffix}"] = Op("f32", ("u32",), widen)
-        ops[f"v_cvt_pk_f32_{suffix}"] = Op("u64", ("u16",), widen_pair)
+        ops[f"v_cvt_pk_{suffix}_f32"] = VecOp("u16", _F32, pack, keeps_half=True)
+        ops[f"v_cvt_f32_{suffix}"] = VecOp("f32", ("u32",), widen)
+        ops[f"v_cvt_pk_f32_{suffix}"] = VecOp("u64", ("u16",), widen_pair)
     return ops

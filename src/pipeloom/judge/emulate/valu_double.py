@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.valu import Op
+from pipeloom.judge.emulate.valu import VecOp
 
 Doubles = npt.NDArray[np.float64]
 
@@ -46,4 +46,4 @@ def _trig_preop(a: Doubles, part: npt.NDArray[np.uint32]) -> Doubles:
     return np.array(result)
 
 
-DOUBLE_OPS = {"v_trig_preop_f64": Op("f64", ("f64", "u32"), _trig_preop)}
+DOUBLE_OPS = {"v_trig_preop_f64": VecOp("f64", ("f64", "u32"), _trig_preop)}

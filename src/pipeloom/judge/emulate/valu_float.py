@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pipeloom.judge.emulate.division import division_fixup
 from pipeloom.judge.emulate.fma import fused_f16, fused_f32, fused_f64
-from pipeloom.judge.emulate.valu import Op
+from pipeloom.judge.emulate.valu import VecOp
 
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]
@@ -124,10 +124,10 @@ _FLUSHED = ("exp", "log", "rcp", "rsq", "sqrt")
 """Of f32 alone."""
 
 
-def _precision(kind: str, fused: Function, exponent: str) -> dict[str, Op]:
+def _precision(kind: str, fused: Function, exponent: str) -> dict[str, VecOp]:
     """The rows of one precision; ``exponent`` is the type of its exponents."""
     found = {
-        f"v_{name}_{kind}": Op(
+        f"v_{name}_{kind}": VecOp(
             kind,
             (kind,) * count,
             flushed(function) if kind == "f32" and name in _FLUSHED else function,
@@ -135,27 +135,27 @@ def _precision(kind: str, fused: Function, exponent: str) -> dict[str, Op]:
         for name, (count, function) in _EVERY.items()
     }
     return found | {
-        f"v_fma_{kind}": Op(kind, (kind,) * 3, fused),
-        f"v_fmac_{kind}": Op(kind, (kind,) * 3, fused, accumulates=True),
-        f"v_ldexp_{kind}": Op(kind, (kind, exponent), scale_by_power),
-        f"v_frexp_exp_{exponent}_{kind}": Op(exponent, (kind,), exponent_of),
+        f"v_fma_{kind}": VecOp(kind, (kind,) * 3, fused),
+        f"v_fmac_{kind}": VecOp(kind, (kind,) * 3, fused, accumulates=True),
+        f"v_ldexp_{kind}": VecOp(kind, (kind, exponent), scale_by_power),
+        f"v_frexp_exp_{exponent}_{kind}": VecOp(exponent, (kind,), exponent_of),
     }
 
 
-FLOAT_OPS: dict[str, Op] = {
+FLOAT_OPS: dict[str, VecOp] = {
     **_precision("f16", fused_f16, "i16"),
     **_precision("f32", fused_f32, "i32"),
     **_precision("f64", fused_f64, "i32"),
-    "v_mad_f16": Op("f16", ("f16",) * 3, lambda a, b, c: a * b + c),
-    "v_mac_f16": Op("f16", ("f16",) * 3, lambda a, b, c: a * b + c, accumulates=True),
-    "v_mul_legacy_f32": Op(
+    "v_mad_f16": VecOp("f16", ("f16",) * 3, lambda a, b, c: a * b + c),
+    "v_mac_f16": VecOp("f16", ("f16",) * 3, lambda a, b, c: a * b + c, accumulates=True),
+    "v_mul_legacy_f32": VecOp(
         "f32", ("f32",) * 2, lambda a, b: np.where((a == 0) | (b == 0), 0, a * b)
     ),
-    "v_minimum3_f32": Op("f32", ("f32",) * 3, _three(np.minimum)),
-    "v_maximum3_f32": Op("f32", ("f32",) * 3, _three(np.maximum)),
-    "v_rcp_iflag_f32": Op("f32", ("f32",), flushed(reciprocal)),
-    "v_exp_legacy_f32": Op("f32", ("f32",), exp2),
-    "v_log_legacy_f32": Op("f32", ("f32",), log2),
-    "v_cvt_rpi_i32_f32": Op("i32", ("f32",), lambda a: _to_i32(np.floor(a + np.float32(0.5)))),
-    "v_cvt_flr_i32_f32": Op("i32", ("f32",), lambda a: _to_i32(np.floor(a))),
+    "v_minimum3_f32": VecOp("f32", ("f32",) * 3, _three(np.minimum)),
+    "v_maximum3_f32": VecOp("f32", ("f32",) * 3, _three(np.maximum)),
+    "v_rcp_iflag_f32": VecOp("f32", ("f32",), flushed(reciprocal)),
+    "v_exp_legacy_f32": VecOp("f32", ("f32",), exp2),
+    "v_log_legacy_f32": VecOp("f32", ("f32",), log2),
+    "v_cvt_rpi_i32_f32": VecOp("i32", ("f32",), lambda a: _to_i32(np.floor(a + np.float32(0.5)))),
+    "v_cvt_flr_i32_f32": VecOp("i32", ("f32",), lambda a: _to_i32(np.floor(a))),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.valu import Op
+from pipeloom.judge.emulate.valu import VecOp
 
 Values = npt.NDArray[Any]
 Words = npt.NDArray[Any]
@@ -164,94 +164,96 @@ _COMPARING: dict[str, tuple[int, Function]] = {
     "max3": (3, _three(np.maximum)),
     "med3": (3, _middle),
 }
-INTEGER_OPS: dict[str, Op] = {
+INTEGER_OPS: dict[str, VecOp] = {
     **{
-        f"v_{name}_{kind}": Op(kind, (kind,) * count, function)
+        f"v_{name}_{kind}": VecOp(kind, (kind,) * count, function)
         for kind in ("u32", "i32", "u16", "i16")
         for name, (count, function) in _COMPARING.items()
     },
-    "v_mov_b32": Op("u32", ("u32",), lambda a: a, copies=True),
-    "v_mov_b64": Op("u64", ("u64",), lambda a: a, copies=True),
-    "v_not_b32": Op("u32", ("u32",), np.invert),
-    "v_bfrev_b32": Op("u32", ("u32",), _reverse_bits),
-    "v_ffbh_u32": Op("u32", ("u32",), _leading_zeros),
-    "v_ffbl_b32": Op("u32", ("u32",), _trailing_zeros),
-    "v_ffbh_i32": Op("u32", ("u32",), _leading_sign),
-    "v_and_b32": Op("u32", _U32, np.bitwise_and, moves_bits=True),
-    "v_or_b32": Op("u32", _U32, np.bitwise_or, moves_bits=True),
-    "v_xor_b32": Op("u32", _U32, np.bitwise_xor),
-    "v_xnor_b32": Op("u32", _U32, lambda a, b: ~(a ^ b)),
-    "v_add_u32": Op("u32", _U32, np.add, saturated=_add_saturated),
-    "v_sub_u32": Op("u32", _U32, np.subtract, saturated=_sub_saturated),
-    "v_subrev_u32": Op(
+    "v_mov_b32": VecOp("u32", ("u32",), lambda a: a, copies=True),
+    "v_mov_b64": VecOp("u64", ("u64",), lambda a: a, copies=True),
+    "v_not_b32": VecOp("u32", ("u32",), np.invert),
+    "v_bfrev_b32": VecOp("u32", ("u32",), _reverse_bits),
+    "v_ffbh_u32": VecOp("u32", ("u32",), _leading_zeros),
+    "v_ffbl_b32": VecOp("u32", ("u32",), _trailing_zeros),
+    "v_ffbh_i32": VecOp("u32", ("u32",), _leading_sign),
+    "v_and_b32": VecOp("u32", _U32, np.bitwise_and, moves_bits=True),
+    "v_or_b32": VecOp("u32", _U32, np.bitwise_or, moves_bits=True),
+    "v_xor_b32": VecOp("u32", _U32, np.bitwise_xor),
+    "v_xnor_b32": VecOp("u32", _U32, lambda a, b: ~(a ^ b)),
+    "v_add_u32": VecOp("u32", _U32, np.add, saturated=_add_saturated),
+    "v_sub_u32": VecOp("u32", _U32, np.subtract, saturated=_sub_saturated),
+    "v_subrev_u32": VecOp(
         "u32", _U32, lambda a, b: b - a, saturated=lambda a, b: _sub_saturated(b, a)
     ),
-    "v_add_i32": Op(
+    "v_add_i32": VecOp(
         "i32", _I32, np.add, saturated=lambda a, b: _clip32(_signed_wide(a) + _signed_wide(b))
     ),
-    "v_sub_i32": Op(
+    "v_sub_i32": VecOp(
         "i32", _I32, np.subtract, saturated=lambda a, b: _clip32(_signed_wide(a) - _signed_wide(b))
     ),
-    "v_lshlrev_b32": Op("u32", _U32, lambda a, b: b << (a & 31), moves_bits=True),
-    "v_lshrrev_b32": Op("u32", _U32, lambda a, b: b >> (a & 31), moves_bits=True),
-    "v_ashrrev_i32": Op("i32", _I32, lambda a, b: b >> (a & 31)),
-    "v_mul_u32_u24": Op("u32", _U32, lambda a, b: _low24(a) * _low24(b)),
-    "v_mul_hi_u32_u24": Op(
+    "v_lshlrev_b32": VecOp("u32", _U32, lambda a, b: b << (a & 31), moves_bits=True),
+    "v_lshrrev_b32": VecOp("u32", _U32, lambda a, b: b >> (a & 31), moves_bits=True),
+    "v_ashrrev_i32": VecOp("i32", _I32, lambda a, b: b >> (a & 31)),
+    "v_mul_u32_u24": VecOp("u32", _U32, lambda a, b: _low24(a) * _low24(b)),
+    "v_mul_hi_u32_u24": VecOp(
         "u32", _U32, lambda a, b: _low(_wide(_low24(a)) * _wide(_low24(b)) >> np.uint64(32))
     ),
-    "v_mul_i32_i24": Op("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b))),
-    "v_mul_hi_i32_i24": Op("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b) >> 32)),
-    "v_mul_lo_u32": Op("u32", _U32, np.multiply),
-    "v_mul_hi_u32": Op("u32", _U32, lambda a, b: _low(_wide(a) * _wide(b) >> np.uint64(32))),
-    "v_mul_hi_i32": Op("u32", _I32, lambda a, b: _low(_signed_wide(a) * _signed_wide(b) >> 32)),
-    "v_mad_u32_u24": Op("u32", _U32_3, lambda a, b, c: _low24(a) * _low24(b) + c),
-    "v_mad_i32_i24": Op("u32", ("i32",) * 3, lambda a, b, c: _low(_signed24(a) * _signed24(b) + c)),
-    "v_bfe_u32": Op("u32", _U32_3, _extract_unsigned, moves_bits=True),
-    "v_bfe_i32": Op("u32", _U32_3, _extract_signed),
-    "v_bfi_b32": Op("u32", _U32_3, lambda a, b, c: a & b | ~a & c, moves_bits=True),
-    "v_bfm_b32": Op("u32", _U32, lambda a, b: (np.uint32(1) << (a & 31)) - 1 << (b & 31)),
-    "v_alignbit_b32": Op("u32", _U32_3, lambda a, b, c: _align(a, b, c & 31), moves_bits=True),
-    "v_alignbyte_b32": Op(
+    "v_mul_i32_i24": VecOp("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b))),
+    "v_mul_hi_i32_i24": VecOp("u32", _I32, lambda a, b: _low(_signed24(a) * _signed24(b) >> 32)),
+    "v_mul_lo_u32": VecOp("u32", _U32, np.multiply),
+    "v_mul_hi_u32": VecOp("u32", _U32, lambda a, b: _low(_wide(a) * _wide(b) >> np.uint64(32))),
+    "v_mul_hi_i32": VecOp("u32", _I32, lambda a, b: _low(_signed_wide(a) * _signed_wide(b) >> 32)),
+    "v_mad_u32_u24": VecOp("u32", _U32_3, lambda a, b, c: _low24(a) * _low24(b) + c),
+    "v_mad_i32_i24": VecOp(
+        "u32", ("i32",) * 3, lambda a, b, c: _low(_signed24(a) * _signed24(b) + c)
+    ),
+    "v_bfe_u32": VecOp("u32", _U32_3, _extract_unsigned, moves_bits=True),
+    "v_bfe_i32": VecOp("u32", _U32_3, _extract_signed),
+    "v_bfi_b32": VecOp("u32", _U32_3, lambda a, b, c: a & b | ~a & c, moves_bits=True),
+    "v_bfm_b32": VecOp("u32", _U32, lambda a, b: (np.uint32(1) << (a & 31)) - 1 << (b & 31)),
+    "v_alignbit_b32": VecOp("u32", _U32_3, lambda a, b, c: _align(a, b, c & 31), moves_bits=True),
+    "v_alignbyte_b32": VecOp(
         "u32", _U32_3, lambda a, b, c: _align(a, b, (c & 3) * 8), moves_bits=True
     ),
-    "v_perm_b32": Op("u32", _U32_3, permute_bytes, moves_bits=True),
-    "v_lshl_add_u32": Op("u32", _U32_3, lambda a, b, c: (a << (b & 31)) + c),
-    "v_add_lshl_u32": Op("u32", _U32_3, lambda a, b, c: (a + b) << (c & 31)),
-    "v_add3_u32": Op("u32", _U32_3, lambda a, b, c: a + b + c),
-    "v_lshl_or_b32": Op("u32", _U32_3, lambda a, b, c: a << (b & 31) | c, moves_bits=True),
-    "v_and_or_b32": Op("u32", _U32_3, lambda a, b, c: a & b | c, moves_bits=True),
-    "v_or3_b32": Op("u32", _U32_3, lambda a, b, c: a | b | c, moves_bits=True),
-    "v_xad_u32": Op("u32", _U32_3, lambda a, b, c: (a ^ b) + c),
-    "v_sad_u32": Op("u32", _U32_3, lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c),
-    "v_sad_u8": Op("u32", _U32_3, lambda a, b, c: _byte_distance(a, b) + c),
-    "v_sad_hi_u8": Op("u32", _U32_3, lambda a, b, c: (_byte_distance(a, b) << 16) + c),
-    "v_msad_u8": Op("u32", _U32_3, _masked_distance),
-    "v_lerp_u8": Op("u32", _U32_3, _mean_bytes),
-    "v_ashr_pk_i8_i32": Op(
+    "v_perm_b32": VecOp("u32", _U32_3, permute_bytes, moves_bits=True),
+    "v_lshl_add_u32": VecOp("u32", _U32_3, lambda a, b, c: (a << (b & 31)) + c),
+    "v_add_lshl_u32": VecOp("u32", _U32_3, lambda a, b, c: (a + b) << (c & 31)),
+    "v_add3_u32": VecOp("u32", _U32_3, lambda a, b, c: a + b + c),
+    "v_lshl_or_b32": VecOp("u32", _U32_3, lambda a, b, c: a << (b & 31) | c, moves_bits=True),
+    "v_and_or_b32": VecOp("u32", _U32_3, lambda a, b, c: a & b | c, moves_bits=True),
+    "v_or3_b32": VecOp("u32", _U32_3, lambda a, b, c: a | b | c, moves_bits=True),
+    "v_xad_u32": VecOp("u32", _U32_3, lambda a, b, c: (a ^ b) + c),
+    "v_sad_u32": VecOp("u32", _U32_3, lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c),
+    "v_sad_u8": VecOp("u32", _U32_3, lambda a, b, c: _byte_distance(a, b) + c),
+    "v_sad_hi_u8": VecOp("u32", _U32_3, lambda a, b, c: (_byte_distance(a, b) << 16) + c),
+    "v_msad_u8": VecOp("u32", _U32_3, _masked_distance),
+    "v_lerp_u8": VecOp("u32", _U32_3, _mean_bytes),
+    "v_ashr_pk_i8_i32": VecOp(
         "u16",
         ("i32", "i32", "u32"),
         lambda a, b, c: _shift_pack(a, b, c, -128, 127),
         keeps_half=True,
     ),
-    "v_ashr_pk_u8_i32": Op(
+    "v_ashr_pk_u8_i32": VecOp(
         "u16",
         ("i32", "i32", "u32"),
         lambda a, b, c: _shift_pack(a, b, c, 0, 255),
         keeps_half=True,
     ),
-    "v_bcnt_u32_b32": Op("u32", _U32, _bit_count),
-    "v_lshlrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b << _wide(a & 63)),
-    "v_lshrrev_b64": Op("u64", ("u32", "u64"), lambda a, b: b >> _wide(a & 63)),
-    "v_ashrrev_i64": Op("i64", ("u32", "i64"), lambda a, b: b >> _signed_wide(a & 63)),
-    "v_lshl_add_u64": Op("u64", ("u64", "u32", "u64"), lambda a, b, c: (a << _wide(b & 7)) + c),
-    "v_mad_i32_i16": Op(
+    "v_bcnt_u32_b32": VecOp("u32", _U32, _bit_count),
+    "v_lshlrev_b64": VecOp("u64", ("u32", "u64"), lambda a, b: b << _wide(a & 63)),
+    "v_lshrrev_b64": VecOp("u64", ("u32", "u64"), lambda a, b: b >> _wide(a & 63)),
+    "v_ashrrev_i64": VecOp("i64", ("u32", "i64"), lambda a, b: b >> _signed_wide(a & 63)),
+    "v_lshl_add_u64": VecOp("u64", ("u64", "u32", "u64"), lambda a, b, c: (a << _wide(b & 7)) + c),
+    "v_mad_i32_i16": VecOp(
         "i32", ("i16", "i16", "i32"), lambda a, b, c: a.astype(np.int32) * b.astype(np.int32) + c
     ),
-    "v_mad_u32_u16": Op("u32", ("u16", "u16", "u32"), lambda a, b, c: _low(a) * _low(b) + c),
-    "v_cvt_pk_u16_u32": Op(
+    "v_mad_u32_u16": VecOp("u32", ("u16", "u16", "u32"), lambda a, b, c: _low(a) * _low(b) + c),
+    "v_cvt_pk_u16_u32": VecOp(
         "u32", _U32, lambda a, b: np.minimum(a, 0xFFFF) | np.minimum(b, 0xFFFF) << 16
     ),
-    "v_cvt_pk_i16_i32": Op(
+    "v_cvt_pk_i16_i32": VecOp(
         "u32",
         _I32,
         lambda a, b: (
@@ -259,5 +261,5 @@ INTEGER_OPS: dict[str, Op] = {
             | _low(_saturate(_signed_wide(b), -32768, 32767) & 0xFFFF) << 16
         ),
     ),
-    "v_pack_b32_f16": Op("u32", _U16, lambda a, b: _low(a) | _low(b) << 16, moves_bits=True),
+    "v_pack_b32_f16": VecOp("u32", _U16, lambda a, b: _low(a) | _low(b) << 16, moves_bits=True),
 }

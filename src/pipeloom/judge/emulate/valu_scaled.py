@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.formats import bf16_to_f32, encode_float, f32_to_bf16, float_table
 from pipeloom.judge.emulate.operands import all_source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.register_numbers import VGPR, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import source_codes, source_reader
 from pipeloom.judge.emulate.wave import Wave
 
@@ -33,7 +33,7 @@ _NAME = re.compile(r"v_cvt_scalef32_(pk_)?(f32|f16|bf16|fp8|bf8|fp4)_(f32|f16|bf
 _NARROW = {"fp8": ("e4m3", 8), "bf8": ("e5m2", 8), "fp4": ("e2m1", 4)}
 
 
-def build_scaled(instruction: Instruction) -> Step | None:
+def build_scaled(instruction: Decoded) -> MicroOp | None:
     """The step of a scaled conversion, or None."""
     if not instruction.name.startswith("v_cvt_scalef32_"):
         return None
@@ -59,7 +59,7 @@ def _halves(words: Words, kind: str) -> tuple[Floats, Floats]:
     return low.view(np.float16).astype(np.float32), high.view(np.float16).astype(np.float32)
 
 
-def _narrow(instruction: Instruction, target: str, source: str) -> Step:
+def _narrow(instruction: Decoded, target: str, source: str) -> MicroOp:
     codes = source_codes(instruction)
     name, bits = _NARROW[target]
     place = instruction.fields["opsel"] >> 2 & 3
@@ -81,10 +81,10 @@ def _narrow(instruction: Instruction, target: str, source: str) -> Step:
         kept = wave.v[row] & np.uint32(~(mask << shift) & 0xFFFFFFFF)
         wave.write_vector(row, packed | kept)
 
-    return Step(instruction, run, all_source_bits(codes[:used]), 1 << (VGPR + row))
+    return MicroOp(instruction, run, all_source_bits(codes[:used]), 1 << (VGPR + row))
 
 
-def _pair_reader(instruction: Instruction, kind: str) -> Callable[[Wave], tuple[Floats, Floats]]:
+def _pair_reader(instruction: Decoded, kind: str) -> Callable[[Wave], tuple[Floats, Floats]]:
     codes = source_codes(instruction)
     if kind == "f32":
         first, second = (source_reader(instruction, i, codes[i], "f32") for i in range(2))
@@ -93,7 +93,7 @@ def _pair_reader(instruction: Instruction, kind: str) -> Callable[[Wave], tuple[
     return lambda wave: _halves(words(wave), kind)
 
 
-def _widen(instruction: Instruction, target: str, source: str, pair: bool) -> Step:
+def _widen(instruction: Decoded, target: str, source: str, pair: bool) -> MicroOp:
     codes = source_codes(instruction)
     name, bits = _NARROW[source]
     table = float_table(name)
@@ -126,7 +126,7 @@ def _widen(instruction: Instruction, target: str, source: str, pair: bool) -> St
 
     registers = 2 if pair and target == "f32" else 1
     reads = all_source_bits(codes[:2])
-    return Step(instruction, run, reads, register_bits(VGPR + row, registers))
+    return MicroOp(instruction, run, reads, register_bits(VGPR + row, registers))
 
 
 def _half_bits(values: Floats, kind: str) -> Words:

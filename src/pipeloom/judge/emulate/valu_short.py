@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.valu import Op
+from pipeloom.judge.emulate.valu import VecOp
 
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]
@@ -41,23 +41,23 @@ def _multiply_add(a: Values, b: Values, c: Values) -> Values:
     return total
 
 
-def _clamped(result: str, sources: tuple[str, ...], function: Function) -> Op:
-    return Op(result, sources, function, saturated=saturating(function))
+def _clamped(result: str, sources: tuple[str, ...], function: Function) -> VecOp:
+    return VecOp(result, sources, function, saturated=saturating(function))
 
 
-SHORT_OPS: dict[str, Op] = {
+SHORT_OPS: dict[str, VecOp] = {
     "v_add_u16": _clamped("u16", _U16, np.add),
     "v_sub_u16": _clamped("u16", _U16, np.subtract),
     "v_subrev_u16": _clamped("u16", _U16, _reverse_subtract),
     "v_add_i16": _clamped("i16", _I16, np.add),
     "v_sub_i16": _clamped("i16", _I16, np.subtract),
-    "v_mul_lo_u16": Op("u16", _U16, np.multiply),
+    "v_mul_lo_u16": VecOp("u16", _U16, np.multiply),
     "v_mad_u16": _clamped("u16", _U16_3, _multiply_add),
     "v_mad_i16": _clamped("i16", _I16_3, _multiply_add),
-    "v_lshlrev_b16": Op("u16", _U16, lambda a, b: b << (a & 15)),
-    "v_lshrrev_b16": Op("u16", _U16, lambda a, b: b >> (a & 15)),
-    "v_ashrrev_i16": Op("i16", _I16, lambda a, b: b >> (a & 15)),
-    "v_sat_pk_u8_i16": Op(
+    "v_lshlrev_b16": VecOp("u16", _U16, lambda a, b: b << (a & 15)),
+    "v_lshrrev_b16": VecOp("u16", _U16, lambda a, b: b >> (a & 15)),
+    "v_ashrrev_i16": VecOp("i16", _I16, lambda a, b: b >> (a & 15)),
+    "v_sat_pk_u8_i16": VecOp(
         "u16",
         ("u32",),
         lambda a: (_unsigned_byte(a) | _unsigned_byte(a >> 16) << 8).astype(np.uint16),

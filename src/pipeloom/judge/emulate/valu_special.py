@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.fma import fused_f16, fused_f32
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
@@ -29,9 +29,9 @@ from pipeloom.judge.emulate.screening import (
     screen_copy,
     settle_writes,
 )
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import (
-    Op,
+    VecOp,
     result_writer,
     source_codes,
     source_reader,
@@ -39,12 +39,12 @@ from pipeloom.judge.emulate.valu import (
 from pipeloom.judge.emulate.wave import NEVER_WRITTEN, Wave, lanes_of
 
 
-def build_special(instruction: Instruction) -> Step | None:
+def build_special(instruction: Decoded) -> MicroOp | None:
     """The step of an instruction with its own rules, or None."""
     name = instruction.name
     if name == "v_nop":
-        return Step(instruction, lambda wave: None)
-    builders: dict[str, Callable[[Instruction], Step]] = {
+        return MicroOp(instruction, lambda wave: None)
+    builders: dict[str, Callable[[Decoded], MicroOp]] = {
         "v_cndmask_b32": _select,
         "v_readfirstlane_b32": _read_first_lane,
         "v_readlane_b32": _read_lane,
@@ -65,21 +65,21 @@ def build_special(instruction: Instruction) -> Step | None:
     return None if builder is None else builder(instruction)
 
 
-def _target(instruction: Instruction) -> int:
+def _target(instruction: Decoded) -> int:
     return VGPR + instruction.fields["vdst"]
 
 
 # --- selects ---------------------------------------------------------------------------------
 
 
-def _select(instruction: Instruction) -> Step:
+def _select(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     mask_code = codes[2] if len(codes) > 2 else VCC
     read_mask = scalar_reader(mask_code, 2, instruction)
     kind = "f32" if _has_signs(instruction) else "u32"
     first = source_reader(instruction, 0, codes[0], kind)
     second = source_reader(instruction, 1, codes[1], kind)
-    write = result_writer(instruction, Op("u32", (), np.add))
+    write = result_writer(instruction, VecOp("u32", (), np.add))
     target = _target(instruction)
     keeps = instruction.fields.get("dst_unused", 0) == 2 and instruction.fields["dst_sel"] != 6
 
@@ -87,7 +87,7 @@ def _select(instruction: Instruction) -> Step:
         chosen = np.where(lanes_of(read_mask(wave)), second(wave), first(wave))
         write(wave, chosen.view(np.uint32))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [r for r in step.read_list if r < VGPR and r in masks])
         mask = read_mask(wave)
         carried, cause = 0, NEVER_WRITTEN
@@ -111,10 +111,10 @@ def _select(instruction: Instruction) -> Step:
     reads = scalar_bits(mask_code, 2) | source_bits(codes[0]) | source_bits(codes[1])
     if keeps:
         reads |= 1 << target
-    return Step(instruction, run, reads, 1 << target, screen)
+    return MicroOp(instruction, run, reads, 1 << target, screen)
 
 
-def _has_signs(instruction: Instruction) -> bool:
+def _has_signs(instruction: Decoded) -> bool:
     fields = instruction.fields
     names = ("neg", "abs", "src0_neg", "src0_abs", "src1_neg", "src1_abs")
     return any(fields.get(name) for name in names)
@@ -128,11 +128,11 @@ def _first_active(wave: Wave) -> int:
     return (mask & -mask).bit_length() - 1 if mask else 0
 
 
-def _read_first_lane(instruction: Instruction) -> Step:
+def _read_first_lane(instruction: Decoded) -> MicroOp:
     return _lane_to_scalar(instruction, source_codes(instruction)[0], _first_active, 0)
 
 
-def _read_lane(instruction: Instruction) -> Step:
+def _read_lane(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     read = scalar_reader(codes[1], 1, instruction)
     return _lane_to_scalar(
@@ -141,14 +141,14 @@ def _read_lane(instruction: Instruction) -> Step:
 
 
 def _lane_to_scalar(
-    instruction: Instruction, source: int, lane_of: Callable[[Wave], int], extra: int
-) -> Step:
+    instruction: Decoded, source: int, lane_of: Callable[[Wave], int], extra: int
+) -> MicroOp:
     target = instruction.fields["vdst"]
     write = scalar_writer(target, 1, instruction)
     if source < VGPR:
         read = scalar_reader(source, 1, instruction)
         reads = scalar_bits(source)
-        return Step(
+        return MicroOp(
             instruction, lambda wave: write(wave, read(wave)), reads, 1 << target, screen_copy
         )
     row = source - VGPR
@@ -156,7 +156,7 @@ def _lane_to_scalar(
     def run(wave: Wave) -> None:
         write(wave, int(wave.v[row, lane_of(wave)]))
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [r for r in step.read_list if r < VGPR])
         lane = 1 << lane_of(wave)
         check_in_flight(wave, step, source, lane)
@@ -166,10 +166,10 @@ def _lane_to_scalar(
         if poisoned:
             wave.set_poison(target, 1, cause)
 
-    return Step(instruction, run, 1 << source | extra, 1 << target, screen)
+    return MicroOp(instruction, run, 1 << source | extra, 1 << target, screen)
 
 
-def _write_lane(instruction: Instruction) -> Step:
+def _write_lane(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     value = scalar_reader(codes[0], 1, instruction)
     lane = scalar_reader(codes[1], 1, instruction)
@@ -178,7 +178,7 @@ def _write_lane(instruction: Instruction) -> Step:
     def run(wave: Wave) -> None:
         wave.v[target - VGPR, lane(wave) & 63] = value(wave)
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         check_sources(wave, step, [r for r in step.read_list if r == codes[1]])
         mask = 1 << (lane(wave) & 63)
         check_in_flight(wave, step, codes[0], 1)
@@ -189,10 +189,10 @@ def _write_lane(instruction: Instruction) -> Step:
             wave.set_poison(target, wave.poison.get(target, 0) | mask)
 
     reads = scalar_bits(codes[0]) | scalar_bits(codes[1])
-    return Step(instruction, run, reads, 1 << target, screen)
+    return MicroOp(instruction, run, reads, 1 << target, screen)
 
 
-def _swap(instruction: Instruction) -> Step:
+def _swap(instruction: Decoded) -> MicroOp:
     a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
 
     def run(wave: Wave) -> None:
@@ -203,7 +203,7 @@ def _swap(instruction: Instruction) -> Step:
     return _exchange_step(instruction, run, a, b, lambda lanes_a, lanes_b: (lanes_b, lanes_a))
 
 
-def _half_swap(instruction: Instruction, width: int) -> Step:
+def _half_swap(instruction: Decoded, width: int) -> MicroOp:
     """Swap the odd blocks of ``width`` lanes of vdst with the even blocks of the source."""
     a, b = instruction.fields["vdst"], source_codes(instruction)[0] - VGPR
     odd = np.flatnonzero(np.arange(LANES) // width % 2 == 1)
@@ -225,15 +225,15 @@ def _half_swap(instruction: Instruction, width: int) -> Step:
 
 
 def _exchange_step(
-    instruction: Instruction,
+    instruction: Decoded,
     run: Callable[[Wave], None],
     a: int,
     b: int,
     move: Callable[[int, int], tuple[int, int]],
-) -> Step:
+) -> MicroOp:
     first, second = VGPR + a, VGPR + b
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         for register in (first, second):
             check_in_flight(wave, step, register, wave.exec_mask)
         old = wave.poison.get(first, 0), wave.poison.get(second, 0)
@@ -243,13 +243,13 @@ def _exchange_step(
         wave.set_poison(second, new[1], causes[0] or causes[1] or NEVER_WRITTEN)
 
     both = 1 << first | 1 << second
-    return Step(instruction, run, both, both, screen)
+    return MicroOp(instruction, run, both, both, screen)
 
 
 # --- others ---------------------------------------------------------------------------------------
 
 
-def _truth_table(instruction: Instruction) -> Step:
+def _truth_table(instruction: Decoded) -> MicroOp:
     """v_bitop3: any function of three bits; the table sits in the modifier fields."""
     fields = instruction.fields
     table = fields["omod"] << 6 | fields["abs"] << 3 | fields["neg"]
@@ -258,7 +258,7 @@ def _truth_table(instruction: Instruction) -> Step:
     # The modifier fields are taken, so the sources have none.
     plain = replace(instruction, fields={**fields, "neg": 0, "abs": 0, "omod": 0})
     readers = [source_reader(plain, i, code, kind) for i, code in enumerate(codes)]
-    write = result_writer(plain, Op(kind, (), np.add))
+    write = result_writer(plain, VecOp(kind, (), np.add))
 
     def run(wave: Wave) -> None:
         a, b, c = (read(wave) for read in readers)
@@ -269,10 +269,10 @@ def _truth_table(instruction: Instruction) -> Step:
                 result |= term
         write(wave, result)
 
-    return Step(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
+    return MicroOp(instruction, run, all_source_bits(codes), 1 << _target(instruction), screen_bits)
 
 
-def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
+def _mask_count(instruction: Decoded, *, upper: bool) -> MicroOp:
     codes = source_codes(instruction)
     mask = word_reader(codes[0], "u32", instruction)
     base = word_reader(codes[1], "u32", instruction)
@@ -286,10 +286,10 @@ def _mask_count(instruction: Instruction, *, upper: bool) -> Step:
         wave.write_vector(row, counted + base(wave))
 
     reads = source_bits(codes[0]) | source_bits(codes[1])
-    return Step(instruction, run, reads, 1 << _target(instruction))
+    return MicroOp(instruction, run, reads, 1 << _target(instruction))
 
 
-def _multiply_add_literal(instruction: Instruction) -> Step:
+def _multiply_add_literal(instruction: Decoded) -> MicroOp:
     """v_fmamk, v_madmk: a*K + b; v_fmaak, v_madak: a*b + K."""
     kind = instruction.name[-3:]
     bits = np.array([instruction.literal or 0], np.uint32)
@@ -298,7 +298,7 @@ def _multiply_add_literal(instruction: Instruction) -> Step:
     codes = source_codes(instruction)
     first = source_reader(instruction, 0, codes[0], kind)
     second = source_reader(instruction, 1, codes[1], kind)
-    write = result_writer(instruction, Op(kind, (), np.add))
+    write = result_writer(instruction, VecOp(kind, (), np.add))
     by_literal = "mk_" in instruction.name
 
     def run(wave: Wave) -> None:
@@ -306,4 +306,4 @@ def _multiply_add_literal(instruction: Instruction) -> Step:
         write(wave, fused(a, literal, b) if by_literal else fused(a, b, literal))
 
     reads = source_bits(codes[0]) | source_bits(codes[1])
-    return Step(instruction, run, reads, 1 << _target(instruction))
+    return MicroOp(instruction, run, reads, 1 << _target(instruction))

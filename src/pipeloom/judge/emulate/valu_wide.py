@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.division import DOUBLE, SINGLE, division_fused, division_scale
 from pipeloom.judge.emulate.operands import (
     all_source_bits,
@@ -20,8 +20,8 @@ from pipeloom.judge.emulate.operands import (
 )
 from pipeloom.judge.emulate.register_numbers import LANES, VCC, VGPR, WORD, register_bits
 from pipeloom.judge.emulate.screening import screen_reads, screen_upper
-from pipeloom.judge.emulate.step import Step
-from pipeloom.judge.emulate.valu import Op, result_writer, source_codes, source_reader, words_of
+from pipeloom.judge.emulate.step import MicroOp
+from pipeloom.judge.emulate.valu import VecOp, result_writer, source_codes, source_reader, words_of
 from pipeloom.judge.emulate.wave import Lanes, Wave, lanes_of, mask_of
 
 # name: (subtract, reversed operands, takes a carry in)
@@ -35,12 +35,12 @@ _CARRY = {
 }
 
 
-def build_wide(instruction: Instruction) -> Step | None:
+def build_wide(instruction: Decoded) -> MicroOp | None:
     """The step of an instruction of this file, or None."""
     name = instruction.name
     if name in _CARRY:
         return _carry(instruction, *_CARRY[name])
-    builders: dict[str, Callable[[Instruction], Step]] = {
+    builders: dict[str, Callable[[Decoded], MicroOp]] = {
         "v_mad_u64_u32": lambda i: _multiply_add_long(i, signed=False),
         "v_mad_i64_i32": lambda i: _multiply_add_long(i, signed=True),
         "v_div_scale_f32": _division_scale,
@@ -52,11 +52,11 @@ def build_wide(instruction: Instruction) -> Step | None:
     return None if builder is None else builder(instruction)
 
 
-def _target(instruction: Instruction) -> int:
+def _target(instruction: Decoded) -> int:
     return VGPR + instruction.fields["vdst"]
 
 
-def _carry(instruction: Instruction, subtract: bool, swapped: bool, takes_carry: bool) -> Step:
+def _carry(instruction: Decoded, subtract: bool, swapped: bool, takes_carry: bool) -> MicroOp:
     codes = source_codes(instruction)
     carry_in = codes[2] if len(codes) > 2 else VCC
     carry_out = instruction.fields.get("sdst", VCC)
@@ -78,10 +78,10 @@ def _carry(instruction: Instruction, subtract: bool, swapped: bool, takes_carry:
     reads = source_bits(codes[0]) | source_bits(codes[1])
     if takes_carry:
         reads |= register_bits(carry_in, 2)
-    return Step(instruction, run, reads, 1 << target | register_bits(carry_out, 2))
+    return MicroOp(instruction, run, reads, 1 << target | register_bits(carry_out, 2))
 
 
-def _multiply_add_long(instruction: Instruction, *, signed: bool) -> Step:
+def _multiply_add_long(instruction: Decoded, *, signed: bool) -> MicroOp:
     codes = source_codes(instruction)
     a = word_reader(codes[0], "u32", instruction)
     b = word_reader(codes[1], "u32", instruction)
@@ -108,19 +108,19 @@ def _multiply_add_long(instruction: Instruction, *, signed: bool) -> Step:
     reads = source_bits(codes[0]) | source_bits(codes[1]) | source_bits(codes[2], 2)
     writes = register_bits(target, 2) | register_bits(carry, 2)
     screen = screen_upper([codes[2] + 1], target + 1) if codes[2] >= VGPR else screen_reads
-    return Step(instruction, run, reads, writes, screen)
+    return MicroOp(instruction, run, reads, writes, screen)
 
 
 # --- division helpers -----------------------------------------------------------------------------
 
 
-def _division_scale(instruction: Instruction) -> Step:
+def _division_scale(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     kind = instruction.name[-3:]
     precision = SINGLE if kind == "f32" else DOUBLE
     readers = [source_reader(instruction, i, code, kind) for i, code in enumerate(codes)]
     target, flags = _target(instruction), instruction.fields["sdst"]
-    write = result_writer(instruction, Op(kind, (), np.add))
+    write = result_writer(instruction, VecOp(kind, (), np.add))
 
     def run(wave: Wave) -> None:
         value, flag = division_scale(precision, *[read(wave) for read in readers])
@@ -129,15 +129,15 @@ def _division_scale(instruction: Instruction) -> Step:
 
     width = words_of(kind)
     reads = all_source_bits(codes, width)
-    return Step(instruction, run, reads, register_bits(target, width) | register_bits(flags, 2))
+    return MicroOp(instruction, run, reads, register_bits(target, width) | register_bits(flags, 2))
 
 
-def _division_fused(instruction: Instruction) -> Step:
+def _division_fused(instruction: Decoded) -> MicroOp:
     codes = source_codes(instruction)
     kind = instruction.name[-3:]
     precision = SINGLE if kind == "f32" else DOUBLE
     readers = [source_reader(instruction, i, code, kind) for i, code in enumerate(codes)]
-    write = result_writer(instruction, Op(kind, (), np.add))
+    write = result_writer(instruction, VecOp(kind, (), np.add))
 
     def run(wave: Wave) -> None:
         a, b, c = (read(wave) for read in readers)
@@ -145,4 +145,4 @@ def _division_fused(instruction: Instruction) -> Step:
 
     width = words_of(kind)
     reads = register_bits(VCC, 2) | all_source_bits(codes, width)
-    return Step(instruction, run, reads, register_bits(_target(instruction), width))
+    return MicroOp(instruction, run, reads, register_bits(_target(instruction), width))

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import scalar_bits, scalar_reader, unsupported
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import Wave
 
 _NAME = "s_setvskip"
@@ -25,7 +25,7 @@ _WAITS = ("s_nop", "s_waitcnt")
 _SCALAR = ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM")
 
 
-def skip_places(instructions: Sequence[Instruction]) -> Mapping[int, int]:
+def skip_places(instructions: Sequence[Decoded]) -> Mapping[int, int]:
     """By pc of an s_setvskip, the place of the next, if only vector instructions lie between."""
     found: dict[int, int] = {}
     last: int | None = None
@@ -39,13 +39,13 @@ def skip_places(instructions: Sequence[Instruction]) -> Mapping[int, int]:
     return found
 
 
-def build(instruction: Instruction, places: Mapping[int, int]) -> Step | None:
+def build(instruction: Decoded, places: Mapping[int, int]) -> MicroOp | None:
     """The step of s_setvskip, or None; ``places`` are those of ``skip_places``."""
     if instruction.name != _NAME:
         return None
     source, number = instruction.fields["ssrc0"], instruction.fields["ssrc1"]
     if source == _ZERO:
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     if instruction.pc not in places:
         raise unsupported(instruction, "with more than vector instructions up to the next one")
     target = places[instruction.pc]
@@ -55,4 +55,4 @@ def build(instruction: Instruction, places: Mapping[int, int]) -> Step | None:
         if read(wave) >> (read_bit(wave) & 31) & 1:
             wave.next = target
 
-    return Step(instruction, run, scalar_bits(source) | scalar_bits(number))
+    return MicroOp(instruction, run, scalar_bits(source) | scalar_bits(number))

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from pipeloom.judge.emulate.addressing import (
     TRANSFERS,
     Locate,
-    Target,
+    Reached,
     Transfer,
     buffer_address,
     global_address,
 )
 from pipeloom.judge.emulate.atomics import build_atomic
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.ds import lds_touches, report_race
 from pipeloom.judge.emulate.global_memory import (
     Addresses,
@@ -34,9 +34,9 @@ from pipeloom.judge.emulate.global_memory import (
 )
 from pipeloom.judge.emulate.lds_shadow import SOURCE, Footprint
 from pipeloom.judge.emulate.observe import Effect
-from pipeloom.judge.emulate.observed import FindingKind
+from pipeloom.judge.emulate.observed import DefectKind
 from pipeloom.judge.emulate.operands import unsupported
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     LANES,
@@ -53,7 +53,7 @@ from pipeloom.judge.emulate.screening import (
     check_sources,
     screen_load,
 )
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.wave import POISON_WORD, Wave, lanes_to_mask
 
 Words = npt.NDArray[np.uint32]
@@ -62,13 +62,13 @@ _LDS_DMA_MASK = 0x3FFFF
 """Bits of M0 that address LDS for a load into it; 18 cover gfx950's 160 KiB."""
 
 
-def build(instruction: Instruction, arch: str) -> Step | None:
+def build(instruction: Decoded, arch: str) -> MicroOp | None:
     """The step of a vector memory instruction, or None."""
     if instruction.encoding not in ("MUBUF", "GLOBAL", "SCRATCH", "FLAT", "MTBUF"):
         return None
     name = instruction.name
     if name in ("buffer_wbl2", "buffer_inv"):
-        return Step(instruction, lambda wave: None)
+        return MicroOp(instruction, lambda wave: None)
     space, verb, *rest = name.split("_")
     if verb == "atomic" and space in ("buffer", "global", "flat"):
         return build_atomic(instruction)
@@ -101,7 +101,7 @@ def build(instruction: Instruction, arch: str) -> Step | None:
     return _flat(step) if space == "flat" else step
 
 
-def _flat(step: Step) -> Step:
+def _flat(step: MicroOp) -> MicroOp:
     """A flat access counts in lgkmcnt as well, out of order: both must be waited for.
 
     Addresses are those of global memory; the apertures of LDS and scratch are not modelled.
@@ -112,18 +112,18 @@ def _flat(step: Step) -> Step:
         access(wave)
         lanes = wave.exec_mask if written else 0
         wave.group.issue(
-            wave, Pending(step.instruction, Counter.SMEM, lambda: None, written, lanes)
+            wave, Pending(step.instruction, WaitQueue.SMEM, lambda: None, written, lanes)
         )
 
     return replace(step, run=run)
 
 
 def _report_outside(
-    wave: Wave, instruction: Instruction, outside: Addresses, size: int, verb: str
+    wave: Wave, instruction: Decoded, outside: Addresses, size: int, verb: str
 ) -> None:
     where = wave.group.memory.describe(int(outside[0]))
     wave.group.report(
-        FindingKind.OUT_OF_BOUNDS,
+        DefectKind.OUT_OF_BOUNDS,
         wave,
         instruction,
         f"{verb} {size} bytes at {where} in {outside.size} lanes",
@@ -131,7 +131,7 @@ def _report_outside(
 
 
 def _fetch(
-    wave: Wave, instruction: Instruction, transfer: Transfer, target: Target
+    wave: Wave, instruction: Decoded, transfer: Transfer, target: Reached
 ) -> Callable[[], Words]:
     """Check bounds now; return what reads the data when called: one row per accessing lane."""
     memory = wave.group.memory
@@ -157,9 +157,9 @@ def _fetch(
 
 def _fetch_clipped(
     wave: Wave,
-    instruction: Instruction,
+    instruction: Decoded,
     transfer: Transfer,
-    target: Target,
+    target: Reached,
     clipped: npt.NDArray[np.bool_],
 ) -> Callable[[], Words]:
     """A load that crosses the descriptor's end: dword by dword, zeros past it."""
@@ -167,7 +167,7 @@ def _fetch_clipped(
     for i in range(transfer.words):
         inside = ~clipped[:, i]
         places = Spread(target.addresses[inside] + 4 * i)
-        part = Target(target.lanes[inside], 0, places, target.active)
+        part = Reached(target.lanes[inside], 0, places, target.active)
         parts.append((i, inside, _fetch(wave, instruction, Transfer(4), part)))
 
     def gather() -> Words:
@@ -181,8 +181,8 @@ def _fetch_clipped(
 
 
 def _load(
-    instruction: Instruction, transfer: Transfer, locate: Locate, reads: int, row: int
-) -> Step:
+    instruction: Decoded, transfer: Transfer, locate: Locate, reads: int, row: int
+) -> MicroOp:
     words, half = transfer.words, transfer.half
     written = register_bits(VGPR + row, words)
 
@@ -216,10 +216,10 @@ def _load(
         touches = target.touches(wave, Effect.READ, transfer.size)
         wave.group.issue(
             wave,
-            Pending(instruction, Counter.VM, land, written, wave.exec_mask, touches=touches),
+            Pending(instruction, WaitQueue.VM, land, written, wave.exec_mask, touches=touches),
         )
 
-    return Step(instruction, run, reads, written, screen_load(Counter.VM))
+    return MicroOp(instruction, run, reads, written, screen_load(WaitQueue.VM))
 
 
 def _merge(old: Words, half: str) -> Words:
@@ -232,8 +232,8 @@ def _merge(old: Words, half: str) -> Words:
 
 
 def _store(
-    instruction: Instruction, transfer: Transfer, locate: Locate, reads: int, row: int
-) -> Step:
+    instruction: Decoded, transfer: Transfer, locate: Locate, reads: int, row: int
+) -> MicroOp:
     words, size = transfer.words, transfer.size
     upper = transfer.half == "high"
 
@@ -267,11 +267,11 @@ def _store(
 
         values = data >> np.uint32(16) if upper else data
         touches = target.touches(wave, Effect.WRITE, size, values)
-        group.issue(wave, Pending(instruction, Counter.VM, land, touches=touches))
+        group.issue(wave, Pending(instruction, WaitQueue.VM, land, touches=touches))
 
     data_bits = register_bits(VGPR + row, words)
 
-    def screen(wave: Wave, step: Step) -> None:
+    def screen(wave: Wave, step: MicroOp) -> None:
         """Lanes outside the descriptor store nothing: compilers mask stores that way."""
         check_sources(wave, step, each_register(reads & wave.dirty))
         kept = None
@@ -282,10 +282,10 @@ def _store(
                     kept = lanes_to_mask(locate(wave).lanes)
                 check_poison(wave, step, register, kept)
 
-    return Step(instruction, run, reads | data_bits, 0, screen)
+    return MicroOp(instruction, run, reads | data_bits, 0, screen)
 
 
-def _source_words(target: Target, size: int) -> Words:
+def _source_words(target: Reached, size: int) -> Words:
     """Where each dword of each active lane comes from; 0 for the zeros outside a descriptor."""
     found = target.spread.dwords(size // 4) + np.uint32(target.base & 0xFFFFFFFF)
     if target.clipped is not None:
@@ -297,7 +297,7 @@ def _source_words(target: Target, size: int) -> Words:
     return words
 
 
-def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, reads: int) -> Step:
+def _load_to_lds(instruction: Decoded, transfer: Transfer, locate: Locate, reads: int) -> MicroOp:
     """LDS address = M0 + the instruction's offset + lane * bytes (at least 4 per lane)."""
     size = max(transfer.size, 4)
     if instruction.encoding == "MUBUF":
@@ -312,7 +312,7 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
         fetch = _fetch(wave, instruction, transfer, target)
         active = target.active
         base = (wave.s[M0] & _LDS_DMA_MASK) + offset
-        number = lds.begin(wave.index, Counter.VM, instruction, writes=True)
+        number = lds.begin(wave.index, WaitQueue.VM, instruction, writes=True)
         piece = _lds_places(wave, instruction, base, size)
         whole = target.lanes.size == piece.lanes.size == active.size
 
@@ -345,12 +345,12 @@ def _load_to_lds(instruction: Instruction, transfer: Transfer, locate: Locate, r
         touches = target.touches(wave, Effect.READ, transfer.size)
         if group.observer is not None:
             touches += lds_touches(wave, Effect.WRITE, [(piece, source())])
-        group.issue(wave, Pending(instruction, Counter.VM, land, access=number, touches=touches))
+        group.issue(wave, Pending(instruction, WaitQueue.VM, land, access=number, touches=touches))
 
-    return Step(instruction, run, reads | 1 << M0)
+    return MicroOp(instruction, run, reads | 1 << M0)
 
 
-def _lds_places(wave: Wave, instruction: Instruction, base: int, size: int) -> Footprint:
+def _lds_places(wave: Wave, instruction: Decoded, base: int, size: int) -> Footprint:
     """``size`` bytes for each active lane from ``base``; what falls outside LDS is reported."""
     lds = wave.group.lds
     key = (base, wave.exec_mask, 0, size)
@@ -364,7 +364,7 @@ def _lds_places(wave: Wave, instruction: Instruction, base: int, size: int) -> F
         return lds.footprint(places, lanes, size, key)
     worst = int(places[~inside][0])
     wave.group.report(
-        FindingKind.OUT_OF_BOUNDS,
+        DefectKind.OUT_OF_BOUNDS,
         wave,
         instruction,
         f"writes {size} bytes at LDS address {worst}; the workgroup has {lds.size} bytes "

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.operands import source_bits, unsupported, word_reader
 from pipeloom.judge.emulate.register_numbers import EXEC, LANES, VCC, register_bits
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.valu import source_codes, source_reader, words_of
 from pipeloom.judge.emulate.wave import Wave, mask_of
 
@@ -45,7 +45,7 @@ _RELATIONS: dict[str, Relation] = {
 }
 
 
-def build(instruction: Instruction) -> Step | None:
+def build(instruction: Decoded) -> MicroOp | None:
     """The step of a v_cmp or v_cmpx instruction, or None."""
     parts = instruction.name.split("_")
     if parts[0] != "v" or parts[1] not in ("cmp", "cmpx"):
@@ -82,10 +82,10 @@ def build(instruction: Instruction) -> Step | None:
     if to_exec:
         writes |= register_bits(EXEC, 2)
     reads = source_bits(codes[0], widths[0]) | source_bits(codes[1], widths[1])
-    return Step(instruction, run, reads, writes)
+    return MicroOp(instruction, run, reads, writes)
 
 
-def _mask_target(instruction: Instruction) -> int:
+def _mask_target(instruction: Decoded) -> int:
     if instruction.encoding == "VOP3":
         return instruction.fields["vdst"]
     if instruction.variant.startswith("SDWA") and instruction.fields.get("sd"):

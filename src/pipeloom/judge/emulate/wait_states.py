@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pipeloom.judge.emulate.decode import Instruction, decode_kernel
-from pipeloom.judge.emulate.loader import CodeObject, Kernel
-from pipeloom.judge.emulate.observed import Finding, FindingKind, LineMap
-from pipeloom.judge.wait_states import Basis, Issued, Target, judge
+from pipeloom.judge.emulate.decode import Decoded, decode_kernel
+from pipeloom.judge.emulate.loader import CodeKernel, CodeObject
+from pipeloom.judge.emulate.observed import Defect, DefectKind, LineMap
+from pipeloom.judge.wait_states import Basis, Issued, judge
 from pipeloom.judge.wait_states.instruction_facts import AGPR, VCC, VGPR, Registers
+from pipeloom.machine.target import Target
 
 _CARRY_OUT = ("v_add_co_", "v_sub_co_", "v_subrev_co_", "v_addc_co_", "v_subb_co_", "v_subbrev_co_")
 _CARRY_IN = ("v_addc_co_", "v_subb_co_", "v_subbrev_co_", "v_cndmask_b32")
@@ -46,7 +47,7 @@ _F8F6F4_WORDS = {0: 8, 1: 8, 2: 6, 3: 6, 4: 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Hazard:
+class WaitHazard:
     """An instruction that may issue too early, or (``missing`` is 0) that cannot be judged."""
 
     kernel: str
@@ -55,8 +56,8 @@ class Hazard:
     missing: int
     message: str
     source: str
-    """Where the rule is written; see ``pipeloom.judge.wait_states.rules``."""
-    basis: Basis = Basis.ISA
+    """Where the rule is written; see ``pipeloom.machine.cdna_waits``."""
+    basis: Basis = Basis.REQUIRED
     register: str = ""
     """What both instructions touch, where it is one register."""
 
@@ -64,19 +65,19 @@ class Hazard:
         return f"pc {self.pc:#x}: {self.instruction} {self.message}"
 
 
-def check_hazards(code: CodeObject | Kernel) -> tuple[Hazard, ...]:
+def check_hazards(code: CodeObject | CodeKernel) -> tuple[WaitHazard, ...]:
     """Every instruction of every kernel that lacks wait states or has no known rule, by pc."""
     kernels = (
-        [code] if isinstance(code, Kernel) else [code.kernels[k] for k in sorted(code.kernels)]
+        [code] if isinstance(code, CodeKernel) else [code.kernels[k] for k in sorted(code.kernels)]
     )
     return tuple(hazard for kernel in kernels for hazard in _of_kernel(kernel))
 
 
-def hazard_findings(kernel: Kernel, line_map: LineMap, limit: int) -> list[Finding]:
+def hazard_findings(kernel: CodeKernel, line_map: LineMap, limit: int) -> list[Defect]:
     """The hazards of a kernel as findings of a run; they belong to no wave in particular."""
     return [
-        Finding(
-            kind=FindingKind.WAIT_STATES,
+        Defect(
+            kind=DefectKind.WAIT_STATES,
             message=hazard.message,
             pc=hazard.pc,
             instruction=hazard.instruction,
@@ -88,15 +89,15 @@ def hazard_findings(kernel: Kernel, line_map: LineMap, limit: int) -> list[Findi
     ]
 
 
-def _of_kernel(kernel: Kernel) -> tuple[Hazard, ...]:
-    return _judged(kernel.code, kernel.arch, kernel.name)
+def _of_kernel(kernel: CodeKernel) -> tuple[WaitHazard, ...]:
+    return _judged(kernel.code, kernel.target, kernel.name)
 
 
 @lru_cache(maxsize=64)
-def _judged(code: bytes, arch: str, name: str) -> tuple[Hazard, ...]:
+def _judged(code: bytes, target: Target, name: str) -> tuple[WaitHazard, ...]:
     program = read_instructions(decode_kernel(code))
     return tuple(
-        Hazard(
+        WaitHazard(
             name,
             program[f.at].place,
             program[f.at].name,
@@ -106,17 +107,17 @@ def _judged(code: bytes, arch: str, name: str) -> tuple[Hazard, ...]:
             f.basis,
             f.register,
         )
-        for f in judge(program, Target(arch))
+        for f in judge(program, target)
     )
 
 
-def read_instructions(instructions: tuple[Instruction, ...]) -> list[Issued]:
+def read_instructions(instructions: tuple[Decoded, ...]) -> list[Issued]:
     """Decoded instructions as the judge reads them."""
     positions = {one.pc: at for at, one in enumerate(instructions)}
     return [_issued(one, positions) for one in instructions]
 
 
-def _issued(one: Instruction, positions: Mapping[int, int]) -> Issued:
+def _issued(one: Decoded, positions: Mapping[int, int]) -> Issued:
     name, fields = one.name, one.fields
     if one.target is not None:
         target = positions.get(one.target)
@@ -144,7 +145,7 @@ def _issued(one: Instruction, positions: Mapping[int, int]) -> Issued:
     )
 
 
-def _modifiers(one: Instruction) -> frozenset[str]:
+def _modifiers(one: Decoded) -> frozenset[str]:
     fields = one.fields
     found = {name for name in ("lds", "sc0", "gds") if fields.get(name)}
     found |= {f"{name}:{fields[name]}" for name in ("cbsz", "blgp") if name in fields}
@@ -192,7 +193,7 @@ def _source(code: int, width: int, accumulator: bool = False) -> Registers:
     return (code,) if code in (251, 252) else ()
 
 
-def _arithmetic(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
+def _arithmetic(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers]:
     """Scalar and vector arithmetic in LLVM's order: results, then sources."""
     fields, name = one.fields, one.name
     short = one.encoding in ("VOP1", "VOP2", "VOPC")
@@ -215,7 +216,7 @@ def _arithmetic(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Regis
             yield _source(fields[field], 1)
 
 
-def _vector_or_scalar(one: Instruction, field: str, width: int, kind: str) -> Registers:
+def _vector_or_scalar(one: Decoded, field: str, width: int, kind: str) -> Registers:
     fields = one.fields
     if field in ("vdst", "sdst", "sdata"):
         if "SREG" in kind or "SDST" in kind:
@@ -230,7 +231,7 @@ def _vector_or_scalar(one: Instruction, field: str, width: int, kind: str) -> Re
     return _source(fields[field], width, bool(_accumulator(one, field, kind)))
 
 
-def _accumulator(one: Instruction, field: str, kind: str) -> int:
+def _accumulator(one: Decoded, field: str, kind: str) -> int:
     """How far from VGPRs the operand's register file is."""
     if "ACCVGPR" not in kind:
         return 0
@@ -243,11 +244,11 @@ def _accumulator(one: Instruction, field: str, kind: str) -> int:
     return AGPR - VGPR if chosen else 0
 
 
-def _data(one: Instruction, field: str, width: int) -> Registers:
+def _data(one: Decoded, field: str, width: int) -> Registers:
     return _run((AGPR if one.fields.get("acc") else VGPR) + one.fields[field], width)
 
 
-def _buffer(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
+def _buffer(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers]:
     fields = one.fields
     if "vdata" in widths and not fields.get("lds"):
         yield _data(one, "vdata", widths["vdata"][0])
@@ -259,7 +260,7 @@ def _buffer(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers
     yield _source(fields["soffset"], 1)
 
 
-def _segment(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
+def _segment(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers]:
     """Global, flat and scratch."""
     fields, name = one.fields, one.name
     based = one.encoding != "FLAT" and fields["saddr"] != _NO_SADDR
@@ -276,7 +277,7 @@ def _segment(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Register
     yield _run(fields["saddr"], 1 if one.encoding == "SCRATCH" else 2) if based else ()
 
 
-def _lds(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
+def _lds(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers]:
     if "vdst" in widths:
         yield _data(one, "vdst", widths["vdst"][0])
     if "addr" in widths:
@@ -286,7 +287,7 @@ def _lds(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
             yield _data(one, field, widths[field][0])
 
 
-def _scalar_memory(one: Instruction, widths: Mapping[str, Width]) -> Iterator[Registers]:
+def _scalar_memory(one: Decoded, widths: Mapping[str, Width]) -> Iterator[Registers]:
     fields = one.fields
     if "sdata" in widths:
         yield _run(fields["sdata"], widths["sdata"][0])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pipeloom.judge.emulate.pending import Counter, Pending
+from pipeloom.judge.emulate.pending import Pending, WaitQueue
 from pipeloom.judge.emulate.register_numbers import (
     AGPR,
     ALL_LANES,
@@ -30,9 +30,10 @@ from pipeloom.judge.emulate.register_numbers import (
     WORD,
     register_bits,
 )
+from pipeloom.machine.cdna import VECTOR_REGISTERS
 
 if TYPE_CHECKING:
-    from pipeloom.judge.emulate.matrix_batch import Product
+    from pipeloom.judge.emulate.matrix_batch import BatchProduct
     from pipeloom.judge.emulate.workgroup import Workgroup
 
 Words = npt.NDArray[np.uint32]
@@ -104,7 +105,7 @@ class Wave:
     ) -> None:
         self.group = group
         self.index = index
-        self.v: Words = np.full((512, LANES), leftover, np.uint32)
+        self.v: Words = np.full((VECTOR_REGISTERS, LANES), leftover, np.uint32)
         self.s: list[int] = [leftover] * 128
         self.scc = 0
         self.next = 0
@@ -114,7 +115,7 @@ class Wave:
         self.vm: deque[Pending] = deque()
         self.lgkm: deque[Pending] = deque()
         self.smem: list[Pending] = []
-        self.products: list[Product] = []
+        self.products: list[BatchProduct] = []
         self.held = 0
         self.scratch: Words = np.full((scratch_dwords, LANES), leftover, np.uint32)
         self.scratch_poison: Lanes = np.ones((scratch_dwords, LANES), np.bool_)
@@ -122,7 +123,9 @@ class Wave:
         self.poison.update(dict.fromkeys(range(128), 1))
         self.poison[SCC] = 1
         self.poison_cause: dict[int, str] = {}
-        self.poison_bits = register_bits(VGPR, 512) | register_bits(0, 128) | (1 << SCC)
+        self.poison_bits = (
+            register_bits(VGPR, VECTOR_REGISTERS) | register_bits(0, 128) | (1 << SCC)
+        )
         self.in_flight = 0
         self.dirty = self.poison_bits
         self.exec_mask = ALL_LANES
@@ -193,8 +196,8 @@ class Wave:
 
     # --- operations in flight -----------------------------------------------------------------
 
-    def queue(self, counter: Counter) -> deque[Pending]:
-        return self.vm if counter is Counter.VM else self.lgkm
+    def queue(self, counter: WaitQueue) -> deque[Pending]:
+        return self.vm if counter is WaitQueue.VM else self.lgkm
 
     def outstanding(self, register: int, lanes: int) -> Pending | None:
         """The oldest operation in flight that writes one of these lanes."""

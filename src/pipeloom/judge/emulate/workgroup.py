@@ -13,24 +13,31 @@ import random
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 
-from pipeloom.judge.emulate.decode import Instruction
+from pipeloom.judge.emulate.decode import Decoded
 from pipeloom.judge.emulate.global_memory import GlobalMemory
 from pipeloom.judge.emulate.lds_shadow import LocalMemory
 from pipeloom.judge.emulate.matrix_batch import carry_out
 from pipeloom.judge.emulate.observe import Observer
 from pipeloom.judge.emulate.observed import (
-    Finding,
-    FindingKind,
+    Defect,
+    DefectKind,
     LineMap,
     SourceLine,
     describe_place,
 )
-from pipeloom.judge.emulate.pending import COUNTER_LIMIT, Counter, Delays, Directed, Pending, Timing
-from pipeloom.judge.emulate.step import Step
+from pipeloom.judge.emulate.pending import (
+    COUNTER_LIMIT,
+    Delays,
+    Directed,
+    Pending,
+    Timing,
+    WaitQueue,
+)
+from pipeloom.judge.emulate.step import MicroOp
 from pipeloom.judge.emulate.traps import StepLimitError
 from pipeloom.judge.emulate.wave import Wave, WaveState
 
-_NO_VM, _NO_LGKM = COUNTER_LIMIT[Counter.VM], COUNTER_LIMIT[Counter.LGKM]
+_NO_VM, _NO_LGKM = COUNTER_LIMIT[WaitQueue.VM], COUNTER_LIMIT[WaitQueue.LGKM]
 
 
 class EnoughFindingsError(Exception):
@@ -38,15 +45,15 @@ class EnoughFindingsError(Exception):
 
 
 @dataclass(slots=True)
-class Ledger:
+class DefectLog:
     """Findings of a whole launch: equal ones are kept once, and counted."""
 
     line_map: LineMap
     limit: int
-    findings: list[Finding] = field(default_factory=list)
-    seen: set[tuple[FindingKind, int, int | None]] = field(default_factory=set)
+    findings: list[Defect] = field(default_factory=list)
+    seen: set[tuple[DefectKind, int, int | None]] = field(default_factory=set)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: Defect) -> None:
         key = (finding.kind, finding.pc, finding.cause_pc)
         if key in self.seen:
             return
@@ -64,10 +71,10 @@ class Workgroup:
 
     def __init__(
         self,
-        program: list[Step],
+        program: list[MicroOp],
         memory: GlobalMemory,
         lds: LocalMemory,
-        ledger: Ledger,
+        ledger: DefectLog,
         workgroup_id: tuple[int, int, int],
         seed: int,
         timing: Timing | Directed,
@@ -98,17 +105,17 @@ class Workgroup:
 
     def report(
         self,
-        kind: FindingKind,
+        kind: DefectKind,
         wave: Wave,
-        instruction: Instruction,
+        instruction: Decoded,
         message: str,
         *,
-        cause: Instruction | None = None,
+        cause: Decoded | None = None,
     ) -> None:
         """Record a defect; raises EnoughFindingsError at the limit."""
         cause_pc = None if cause is None else cause.pc
         self.ledger.add(
-            Finding(
+            Defect(
                 kind=kind,
                 message=message,
                 pc=instruction.pc,
@@ -128,10 +135,10 @@ class Workgroup:
         if self.observer is not None:
             self.observer.issue(wave, pending)
         ahead = None
-        if pending.counter is Counter.SMEM:
+        if pending.counter is WaitQueue.SMEM:
             wave.smem.append(pending)
         else:
-            queue = wave.vm if pending.counter is Counter.VM else wave.lgkm
+            queue = wave.vm if pending.counter is WaitQueue.VM else wave.lgkm
             ahead = queue[-1] if queue else None
             queue.append(pending)
             if self.counter_stall and len(queue) > COUNTER_LIMIT[pending.counter]:
@@ -279,7 +286,7 @@ class Workgroup:
             wave = waiting[0]
             short = ended[0]
             self.report(
-                FindingKind.BARRIER_MISMATCH,
+                DefectKind.BARRIER_MISMATCH,
                 wave,
                 self.program[wave.next - 1].instruction,
                 f"{len(waiting)} of {len(self.waves)} waves wait at their barrier {wave.barriers}, "

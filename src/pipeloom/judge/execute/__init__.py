@@ -11,15 +11,15 @@ may be, ``actions`` what each step does with numbers, ``unrolled`` unrolls a pro
 ``workgroup_memory``, ``watch`` says who read the wrong thing, and ``steering`` steers it.
 """
 
-from pipeloom.judge.execute.access_times import TIMINGS, Timing
+from pipeloom.judge.execute.access_times import TIMINGS, Latencies
 from pipeloom.judge.execute.executor import Executor, execute
 from pipeloom.judge.execute.interleavings import ORDERS, adversarial_orders, wave_last
 from pipeloom.judge.execute.outcome import (
     Fault,
     Meeting,
     Outcome,
-    Place,
     Standing,
+    StepAt,
     Suspect,
     TraceEvent,
     Wrong,
@@ -31,12 +31,12 @@ __all__ = [
     "TIMINGS",
     "Executor",
     "Fault",
+    "Latencies",
     "Meeting",
     "Outcome",
-    "Place",
     "Standing",
+    "StepAt",
     "Suspect",
-    "Timing",
     "TraceEvent",
     "Wrong",
     "adversarial_orders",

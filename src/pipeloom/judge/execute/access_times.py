@@ -1,7 +1,7 @@
 """When, between its issue and its retirement, an access touches memory.
 
 The memory model leaves that open: a counted step reads memory, and later writes, at any moment
-from its issue to the wait that retires it. A ``Timing`` decides:
+from its issue to the wait that retires it. A ``Latencies`` decides:
 
     name      what writes LDS       what reads LDS
     early     all at issue          all at issue
@@ -32,7 +32,7 @@ from pipeloom.judge.execute.actions import Side
 from pipeloom.judge.execute.unrolled import Line, WaveWalk
 
 
-class Moment(Enum):
+class FlightPoint(Enum):
     """A point of an access's flight."""
 
     EARLY = "at issue"
@@ -41,31 +41,31 @@ class Moment(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Latencies:
     """Moments for steps that write LDS (or read global memory), and for those that read LDS."""
 
     name: str
-    writers: Moment
-    readers: Moment
-    results: Moment | None = None
+    writers: FlightPoint
+    readers: FlightPoint
+    results: FlightPoint | None = None
     whole_flight: bool = False
 
 
-TIMINGS: dict[str, Timing] = {
+TIMINGS: dict[str, Latencies] = {
     timing.name: timing
     for timing in (
-        Timing("worst", Moment.LATE, Moment.LATE, whole_flight=True),
-        Timing("late", Moment.LATE, Moment.LATE),
-        Timing("early", Moment.EARLY, Moment.EARLY),
-        Timing("stale", Moment.LATE, Moment.EARLY, Moment.LATE),
-        Timing("overrun", Moment.EARLY, Moment.LATE),
-        Timing("random", Moment.RANDOM, Moment.RANDOM),
+        Latencies("worst", FlightPoint.LATE, FlightPoint.LATE, whole_flight=True),
+        Latencies("late", FlightPoint.LATE, FlightPoint.LATE),
+        Latencies("early", FlightPoint.EARLY, FlightPoint.EARLY),
+        Latencies("stale", FlightPoint.LATE, FlightPoint.EARLY, FlightPoint.LATE),
+        Latencies("overrun", FlightPoint.EARLY, FlightPoint.LATE),
+        Latencies("random", FlightPoint.RANDOM, FlightPoint.RANDOM),
     )
 }
 """Name -> timing."""
 
 
-def timing_named(name: object) -> Timing:
+def timing_named(name: object) -> Latencies:
     """The timing of that name; raises ``ConfigError`` with the nearest."""
     if isinstance(name, str) and name in TIMINGS:
         return TIMINGS[name]
@@ -99,13 +99,13 @@ class Timeline:
     written: Mapping[int, int]
 
 
-def timelines(walks: Sequence[WaveWalk], timing: Timing, seed: int = 0) -> tuple[Timeline, ...]:
+def timelines(walks: Sequence[WaveWalk], timing: Latencies, seed: int = 0) -> tuple[Timeline, ...]:
     """The events of every wave under ``timing``."""
     rng = Random(seed)
     return tuple(_timeline(wave, timing, rng) for wave in walks)
 
 
-def _timeline(wave: WaveWalk, timing: Timing, rng: Random) -> Timeline:
+def _timeline(wave: WaveWalk, timing: Latencies, rng: Random) -> Timeline:
     events: list[Event] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -151,7 +151,7 @@ def _timeline(wave: WaveWalk, timing: Timing, rng: Random) -> Timeline:
 
 
 def _chosen(
-    wave: WaveWalk, timing: Timing, rng: Random
+    wave: WaveWalk, timing: Latencies, rng: Random
 ) -> tuple[dict[int, list[Line]], dict[int, list[Line]]]:
     """Reads and writes that happen before a given line (``~line``: at its issue).
 
@@ -175,10 +175,10 @@ def _chosen(
     return reads, writes
 
 
-def _point(line: Line, moment: Moment, rng: Random, earliest: int) -> int | None:
-    if moment is Moment.LATE:
+def _point(line: Line, moment: FlightPoint, rng: Random, earliest: int) -> int | None:
+    if moment is FlightPoint.LATE:
         return None
-    if moment is Moment.EARLY:
+    if moment is FlightPoint.EARLY:
         return ~line.number if earliest == line.number else earliest
     side = rng.random()
     point = rng.randint(earliest, line.last)

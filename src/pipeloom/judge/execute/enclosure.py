@@ -39,7 +39,7 @@ NEAR = 2.0**-48
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Range:
+class Bounds:
     """What an element may be at least and at most; the same array where that is one number."""
 
     low: Array
@@ -84,12 +84,12 @@ class Enclosure:
         self._ops = ops
         self._carries = [n for n in meaning.nodes if n.kind is NodeKind.CARRY]
         self._update = {carry.name: carry.uses[0] for carry in self._carries}
-        self._ranges: dict[str, Range] = {}
+        self._ranges: dict[str, Bounds] = {}
         self._sums: dict[str, Sum] = {}
         self._last: Region | None = None
         self.exact = True
 
-    def follow(self, region: Region, values: Mapping[str, Array]) -> Mapping[str, Range]:
+    def follow(self, region: Region, values: Mapping[str, Array]) -> Mapping[str, Bounds]:
         """The ranges of all values so far, those of ``region`` anew; as ``look`` is shown them."""
         for carry in self._carries:
             if self._last is None:
@@ -104,7 +104,7 @@ class Enclosure:
                     self.exact &= found.exact
         return self._ranges
 
-    def _range(self, node: Node, values: Mapping[str, Array]) -> Range:
+    def _range(self, node: Node, values: Mapping[str, Array]) -> Bounds:
         if node.kind is NodeKind.OUTPUT and not self._ranges[node.uses[0]].exact:
             used = self._ranges[node.uses[0]]
             return _rounded(used.low, used.high, node.type.dtype)
@@ -117,7 +117,7 @@ class Enclosure:
             found = self._corners(node, op, values)
         return found if node.when is None else self._chosen(node, found)
 
-    def _corners(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Range:
+    def _corners(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Bounds:
         """A function of its operands at their ends: all of the vocabulary turn around nowhere but
         at zero."""
         ranges = {name: self._ranges[name] for name in (*node.uses, *_some(node.init))}
@@ -134,7 +134,7 @@ class Enclosure:
             low, high = low - NEAR * np.abs(low), high + NEAR * np.abs(high)
         return _rounded(low, high, node.type.dtype)
 
-    def _summed(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Range:
+    def _summed(self, node: Node, op: OpDef, values: Mapping[str, Array]) -> Bounds:
         meaning = self._meaning
         sum_ = self._terms(node, op, values)
         if node.init is not None:
@@ -208,7 +208,7 @@ class Enclosure:
             step,
         )
 
-    def _chosen(self, node: Node, taken: Range) -> Range:
+    def _chosen(self, node: Node, taken: Bounds) -> Bounds:
         """A value under a condition: both where that is in doubt."""
         assert node.when is not None
         assert node.otherwise is not None
@@ -240,34 +240,34 @@ def grid(values: Array) -> float:
     return float(2.0 ** int((exponent - 53 + lowest).min()))
 
 
-def _points(ranges: Mapping[str, Range]) -> Iterator[dict[str, Array]]:
+def _points(ranges: Mapping[str, Bounds]) -> Iterator[dict[str, Array]]:
     """Operands at every choice of their ends, and at zero where they may be on either side."""
     ends = {n: (r.low,) if r.exact else _ends(r) for n, r in ranges.items()}
     for chosen in product(*ends.values()):
         yield dict(zip(ends, chosen, strict=True))
 
 
-def _ends(found: Range) -> Sequence[Array]:
+def _ends(found: Bounds) -> Sequence[Array]:
     return found.low, found.high, np.clip(0.0, found.low, found.high)
 
 
-def _exactly(value: Array) -> Range:
-    return Range(value, value)
+def _exactly(value: Array) -> Bounds:
+    return Bounds(value, value)
 
 
 def _some(name: str | None) -> tuple[str, ...]:
     return () if name is None else (name,)
 
 
-def _radius(found: Range, value: Array) -> Array:
+def _radius(found: Bounds, value: Array) -> Array:
     if found.exact:
         return np.zeros(np.shape(value))
     radius = np.maximum(value - found.low, found.high - value)
     return np.where(np.isinf(value), 0.0, radius)
 
 
-def _rounded(low: Array, high: Array, dtype: DType) -> Range:
+def _rounded(low: Array, high: Array, dtype: DType) -> Bounds:
     ends = [np.asarray(dtype.round(end), np.float64) for end in (low, high)]
     if np.array_equal(ends[0], ends[1], equal_nan=True):
         return _exactly(ends[0])
-    return Range(np.fmin(*ends), np.fmax(*ends))
+    return Bounds(np.fmin(*ends), np.fmax(*ends))

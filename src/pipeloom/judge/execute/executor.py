@@ -20,12 +20,12 @@ from pipeloom.checks import check_instance, check_int
 from pipeloom.judge.execute.access_times import Timeline, timelines, timing_named
 from pipeloom.judge.execute.actions import Storage
 from pipeloom.judge.execute.interleavings import Order, permutation
-from pipeloom.judge.execute.machine import Machine
+from pipeloom.judge.execute.machine import Interpreter
 from pipeloom.judge.execute.outcome import Outcome
 from pipeloom.judge.execute.truth import truth_for
 from pipeloom.judge.execute.unrolled import Trips, WaveWalk, trip_counts, walk
 from pipeloom.judge.execute.watch import Watch
-from pipeloom.judge.execute.workgroup_memory import Memory, WorstMemory
+from pipeloom.judge.execute.workgroup_memory import GroupMemory, WorstMemory
 from pipeloom.program import VOCABULARY, Program, Region, Vocabulary
 
 Key = tuple[tuple[str, int], ...]
@@ -109,9 +109,9 @@ class Session:
             program.meaning, iterations, seed, executor.ops, arrays, plain=plain
         )
         self._watch = Watch(self._truth, executor.storage.size) if explain else None
-        kind = WorstMemory if timing_named(policy).whole_flight else Memory
+        kind = WorstMemory if timing_named(policy).whole_flight else GroupMemory
         self.memory = kind(executor.storage, self._truth, np.random.default_rng(seed), self._watch)
-        self.machine = Machine(walks, self.lines, self.memory, trace=trace)
+        self.machine = Interpreter(walks, self.lines, self.memory, trace=trace)
 
     def finish(self, order: Order = "forward", seed: int = 0) -> Outcome:
         """Run to the end and collect the outcome."""

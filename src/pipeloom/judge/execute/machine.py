@@ -16,21 +16,21 @@ from random import Random
 from pipeloom.judge.execute.access_times import Timeline, What
 from pipeloom.judge.execute.outcome import Standing, TraceEvent
 from pipeloom.judge.execute.unrolled import WaveWalk
-from pipeloom.judge.execute.workgroup_memory import Memory
+from pipeloom.judge.execute.workgroup_memory import GroupMemory
 
 MAX_BURST = 6
 """How many events a wave runs at most before a random order switches to another."""
 WORDS = {What.ISSUE: "issues", What.READ: "reads", What.WRITE: "writes"}
 
 
-class Machine:
+class Interpreter:
     """Runs the timelines of all waves on a memory."""
 
     def __init__(
         self,
         walks: Sequence[WaveWalk],
         timelines: Sequence[Timeline],
-        memory: Memory,
+        memory: GroupMemory,
         *,
         trace: bool = False,
     ) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pipeloom.notebook import fragment
 
 
-class Place(NamedTuple):
+class StepAt(NamedTuple):
     """A step as one wave executes it."""
 
     wave: int
@@ -66,13 +66,13 @@ class Suspect:
 
     fault: Fault
     """What is wrong with the read."""
-    at: Place
+    at: StepAt
     """The step."""
     label: str
     """The step in words."""
     resource: str
     """What it read."""
-    causes: tuple[Place, ...] = ()
+    causes: tuple[StepAt, ...] = ()
     """The accesses in flight there."""
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Wrong:
     """The output's name."""
     elements: int
     """How many they are."""
-    at: Place | None = None
+    at: StepAt | None = None
     """The store; None for those that nobody stored."""
     found: float | None = None
     """The first element as it is."""
@@ -113,7 +113,7 @@ class Standing:
 
     wave: int
     """The wave's number."""
-    at: Place | None
+    at: StepAt | None
     """The barrier it waits at; None at its end."""
     barriers_passed: int
     """How many barriers it has passed."""
@@ -145,7 +145,7 @@ class Meeting(Enum):
 class TraceEvent(NamedTuple):
     """One event in the order in which the whole workgroup executed them."""
 
-    at: Place
+    at: StepAt
     """The step."""
     what: str
     """What happened, in words."""

@@ -29,7 +29,7 @@ from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.access_times import Timeline, What
 from pipeloom.judge.execute.executor import Executor, Session
 from pipeloom.judge.execute.interleavings import Order, adversarial_orders, wave_last
-from pipeloom.judge.execute.outcome import Meeting, Outcome, Place
+from pipeloom.judge.execute.outcome import Meeting, Outcome, StepAt
 from pipeloom.judge.execute.unrolled import Line, Trips, trip_counts
 from pipeloom.program import VOCABULARY, Program, Vocabulary
 
@@ -100,7 +100,7 @@ def replay(
     return shown
 
 
-def _shown(executor: Executor, trips: Trips, places: tuple[Place, ...], explain: bool) -> Outcome:
+def _shown(executor: Executor, trips: Trips, places: tuple[StepAt, ...], explain: bool) -> Outcome:
     """The first attempt that is wrong, else the first that is suspect, else any."""
     outcome = suspect = None
     for attempt in _attempts(executor, trips, places):
@@ -114,7 +114,7 @@ def _shown(executor: Executor, trips: Trips, places: tuple[Place, ...], explain:
 
 
 def _attempts(
-    executor: Executor, trips: Trips | int, places: tuple[Place, ...]
+    executor: Executor, trips: Trips | int, places: tuple[StepAt, ...]
 ) -> Iterator[Callable[[bool], Outcome]]:
     """Runs to try, each with or without an explanation: the pair itself, then hostile orders."""
     lines = [line for p in places for line in _found(executor, trips, p)[:1] if line.action]
@@ -132,7 +132,7 @@ def _attempts(
 
 
 def _provoke(
-    executor: Executor, trips: Trips | int, first: Place, second: Place, seed: int, why: bool
+    executor: Executor, trips: Trips | int, first: StepAt, second: StepAt, seed: int, why: bool
 ) -> Outcome:
     return provoke(
         executor, trips=trips, first=first, second=second, seed=seed, explain=why, trace=why
@@ -155,12 +155,12 @@ def _all(program: Program, trips: int) -> dict[str, int]:
     return {name: max(least, trips) for name, least in program.min_trips.items()}
 
 
-def _places(finding: Any) -> tuple[Place, ...]:
+def _places(finding: Any) -> tuple[StepAt, ...]:
     found = [getattr(finding, name, None) for name in ("first", "second")]
-    return tuple(Place(p.wave, p.section, p.slot, p.iteration) for p in found if p is not None)
+    return tuple(StepAt(p.wave, p.section, p.slot, p.iteration) for p in found if p is not None)
 
 
-def _found(executor: Executor, trips: Trips | int, place: Place) -> list[Line]:
+def _found(executor: Executor, trips: Trips | int, place: StepAt) -> list[Line]:
     """The lines at a place: one, or one per trip where it names none."""
     walks = executor.walks(trips)
     lines = walks[place.wave].lines if 0 <= place.wave < len(walks) else ()
@@ -174,7 +174,7 @@ def _found(executor: Executor, trips: Trips | int, place: Place) -> list[Line]:
 
 def _line(executor: Executor, trips: Trips | int, what: str, place: Iterable[Any]) -> Line:
     """The data step at a place; a trip of None means the first."""
-    wanted = Place(*place)
+    wanted = StepAt(*place)
     found = _found(executor, trips, wanted)
     if not found or found[0].action is None:
         has = "is a wait, a barrier or a fence" if found else f"is not executed at trips {trips}"

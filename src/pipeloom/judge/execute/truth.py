@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.execute.enclosure import Enclosure, Range
+from pipeloom.judge.execute.enclosure import Bounds, Enclosure
 from pipeloom.machine.dtypes import DType
 from pipeloom.program import VOCABULARY, Meaning, Node, NodeKind, Region, Vocabulary
 from pipeloom.program.evaluate import evaluate_block, is_exact, left_tile
@@ -114,16 +114,16 @@ class Truth:
 
     def _follow(self, nodes: Sequence[Node]) -> dict[str, list[Allowed]]:
         """All values of these nodes; carries have one more, after the last iteration."""
-        runs: list[dict[str, list[tuple[Array, Range]]]] = []
+        runs: list[dict[str, list[tuple[Array, Bounds]]]] = []
         for tiles, scalars in zip(self.sets, self.scalars, strict=True):
-            seen: dict[str, list[tuple[Array, Range]]] = {n.name: [] for n in nodes}
+            seen: dict[str, list[tuple[Array, Bounds]]] = {n.name: [] for n in nodes}
             enclosure = Enclosure(self.meaning, self.ops)
             runs.append(seen)
 
             def look(
                 region: Region,
                 values: Mapping[str, Array],
-                seen: dict[str, list[tuple[Array, Range]]] = seen,
+                seen: dict[str, list[tuple[Array, Bounds]]] = seen,
                 enclosure: Enclosure = enclosure,
             ) -> None:
                 ranges = enclosure.follow(region, values)
@@ -143,7 +143,7 @@ class Truth:
         }
 
 
-def _together(found: Sequence[tuple[Array, Range]]) -> Allowed:
+def _together(found: Sequence[tuple[Array, Bounds]]) -> Allowed:
     """The values of all sets, [*shape, set]."""
     value, low, high = (
         np.stack([np.asarray(part, np.float64) for part in parts], -1)

@@ -13,7 +13,7 @@ from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError
 from pipeloom.judge.execute.actions import Action, Storage
 from pipeloom.judge.execute.counters import Outstanding
-from pipeloom.judge.execute.outcome import Place
+from pipeloom.judge.execute.outcome import StepAt
 from pipeloom.program import Barrier, Group, Program, Wait, Work
 
 Trips = Mapping[str, int]
@@ -30,7 +30,7 @@ class Line:
     """
 
     number: int
-    place: Place
+    place: StepAt
     action: Action | None
     is_barrier: bool
     counted: bool
@@ -123,7 +123,7 @@ def _wave(
                 iteration = 0
                 if isinstance(step, Work) and step.iteration is not None:
                     iteration = base + step.iteration
-                at = Place(wave, section.name, slot, trip)
+                at = StepAt(wave, section.name, slot, trip)
                 line = Line(
                     number=len(lines),
                     place=at,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeloom.judge.execute.actions import Action, Side
-from pipeloom.judge.execute.outcome import Fault, Place, Suspect
+from pipeloom.judge.execute.outcome import Fault, StepAt, Suspect
 from pipeloom.judge.execute.truth import Truth
 from pipeloom.program.tiles import project
 
@@ -54,7 +54,7 @@ class Watch:
         if place.side is Side.INPUT and action.work.is_copy:
             return
         undefined = np.isnan(value).any(axis=-1)
-        causes: list[Place] = []
+        causes: list[StepAt] = []
         if undefined.any():
             fault = Fault.UNDEFINED
             if place.side is not Side.INPUT:
@@ -80,7 +80,7 @@ class Watch:
             Suspect(fault, line.place, action.work.label, place.name, tuple(causes)),
         )
 
-    def _on_the_way(self, line: Line, side: Side, touched: NDArray[Any]) -> list[Place]:
+    def _on_the_way(self, line: Line, side: Side, touched: NDArray[Any]) -> list[StepAt]:
         """Which writes to ``touched`` have been issued and have not landed."""
         return [
             other.place

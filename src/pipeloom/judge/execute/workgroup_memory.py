@@ -1,6 +1,6 @@
 """The memory of a workgroup in numbers: NaN is what nobody may rely on.
 
-``Memory`` runs events as they come: a write is there when it happens, and until then the old
+``GroupMemory`` runs events as they come: a write is there when it happens, and until then the old
 content is. ``WorstMemory`` looks at every moment of a flight at once:
 
 - From the issue of a write to its retirement, an element of LDS that it would change is undefined,
@@ -31,7 +31,7 @@ from pipeloom.judge.execute.watch import Watch
 Array = NDArray[Any]
 
 
-class Memory:
+class GroupMemory:
     """LDS, registers, inputs and outputs of one workgroup; writes are there when they happen."""
 
     def __init__(
@@ -206,7 +206,7 @@ class Memory:
         return (*self._wrong, *missing)
 
 
-class WorstMemory(Memory):
+class WorstMemory(GroupMemory):
     """What could differ at any moment of a flight is undefined."""
 
     def __init__(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.errors import ConfigError
-from pipeloom.judge.simulate.instruction import WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import Target
 
 _WORD = 4

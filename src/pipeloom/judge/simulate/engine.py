@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import chain
 
 from pipeloom.checks import check_instance, check_int, check_number
 from pipeloom.errors import ConfigError, InternalError
@@ -73,13 +74,18 @@ def simulate_programs(
     means up to half again), drawn from ``seed``; 0 is the deterministic model. The same arguments
     always give the same trace.
     """
-    _check(programs, machine, iterations, jitter, seed)
-    return _Run(tuple(programs), machine, iterations, jitter, seed).run()
+    check_run(programs, machine, iterations, jitter, seed)
+    return Run(tuple(programs), machine, iterations, jitter, seed).run()
 
 
-def _check(
-    programs: Sequence[WaveProgram], machine: Target, iterations: int, jitter: float, seed: int
+def check_run(
+    programs: Sequence[WaveProgram],
+    machine: Target,
+    iterations: int,
+    jitter: float = 0.0,
+    seed: int = 0,
 ) -> None:
+    """Refuse what cannot be simulated."""
     if not programs:
         raise ConfigError("no waves to simulate", hint="give at least one WaveProgram")
     check_int("simulation", "iterations", iterations, 0)
@@ -121,8 +127,15 @@ def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> 
 
     ``values`` numbers the values of a wave; new ones are entered.
     """
-    chain = () if instruction.chain is None else (instruction.chain,)
-    needs = tuple(values.setdefault(v, len(values)) for v in (*chain, *instruction.needs))
+    return _bound(instruction, machine, values, _numbers(instruction, machine))
+
+
+def _bound(
+    instruction: Instruction, machine: Target, values: dict[str, int], numbers: _Numbers
+) -> Op:
+    """``numbers`` with the values that the instruction needs and gives."""
+    onto = () if instruction.chain is None else (instruction.chain,)
+    needs = tuple(values.setdefault(v, len(values)) for v in (*onto, *instruction.needs))
     gives: tuple[int, ...] = ()
     late = 0
     if instruction.kind is Kind.MFMA:
@@ -130,19 +143,21 @@ def lower(instruction: Instruction, machine: Target, values: dict[str, int]) -> 
     elif instruction.kind in issue_costs.VALU_KINDS:
         late = machine.valu_dependent_cycles.value - machine.valu_cycles.value
     if instruction.kind is Kind.MFMA or instruction.kind in issue_costs.VALU_KINDS:
-        gives = tuple(values.setdefault(v, len(values)) for v in (*chain, *instruction.gives))
-    return (*_numbers(instruction, machine), needs, gives, late)
+        gives = tuple(values.setdefault(v, len(values)) for v in (*onto, *instruction.gives))
+    return (*numbers, needs, gives, late)
 
 
 def _lowered(parts: tuple[tuple[Instruction, ...], ...], machine: Target) -> list[Op]:
     values: dict[str, int] = {}
-    known: dict[Instruction, Op] = {}
+    numbers: dict[object, _Numbers] = {}  # many instructions, few kinds of them
     found = []
-    for instruction in (instruction for part in parts for instruction in part):
-        op = known.get(instruction)
-        if op is None:
-            op = known[instruction] = lower(instruction, machine, values)
-        found.append(op)
+    for one in chain.from_iterable(parts):
+        counts = one.vm, one.lgkm, one.amount
+        key = (one.kind, id(one.matrix_op), one.bytes_per_lane, one.conflict, counts)
+        known = numbers.get(key)
+        if known is None:
+            known = numbers[key] = _numbers(one, machine)
+        found.append(_bound(one, machine, values, known))
     return found
 
 
@@ -201,8 +216,11 @@ def _issue_wait(wave: Wave, op: Op, now: int, event: int) -> Issued:
     return now + op[3], now
 
 
-class _Run:
-    """One simulation: the waves, the units and the queue of what happens next."""
+class Run:
+    """One simulation: the waves, the units and the queue of what happens next.
+
+    Events are plain tuples, in the order of ``Event``'s fields, until somebody asks for a trace.
+    """
 
     def __init__(
         self,
@@ -215,13 +233,14 @@ class _Run:
         self.programs = programs
         self.machine = machine
         self.iterations = iterations
-        self.events: list[Event] = []
+        self.events: list[tuple[int, int, int, int, int, int, int, Cause, int]] = []
         self.heap: list[tuple[int, int, int, int]] = []  # (cycle, rank, ready, wave)
         self.lds = Lds(machine)
         self.memory = GlobalPath(machine, jitter, seed)
         self.waves = self._waves()
         # (wave, event, arrival) of the waves standing at the barrier.
         self.standing: list[tuple[Wave, int, int]] = []
+        self.stopped = False
 
     def _waves(self) -> list[Wave]:
         machine = self.machine
@@ -265,9 +284,7 @@ class _Run:
 
     def run(self) -> Trace:
         """Issue everything and return the record."""
-        for wave in self.waves:
-            self._go_on(wave, 0)
-        self._drain_heap()
+        self.issue()
         stuck = [wave.number for wave in self.waves if wave.ended_at is None]
         if stuck:
             raise InternalError(f"waves {stuck} never ended")
@@ -275,17 +292,26 @@ class _Run:
             machine=self.machine,
             programs=self.programs,
             iterations=self.iterations,
-            events=tuple(self.events),
+            events=tuple(map(Event._make, self.events)),
             marks=tuple(tuple(wave.marks) for wave in self.waves),
-            total_cycles=max((max(e.free, e.done) for e in self.events), default=0),
+            total_cycles=max((max(event[5], event[6]) for event in self.events), default=0),
         )
+
+    def issue(self) -> None:
+        """Issue everything, or until stopped."""
+        for wave in self.waves:
+            self._go_on(wave, 0)
+        self._drain_heap()
+
+    def trip_begins(self, wave: Wave, now: int) -> None:
+        """A wave is ready for another trip, or for what follows the loop; may stop the run."""
 
     def _drain_heap(self) -> None:
         earliest, issue = self._handlers()
         heap, waves, events = self.heap, self.waves, self.events
         landings = self.memory.landings
         barrier = int(Kind.BARRIER)
-        while heap:
+        while heap and not self.stopped:
             now, order, ready, number = heappop(heap)
             if number < 0:  # a load's data lands in LDS and takes -number cycles of the array
                 self.lds.land(now, -number)
@@ -310,9 +336,7 @@ class _Run:
             free, done = issue[code](wave, op, now, wave.last_event)
             for value in op[7]:
                 wave.values[value] = (done + op[8], wave.last_event)
-            events.append(
-                Event(number, wave.at, wave.iteration, ready, now, free, done, cause, source)
-            )
+            events.append((number, wave.at, wave.iteration, ready, now, free, done, cause, source))
             while landings:
                 landed, cycles = landings.pop()
                 heappush(heap, (landed, -1_000_000, 0, -cycles))
@@ -334,6 +358,7 @@ class _Run:
             wave.marks.append(now)
             if wave.iteration < self.iterations:
                 wave.at = wave.loop_start
+            self.trip_begins(wave, now)
         if wave.at < len(wave.ops):
             heappush(self.heap, (now, wave.age - 1_000 * wave.priority, now, wave.number))
             return
@@ -344,7 +369,7 @@ class _Run:
         """The wave stands at its barrier; its event is completed on release."""
         self.standing.append((wave, len(self.events), now))
         self.events.append(
-            Event(wave.number, wave.at, wave.iteration, wave.ready, now, now, now, Cause.NONE, -1)
+            (wave.number, wave.at, wave.iteration, wave.ready, now, now, now, Cause.NONE, -1)
         )
         self._release_if_complete()
 
@@ -365,9 +390,9 @@ class _Run:
         for wave, index, arrival in standing:
             free = now + wave.wake
             held = (Cause.OTHER_WAVE, last_event) if now > arrival else (Cause.NONE, -1)
-            self.events[index] = Event(
-                wave.number, wave.at, wave.iteration, wave.ready, now, free, free, *held
-            )
+            self.events[index] = (
+                wave.number, wave.at, wave.iteration, wave.ready, now, free, free, *held,
+            )  # fmt: skip
             wave.last_event = index
             wave.at += 1
         for wave, _, _ in standing:

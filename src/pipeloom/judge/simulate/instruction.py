@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.target import MatrixOp
 
 
@@ -76,7 +77,6 @@ UNIT_OF: dict[Kind, Unit] = {
     Kind.BARRIER: Unit.SYNC,
 }
 
-WAVE_LANES = 64
 MAX_CONFLICT = WAVE_LANES  # every lane on its own
 
 

@@ -8,13 +8,14 @@ turn, so that waves w and w + 4 share one: in the ping-pong one of each group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeloom.errors import ConfigError
 from pipeloom.judge.simulate.engine import simulate_programs
 from pipeloom.judge.simulate.instruction import Instruction, WaveProgram
 from pipeloom.judge.simulate.issue_costs import KINDS
+from pipeloom.judge.simulate.settled import steady_cycles_of
 from pipeloom.judge.simulate.trace import Trace
 from pipeloom.machine.target import Target, Traffic
 from pipeloom.program import (
@@ -63,6 +64,13 @@ def simulate(
     return simulate_programs(programs, machine, trips, jitter=jitter, seed=seed)
 
 
+def steady_cycles(program: Program, iterations: int) -> float:
+    """``simulate(...).steady_cycles_per_iteration``, from as much of the run as decides it."""
+    trips = trips_for(program, iterations)
+    machine = program.target
+    return steady_cycles_of(wave_programs(program, machine, named=False), machine, trips)
+
+
 def usual_iterations(program: Program, least: int = ITERATIONS) -> int:
     """The first number from ``least`` on that a program can run; its only one, if it is that."""
     base, step = program.iterations.at(program.min_trips), program.step
@@ -91,8 +99,13 @@ def trips_for(program: Program, iterations: int) -> int:
     return trips + least.get(name, 0)
 
 
-def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveProgram, ...]:
-    """One instruction list per wave of the workgroup."""
+def wave_programs(
+    program: Program, target: Target | None = None, *, named: bool = True
+) -> tuple[WaveProgram, ...]:
+    """One instruction list per wave of the workgroup.
+
+    Without names, which no time depends on, instructions that are alike are one object.
+    """
     machine = target or program.target
     issues = any(
         isinstance(step, Work) and step.issues for g in program.groups for _, _, step in g.steps()
@@ -104,7 +117,7 @@ def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveP
             "(geometry), if it counts the same instructions",
             field="Work.issues",
         )
-    parts = [_parts(program, group, machine) for group in program.groups]
+    parts = [_parts(program, group, _Maker(machine, named)) for group in program.groups]
     group_of = {wave: n for n, group in enumerate(program.groups) for wave in group.waves}
     simds = machine.simds.value
     return tuple(
@@ -119,13 +132,13 @@ def wave_programs(program: Program, target: Target | None = None) -> tuple[WaveP
     )
 
 
-def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instruction, ...]]:
+def _parts(program: Program, group: Group, make: _Maker) -> list[tuple[Instruction, ...]]:
     """Prologue, loop and epilogue around the main loop; other loops run their least."""
     least, main = program.min_trips, program.main_loop(group)
     parts: list[list[Instruction]] = [[], [], []]
     into = 0
     for section in group.sections:
-        once = _section(section, machine)
+        once = make.section(section)
         if section is main:
             parts[1], into = once, 2
         else:
@@ -133,47 +146,81 @@ def _parts(program: Program, group: Group, machine: Target) -> list[tuple[Instru
     return [tuple(part) for part in parts]
 
 
-def _section(section: Section, machine: Target) -> list[Instruction]:
-    found: list[tuple[int | None, Instruction]] = []
-    for slot, step in enumerate(section.steps):
-        if isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]):
-            continue
-        skipped = isinstance(step, Work) and step.when is not None
-        found += [(None if skipped else slot, one) for one in _instructions(step, machine)]
-    if section.trips is not None:
-        found += [(None, one) for one in LOOP_END]
-    return [replace(one, section=section.name, entry=slot) for slot, one in found]
+class _Maker:
+    """Makes the instructions of sections."""
 
+    def __init__(self, machine: Target, named: bool) -> None:
+        self._machine, self._named = machine, named
+        self._known: dict[tuple[Issue, str | None], Instruction] = {}
 
-def _instructions(step: Step, machine: Target) -> Sequence[Instruction]:
-    match step:
-        case Work() if step.when is not None:
-            return [*SKIPPED]
-        case Work():
-            made = [i for issue in step.issues for i in _issue(issue, step.label, machine)]
-            return [replace(made[0], chain=_sum(step)), *made[1:]] if made else []
-        case Barrier() if machine.barrier(step.name).phases:
-            raise ConfigError(
-                f"barrier {step.name!r} has phases, which are not simulated",
-                hint="barriers that all waves of the workgroup meet at are",
-                field="Barrier.name",
-            )
-        case Barrier():
-            return (Instruction.barrier(label=step.label or "barrier"),)
-        case Wait(counter, count):
-            traffic = machine.counter(counter).counts
-            if traffic is Traffic.GLOBAL:
-                return (Instruction.wait(vm=count),)
-            if traffic is Traffic.LDS:
-                return (Instruction.wait(lgkm=count),)
-            raise ConfigError(
-                f"the simulator does not know counter {counter!r}",
-                hint="it knows those that count global or LDS accesses: counts=Traffic...",
-                field="counter",
-            )
-        case Priority(level):
-            return (Instruction.set_prio(level),)
-    return ()
+    def section(self, section: Section) -> list[Instruction]:
+        found: list[Instruction] = []
+        for slot, step in enumerate(section.steps):
+            if isinstance(step, Work) and slot and step.goes_on(section.steps[slot - 1]):
+                continue
+            made = self._instructions(step)
+            if self._named:
+                skipped = isinstance(step, Work) and step.when is not None
+                entry = None if skipped else slot
+                made = [replace(one, section=section.name, entry=entry) for one in made]
+            found += made
+        if section.trips is not None:
+            found += [replace(one, section=section.name) for one in LOOP_END]
+        return found
+
+    def _instructions(self, step: Step) -> Sequence[Instruction]:
+        match step:
+            case Work() if step.when is not None:
+                return [*SKIPPED]
+            case Work():
+                return self._issued(step)
+            case Barrier() if self._machine.barrier(step.name).phases:
+                raise ConfigError(
+                    f"barrier {step.name!r} has phases, which are not simulated",
+                    hint="barriers that all waves of the workgroup meet at are",
+                    field="Barrier.name",
+                )
+            case Barrier():
+                return (Instruction.barrier(label=step.label or "barrier"),)
+            case Wait(counter, count):
+                traffic = self._machine.counter(counter).counts
+                if traffic is Traffic.GLOBAL:
+                    return (Instruction.wait(vm=count),)
+                if traffic is Traffic.LDS:
+                    return (Instruction.wait(lgkm=count),)
+                raise ConfigError(
+                    f"the simulator does not know counter {counter!r}",
+                    hint="it knows those that count global or LDS accesses: counts=Traffic...",
+                    field="counter",
+                )
+            case Priority(level):
+                return (Instruction.set_prio(level),)
+        return ()
+
+    def _issued(self, step: Work) -> list[Instruction]:
+        onto, found = _sum(step), list[Instruction]()
+        for issue in step.issues:
+            found += [self._one(issue, step.label, None if found else onto)] * issue.count
+        return found
+
+    def _one(self, issue: Issue, label: str, onto: str | None) -> Instruction:
+        if self._named:
+            return self._made(issue, label, onto)
+        if (issue, onto) not in self._known:
+            self._known[issue, onto] = self._made(issue, "", onto)
+        return self._known[issue, onto]
+
+    def _made(self, issue: Issue, label: str, onto: str | None) -> Instruction:
+        machine, scalar = self._machine, issue.unit is Unit.SCALAR
+        matrix = issue.unit is Unit.MATRIX
+        return Instruction(
+            KINDS[issue.unit],
+            matrix_op=machine.matrix_op(issue.shape) if matrix else None,
+            bytes_per_lane=issue.bytes,
+            conflict=issue.conflict,
+            chain=onto,
+            label=f"address of {label}" if scalar else label,
+        )
 
 
 def _sum(step: Work) -> str | None:
@@ -183,15 +230,3 @@ def _sum(step: Work) -> str | None:
         return None
     onto = step.accumulates[0]
     return f"{onto.resource}#{onto.copy} {onto.boxes}"
-
-
-def _issue(issue: Issue, label: str, machine: Target) -> Iterable[Instruction]:
-    scalar, matrix = issue.unit is Unit.SCALAR, issue.unit is Unit.MATRIX
-    made = Instruction(
-        KINDS[issue.unit],
-        matrix_op=machine.matrix_op(issue.shape) if matrix else None,
-        bytes_per_lane=issue.bytes,
-        conflict=issue.conflict,
-        label=f"address of {label}" if scalar else label,
-    )
-    return (made,) * issue.count

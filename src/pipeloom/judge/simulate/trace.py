@@ -13,7 +13,6 @@ iteration, efficiency, stall table, limiting unit) is computed from those rows.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, unique
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeloom.judge.simulate import issue_costs
 from pipeloom.judge.simulate.instruction import Instruction, Kind, WaveProgram
+from pipeloom.judge.simulate.steady import busy_cycles, observed_cycles, steady_window
 from pipeloom.machine.target import Target
 from pipeloom.notebook import fragment
 
@@ -231,57 +231,19 @@ class Trace:
     @property
     def steady_window(self) -> tuple[int, int]:
         """The iterations [first, last) taken as steady: the middle, without warm-up and drain."""
-        count = self.iterations
-        if count < 4:
-            return (0, count)
-        return (count // 3, count - 1)
+        return steady_window(self.iterations)
 
     @property
     def steady_cycles_per_iteration(self) -> float:
         """Cycles per iteration in the steady state; 0 with no loop.
 
-        Where the steady window, or its later half, repeats exactly, the mean over one repetition,
-        whether that is one iteration or several. Otherwise the time in which every wave is inside
-        the window over the iterations that a wave completes in it, averaged over the waves. Waves
-        that no barrier holds together may drift so far apart that there is no such time; then it
-        is the time of the whole loop over the trip count. Never less than the busiest unit needs
-        for an iteration: a short run still fills queues, and leaves work in them at its end.
+        What is seen in the steady window, and never less than the busiest unit needs for an
+        iteration.
         """
-        first, last = self.steady_window
-        if last <= first:
+        if not self.iterations:
             return 0.0
-        return max(self._observed_cycles(first, last), *self._busy_cycles().values())
-
-    def _observed_cycles(self, first: int, last: int) -> float:
-        """Cycles per iteration by the times at which waves began the iterations [first, last)."""
-        for start in (first, (first + last) // 2):
-            repetition = self._repetition(start, last)
-            if repetition is not None:
-                return repetition
-        begin = max(mark[first] for mark in self.marks)
-        end = min(mark[last] for mark in self.marks)
-        if end <= begin:
-            begin = min(mark[0] for mark in self.marks)
-            return (self._loop_end() - begin) / self.iterations
-        done = [_iterations_at(mark, end) - _iterations_at(mark, begin) for mark in self.marks]
-        return (end - begin) * len(done) / sum(done)
-
-    def _repetition(self, first: int, last: int) -> float | None:
-        """Cycles per iteration if every wave's iterations in [first, last) repeat in step.
-
-        In step: no wave is more than a repetition behind another, so that all share the machine.
-        """
-        starts = [mark[first] for mark in self.marks]
-        skew = max(starts) - min(starts)
-        for length in range(1, (last - first) // 2 + 1):
-            spans = {
-                mark[i + length] - mark[i]
-                for mark in self.marks
-                for i in range(first, last - length + 1)
-            }
-            if len(spans) == 1 and skew <= min(spans):
-                return spans.pop() / length
-        return None
+        observed = observed_cycles(self.marks, self.iterations, self._loop_end)
+        return max(observed, *busy_cycles(self.programs, self.machine).values())
 
     def _loop_end(self) -> int:
         """When the last wave has left the loop and the last MFMA of the loop has finished."""
@@ -333,21 +295,8 @@ class Trace:
         period = self.steady_cycles_per_iteration
         if not period:
             return {}
-        return {unit: busy / period for unit, busy in self._busy_cycles().items()}
-
-    def _busy_cycles(self) -> dict[str, float]:
-        """Cycles that one iteration of all waves keeps each unit busy; the busiest SIMD counts."""
-        machine = self.machine
-
-        def whole_cu(cost: Callable[[Instruction], float]) -> float:
-            return sum(cost(i) for program in self.programs for i in program.loop)
-
         return {
-            "matrix": max(self._busy_by_simd(issue_costs.matrix_cycles)),
-            "valu issue": max(self._busy_by_simd(lambda i: issue_costs.cost(i, machine).vector)),
-            "lds": whole_cu(lambda i: issue_costs.cost(i, machine).array),
-            "texture path": whole_cu(lambda i: issue_costs.cost(i, machine).texture),
-            "memory bandwidth": whole_cu(lambda i: issue_costs.cost(i, machine).memory),
+            unit: busy / period for unit, busy in busy_cycles(self.programs, self.machine).items()
         }
 
     def _busy_by_simd(self, cost: Callable[[Instruction], int]) -> list[int]:
@@ -463,14 +412,6 @@ class Trace:
             "utilisation": {name: round(share, 4) for name, share in self.utilisation().items()},
             "limiting_unit": self.limiting_unit(),
         }
-
-
-def _iterations_at(mark: tuple[int, ...], time: int) -> float:
-    """Iterations a wave has completed by ``time``, counting part of the one under way."""
-    whole = bisect_right(mark, time) - 1
-    if whole >= len(mark) - 1:
-        return float(len(mark) - 1)
-    return whole + (time - mark[whole]) / (mark[whole + 1] - mark[whole])
 
 
 def _heaviest(weights: dict[K, int], default: K) -> K:

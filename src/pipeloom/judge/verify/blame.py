@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pipeloom.judge.verify.dated_run import Moment, happens_before
 from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.findings import FindingKind
-from pipeloom.judge.verify.obligations import Demand, Missing, Prover, Wrong
-from pipeloom.judge.verify.run_tables import Run, Site
+from pipeloom.judge.verify.obligations import Demand, Mismatch, Missing, Prover
+from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.sight import Owned
 from pipeloom.judge.verify.wants import NOTHING, Identity, describe_identity
 from pipeloom.program import Box, Space, Work
@@ -56,7 +56,7 @@ class Hazard:
 class Blame:
     """Turns what a proof lacks into hazards."""
 
-    def __init__(self, run: Run, prover: Prover) -> None:
+    def __init__(self, run: RunTables, prover: Prover) -> None:
         self._run = run
         self._prover = prover
         self._places: dict[tuple[Key, Box], str] = {}
@@ -75,7 +75,7 @@ class Blame:
 
     def _hazard(
         self,
-        wrong: Wrong,
+        wrong: Mismatch,
         kind: FindingKind,
         first: Moment | None,
         second: Moment,
@@ -116,7 +116,7 @@ class Blame:
         what = "" if name.startswith("LDS") or "registers" in name else f"{kind[resource.space]} "
         return f"{what}{name}{number} {part}".strip()
 
-    def _direct(self, wrong: Wrong) -> Hazard:
+    def _direct(self, wrong: Mismatch) -> Hazard:
         """A step that reads memory or stores: nobody else is involved."""
         demand = wrong.demand
         node = self._run.program.meaning[demand.key[0]]
@@ -147,7 +147,7 @@ class Blame:
 
     # --- LDS --------------------------------------------------------------------------------------
 
-    def _meant(self, wrong: Wrong) -> list[Owned]:
+    def _meant(self, wrong: Mismatch) -> list[Owned]:
         demand = wrong.demand
         assert demand.space is not None
         writes = self._prover.sight.writes(
@@ -171,11 +171,11 @@ class Blame:
                 possible.append((site, rest if alike else tuple(may)))
         return claimed or possible
 
-    def _in_lds(self, wrong: Wrong) -> Iterator[Hazard]:
+    def _in_lds(self, wrong: Mismatch) -> Iterator[Hazard]:
         demand, cell = wrong.demand, wrong.cell
         read, wave = demand.moment, demand.wave
         meant = self._meant(wrong)
-        told: set[tuple[Site | None, bool]] = set()
+        told: set[tuple[WriteSite | None, bool]] = set()
         for item, owner in wrong.seen:
             if (item.site, owner == wave) in told:
                 continue
@@ -210,7 +210,7 @@ class Blame:
             load, v = next(free, (load, owners[0]))
             yield self._hazard(wrong, FindingKind.WAR, past, load, seen, (owner, v), True)
 
-    def _identity(self, site: Site | None, wave: int, cell: Box, demand: Demand) -> Identity:
+    def _identity(self, site: WriteSite | None, wave: int, cell: Box, demand: Demand) -> Identity:
         if site is None:
             return self._run.start(demand.key)
         may = [i for i in self._prover.meant.may(site, (wave,), cell) if not demand.want.admits(i)]
@@ -218,7 +218,7 @@ class Blame:
 
     # --- registers --------------------------------------------------------------------------------
 
-    def _in_registers(self, wrong: Wrong) -> Iterator[Hazard]:
+    def _in_registers(self, wrong: Mismatch) -> Iterator[Hazard]:
         demand, cell = wrong.demand, wrong.cell
         read, wave = demand.moment, demand.wave
         assert demand.space is not None

@@ -19,10 +19,10 @@ from pipeloom.judge.verify.findings import (
     Replay,
     describe_step,
 )
-from pipeloom.judge.verify.run_tables import Run
+from pipeloom.judge.verify.run_tables import RunTables
 
 
-def place_of(run: Run, moment: Moment, wave: int) -> Place:
+def place_of(run: RunTables, moment: Moment, wave: int) -> Place:
     """A step as a wave executes it."""
     return Place(
         wave,
@@ -37,7 +37,7 @@ def place_of(run: Run, moment: Moment, wave: int) -> Place:
 class Story:
     """One hazard, told."""
 
-    def __init__(self, run: Run, hazard: Hazard) -> None:
+    def __init__(self, run: RunTables, hazard: Hazard) -> None:
         self._run = run
         self._hazard = hazard
 

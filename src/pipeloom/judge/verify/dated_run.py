@@ -74,7 +74,7 @@ def happens_before(first: Moment, second: Moment, same_wave: bool) -> bool:
 
 
 @dataclass(slots=True)
-class Walk:
+class GroupWalk:
     """What one group executes; ``barriers`` are indices into ``moments``."""
 
     group: Group
@@ -128,10 +128,10 @@ class CounterQueue:
 
 def walk_group(
     program: Program, number: int, trips: Mapping[str, int], counter_stall: bool | None
-) -> Walk:
+) -> GroupWalk:
     """Every step of a group in order, with its dates."""
     group = program.groups[number]
-    walk = Walk(group)
+    walk = GroupWalk(group)
     queues = {
         c.name: CounterQueue(
             c.limit.value, c.stalls_when_full if counter_stall is None else counter_stall

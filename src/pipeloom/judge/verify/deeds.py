@@ -14,7 +14,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class WaveAccess:
     """One access of one wave. ``space`` is None for global memory and numbers."""
 
     key: Key
@@ -37,16 +37,16 @@ class Deed:
     node: Node
     out: Box
     reduced: Box
-    reads: tuple[tuple[str | None, Touch, Box, View], ...]
-    targets: tuple[tuple[Touch, View], ...]
-    adds_to: tuple[Touch, View] | None
+    reads: tuple[tuple[str | None, WaveAccess, Box, View], ...]
+    targets: tuple[tuple[WaveAccess, View], ...]
+    adds_to: tuple[WaveAccess, View] | None
     condition: tuple[str, View] | None
     domain: tuple[str, ...] = ()
     alike: bool = False
     """Whether it brings the same from memory to the same place whichever wave does it."""
 
     @property
-    def source(self) -> Touch:
+    def source(self) -> WaveAccess:
         """What a copy reads."""
         return self.reads[0][1]
 
@@ -75,15 +75,15 @@ def all_deeds(program: Program) -> Deeds:
     return found
 
 
-def _touch(program: Program, access: Access, place: int) -> Touch:
+def _touch(program: Program, access: Access, place: int) -> WaveAccess:
     given = access.box(place)
     if access.resource in program.meaning:
         node = program.meaning[access.resource]
         if node.kind.is_input or node.kind is NodeKind.OUTPUT:
             box = given or node.type.whole
-            return Touch((access.resource, 0), None, node.type.dims, box, access.shared)
+            return WaveAccess((access.resource, 0), None, node.type.dims, box, access.shared)
     resource = program.resource(access.resource)
-    return Touch(
+    return WaveAccess(
         (access.resource, access.copy),
         resource.space,
         resource.type.dims,
@@ -177,7 +177,7 @@ def _deed(program: Program, step: Work, place: int, where: str, holds: dict[str,
     return Deed(step, node, out, reduced, tuple(reads), targets, adds_to, condition, domain.dims)
 
 
-def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touch]) -> Deed:
+def _copy(program: Program, step: Work, place: int, where: str, reads: list[WaveAccess]) -> Deed:
     meaning = program.meaning
     node = meaning[step.node]
     if len(step.writes) != 1 or len(reads) != 1 + (step.when is not None) or step.accumulates:
@@ -190,7 +190,7 @@ def _copy(program: Program, step: Work, place: int, where: str, reads: list[Touc
             f"copies {source.box} of {source.key[0]} to {target.box} of {target.key[0]}",
             "the two boxes must have one shape",
         )
-    places: list[tuple[str | None, Touch, Box, View]] = [(None, source, source.box, how)]
+    places: list[tuple[str | None, WaveAccess, Box, View]] = [(None, source, source.box, how)]
     condition = None
     if step.when is not None:
         part = step.part(place) or node.type.whole
@@ -214,7 +214,7 @@ def _condition(program: Program, step: Work, laid: View, where: str) -> tuple[st
     return step.when, tuple(laid[own.index(dim)] for dim in dims)
 
 
-def _view(dims: tuple[str, ...], box: Box, touch: Touch, where: str, what: str) -> View:
+def _view(dims: tuple[str, ...], box: Box, touch: WaveAccess, where: str, what: str) -> View:
     found = view(dims, box, touch.dims, touch.box)
     if found is None:
         raise _broken(

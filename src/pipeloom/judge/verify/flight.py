@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 from pipeloom.judge.verify.blame import Hazard
 from pipeloom.judge.verify.dated_run import Moment
-from pipeloom.judge.verify.deeds import Deed, Key, Touch
+from pipeloom.judge.verify.deeds import Deed, Key, WaveAccess
 from pipeloom.judge.verify.findings import FindingKind
-from pipeloom.judge.verify.run_tables import Run
+from pipeloom.judge.verify.run_tables import RunTables
 from pipeloom.program import Box, Space, Work
 
 FILES = (Space.REGISTER, Space.SCALAR)
 
 
-def reads_in_flight(run: Run) -> Iterator[Hazard]:
+def reads_in_flight(run: RunTables) -> Iterator[Hazard]:
     """A hazard for every step that reads such registers, in the first wave that does."""
     for walk in run.walks:
         flying: dict[Key, list[Moment]] = {}
@@ -39,7 +39,7 @@ def reads_in_flight(run: Run) -> Iterator[Hazard]:
                         flying.setdefault(touch.key, []).append(moment)
 
 
-def _met(run: Run, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | None:
+def _met(run: RunTables, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | None:
     filled = [touch.box for touch, _ in run.deed(load, wave).targets if touch.key == key]
     taken = [touch.box for touch in _reads(run.deed(read, wave)) if touch.key == key]
     if not any(_meet(one, other) for one in filled for other in taken):
@@ -50,7 +50,7 @@ def _met(run: Run, read: Moment, load: Moment, key: Key, wave: int) -> Hazard | 
     return Hazard(FindingKind.REGISTER, load, wave, read, wave, where, "", seen)
 
 
-def _reads(deed: Deed) -> Iterator[Touch]:
+def _reads(deed: Deed) -> Iterator[WaveAccess]:
     touches = [touch for _, touch, _, _ in deed.reads]
     if deed.adds_to is not None:
         touches.append(deed.adds_to[0])

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 
 from pipeloom.judge.verify.dated_run import NEVER, Moment
 from pipeloom.judge.verify.deeds import Key
-from pipeloom.judge.verify.obligations import Edge, Outcome
-from pipeloom.judge.verify.run_tables import Run, Site
+from pipeloom.judge.verify.obligations import Reliance, RunOutcome
+from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Barrier, Program, Section, Space, Work
 
@@ -73,7 +73,7 @@ def _serves(section: Section) -> bool:
     return any(isinstance(s, Work) and s.iteration is not None for s in section.steps)
 
 
-def repeats(run: Run, outcome: Outcome, shape: LoopShape) -> tuple[int, int] | None:
+def repeats(run: RunTables, outcome: RunOutcome, shape: LoopShape) -> tuple[int, int] | None:
     """A cut and a period with which the run's proof can be stretched."""
     trips = run.trips[shape.name]
     if trips < 3:
@@ -94,7 +94,7 @@ def repeats(run: Run, outcome: Outcome, shape: LoopShape) -> tuple[int, int] | N
 class _Loop:
     """One loop of a run: what is demanded in each trip, and who reaches how far."""
 
-    def __init__(self, run: Run, shape: LoopShape, trips: int) -> None:
+    def __init__(self, run: RunTables, shape: LoopShape, trips: int) -> None:
         self._run = run
         self._shape = shape
         self._trips = trips
@@ -111,7 +111,7 @@ class _Loop:
             return moment.trip
         return -1 if moment.section < section else self._trips
 
-    def add(self, edge: Edge) -> None:
+    def add(self, edge: Reliance) -> None:
         """Note a demand and what it rests on."""
         demand, cell, seen = edge
         moment, want = demand.moment, demand.want
@@ -138,7 +138,7 @@ class _Loop:
                 )
             )
 
-    def _name(self, site: Site | None, there: int, at: int) -> Hashable:
+    def _name(self, site: WriteSite | None, there: int, at: int) -> Hashable:
         if site is None:
             return None
         moment = site.moment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipeloom.judge.verify.dated_run import Moment
-from pipeloom.judge.verify.run_tables import Run, Site
+from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.sight import Seen, Sight
 from pipeloom.judge.verify.supply import Asked
 from pipeloom.judge.verify.wants import Identity, Want
@@ -15,14 +15,14 @@ from pipeloom.program import Box, Work
 class Meant:
     """Answers for one run, remembered."""
 
-    def __init__(self, run: Run, sight: Sight) -> None:
+    def __init__(self, run: RunTables, sight: Sight) -> None:
         self._run = run
         self._sight = sight
-        self._may: dict[tuple[Site, tuple[int, ...], Box], frozenset[Identity]] = {}
+        self._may: dict[tuple[WriteSite, tuple[int, ...], Box], frozenset[Identity]] = {}
 
     def suspects(
         self, seen: tuple[Seen, ...], cell: Box, want: Want, single: bool
-    ) -> set[tuple[Site, int]] | None:
+    ) -> set[tuple[WriteSite, int]] | None:
         """Copies that are not worth following, because they are not what the read is meant to see.
 
         Following one would find the fault too, but at its source instead of here. A copy that
@@ -58,7 +58,7 @@ class Meant:
                 found.add((site, owner))
         return found
 
-    def claim(self, site: Site, wave: int) -> Identity:
+    def claim(self, site: WriteSite, wave: int) -> Identity:
         """Whose value a write brings if its step does what it says."""
         moment, deed = site.moment, self._run.deed(site.moment, wave)
         node = deed.node
@@ -70,7 +70,7 @@ class Meant:
             return "#", want.number
         return want.name, want.iteration - (want.kind == "sum")
 
-    def may(self, site: Site, waves: tuple[int, ...], cell: Box) -> frozenset[Identity]:
+    def may(self, site: WriteSite, waves: tuple[int, ...], cell: Box) -> frozenset[Identity]:
         """Whose value a write may bring, going by what each step says that it computes."""
         key = site, waves, cell
         found = self._may.get(key)

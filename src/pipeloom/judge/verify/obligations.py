@@ -24,9 +24,9 @@ from pipeloom.errors import StructureError
 from pipeloom.judge.verify.dated_run import Moment, happens_before
 from pipeloom.judge.verify.deeds import Key
 from pipeloom.judge.verify.meant import Meant
-from pipeloom.judge.verify.run_tables import Run, Site
+from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.sight import Seen, Sight
-from pipeloom.judge.verify.supply import Asked, Over, Plan, Spot, is_straight
+from pipeloom.judge.verify.supply import Asked, Over, Spot, Supply, is_straight
 from pipeloom.judge.verify.views import View, same_in
 from pipeloom.judge.verify.wants import Want
 from pipeloom.program import Box, Node, Region, Space, Work
@@ -71,7 +71,7 @@ class Demand(NamedTuple):
         return self.wave if self.wave in self.user_waves else self.user_waves[0]
 
 
-class Wrong(NamedTuple):
+class Mismatch(NamedTuple):
     """A demand of one wave that some writes it can see do not meet."""
 
     demand: Demand
@@ -80,7 +80,7 @@ class Wrong(NamedTuple):
     """What is wrong: a write and the wave that makes it."""
 
 
-class Edge(NamedTuple):
+class Reliance(NamedTuple):
     """A demand on one cell and what it rests on."""
 
     demand: Demand
@@ -100,12 +100,12 @@ class Missing:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """Everything one run shows."""
 
-    wrong: list[Wrong] = field(default_factory=list)
+    wrong: list[Mismatch] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[Reliance] = field(default_factory=list)
     used: dict[Moment, set[int]] = field(default_factory=dict)
     """In which waves an output depends on a step."""
 
@@ -116,7 +116,7 @@ class Prover:
     What is wrong then is not told as well as it could be: ask again without.
     """
 
-    def __init__(self, run: Run, quick: bool = False) -> None:
+    def __init__(self, run: RunTables, quick: bool = False) -> None:
         self._run = run
         self._quick = quick
         self._meaning = run.program.meaning
@@ -124,14 +124,14 @@ class Prover:
         self._wants = run.wants
         self.sight = Sight(run)
         self.meant = Meant(run, self.sight)
-        self.outcome = Outcome()
+        self.outcome = RunOutcome()
         self._open: deque[Demand] = deque()
         self._known: set[tuple[object, ...]] = set()
         self._types: set[tuple[str, str, float]] = set()
         self._supplied: set[tuple[object, ...]] = set()
         self._user: tuple[Moment, tuple[int, ...]]  # for whose sake the next demand is made
 
-    def prove(self) -> Outcome:
+    def prove(self) -> RunOutcome:
         """Check the stores, then whatever they demand."""
         for site in self._run.stores:
             self._store(site)
@@ -142,13 +142,13 @@ class Prover:
 
     # --- stores -----------------------------------------------------------------------------------
 
-    def _stored(self, site: Site) -> Node:
+    def _stored(self, site: WriteSite) -> Node:
         step = site.moment.step
         assert isinstance(step, Work)
         touch, _ = self._plans.writes(site.moment.group, step)[site.which]
         return self._meaning[touch.key[0]]
 
-    def _store(self, site: Site) -> None:
+    def _store(self, site: WriteSite) -> None:
         moment, waves = site.moment, tuple(site.boxes)
         output = self._stored(site)
         iteration = self._run.iteration(output, moment)
@@ -223,7 +223,7 @@ class Prover:
         return found
 
     def _wrong(self, demand: Demand) -> None:
-        self.outcome.wrong.append(Wrong(demand, demand.spot.cell, ()))
+        self.outcome.wrong.append(Mismatch(demand, demand.spot.cell, ()))
 
     def _meet(self, demand: Demand) -> None:
         """Every write that the read can see gives what it must find, or it is a finding."""
@@ -234,7 +234,7 @@ class Prover:
         edges = []
         for cell in self.sight.cells(spot, moment.group):
             seen = self.sight.seen(spot, cell, moment)
-            edges.append(Edge(demand, cell, seen))
+            edges.append(Reliance(demand, cell, seen))
             wrong: list[tuple[Seen, int]] = []
             suspects = set() if self._quick else self.meant.suspects(seen, cell, want, single)
             if suspects is None:
@@ -245,7 +245,7 @@ class Prover:
             if wrong and not single:
                 break
             if wrong:
-                self.outcome.wrong.append(Wrong(demand, cell, tuple(wrong)))
+                self.outcome.wrong.append(Mismatch(demand, cell, tuple(wrong)))
         else:
             self.outcome.edges += edges
             return
@@ -273,7 +273,7 @@ class Prover:
             )
 
     def _unmet(
-        self, demand: Demand, item: Seen, cell: Box, suspects: set[tuple[Site, int]]
+        self, demand: Demand, item: Seen, cell: Box, suspects: set[tuple[WriteSite, int]]
     ) -> tuple[int, ...]:
         """Of the waves that make a write, those that bring something else."""
         spot, want, site, hows = demand.spot, demand.want, item.site, demand.spot.hows
@@ -304,7 +304,7 @@ class Prover:
 
     def _supply(
         self,
-        site: Site,
+        site: WriteSite,
         waves: tuple[int, ...],
         cell: Box | None,
         hows: tuple[View, ...],
@@ -352,7 +352,12 @@ class Prover:
         return met
 
     def _skipped(
-        self, plan: Plan, site: Site, cell: Box | None, want: Want, condition: tuple[str, int]
+        self,
+        plan: Supply,
+        site: WriteSite,
+        cell: Box | None,
+        want: Want,
+        condition: tuple[str, int],
     ) -> None:
         """If the step is skipped, the place must hold what it should already."""
         if cell is None or plan.condition is None:
@@ -376,7 +381,7 @@ class Prover:
             assert over is not None
             self._demand(spot, want, moment, (*condition, over, False))
 
-    def _copied(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
+    def _copied(self, plan: Supply, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         for name, (spot, _) in plan.operands:  # that it runs where it should
             node = self._meaning[name]
             condition = self._wants.value(name, moment.iteration or 0)
@@ -392,7 +397,7 @@ class Prover:
             self._ask(asked, want, moment, assumed)
         return True
 
-    def _computed(self, plan: Plan, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
+    def _computed(self, plan: Supply, moment: Moment, want: Want, assumed: Assumed | None) -> bool:
         node = plan.node
         at = self._run.iteration(node, moment)
         if self._wants.changes_nothing(node, at) and plan.fits:  # given the bounds that it compares

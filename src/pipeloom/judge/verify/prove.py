@@ -35,8 +35,8 @@ from pipeloom.judge.verify.flight import reads_in_flight
 from pipeloom.judge.verify.hang import barrier_count, check_barriers_known, hanging_trips
 from pipeloom.judge.verify.induction import loop_shape, repeats
 from pipeloom.judge.verify.masks import masked_throughout
-from pipeloom.judge.verify.obligations import Outcome, Prover
-from pipeloom.judge.verify.run_tables import Run, build_run
+from pipeloom.judge.verify.obligations import Prover, RunOutcome
+from pipeloom.judge.verify.run_tables import RunTables, build_run
 from pipeloom.judge.verify.severity import NominalTiming
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.program import Program, Wait, Work
@@ -44,9 +44,6 @@ from pipeloom.program.idle import Inputs, needs_finite
 
 MAX_TRIPS = 40
 """Trips of a loop examined at most beyond the least number."""
-
-MAX_LEAST = 10_000
-"""Trips that a loop makes at least: walking more takes too long."""
 
 MAX_RUNS = 600
 """Combinations of trip counts examined at most."""
@@ -79,7 +76,7 @@ def proves(program: Program, *, counter_stall: bool | None = None) -> bool:
     if _as_one_loop(program, counter_stall) is not None:
         return True
     try:
-        coverage = _Search(plans, counter_stall, to_first=True).explore()
+        coverage = _TripSearch(plans, counter_stall, to_first=True).explore()
     except _FoundWrongError:
         return False
     _check_decided(program, coverage)
@@ -89,13 +86,6 @@ def proves(program: Program, *, counter_stall: bool | None = None) -> bool:
 def _plans(program: Program) -> Plans:
     """What its steps rest on; an error if there is nothing to decide, or too much."""
     check_barriers_known(program)
-    for count in program.trips:
-        if count.least > MAX_LEAST:
-            raise ScheduleError(
-                f"cannot decide program {program.name!r}: {count.name} is at least {count.least}",
-                hint=f"walking more than {MAX_LEAST} trips takes too long; lower the least number",
-                field=f"trips.{count.name}.least",
-            )
     deeds = all_deeds(program)
     if not deeds:
         raise ScheduleError(
@@ -115,7 +105,7 @@ def _verdict(program: Program, counter_stall: bool | None) -> Verdict:
         coverage = Coverage((low,), None, None, tuple(hang))
         finding = _hang(run)
         return Verdict(Status.RACE, program.name, program.meaning.name, (finding,), (), coverage)
-    search = _Search(plans, counter_stall)
+    search = _TripSearch(plans, counter_stall)
     proved = _as_one_loop(program, counter_stall)
     if proved is not None:
         search.sample()
@@ -164,7 +154,7 @@ class _FoundWrongError(Exception):
     """Something is wrong, and that is all that was asked."""
 
 
-class _Search:
+class _TripSearch:
     """Runs trip counts until those examined stand for all."""
 
     def __init__(self, plans: Plans, counter_stall: bool | None, *, to_first: bool = False) -> None:
@@ -187,7 +177,7 @@ class _Search:
             c.stalls_when_full if counter_stall is None else counter_stall
             for c in program.target.counters
         ]
-        self.ledger = Ledger((True,) if all(stalls) else (True, False))
+        self.ledger = HazardCases((True,) if all(stalls) else (True, False))
 
     def sample(self) -> None:
         """Examine one run with a trip of every loop, for a program that is proved otherwise."""
@@ -260,7 +250,7 @@ class _Search:
 class _Case:
     """The worst instance of a hazard so far, and how many there are."""
 
-    run: Run
+    run: RunTables
     hazard: Hazard
     status: Status
     margin: int | None
@@ -277,7 +267,7 @@ class _Tally:
     total: int = 0
 
 
-class Ledger:
+class HazardCases:
     """Collects hazards over trip counts, one case per kind and pair of steps."""
 
     def __init__(self, stalls: tuple[bool, ...]) -> None:
@@ -292,7 +282,7 @@ class Ledger:
         """Whether anything is known to be wrong."""
         return bool(self._cases)
 
-    def add_run(self, run: Run, outcome: Outcome, blame: Blame) -> None:
+    def add_run(self, run: RunTables, outcome: RunOutcome, blame: Blame) -> None:
         """Record what one trip count shows."""
         self._add_work(run, outcome)
         hazards = list(blame.hazards()) or list(reads_in_flight(run))
@@ -319,7 +309,7 @@ class Ledger:
         order = sorted(self._cases.values(), key=_order)
         return [_finding(case) for case in order]
 
-    def _add_work(self, run: Run, outcome: Outcome) -> None:
+    def _add_work(self, run: RunTables, outcome: RunOutcome) -> None:
         for number, walk in enumerate(run.walks):
             waves = len(walk.group.waves)
             for moment in walk.moments:
@@ -398,7 +388,7 @@ def _order(case: _Case) -> tuple[int, ...]:
     )
 
 
-def _hang(run: Run) -> Finding:
+def _hang(run: RunTables) -> Finding:
     """Some waves wait at a barrier that others never reach."""
     program = run.program
     counts = [barrier_count(group).at(run.trips) for group in program.groups]

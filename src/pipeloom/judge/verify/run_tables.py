@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeloom.errors import StructureError
-from pipeloom.judge.verify.dated_run import Moment, Walk, walk_group
+from pipeloom.judge.verify.dated_run import GroupWalk, Moment, walk_group
 from pipeloom.judge.verify.deeds import Deed, Key
 from pipeloom.judge.verify.supply import Plans
 from pipeloom.judge.verify.wants import NOTHING, Identity, Wants
@@ -15,7 +15,7 @@ from pipeloom.program import Box, Node, NodeKind, Program, Region, Space, Work
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class WriteSite:
     """A write: the ``which``-th target of a step, with the box of each wave of the group.
 
     Where several groups make the same shared write, all their waves may make it together, so that
@@ -27,26 +27,26 @@ class Site:
     which: int
     shared: bool
     boxes: Mapping[int, Box]
-    again: list[Site]
+    again: list[WriteSite]
     first_epoch: int
     """In which it is issued, by itself or by the first of its partners."""
     partners_retire: int = -1
     """The epoch in which the last of its partners retires."""
-    partners: list[Site] = field(default_factory=list)
+    partners: list[WriteSite] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Run:
+class RunTables:
     """One run. Sites of a place are in program order, those of LDS group by group."""
 
     program: Program
     plans: Plans
     trips: Mapping[str, int]
     wants: Wants
-    walks: list[Walk]
-    lds: dict[Key, list[Site]] = field(default_factory=dict)
-    registers: dict[tuple[int, Key], list[Site]] = field(default_factory=dict)
-    stores: list[Site] = field(default_factory=list)
+    walks: list[GroupWalk]
+    lds: dict[Key, list[WriteSite]] = field(default_factory=dict)
+    registers: dict[tuple[int, Key], list[WriteSite]] = field(default_factory=dict)
+    stores: list[WriteSite] = field(default_factory=list)
     starts: dict[str, float | None] = field(default_factory=dict)
 
     @property
@@ -58,7 +58,7 @@ class Run:
         """What a step does in a wave."""
         return self.plans.deeds[moment.group, id(moment.step)][wave]
 
-    def deciding(self, site: Site, waves: tuple[int, ...]) -> tuple[int, ...]:
+    def deciding(self, site: WriteSite, waves: tuple[int, ...]) -> tuple[int, ...]:
         """The waves whose write has to be looked at: one, where all bring the same."""
         return waves[:1] if self.deed(site.moment, waves[0]).alike else waves
 
@@ -103,21 +103,21 @@ class Run:
         return f"{self.walks[moment.group].section(moment).name}[{moment.slot}]"
 
 
-def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None) -> Run:
+def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None) -> RunTables:
     """Walk every group and note its writes."""
     program = plans.program
     walks = [walk_group(program, g, trips, counter_stall) for g in range(len(program.groups))]
     wants = Wants(program.meaning, program.iterations.at(trips), program.plain_at(trips))
-    run = Run(program, plans, trips, wants, walks)
+    run = RunTables(program, plans, trips, wants, walks)
     run.starts = {r.name: r.start for r in program.resources}
     for number, walk in enumerate(walks):
-        again: dict[tuple[int, int, int], list[Site]] = {}
+        again: dict[tuple[int, int, int], list[WriteSite]] = {}
         for moment in walk.moments:
             if not isinstance(moment.step, Work):
                 continue
             for which, (touch, boxes) in enumerate(plans.writes(number, moment.step)):
                 same = again.setdefault((moment.section, moment.slot, which), [])
-                site = Site(moment, which, touch.shared, boxes, same, moment.issue_epoch)
+                site = WriteSite(moment, which, touch.shared, boxes, same, moment.issue_epoch)
                 same.append(site)
                 if touch.space is None:
                     run.stores.append(site)
@@ -131,9 +131,9 @@ def build_run(plans: Plans, trips: Mapping[str, int], counter_stall: bool | None
     return run
 
 
-def _pair(sites: list[Site]) -> None:
+def _pair(sites: list[WriteSite]) -> None:
     """Find the shared writes that several groups make alike: the n-th of one value to one box."""
-    alike: dict[tuple[object, ...], list[Site]] = {}
+    alike: dict[tuple[object, ...], list[WriteSite]] = {}
     seen: Counter[tuple[object, ...]] = Counter()
     for site in sites:
         if site.shared and isinstance(site.moment.step, Work):

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.dated_run import Moment, Walk
-from pipeloom.judge.verify.run_tables import Run
+from pipeloom.judge.verify.dated_run import GroupWalk, Moment
+from pipeloom.judge.verify.run_tables import RunTables
 from pipeloom.program import Barrier, Program, Wait, Work
 
 
@@ -43,7 +43,7 @@ STEADY_AFTER = 4
 class NominalTiming:
     """The nominal run of all wave groups, computed once per trip count."""
 
-    def __init__(self, run: Run, stalls: bool) -> None:
+    def __init__(self, run: RunTables, stalls: bool) -> None:
         self._windows: dict[int, Window] = {}
         program = run.program
         latencies = {
@@ -85,7 +85,7 @@ class _GroupClock:
     def __init__(
         self,
         program: Program,
-        walk: Walk,
+        walk: GroupWalk,
         windows: dict[int, Window],
         latencies: dict[int, int],
         stalls: bool,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pipeloom.judge.verify.dated_run import Moment, happens_before
 from pipeloom.judge.verify.deeds import Key
-from pipeloom.judge.verify.run_tables import Run, Site
+from pipeloom.judge.verify.run_tables import RunTables, WriteSite
 from pipeloom.judge.verify.supply import Spot
 from pipeloom.judge.verify.views import cells
 from pipeloom.program import Box, Space
@@ -35,18 +35,18 @@ class Seen(NamedTuple):
     In registers, several waves stand for as many reads, each of what its own wave wrote.
     """
 
-    site: Site | None
+    site: WriteSite | None
     waves: tuple[int, ...]
 
 
 START = Seen(None, ())
-Owned = tuple[Site, tuple[int, ...]]
+Owned = tuple[WriteSite, tuple[int, ...]]
 
 
 class Sight:
     """Answers for one run, remembered."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunTables) -> None:
         self._run = run
         self._cells: dict[tuple[int, Key, Box], list[Box]] = {}
         self._boxes: dict[tuple[int, Key], list[Box]] = {}
@@ -110,7 +110,7 @@ class Sight:
             found = self._owned[at, key, cell] = self._alike.setdefault(found, found)
         return found
 
-    def _sites(self, space: Space | None, key: Key, group: int) -> list[Site]:
+    def _sites(self, space: Space | None, key: Key, group: int) -> list[WriteSite]:
         if space is Space.LDS:
             return self._run.lds.get(key, [])
         return self._run.registers.get((group, key), [])
@@ -197,7 +197,7 @@ def _seen_in_lds(writes: tuple[Owned, ...], moment: Moment, wave: int) -> Iterat
                 yield Seen(site, waves)
 
 
-def _replacement(site: Site) -> Site | None:
+def _replacement(site: WriteSite) -> WriteSite | None:
     """The next write of the same step that surely comes after: each wave has the same slice."""
     past = site.moment
     for late in site.again:
@@ -206,7 +206,7 @@ def _replacement(site: Site) -> Site | None:
     return None
 
 
-def _covers(late: Owned, site: Site, owner: int) -> bool:
+def _covers(late: Owned, site: WriteSite, owner: int) -> bool:
     """Whether the sure write ``late`` surely comes after that of ``owner``."""
     over, owners = late
     if over.shared and (over is site or site in over.partners):

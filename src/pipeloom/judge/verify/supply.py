@@ -2,7 +2,7 @@
 
 Waves of a group run the same steps on different boxes, so most of what they need is the same but
 for where its elements come from. A ``Spot`` is a place that several waves read alike, and a
-``Plan`` says which spots a write of several waves rests on.
+``Supply`` says which spots a write of several waves rests on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeloom.judge.verify.deeds import Deed, Deeds, Key, Touch
+from pipeloom.judge.verify.deeds import Deed, Deeds, Key, WaveAccess
 from pipeloom.judge.verify.views import View, behind, same_in, storage_cell, value_box
 from pipeloom.program import Box, Node, Program, Space, Work
 
@@ -36,7 +36,7 @@ Asked = tuple[Spot, Over | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Supply:
     """What a write of some waves rests on. ``source`` is what a copy moves.
 
     ``fits`` is False if the write surely is something else: another part of the value. ``rest``
@@ -54,11 +54,11 @@ class Plan:
     rest: tuple[Asked, ...] = ()
     start: tuple[Asked, ...] = ()
     source: tuple[Asked, ...] = ()
-    memory: Touch | None = None
+    memory: WaveAccess | None = None
     straight: bool = True
 
 
-Read = tuple[int, Touch, Box, View, View | None]
+Read = tuple[int, WaveAccess, Box, View, View | None]
 Cohort = list[tuple[int, Deed, Box, View, View | None]]
 
 
@@ -68,10 +68,10 @@ class Plans:
     def __init__(self, program: Program, deeds: Deeds) -> None:
         self.program = program
         self.deeds = deeds
-        self._writes: dict[tuple[int, int], list[tuple[Touch, Mapping[int, Box]]]] = {}
+        self._writes: dict[tuple[int, int], list[tuple[WaveAccess, Mapping[int, Box]]]] = {}
         self._alike: dict[tuple[int, Key], Mapping[int, object]] = {}
         self._spots: dict[tuple[object, ...], Spot] = {}
-        self._plans: dict[tuple[object, ...], tuple[Plan, ...]] = {}
+        self._plans: dict[tuple[object, ...], tuple[Supply, ...]] = {}
         self._owners: dict[tuple[int, Key, Box], dict[int, tuple[int, ...]]] = {}
         for (number, step), mine in deeds.items():
             some = next(iter(mine.values()))
@@ -80,7 +80,7 @@ class Plans:
                 for which, (touch, _) in enumerate(some.targets)
             ]
 
-    def writes(self, group: int, step: Work) -> list[tuple[Touch, Mapping[int, Box]]]:
+    def writes(self, group: int, step: Work) -> list[tuple[WaveAccess, Mapping[int, Box]]]:
         """What a step writes, with the box of each wave."""
         return self._writes[group, id(step)]
 
@@ -132,7 +132,7 @@ class Plans:
             for together in found.values()
         )
 
-    def _class(self, group: int, touch: Touch) -> Mapping[int, object]:
+    def _class(self, group: int, touch: WaveAccess) -> Mapping[int, object]:
         """Which waves find the same in a place: by wave, equal for those.
 
         In registers, if they write the same boxes of it; in LDS, if their own writes are no other
@@ -168,7 +168,7 @@ class Plans:
         cell: Box | None,
         hows: tuple[View, ...],
         over: Over | None = None,
-    ) -> tuple[Plan, ...]:
+    ) -> tuple[Supply, ...]:
         """What the write of ``cell`` by ``waves`` rests on, the value being seen as ``hows``.
 
         No cell means all that each wave writes; ``over`` is how a condition lies there. Waves whose
@@ -189,7 +189,7 @@ class Plans:
             self._plans[at] = found
         return found
 
-    def _copy(self, group: int, _: int, cohort: Cohort) -> Plan:
+    def _copy(self, group: int, _: int, cohort: Cohort) -> Supply:
         deed = cohort[0][1]
         sources: list[Read] = []
         straight = True
@@ -203,7 +203,7 @@ class Plans:
                 sources.append((wave, source, place, back, given and given[0]))
                 straight &= source.space is not None or is_straight(place, back, source.dims)
         memory = deed.source if deed.source.space is None else None
-        return Plan(
+        return Supply(
             deed.node,
             tuple(wave for wave, *_ in cohort),
             tuple(how for *_, how, _ in cohort),
@@ -227,7 +227,7 @@ class Plans:
             straight=straight,
         )
 
-    def _compute(self, group: int, which: int, cohort: Cohort) -> Plan:
+    def _compute(self, group: int, which: int, cohort: Cohort) -> Supply:
         meaning, deed = self.program.meaning, cohort[0][1]
         node = deed.node
         reads: list[list[Read]] = [[] for _ in deed.reads]
@@ -252,7 +252,7 @@ class Plans:
                 dims = (node if node.init is None else meaning[node.init]).type.dims
                 seen_as = tuple(lies[node.type.dims.index(dim)] for dim in dims)
                 start.append((wave, touch, place, seen_as, given))
-        return Plan(
+        return Supply(
             node,
             tuple(wave for wave, *_ in cohort),
             tuple(how for *_, how, _ in cohort),

@@ -24,7 +24,7 @@ from pipeloom.judge.wait_states.instruction_facts import (
     Issued,
     Registers,
 )
-from pipeloom.judge.wait_states.mnemonics import SUFFIXES
+from pipeloom.machine.mnemonics import SUFFIXES
 
 _COMMENT = re.compile(r"//.*|;.*|/\*.*?\*/")
 _LABEL = re.compile(r"([\w.$@]+):\s*")

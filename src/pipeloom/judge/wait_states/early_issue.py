@@ -3,7 +3,7 @@
 Within a run of straight code every danger is a moment at which it is over, and asking costs one
 look-up. At joins the later moment wins. What no rule is known for is a finding as well.
 
-    judge(read_assembly("v_exp_f32 v1, v2\\nv_add_f32 v3, v1, v1\\ns_endpgm")[0], Target.GFX950)
+    judge(read_assembly("v_exp_f32 v1, v2\\nv_add_f32 v3, v1, v1\\ns_endpgm")[0], GFX950)
     -> (Shortfall(at=1, missing=1, reason="the result of a transcendental ...", register="v1"),)
 """
 
@@ -14,16 +14,13 @@ from dataclasses import dataclass
 
 from pipeloom.judge.wait_states.effects import NO_REGISTER, Chain, Effects, effects
 from pipeloom.judge.wait_states.instruction_facts import Issued, register_name
-from pipeloom.judge.wait_states.mnemonics import Target
-from pipeloom.judge.wait_states.rules import RULES, Basis, Danger
+from pipeloom.machine.target import Target
+from pipeloom.machine.wait_rules import Basis, Danger
 
 Moments = tuple[tuple[int, Chain | None], ...]
 """(when a danger is over, the chain it does not hurt), one for each chain that paths brought."""
 State = dict[Danger, dict[int, Moments]]
 """Danger -> register -> moments."""
-
-LONGEST = 20
-"""No rule asks for more wait states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class Shortfall:
     reason: str
     register: str = ""
     source: str = ""
-    basis: Basis = Basis.ISA
+    basis: Basis = Basis.REQUIRED
 
     def describe(self) -> str:
         """What is wrong, without the place."""
@@ -52,23 +49,24 @@ def judge(
 
     What the ISA requires is worse than what is customary, whatever the numbers.
     """
-    known = [effects(one, target) for one in program]
+    table = target.wait_table
+    known, longest = [effects(one, target, table) for one in program], table.longest
     states: dict[int, State] = {at: {} for at in entries if at < len(program)}
     blocks = _blocks(program, known, states)
     todo = sorted(states, reverse=True)
     while todo:
         start = todo.pop()
         end, successors = blocks[start]
-        tail = _tail(program, start, end)
+        tail = _tail(program, start, end, longest)
         entry = states[start] if tail == start else {}
         for successor in successors:
             # A walk for each: a place keeps the state it is given and merges others into it.
-            after = _walk(program, known, range(tail, end), entry)
+            after = _walk(program, known, range(tail, end), entry, longest)
             if _join(states, successor, after):
                 todo.append(successor)
     found: list[Shortfall] = []
     for start in sorted(states):
-        _walk(program, known, range(start, blocks[start][0]), states[start], found)
+        _walk(program, known, range(start, blocks[start][0]), states[start], longest, found)
     return tuple(found)
 
 
@@ -88,10 +86,10 @@ def _blocks(
     return blocks
 
 
-def _tail(program: Sequence[Issued], start: int, end: int) -> int:
-    """Where the last ``LONGEST`` wait states of a block begin: nothing before them outlives it."""
+def _tail(program: Sequence[Issued], start: int, end: int, longest: int) -> int:
+    """Where the last wait states of a block begin that its end can feel: no rule asks for more."""
     passed, at = 0, end
-    while at > start and passed <= LONGEST:
+    while at > start and passed <= longest:
         at -= 1
         passed += program[at].wait_states
     return at
@@ -102,11 +100,12 @@ def _walk(
     known: Sequence[Effects],
     span: range,
     entry: State,
+    longest: int,
     found: list[Shortfall] | None = None,
 ) -> State:
     """The dangers left at the end of a block, counted from there; findings go to ``found``."""
     live: State = {danger: dict(registers) for danger, registers in entry.items()}
-    over = dict.fromkeys(live, LONGEST)
+    over = dict.fromkeys(live, longest)
     now = 0
     for at in span:
         effect = known[at]
@@ -115,8 +114,8 @@ def _walk(
             if shortfall is not None:
                 found.append(shortfall)
         now += program[at].wait_states
-        for danger, registers, states in effect.starts:
-            chain = effect.chain_of(danger)
+        for rule, registers, states in effect.starts:
+            danger, chain = rule.danger, effect.chain_of(rule)
             moments = live.setdefault(danger, {})
             until = now + states
             for register in registers:
@@ -143,24 +142,24 @@ def _meet(
 ) -> Shortfall | None:
     if effect.unknown:
         return Shortfall(at, 0, effect.unknown)
-    worst, rule, culprit = (False, 0), None, NO_REGISTER
-    for danger, registers in effect.meets:
-        required = RULES[danger].basis is Basis.ISA
-        if (required, over.get(danger, 0) - now) <= worst or over.get(danger, 0) <= now:
+    worst, found, culprit = (False, 0), None, NO_REGISTER
+    for rule, registers in effect.meets:
+        end, required = over.get(rule.danger, 0), rule.basis is Basis.REQUIRED
+        if (required, end - now) <= worst or end <= now:
             continue
-        moments = live[danger]
+        moments = live[rule.danger]
         for register in registers:
             for until, chain in moments.get(register, ()):
                 if until <= now or (required, until - now) <= worst:
                     continue
                 if chain is not None and chain == effect.continues:
                     continue
-                worst, rule, culprit = (required, until - now), RULES[danger], register
-    if rule is None:
+                worst, found, culprit = (required, until - now), rule, register
+    if found is None:
         return None
-    named = culprit != NO_REGISTER and rule is not RULES[Danger.SETREG]
+    named = culprit != NO_REGISTER and found.danger is not Danger.SETREG
     name = register_name(culprit) if named else ""
-    return Shortfall(at, worst[1], rule.reason, name, rule.source, rule.basis)
+    return Shortfall(at, worst[1], found.reason, name, found.source, found.basis)
 
 
 def _join(states: dict[int, State], at: int, state: State) -> bool:

@@ -11,17 +11,17 @@ becomes in code does not depend on how it was found (``expand``).
 
 from pipeloom.order.modulo.expand import Expansion, Step, expand_modulo
 from pipeloom.order.modulo.explain import Explanation, explain_ii
-from pipeloom.order.modulo.problem import (
+from pipeloom.order.modulo.parts import (
     Budget,
     Channel,
     Edge,
-    ModuloProblem,
     Op,
     Reader,
     Reservation,
     Unit,
     Value,
 )
+from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.result import (
     Certificate,
     ModuloResult,

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 from pipeloom.order.modulo.bounds import buffer_edges
 from pipeloom.order.modulo.longest_paths import TimedGraph, forward_order, strong_components
-from pipeloom.order.modulo.problem import Edge, ModuloProblem
+from pipeloom.order.modulo.parts import Edge
+from pipeloom.order.modulo.problem import ModuloProblem
 
 
 @dataclass(frozen=True, slots=True)

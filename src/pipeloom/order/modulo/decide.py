@@ -16,10 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeloom.order.modulo.bounds import (
-    Recurrence,
     UnitBound,
     buffer_edges,
-    critical_recurrence,
     most_buffers,
     unit_bounds,
 )
@@ -33,6 +31,7 @@ from pipeloom.order.modulo.iterative import repair_schedule
 from pipeloom.order.modulo.listing import list_schedule
 from pipeloom.order.modulo.measure import fits_budget, measure, normalised
 from pipeloom.order.modulo.problem import ModuloProblem
+from pipeloom.order.modulo.recurrences import Recurrence, critical_recurrence
 from pipeloom.order.modulo.tighten import tighten_lifetimes
 from pipeloom.order.modulo.topdown import TopDownScheduler
 from pipeloom.order.modulo.whole import WholeModel
@@ -62,14 +61,15 @@ class Decider:
         self.problem = problem
         self.hint = hint
         self.structure = Structure(problem)
+        count = len(problem.ops)
         self.units: tuple[UnitBound, ...] = unit_bounds(problem)
-        self.recurrence: Recurrence | None = critical_recurrence(problem)
+        self.recurrence: Recurrence | None = critical_recurrence(count, problem.edges)
         self.res_mii = max((bound.ii for bound in self.units), default=1)
         self.rec_mii = self.recurrence.ii if self.recurrence is not None else 0
         self.buffer_loop: Recurrence | None = None
         implied = buffer_edges(problem)
         if implied:
-            self.buffer_loop = critical_recurrence(problem, implied)
+            self.buffer_loop = critical_recurrence(count, (*problem.edges, *implied))
         buffer_ii = self.buffer_loop.ii if self.buffer_loop is not None else 0
         self.mii = max(1, self.res_mii, self.rec_mii, buffer_ii)
         self.budgeted = (

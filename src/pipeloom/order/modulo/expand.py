@@ -31,7 +31,8 @@ from math import lcm
 
 from pipeloom.errors import ConfigError, OrderError
 from pipeloom.order.modulo.measure import channel_lifetime, copies, normalised, value_lifetime
-from pipeloom.order.modulo.problem import ModuloProblem, Reader
+from pipeloom.order.modulo.parts import Reader
+from pipeloom.order.modulo.problem import ModuloProblem
 from pipeloom.order.modulo.validity import check_modulo
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeloom.order.modulo.longest_paths import NO_PATH, TimedGraph
-from pipeloom.order.modulo.problem import ModuloProblem, Reader
+from pipeloom.order.modulo.parts import Reader
+from pipeloom.order.modulo.problem import ModuloProblem
 
 
 def exceeds_budget(problem: ModuloProblem, timed: TimedGraph, ii: int) -> str | None:

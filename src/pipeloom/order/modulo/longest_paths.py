@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipeloom.order.modulo.problem import Edge
+from pipeloom.order.modulo.parts import Edge
 
 NO_PATH = -(1 << 60)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeloom.order.modulo.problem import Channel, ModuloProblem, Value
+from pipeloom.order.modulo.parts import Channel, Value
+from pipeloom.order.modulo.problem import ModuloProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,120 +33,15 @@ has II = 4: the accumulation needs 4 cycles per iteration, and so does the matri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError, GraphError
-from pipeloom.order.modulo.records import read_problem_form
-
-FORMAT = "pipeloom.modulo/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A machine resource that ops hold."""
-
-    name: str
-    """What reservations call it."""
-    capacity: int | None = 1
-    """How many ops may hold it at once; None means any number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A unit held for some cycles by an op."""
-
-    unit: str
-    """The unit by name."""
-    occupancy: int = 1
-    """For how many cycles."""
-    offset: int = 0
-    """From how many cycles after the op starts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One operation of the body."""
-
-    name: str
-    """Its name, unique in the problem."""
-    latency: int = 0
-    """Cycles from its start to its result."""
-    uses: tuple[Reservation, ...] = ()
-    """The units it holds."""
-    load: bool = False
-    """Whether the EARLY_LOADS objective moves it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A dependence: ``S[dst] >= S[src] + latency - distance * II``."""
-
-    src: int
-    """The op that comes first, by index."""
-    dst: int
-    """The op that waits, by index."""
-    latency: int
-    """Cycles that must lie between their starts."""
-    distance: int = 0
-    """How many iterations later the second one runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """An op that reads a value or buffer."""
-
-    op: int
-    """The op by index."""
-    distance: int = 0
-    """How many iterations later it reads."""
-    hold: int = 0
-    """Until how many cycles after its start it reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """Registers that an op defines."""
-
-    name: str
-    """Its name, unique in the problem."""
-    op: int
-    """The op that defines it, by index."""
-    registers: int
-    """How many registers it takes."""
-    readers: tuple[Reader, ...]
-    """Who reads it; it is live until the last lets go."""
-    delay: int = 0
-    """From how many cycles after the op's start it takes them. 0 is what a load in flight needs:
-    its destination is taken at issue."""
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A rotating set of LDS buffers."""
-
-    name: str
-    """Its name, unique in the problem."""
-    bytes: int
-    """Bytes of one buffer; 0 rotates without counting against LDS."""
-    fills: tuple[int, ...]
-    """The ops that fill a buffer, by index."""
-    readers: tuple[Reader, ...]
-    """Who reads it; a buffer is free when the last lets go."""
-    max_buffers: int | None = None
-    """The most buffers; None is no limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Limits on what a schedule may use; None is no limit."""
-
-    registers: int | None = None
-    """The most registers live in one cycle."""
-    lds_bytes: int | None = None
-    """The most bytes of all buffers."""
-    stages: int | None = None
-    """The most iterations that overlap."""
+from pipeloom.order.modulo.parts import Budget, Channel, Edge, Op, Reader, Unit, Value
+from pipeloom.order.modulo.recurrences import critical_recurrence
+from pipeloom.order.modulo.written import named, numbered
+from pipeloom.plain import from_plain, to_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +64,7 @@ class ModuloProblem:
     """Registers that ops define and read."""
     channels: tuple[Channel, ...] = ()
     """LDS buffers that ops fill and read."""
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     """Limits on registers, LDS and stages."""
     time_unit: str = field(default="cycle", compare=False)
     """What one unit of time is called in words for people ("step" where it stands for several
@@ -209,51 +104,19 @@ class ModuloProblem:
         return replace(self, budget=budget)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, object]) -> ModuloProblem:
-        """Read a benchmark record of either kind, or this module's own JSON form.
-
-        The kind is told by its keys: ``resources`` for the HLS loops (``S[t] >= S[s] +
-        latency(s) + delay - distance * II``), nodes that are mappings for the GPU loops, and
-        ``ops`` for our own. Raises ``SpecError`` when it is none of them.
-
-        Args:
-            record: Plain data of one of those kinds.
-        """
-        form = read_problem_form(record)
-        ops = tuple(
-            Op(op.name, op.latency, tuple(Reservation(*use) for use in op.uses), op.load)
-            for op in form.ops
-        )
-        values = tuple(
-            Value(name, op, registers, tuple(Reader(*reader) for reader in readers), delay)
-            for name, op, registers, readers, delay in form.values
-        )
-        channels = tuple(
-            Channel(name, size, fills, tuple(Reader(*reader) for reader in readers), limit)
-            for name, size, fills, readers, limit in form.channels
-        )
-        return cls(
-            name=form.name,
-            units=tuple(Unit(*unit) for unit in form.units),
-            ops=ops,
-            edges=tuple(Edge(*edge) for edge in form.edges),
-            values=values,
-            channels=channels,
-            budget=Budget(*form.budget),
-        )
-
-    @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> ModuloProblem:
-        """The inverse of ``to_dict``; ``from_record`` under the name the other types use.
+        """The inverse of ``to_dict``; an op goes by its name or its number.
+
+        An edge without a latency waits for its source's. Raises ``SpecError`` for other data.
 
         Args:
             data: What ``to_dict`` gave.
         """
-        return cls.from_record(data)
+        return from_plain(cls, numbered(data), name="the problem")
 
     @classmethod
     def from_json(cls, text: str) -> ModuloProblem:
-        """Read ``to_json`` text, or any record ``from_record`` accepts.
+        """Read ``to_json`` text.
 
         Args:
             text: What ``to_json`` gave.
@@ -264,69 +127,11 @@ class ModuloProblem:
             raise ConfigError(
                 f"the problem is not JSON: {error}", hint="see docs/modulo.md for the form"
             ) from error
-        return cls.from_record(data)
+        return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, object]:
         """Plain data that ``from_dict`` reads back to an equal problem; ops go by name."""
-        names = [op.name for op in self.ops]
-
-        def readers(items: Iterable[Reader]) -> list[dict[str, object]]:
-            return [
-                {"op": names[item.op], "distance": item.distance, "hold": item.hold}
-                for item in items
-            ]
-
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "units": [{"name": unit.name, "capacity": unit.capacity} for unit in self.units],
-            "ops": [
-                {
-                    "name": op.name,
-                    "latency": op.latency,
-                    "uses": [
-                        {"unit": use.unit, "occupancy": use.occupancy, "offset": use.offset}
-                        for use in op.uses
-                    ],
-                    "load": op.load,
-                }
-                for op in self.ops
-            ],
-            "edges": [
-                {
-                    "from": names[edge.src],
-                    "to": names[edge.dst],
-                    "latency": edge.latency,
-                    "distance": edge.distance,
-                }
-                for edge in self.edges
-            ],
-            "values": [
-                {
-                    "name": value.name,
-                    "op": names[value.op],
-                    "registers": value.registers,
-                    "readers": readers(value.readers),
-                    "delay": value.delay,
-                }
-                for value in self.values
-            ],
-            "channels": [
-                {
-                    "name": channel.name,
-                    "bytes": channel.bytes,
-                    "fills": [names[op] for op in channel.fills],
-                    "readers": readers(channel.readers),
-                    "max_buffers": channel.max_buffers,
-                }
-                for channel in self.channels
-            ],
-            "budget": {
-                "registers": self.budget.registers,
-                "lds_bytes": self.budget.lds_bytes,
-                "stages": self.budget.stages,
-            },
-        }
+        return named(to_plain(self))
 
     def to_json(self) -> str:
         """``to_dict`` as text; equal problems give equal bytes."""
@@ -342,10 +147,10 @@ def _validate(problem: ModuloProblem) -> None:
     _require_distinct("channel", [channel.name for channel in problem.channels])
     for unit in problem.units:
         if unit.capacity is not None:
-            _require_int(f"units[{unit.name}].capacity", unit.capacity, least=1)
+            check_int(f"units[{unit.name}]", "capacity", unit.capacity, 1)
     unit_names = {unit.name for unit in problem.units}
     for op in problem.ops:
-        _require_int(f"ops[{op.name}].latency", op.latency, least=0)
+        check_int(f"ops[{op.name}]", "latency", op.latency, 0)
         for use in op.uses:
             if use.unit not in unit_names:
                 raise ConfigError(
@@ -353,13 +158,13 @@ def _validate(problem: ModuloProblem) -> None:
                     hint=f"the units are {', '.join(sorted(unit_names)) or 'none'}",
                     field=f"ops[{op.name}].uses",
                 )
-            _require_int(f"ops[{op.name}].uses[{use.unit}].occupancy", use.occupancy, least=1)
-            _require_int(f"ops[{op.name}].uses[{use.unit}].offset", use.offset, least=0)
+            check_int(f"ops[{op.name}].uses[{use.unit}]", "occupancy", use.occupancy, 1)
+            check_int(f"ops[{op.name}].uses[{use.unit}]", "offset", use.offset, 0)
         _require_self_compatible(problem, op)
     for limit in ("registers", "lds_bytes", "stages"):
         bound = getattr(problem.budget, limit)
         if bound is not None:
-            _require_int(f"budget.{limit}", bound, least=1)
+            check_int("budget", limit, bound, 1)
     _validate_edges(problem)
     _validate_lifetimes(problem)
 
@@ -398,66 +203,15 @@ def _validate_edges(problem: ModuloProblem) -> None:
                 f"edge {index} has latency {edge.latency!r}, which is not an integer",
                 field=f"edges[{index}].latency",
             )
-        _require_int(f"edges[{index}].distance", edge.distance, least=0)
-    cycle = _impossible_cycle(problem)
-    if cycle is not None:
-        path = " -> ".join(problem.ops[i].name for i in (*cycle, cycle[0]))
+        check_int(f"edges[{index}]", "distance", edge.distance, 0)
+    loop = critical_recurrence(count, [edge for edge in problem.edges if edge.distance == 0])
+    if loop is not None:
+        path = " -> ".join(problem.ops[i].name for i in (*loop.ops, loop.ops[0]))
         raise GraphError(
             f"ops {path} wait for each other within one iteration",
             hint="give one edge of the cycle a distance of at least 1",
             field="edges",
         )
-
-
-def _impossible_cycle(problem: ModuloProblem) -> tuple[int, ...] | None:
-    """A zero-distance cycle of positive latency, which no II satisfies, or None."""
-    within = [edge for edge in problem.edges if edge.distance == 0]
-    if _is_acyclic(len(problem.ops), within):
-        return None
-    best = [0] * len(problem.ops)
-    parent: list[int] = [-1] * len(problem.ops)
-    for _ in range(len(problem.ops) + 1):
-        moved = -1
-        for edge in within:
-            arrival = best[edge.src] + edge.latency
-            if arrival > best[edge.dst]:
-                best[edge.dst] = arrival
-                parent[edge.dst] = edge.src
-                moved = edge.dst
-        if moved < 0:
-            return None
-        cycle = _parent_cycle(parent, moved)
-        if cycle is not None:
-            return cycle
-    return None
-
-
-def _is_acyclic(count: int, edges: list[Edge]) -> bool:
-    waiting = [0] * count
-    successors: list[list[int]] = [[] for _ in range(count)]
-    for edge in edges:
-        waiting[edge.dst] += 1
-        successors[edge.src].append(edge.dst)
-    ready = [op for op in range(count) if waiting[op] == 0]
-    for op in ready:
-        for successor in successors[op]:
-            waiting[successor] -= 1
-            if waiting[successor] == 0:
-                ready.append(successor)
-    return len(ready) == count
-
-
-def _parent_cycle(parent: list[int], start: int) -> tuple[int, ...] | None:
-    seen: list[int] = []
-    marked: set[int] = set()
-    at = start
-    while at >= 0 and at not in marked:
-        marked.add(at)
-        seen.append(at)
-        at = parent[at]
-    if at < 0:
-        return None
-    return tuple(reversed(seen[seen.index(at) :]))
 
 
 def _validate_lifetimes(problem: ModuloProblem) -> None:
@@ -475,8 +229,8 @@ def _validate_lifetimes(problem: ModuloProblem) -> None:
         if not sources or not readers:
             raise ConfigError(f"{kind} {name!r} needs a writer and a reader", field=field)
         for reader in readers:
-            _require_int(f"{field}.distance", reader.distance, least=0)
-            _require_int(f"{field}.hold", reader.hold, least=0)
+            check_int(field, "distance", reader.distance, 0)
+            check_int(field, "hold", reader.hold, 0)
             if not any((op, reader.op, reader.distance) in dependent for op in sources):
                 raise GraphError(
                     f"{kind} {name!r} is read by {problem.ops[reader.op].name!r} at distance "
@@ -487,13 +241,13 @@ def _validate_lifetimes(problem: ModuloProblem) -> None:
                 )
 
     for value in problem.values:
-        _require_int(f"values[{value.name}].registers", value.registers, least=1)
-        _require_int(f"values[{value.name}].delay", value.delay, least=0)
+        check_int(f"values[{value.name}]", "registers", value.registers, 1)
+        check_int(f"values[{value.name}]", "delay", value.delay, 0)
         check("value", value.name, (value.op,), value.readers)
     for channel in problem.channels:
-        _require_int(f"channels[{channel.name}].bytes", channel.bytes, least=0)
+        check_int(f"channels[{channel.name}]", "bytes", channel.bytes, 0)
         if channel.max_buffers is not None:
-            _require_int(f"channels[{channel.name}].max_buffers", channel.max_buffers, least=1)
+            check_int(f"channels[{channel.name}]", "max_buffers", channel.max_buffers, 1)
         check("channel", channel.name, channel.fills, channel.readers)
 
 
@@ -505,10 +259,3 @@ def _require_distinct(kind: str, names: list[str]) -> None:
                 f"two {kind}s are called {name!r}", hint="give each its own name", field=f"{kind}s"
             )
         seen.add(name)
-
-
-def _require_int(field: str, value: object, *, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise ConfigError(
-            f"{field} is {value!r}", hint=f"give an integer of at least {least}", field=field
-        )

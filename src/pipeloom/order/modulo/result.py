@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from pipeloom.order.modulo.measure import UnitTable
+
+T = TypeVar("T")
 
 RESULT_FORMAT = "pipeloom.modulo-result/1"
 
@@ -166,7 +170,7 @@ class ModuloResult:
                     "busy": table.busy,
                     "holds": [
                         {"slots": [first, last], "ops": [self.ops[op] for op in ops]}
-                        for first, last, ops in _runs(table)
+                        for first, last, ops in _runs(table.slots)
                         if ops
                     ],
                 }
@@ -191,14 +195,14 @@ class ModuloResult:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _runs(table: UnitTable) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Slots grouped into runs with the same holders: (first, last, ops)."""
-    runs: list[tuple[int, int, tuple[int, ...]]] = []
-    for slot, ops in enumerate(table.slots):
-        if runs and runs[-1][2] == ops:
-            runs[-1] = (runs[-1][0], slot, ops)
+def _runs(slots: Sequence[T]) -> list[tuple[int, int, T]]:
+    """Slots grouped into runs with the same holders: (first, last, holders)."""
+    runs: list[tuple[int, int, T]] = []
+    for slot, holders in enumerate(slots):
+        if runs and runs[-1][2] == holders:
+            runs[-1] = (runs[-1][0], slot, holders)
         else:
-            runs.append((slot, slot, ops))
+            runs.append((slot, slot, holders))
     return runs
 
 
@@ -209,16 +213,9 @@ def render_table(result: ModuloResult) -> list[list[str]]:
     slots with the same holders, ``first`` or ``first-last``, and per unit the ops that hold it,
     each with its stage after ``@``.
     """
-    header = ["slots", *(table.unit for table in result.unit_tables)]
-    rows = [header]
-    runs: list[tuple[int, int, tuple[tuple[int, ...], ...]]] = []
-    for slot in range(result.ii):
-        holders = tuple(table.slots[slot] for table in result.unit_tables)
-        if runs and runs[-1][2] == holders:
-            runs[-1] = (runs[-1][0], slot, holders)
-        else:
-            runs.append((slot, slot, holders))
-    for first, last, holders in runs:
+    rows = [["slots", *(table.unit for table in result.unit_tables)]]
+    slots = [[table.slots[slot] for table in result.unit_tables] for slot in range(result.ii)]
+    for first, last, holders in _runs(slots):
         cells = [str(first) if first == last else f"{first}-{last}"]
         for ops in holders:
             cells.append(", ".join(f"{result.ops[op]}@{result.stage(op)}" for op in ops))

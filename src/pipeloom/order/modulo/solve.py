@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pipeloom.checks import check_int
 from pipeloom.errors import ConfigError, InternalError, OrderError
 from pipeloom.order.modulo.bounds import enough_ii
 from pipeloom.order.modulo.decide import Decider, Decision
@@ -104,24 +105,16 @@ def _check_arguments(
     seed: int,
     max_ii: int | None,
 ) -> None:
-    if time_limit is not None and not time_limit > 0:
-        raise ConfigError(
-            f"time_limit is {time_limit!r}",
-            hint="give seconds above 0, or None for no limit",
-            field="time_limit",
-        )
-    if work_limit is not None and not work_limit > 0:
-        raise ConfigError(
-            f"work_limit is {work_limit!r}",
-            hint="give units of about a second above 0, or None for no limit",
-            field="work_limit",
-        )
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise ConfigError(f"workers is {workers!r}", hint="give at least 1, or None for 1")
-    if type(seed) is not int or seed < 0:
-        raise ConfigError(f"seed is {seed!r}", hint="give an integer of at least 0")
-    if max_ii is not None and (type(max_ii) is not int or max_ii < 1):
-        raise ConfigError(f"max_ii is {max_ii!r}", hint="give an integer of at least 1")
+    for name, limit in (("time_limit", time_limit), ("work_limit", work_limit)):
+        if limit is not None and not limit > 0:
+            raise ConfigError(
+                f"{name} is {limit!r}",
+                hint="give seconds above 0, or None for no limit",
+                field=name,
+            )
+    for name, value, least in (("workers", workers, 1), ("seed", seed, 0), ("max_ii", max_ii, 1)):
+        if value is not None:
+            check_int("solve_modulo", name, value, least)
 
 
 class _Solve:

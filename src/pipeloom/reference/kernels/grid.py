@@ -43,14 +43,14 @@ from pipeloom.reference.graph import describe_op
 from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
     Accumulator,
-    Counter,
-    Effect,
+    EntryRun,
     Kernel,
     LdsRead,
+    LdsRegion,
+    OpEffect,
     Part,
-    Region,
-    Register,
-    Step,
+    RegisterSet,
+    WaitCounter,
     WalkBuilder,
 )
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
@@ -188,7 +188,7 @@ class GridKernel(Kernel):
         rows, columns = self._grid
         return tuple(Accumulator(i, j) for i in range(rows) for j in range(columns))
 
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
+    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[EntryRun, ...]:
         """Prologue, loop, epilogue; of two groups, with the stagger and the barriers it needs.
 
         A ``warp_stagger_index`` past the prologue means no stagger: neither the extra barrier nor
@@ -218,7 +218,7 @@ class GridKernel(Kernel):
             walk.own_barrier("closing", Phase.EPILOGUE, last)
         return walk.done()
 
-    def effect(self, step: Step, wave: int) -> Effect:
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
         """Loads fill regions, fragments read them, MMAs read fragments.
 
         Args:
@@ -229,14 +229,14 @@ class GridKernel(Kernel):
             return NO_EFFECT
         return self._known(step.op, step.tile, wave)
 
-    def _effect(self, op: OpDesc, tile: int | None, wave: int) -> Effect:
+    def _effect(self, op: OpDesc, tile: int | None, wave: int) -> OpEffect:
         if op.role is OpRole.COMPUTE:
             rows, columns = self._grid
             if op.stage >= rows or op.subtile >= columns:
                 raise self._no_place(op, f"the MMA grid is {rows}x{columns}", "OpDesc.stage")
             a, b = ((op.stage, op.subtile)[field] for field in self._matches)
-            return Effect(
-                register_reads=(Register("A", a), Register("B", b)),
+            return OpEffect(
+                register_reads=(RegisterSet("A", a), RegisterSet("B", b)),
                 accumulator=Accumulator(op.stage, op.subtile),
             )
         if op.role not in _READS_AN_OPERAND:
@@ -255,25 +255,25 @@ class GridKernel(Kernel):
         if op.role is OpRole.GLOBAL_LOAD:
             return self._load(op, channel, tile)
         region, part = self._source(channel, op.subtile, wave)
-        return Effect(
-            Counter.LGKM,
+        return OpEffect(
+            WaitCounter.LGKM,
             op.lgkm_cost or self.costs.lgkm[channel],
-            lds_reads=(LdsRead(Region(operand, op.stage, region), part),),
-            register_writes=(Register(operand, op.subtile),),
+            lds_reads=(LdsRead(LdsRegion(operand, op.stage, region), part),),
+            register_writes=(RegisterSet(operand, op.subtile),),
         )
 
-    def _load(self, op: OpDesc, channel: int, tile: int | None) -> Effect:
+    def _load(self, op: OpDesc, channel: int, tile: int | None) -> OpEffect:
         if tile is None:
             raise ConfigError(
                 f"the {self.name} kernel cannot tell which K tile {describe_op(op)} brings",
                 hint="give the load a k_offset of K_PREV, K0, K1 or K_NEXT",
                 field="OpDesc.k_offset",
             )
-        return Effect(
-            Counter.VM,
+        return OpEffect(
+            WaitCounter.VM,
             op.vm_cost or self.costs.vm[channel],
             tile=tile,
-            lds_writes=(Region(OPERANDS[channel], op.stage, op.subtile),),
+            lds_writes=(LdsRegion(OPERANDS[channel], op.stage, op.subtile),),
         )
 
     def _source(self, channel: int, quadrant: int, wave: int) -> tuple[int, Part]:

@@ -18,7 +18,7 @@ In the ping-pong kernel the first steps of wave 4 (group 1) read, with K in unit
     step 4  barrier                 the stagger: only group 1 has it
     step 5  wait_vm(0)              blocks this wave until its own loads have landed
 
-An ``Effect`` says what an op touches and which hardware counter tracks it:
+An ``OpEffect`` says what an op touches and which hardware counter tracks it:
 
     fragment A(stage 0, sub 1), wave 4
         reads     LDS A, stage 0, half 1, second half of its rows
@@ -39,20 +39,21 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from pipeloom.machine.cdna import LGKMCNT_LIMIT, VMCNT_LIMIT
 from pipeloom.reference.compiled import CompiledSchedule, ScheduleEntry
 from pipeloom.reference.ops import OpDesc, OpRole, Phase
 
 
-class Counter(Enum):
+class WaitCounter(Enum):
     """The hardware counter that tracks an op until it retires; the value is its limit.
 
-    vmcnt has 6 bits and lgkmcnt 4 on gfx9 (LLVM AMDGPU usage, s_waitcnt). A wait holds a count
+    A wait holds a count
     below the limit; the limit itself, all ones, is no wait. What happens at the issue of more
     entries is for the chip to say (``machine.target.Counter.stalls_when_full``).
     """
 
-    VM = 63
-    LGKM = 15
+    VM = VMCNT_LIMIT
+    LGKM = LGKMCNT_LIMIT
 
     @property
     def limit(self) -> int:
@@ -65,7 +66,7 @@ class Counter(Enum):
         return f"{self.name.lower()}cnt"
 
 
-class Region(NamedTuple):
+class LdsRegion(NamedTuple):
     """A piece of LDS that is filled as a whole: one half of one stage of one operand."""
 
     operand: str
@@ -86,11 +87,11 @@ class Part(NamedTuple):
 class LdsRead(NamedTuple):
     """What a fragment load reads: some rows of a region, written by every wave of the workgroup."""
 
-    region: Region
+    region: LdsRegion
     part: Part
 
 
-class Register(NamedTuple):
+class RegisterSet(NamedTuple):
     """A named set of a wave's registers: fragment ``A0``, or ``staging0`` between two memories."""
 
     bank: str
@@ -111,7 +112,7 @@ class Accumulator(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class OpEffect:
     """What one op of one wave reads and writes, and which counter it occupies.
 
     The data of an op with a ``tile`` is that K tile of global memory; the data of an op with
@@ -121,22 +122,22 @@ class Effect:
     Waves of one group must agree on ``counter`` and ``entries``: that is what keeps them in step.
     """
 
-    counter: Counter | None = None
+    counter: WaitCounter | None = None
     entries: int = 0
     tile: int | None = None
     lds_reads: tuple[LdsRead, ...] = ()
-    lds_writes: tuple[Region, ...] = ()
-    register_reads: tuple[Register, ...] = ()
-    register_writes: tuple[Register, ...] = ()
+    lds_writes: tuple[LdsRegion, ...] = ()
+    register_reads: tuple[RegisterSet, ...] = ()
+    register_writes: tuple[RegisterSet, ...] = ()
     accumulator: Accumulator | None = None
 
 
-NO_EFFECT = Effect()
+NO_EFFECT = OpEffect()
 """The effect of waits, barriers and fences: on data none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EntryRun:
     """One entry as one wave executes it.
 
     ``iteration`` counts loop trips from 0 and is ``None`` outside the loop. ``k_base`` is the loop
@@ -183,11 +184,11 @@ class Kernel(ABC):
         """The accumulators of one wave; each must sum every K tile exactly once."""
 
     @abstractmethod
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
+    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[EntryRun, ...]:
         """Everything ``wave`` executes, in order, from the first load to the store of C."""
 
     @abstractmethod
-    def effect(self, step: Step, wave: int) -> Effect:
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
         """What a step of ``wave`` touches; raises ``ConfigError`` for an op it does not know."""
 
     def group_of(self, wave: int) -> int:
@@ -199,7 +200,7 @@ class WalkBuilder:
     """Collects the steps of one wave, numbering them."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[EntryRun] = []
 
     def entries(
         self,
@@ -227,19 +228,19 @@ class WalkBuilder:
     ) -> None:
         """Append one entry, saying which K tile it brings."""
         index = len(self._steps)
-        self._steps.append(Step(index, entry.op, entry.phase, slot, iteration, k_base, tile))
+        self._steps.append(EntryRun(index, entry.op, entry.phase, slot, iteration, k_base, tile))
 
     def own_barrier(self, origin: str, phase: Phase, k_base: int) -> None:
         """Append a barrier of the kernel itself, outside of the loop."""
         index = len(self._steps)
-        self._steps.append(Step(index, OpDesc.barrier(), phase, -1, None, k_base, None, origin))
+        self._steps.append(EntryRun(index, OpDesc.barrier(), phase, -1, None, k_base, None, origin))
 
-    def done(self) -> tuple[Step, ...]:
+    def done(self) -> tuple[EntryRun, ...]:
         """The finished walk."""
         return tuple(self._steps)
 
 
-def walk_in_sequence(compiled: CompiledSchedule, trips: int) -> tuple[Step, ...]:
+def walk_in_sequence(compiled: CompiledSchedule, trips: int) -> tuple[EntryRun, ...]:
     """Prologue, loop, epilogue, where the n-th load of a wave brings K tile n."""
     walk = WalkBuilder()
     loaded = 0

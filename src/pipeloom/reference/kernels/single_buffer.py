@@ -5,9 +5,9 @@ Unlike the other kernels it does not load into LDS directly: a load brings a K t
 reads K step t of the tile. The n-th load of a wave brings K tile n. With T trips of the loop the
 kernel sums T + 2 tiles; the epilogue drains the last two.
 
-A region is one K step of the tile: ``Region("AB", 0, t)``; a store fills them all. The accumulator
-is split likewise: ``Accumulator(0, t)`` is the share of K step t, so that each share must sum every
-K tile exactly once.
+A region is one K step of the tile: ``LdsRegion("AB", 0, t)``; a store fills them all. The
+accumulator is split likewise: ``Accumulator(0, t)`` is the share of K step t, so that each share
+must sum every K tile exactly once.
 
 ``ds_write`` takes its data at issue. (Only Southern Islands needed a counter for that: LLVM
 SIInsertWaitcnts, vmemWriteNeedsExpWaitcnt.)
@@ -22,19 +22,19 @@ from pipeloom.reference.kernels.grid import OperandCosts
 from pipeloom.reference.kernels.mapping import (
     NO_EFFECT,
     Accumulator,
-    Counter,
-    Effect,
+    EntryRun,
     Kernel,
     LdsRead,
+    LdsRegion,
+    OpEffect,
     Part,
-    Region,
-    Register,
-    Step,
+    RegisterSet,
+    WaitCounter,
     walk_in_sequence,
 )
 from pipeloom.reference.ops import OpRole
 
-STAGING = Register("staging", 0)
+STAGING = RegisterSet("staging", 0)
 WHOLE = Part(0, 1)
 
 
@@ -72,11 +72,11 @@ class SingleBufferKernel(Kernel):
         """One share per K step."""
         return tuple(Accumulator(0, t) for t in range(self.k_steps))
 
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
+    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[EntryRun, ...]:
         """Prologue, loop, epilogue; loads take K tiles in sequence."""
         return walk_in_sequence(compiled, trips)
 
-    def effect(self, step: Step, wave: int) -> Effect:
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
         """Load, store, fragment and MMA by their roles."""
         op = step.op
         if op.is_framework:
@@ -87,19 +87,19 @@ class SingleBufferKernel(Kernel):
                 hint=f"its K steps count 0 to {self.k_steps - 1}",
                 field="OpDesc.subtile",
             )
-        share = Register("AB", op.subtile)
+        share = RegisterSet("AB", op.subtile)
         if op.role is OpRole.GLOBAL_LOAD:
             entries = op.vm_cost or self.costs.vm[0]
-            return Effect(Counter.VM, entries, tile=step.tile, register_writes=(STAGING,))
+            return OpEffect(WaitCounter.VM, entries, tile=step.tile, register_writes=(STAGING,))
         if op.role is OpRole.SHARED_STORE:
-            regions = tuple(Region("AB", 0, t) for t in range(self.k_steps))
-            return Effect(Counter.LGKM, 1, lds_writes=regions, register_reads=(STAGING,))
+            regions = tuple(LdsRegion("AB", 0, t) for t in range(self.k_steps))
+            return OpEffect(WaitCounter.LGKM, 1, lds_writes=regions, register_reads=(STAGING,))
         if op.role is OpRole.FRAGMENT_LOAD:
-            reads = (LdsRead(Region("AB", 0, op.subtile), WHOLE),)
+            reads = (LdsRead(LdsRegion("AB", 0, op.subtile), WHOLE),)
             entries = op.lgkm_cost or self.costs.lgkm[0]
-            return Effect(Counter.LGKM, entries, lds_reads=reads, register_writes=(share,))
+            return OpEffect(WaitCounter.LGKM, entries, lds_reads=reads, register_writes=(share,))
         if op.role is OpRole.COMPUTE:
-            return Effect(register_reads=(share,), accumulator=Accumulator(0, op.subtile))
+            return OpEffect(register_reads=(share,), accumulator=Accumulator(0, op.subtile))
         raise ConfigError(
             f"the {self.name} kernel does not know {describe_op(op)}",
             hint="roles: GLOBAL_LOAD, SHARED_STORE, FRAGMENT_LOAD, COMPUTE",

@@ -18,8 +18,9 @@ from functools import partial
 
 from pipeloom.checks import check_instance, check_int
 from pipeloom.errors import ConfigError
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.machine.gfx950 import GFX950
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.reference.compiled import ScheduleEntry
 from pipeloom.reference.config import PipelineConfig, TargetProfile
 from pipeloom.reference.declaration import PipelineSchedule

@@ -1,9 +1,9 @@
 """The branch and bound behind CSP: is there an order within this makespan and this many VGPRs?
 
-``Search.find`` answers that question exactly, by placing ops one after the other and turning back
-where the bounds of ``one_machine`` show that the rest cannot fit. When the answer is no, it also
-says which makespan is the least that the argument does not rule out, so that the caller can raise
-its target step by step:
+``BodySearch.find`` answers that question exactly, by placing ops one after the other and turning
+back where the bounds of ``one_machine`` show that the rest cannot fit. When the answer is no, it
+also says which makespan is the least that the argument does not rule out, so that the caller can
+raise its target step by step:
 
     find(420) -> no, at least 428;  find(428) -> no, at least 436;  find(436) -> (0, 1, 4, 2, ...)
 
@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import le
 
-from pipeloom.reference.strategies.budget import Budget, GaveUp
-from pipeloom.reference.strategies.fewest_registers import Registers
+from pipeloom.reference.strategies.budget import GaveUp, NodeBudget
+from pipeloom.reference.strategies.fewest_registers import LeastRegisters
 from pipeloom.reference.strategies.one_machine import Job, preemptive_bound
 from pipeloom.reference.strategies.tables import NEVER, SERIAL_UNITS, Tables
 
@@ -82,12 +82,12 @@ class _Frame:
         """No completion tried so far is shorter."""
 
 
-class Search:
+class BodySearch:
     """One body's tables, and the memory of what has failed."""
 
-    def __init__(self, tables: Tables, budget: Budget) -> None:
+    def __init__(self, tables: Tables, budget: NodeBudget) -> None:
         self.tables = tables
-        self.registers = Registers(tables, budget)
+        self.registers = LeastRegisters(tables, budget)
         self.budget = budget
         self._failed: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
         self._peak_of_all = sum(tables.defines)

@@ -17,7 +17,7 @@ class GaveUp(Exception):  # noqa: N818 - control flow, never seen by a user
 
 
 @dataclass(slots=True)
-class Budget:
+class NodeBudget:
     """Nodes explored so far, and when to stop."""
 
     node_limit: int | None = None

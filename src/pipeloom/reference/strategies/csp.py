@@ -26,8 +26,8 @@ from typing import ClassVar
 from pipeloom.errors import InternalError
 from pipeloom.reference.compiled import Certificate
 from pipeloom.reference.graph import LoopBody
-from pipeloom.reference.strategies.branch_and_bound import Search
-from pipeloom.reference.strategies.budget import Budget, GaveUp, LimitReached
+from pipeloom.reference.strategies.branch_and_bound import BodySearch
+from pipeloom.reference.strategies.budget import GaveUp, LimitReached, NodeBudget
 from pipeloom.reference.strategies.contract import Ordering, OrderLimits
 from pipeloom.reference.strategies.cost import OrderCost, lower_bound, order_cost
 from pipeloom.reference.strategies.greedy import greedy_schedule, simple_greedy
@@ -140,7 +140,7 @@ class _Optimum:
         self.bound = bound
         self.floor = bound
         self.budget = _budget(limits)
-        self.search = Search(Tables(body, limits), self.budget)
+        self.search = BodySearch(Tables(body, limits), self.budget)
         self.found = False
         self.order = incumbent
         self.cost = _cost(body, incumbent, limits) if incumbent is not None else None
@@ -240,10 +240,10 @@ class _Optimum:
                 raise InternalError(f"CSP found {self.cost}, better than its proved optimum")
 
 
-def _budget(limits: OrderLimits) -> Budget:
+def _budget(limits: OrderLimits) -> NodeBudget:
     nodes = limits.node_limit
     if nodes is None and limits.time_limit is None:
         nodes = DEFAULT_NODE_LIMIT
     if limits.time_limit is None:
-        return Budget(nodes)
-    return Budget(nodes, time.monotonic() + limits.time_limit)
+        return NodeBudget(nodes)
+    return NodeBudget(nodes, time.monotonic() + limits.time_limit)

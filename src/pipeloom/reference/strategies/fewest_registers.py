@@ -13,7 +13,7 @@ with the sets that were decided remembered.
 
 from __future__ import annotations
 
-from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.budget import NodeBudget
 from pipeloom.reference.strategies.tables import NEVER, Tables
 
 _EFFORT_ONCE = 200
@@ -24,10 +24,10 @@ Also what keeps the recursion shallow, however long the body.
 """
 
 
-class Registers:
+class LeastRegisters:
     """Answers for one body; remembers them. Each set examined counts as a node."""
 
-    def __init__(self, tables: Tables, budget: Budget) -> None:
+    def __init__(self, tables: Tables, budget: NodeBudget) -> None:
         self._tables = tables
         self._budget = budget
         self._net = [d - k for d, k in zip(tables.defines, tables.kills, strict=True)]

@@ -9,8 +9,8 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.graph import LoopBody, describe_op
 from pipeloom.reference.ops import OpRole
 from pipeloom.reference.schedule_config import UNLIMITED_VGPR
-from pipeloom.reference.strategies.branch_and_bound import Search
-from pipeloom.reference.strategies.budget import Budget, LimitReached
+from pipeloom.reference.strategies.branch_and_bound import BodySearch
+from pipeloom.reference.strategies.budget import LimitReached, NodeBudget
 from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.tables import (
     BLOCK_FRAGMENTS,
@@ -61,7 +61,10 @@ def undecided(limits: OrderLimits, nodes: int) -> OrderError:
 def _feasible(body: LoopBody, limits: OrderLimits, peak: int) -> bool:
     """Whether an order exists, makespan aside; False also where that cannot be told cheaply."""
     try:
-        return Search(Tables(body, limits), Budget(_EFFORT)).find(NEVER - 1, peak)[0] is not None
+        return (
+            BodySearch(Tables(body, limits), NodeBudget(_EFFORT)).find(NEVER - 1, peak)[0]
+            is not None
+        )
     except LimitReached:
         return False
 
@@ -110,7 +113,7 @@ def _halves_that_cannot_be_blocks(body: LoopBody, limits: OrderLimits) -> Iterat
 def _too_few_registers(body: LoopBody, limits: OrderLimits) -> OrderError:
     relaxed = replace(limits, max_vgpr=UNLIMITED_VGPR)
     tables = Tables(body, relaxed)
-    search = Search(tables, Budget(_EFFORT))
+    search = BodySearch(tables, NodeBudget(_EFFORT))
     needed: int | None = None
     try:
         order, peak = search.find(NEVER - 1, NEVER)[0], NEVER

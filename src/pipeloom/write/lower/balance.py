@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pipeloom.machine.mnemonics import is_transcendental
 from pipeloom.machine.target import Target
-from pipeloom.write.hazards import is_transcendental
 from pipeloom.write.isa import (
     SCC,
     Bank,

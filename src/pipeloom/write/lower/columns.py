@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Meaning, Node, NodeKind, Program, Space, Work
 from pipeloom.program.tiles import volume
 from pipeloom.write.lower.register_tiles import RegisterTile

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.program import Access, NodeKind, Space, Work
 from pipeloom.program.tiles import Box
 from pipeloom.write.addresses import LDS_WINDOW, OUT_OF_RANGE

@@ -1,6 +1,6 @@
-"""``emit_program``: a program's kernel, written from the program alone.
+"""``emit_cdna``: a program's kernel for CDNA, written from the program alone.
 
-    emitted = emit_program(Program.from_json(text))
+    emitted = emit_cdna(Program.from_json(text))
     code = assemble(emitted)
 
 Every step is planned first, which is also where anything unsupported is refused by name; then
@@ -19,9 +19,10 @@ from functools import partial
 from types import MappingProxyType
 
 from pipeloom.judge.verify import verify
+from pipeloom.machine.cdna import LGKMCNT_LIMIT, PROCESSORS, VMCNT_LIMIT, WAVE_LANES
 from pipeloom.machine.dtypes import dtype_for
 from pipeloom.machine.occupancy import Resources
-from pipeloom.machine.target import WAVE_LANES, Target, Traffic
+from pipeloom.machine.target import Target, Traffic
 from pipeloom.program import (
     VOCABULARY,
     Barrier,
@@ -38,14 +39,14 @@ from pipeloom.program import (
     Wait,
     Work,
 )
-from pipeloom.program.meaning import Region as When
+from pipeloom.program.nodes import Region as When
 from pipeloom.program.vocabulary import PRODUCTS
 from pipeloom.write.allocate import Allocation
 from pipeloom.write.clauses import break_clauses
 from pipeloom.write.code import Code
 from pipeloom.write.faults import EmitError, NotLinearError
 from pipeloom.write.gate import VerdictLike, require_proved
-from pipeloom.write.hazard_check import judged_as, require_no_hazards
+from pipeloom.write.hazard_check import require_no_hazards
 from pipeloom.write.hazards import insert_wait_states
 from pipeloom.write.isa import Bank, Instruction, Label, Line, Provenance, Unit, sgpr
 from pipeloom.write.kernel import EmittedKernel, line_map
@@ -70,11 +71,12 @@ from pipeloom.write.placing import ONE_PROBLEM, Placing
 from pipeloom.write.text import kernel_text
 
 ProgramJudge = Callable[[Program], VerdictLike]
-WAITS = {Traffic.GLOBAL: "vm", Traffic.LDS: "lgkm"}
+WAITS = {Traffic.GLOBAL: ("vm", VMCNT_LIMIT), Traffic.LDS: ("lgkm", LGKMCNT_LIMIT)}
+"""What a wait for a counter of such accesses is called, and the largest count that it can hold."""
 COUNTED = {Traffic.GLOBAL: Unit.VMEM, Traffic.LDS: Unit.LDS}
 
 
-def emit_program(
+def emit_cdna(
     program: Program,
     *,
     judge: ProgramJudge = verify,
@@ -88,7 +90,12 @@ def emit_program(
     ``ops`` must hold every op of the program, with its lowering. ``name`` is the kernel's symbol.
     ``placing`` is what launches may ask of it beyond whole trips of one problem.
     """
-    judged_as(program.target.arch)
+    if program.target.encoded_as not in PROCESSORS:
+        raise EmitError(
+            f"no assembler is known for {program.target.encoded_as!r}",
+            hint=f"let its record say whose encoding it has: processor={PROCESSORS[-1]!r}",
+            field="target",
+        )
     for tile in (*(n.type for n in program.meaning.nodes), *(r.type for r in program.resources)):
         dtype_for(tile.dtype)
     symbol = re.sub(r"^(?=\d)|\W", "_", name or program.name, flags=re.ASCII)
@@ -101,7 +108,7 @@ def emit_program(
     return _Emission(program, ops, symbol, placing, frozenset()).kernel(status)
 
 
-def occupied(program: Program, *, ops: Vocabulary = VOCABULARY) -> Resources:
+def occupied_cdna(program: Program, *, ops: Vocabulary = VOCABULARY) -> Resources:
     """Registers and LDS of a program's kernel. Nothing is written, so its verdict is not asked."""
     dealt = dealt_dimensions(program)
     if dealt:
@@ -283,14 +290,14 @@ class _Emission:
         title = f"{program.name} on {self.target.arch}, {status.name}; {program.content_hash[:12]}"
         text, numbers = kernel_text(
             self.name,
-            self.target.arch,
+            self.target.encoded_as,
             lines,
             resources,
             memory.arguments,
             title,
             memory.ids,
         )
-        require_no_hazards(text, self.target.arch)
+        require_no_hazards(text, self.target)
         return EmittedKernel(
             name=self.name,
             target=self.target.arch,
@@ -448,7 +455,8 @@ class _Emission:
                     hint="kernels wait for global and LDS accesses",
                     field="counter",
                 )
-            code.wait(**{WAITS[counter.counts]: min(step.count, counter.limit.value)})
+            name, limit = WAITS[counter.counts]
+            code.wait(**{name: min(step.count, counter.limit.value, limit)})
         elif isinstance(step, Barrier):
             code("s_barrier")
         elif isinstance(step, Priority):

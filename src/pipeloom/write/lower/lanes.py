@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeloom.machine.target import WAVE_LANES, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import Target
 from pipeloom.write.code import Code
 from pipeloom.write.isa import Register
 from pipeloom.write.lower.frame import Frame

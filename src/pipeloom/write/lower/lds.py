@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES, Target
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES, Target
 from pipeloom.program import Access, Box, Group, Layout, Program, Resource, Space, Work
 from pipeloom.write.faults import EmitError, RegisterLimitError
 from pipeloom.write.layout import (

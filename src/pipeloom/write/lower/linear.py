@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.machine.target import WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
 from pipeloom.write.code import Code
 from pipeloom.write.faults import NotLinearError
 from pipeloom.write.isa import Register

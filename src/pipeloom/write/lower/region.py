@@ -43,9 +43,12 @@ def only_conditions(program: Program, ops: Vocabulary) -> frozenset[str]:
 def _compares(program: Program, ops: Vocabulary, step: Work) -> bool:
     """Whether a step's one comparison is its result, and not what some other line makes of it."""
     op = ops[program.meaning[step.node].op]
-    if not op.bool_result or op.reduce is not None or len(op.lowering) != 2:
+    lowered = op.lowered()
+    if not op.bool_result or op.reduce is not None or lowered is None:
         return False
-    compare, select = op.lowering
+    if len(lowered.instructions) != 2:
+        return False
+    compare, select = lowered.instructions
     return compare.startswith("v_cmp_") and select == TRUTH
 
 

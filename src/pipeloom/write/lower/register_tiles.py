@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeloom.machine.target import LOAD_BYTES, WAVE_LANES
+from pipeloom.machine.cdna import WAVE_LANES
+from pipeloom.machine.target import LOAD_BYTES
 from pipeloom.program import Box, Reduce, Resource, Space
 from pipeloom.program.resources import PARTIAL
 from pipeloom.write.faults import EmitError

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pipeloom.judge.wait_states.mnemonics import MNEMONICS
+from pipeloom.machine.mnemonics import MNEMONICS
 from pipeloom.program import OpDef
 from pipeloom.write.faults import EmitError
 from pipeloom.write.isa import OPCODES, VCC, Opcode, Operand, Register, Unit
@@ -53,13 +53,14 @@ class Template:
 
 def templates_of(op: OpDef) -> tuple[Template, ...]:
     """The lines of an op; raises ``EmitError`` naming what cannot be read."""
-    if not op.lowering:
+    lowered = op.lowered()
+    if lowered is None:
         raise EmitError(
             f"op {op.name!r} has no lowering",
             hint="give its OpDef the instructions for one register: lowering=('v_... {d}, {0}',)",
             field=op.name,
         )
-    return tuple(_template(op, line) for line in op.lowering)
+    return tuple(_template(op, line) for line in lowered.instructions)
 
 
 def _template(op: OpDef, line: str) -> Template:

@@ -127,7 +127,7 @@ def _check_floats(op: OpDef, nodes: Sequence[Node]) -> None:
 
 def _check_truths(op: OpDef, operand: Node) -> None:
     """Whether any is true is found by the bits of 1.0 and 0, which those of numbers are not."""
-    truths = op.bool_result if op.lowering else operand.type.dtype.is_bool
+    truths = op.bool_result if op.lowered() else operand.type.dtype.is_bool
     if op.reduce is Reduce.ANY and not truths:
         raise EmitError(
             f"{op.name} asks whether any of {operand.name!r} is true, which is {operand.type}",
@@ -220,7 +220,7 @@ def _plan(
     lines = templates_of(op)
     converts = (
         work.when is None
-        and op.lowering == _MOVE.lowering
+        and op.lowered() == _MOVE.lowered()
         and tile.pack > 1
         and sources[0].tile is not None
         and sources[0].tile.pack == 1
@@ -511,7 +511,7 @@ def _combine(
     assert op.reduce is not None
     how, left = op.reduce, list(slots)
     verb = COMBINE[how]
-    if op.lowering:
+    if op.lowered() is not None:
         lines = templates_of(op)
         for number, slot in enumerate(left):
             made = into if fresh and number == 0 else scratch.result(1)

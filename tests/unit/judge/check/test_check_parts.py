@@ -17,7 +17,7 @@ from pipeloom.judge.check.record import _cells
 from pipeloom.judge.check.register_flow import _dead, _needs, _unmasked
 from pipeloom.judge.check.static import EXEC_BITS, Static, statics
 from pipeloom.judge.check.taint import Taint
-from pipeloom.judge.emulate.pending import Counter
+from pipeloom.judge.emulate.pending import WaitQueue
 from pipeloom.judge.emulate.register_numbers import ALL_LANES, EXEC, VGPR, register_bits
 
 # ------------------------------------------------------------------------------ cells of an access
@@ -109,15 +109,15 @@ def test_a_load_is_dead_only_if_all_of_it_is_overwritten(masked: bool, lanes: in
 @pytest.mark.parametrize(
     ("first", "second", "same", "waits"),
     [
-        (Counter.VM, Counter.VM, True, False),
-        (Counter.LGKM, Counter.LGKM, True, False),
-        (Counter.VM, Counter.LGKM, True, True),
-        (Counter.SMEM, Counter.SMEM, True, True),
-        (Counter.VM, Counter.VM, False, True),
+        (WaitQueue.VM, WaitQueue.VM, True, False),
+        (WaitQueue.LGKM, WaitQueue.LGKM, True, False),
+        (WaitQueue.VM, WaitQueue.LGKM, True, True),
+        (WaitQueue.SMEM, WaitQueue.SMEM, True, True),
+        (WaitQueue.VM, WaitQueue.VM, False, True),
     ],
 )
 def test_loads_that_return_in_order_may_write_a_register_twice(
-    first: Counter, second: Counter, same: bool, waits: bool
+    first: WaitQueue, second: WaitQueue, same: bool, waits: bool
 ) -> None:
     """The second loads v1, or writes it while it loads v2."""
     steps = [_static(writes=V1, touched=V1), _static(writes=V1, touched=V1)]
@@ -255,3 +255,38 @@ def test_files_of_dwarf_5() -> None:
     many = b"\xff" * 9 + b"\x01"
     for formats in (b"\0", b"\x01\x01\x08"):
         assert debug_lines(_elf({".debug_line": _unit_5(many, formats, b"")}), 0x1000, 8) == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (0x0B, bytes(1)),
+        (0x05, bytes(2)),
+        (0x06, bytes(4)),
+        (0x07, bytes(8)),
+        (0x1E, bytes(16)),
+        (0x0F, b"\x85\x01"),
+        (0x09, b"\x03abc"),
+        (0x08, b"text\0"),
+    ],
+)
+def test_other_fields_of_a_file_are_read_over(form: int, value: bytes) -> None:
+    """Sums, sizes and directories stand before and behind the name, in any form."""
+    formats = b"\x03\x02" + bytes((form,)) + b"\x01\x08\x05" + bytes((form,))
+    unit = _unit_5(b"\x02", formats, (value + b"a.py\0" + value) + (value + b"b.py\0" + value))
+    assert debug_lines(_elf({".debug_line": unit}), 0x1000, 8) == {0: "b.py:1", 4: "b.py:1"}
+
+
+@pytest.mark.parametrize(("form", "section"), [(0x0E, ".debug_str"), (0x1F, ".debug_line_str")])
+def test_names_lie_in_a_section_of_strings(form: int, section: str) -> None:
+    places = struct.pack("<II", 0, 5)
+    unit = _unit_5(b"\x02", b"\x01\x01" + bytes((form,)), places)
+    data = _elf({".debug_line": unit, section: b"a.py\0b.py\0"})
+    assert debug_lines(data, 0x1000, 8) == {0: "b.py:1", 4: "b.py:1"}
+
+
+def test_a_sequence_begins_again_after_its_end() -> None:
+    """In the first file, at its first line."""
+    again = b"\0\x09\x02" + struct.pack("<Q", 0x1008) + b"\x01" + END
+    found = _lines(SET + b"\x04\x07\x03\x0a\x01" + END + again, size=16)
+    assert found == {0: "?:11", 4: "?:11", 8: "k.py:1", 12: "k.py:1"}

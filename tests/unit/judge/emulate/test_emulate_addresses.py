@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeloom.judge.emulate import (
-    FindingKind,
+    DefectKind,
     LaunchError,
     Pitched,
     RunResult,
@@ -58,7 +58,7 @@ def test_rows_far_apart(bench: Any) -> None:
     np.testing.assert_array_equal(rows, [np.arange(64), np.arange(64)])
     between = body.format(low=4096, high=0)
     run = bench.launch(between, [Pitched(rows, pitch), out])
-    assert {finding.kind for finding in run.findings} == {FindingKind.OUT_OF_BOUNDS}
+    assert {finding.kind for finding in run.findings} == {DefectKind.OUT_OF_BOUNDS}
     with pytest.raises(LaunchError, match="has rows of 256 bytes, 255 bytes apart"):
         bench.launch(far, [Pitched(rows, 255), out])
 
@@ -84,7 +84,7 @@ def through_descriptor(bench: Any, word1: int, word3: int) -> tuple[RunResult, A
 def test_a_descriptor_without_a_format(bench: Any) -> None:
     run, out = through_descriptor(bench, 0, 0)
     (finding,) = run.findings
-    assert finding.kind is FindingKind.INVALID_DESCRIPTOR
+    assert finding.kind is DefectKind.INVALID_DESCRIPTOR
     assert "s[12:15] has data format 0" in finding.message
     assert (out == 0).all(), "as the hardware: loads through it give 0"
     for word3 in (0x27000, 0x20000):

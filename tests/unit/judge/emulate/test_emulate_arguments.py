@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.judge.emulate import LaunchError, Placed, load_code_object, run_kernel
+from pipeloom.judge.emulate import LaunchError, PlacedArg, load_code_object, run_kernel
 
 STORE = """
   s_load_dwordx2 s[4:5], s[0:1], 0x10
@@ -33,7 +33,7 @@ def test_arguments_need_no_metadata(bench: Any) -> None:
     code = without_arguments(bench)
     assert not code.kernel().arguments
     out, given = np.zeros(64, np.uint32), np.arange(64, dtype=np.uint32)
-    args = [Placed(16, 8, out), Placed(36, 4, 5), Placed(40, 8, given, "given")]
+    args = [PlacedArg(16, 8, out), PlacedArg(36, 4, 5), PlacedArg(40, 8, given, "given")]
     result = run_kernel(code, grid=(1,), block=(64,), args=args, check_wait_states=False)
     assert result.ok
     np.testing.assert_array_equal(out, given + 5)
@@ -41,7 +41,7 @@ def test_arguments_need_no_metadata(bench: Any) -> None:
 
 def test_one_array_is_one_buffer(bench: Any) -> None:
     both = np.arange(64, dtype=np.uint32)
-    args = [Placed(16, 8, both), Placed(36, 4, 7), Placed(40, 8, both)]
+    args = [PlacedArg(16, 8, both), PlacedArg(36, 4, 7), PlacedArg(40, 8, both)]
     code = without_arguments(bench)
     for _ in range(2):  # the second run adds to what the first one stored
         assert run_kernel(code, grid=(1,), block=(64,), args=args, check_wait_states=False).ok
@@ -51,9 +51,9 @@ def test_one_array_is_one_buffer(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([Placed(0, 8, 1), Placed(4, 4, 1)], "inside the one before it"),
-        ([Placed(44, 8, 1)], "end at byte 52"),
-        ([Placed(0, 8, 1), 3], "some have not"),
+        ([PlacedArg(0, 8, 1), PlacedArg(4, 4, 1)], "inside the one before it"),
+        ([PlacedArg(44, 8, 1)], "end at byte 52"),
+        ([PlacedArg(0, 8, 1), 3], "some have not"),
     ],
 )
 def test_places_are_checked(bench: Any, args: list[Any], words: str) -> None:

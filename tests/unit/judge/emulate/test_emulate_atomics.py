@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate import FindingKind
+from pipeloom.judge.emulate import DefectKind
 
 MASK = {32: (1 << 32) - 1, 64: (1 << 64) - 1}
 
@@ -211,14 +211,14 @@ CLEAR = "ds_write_b32 v1, v3"
     ("first", "second", "kinds"),
     [
         (f"{CLEAR}\n{FENCE}", FENCE, set()),
-        (CLEAR, FENCE, {FindingKind.LDS_RACE}),
-        (f"{CLEAR}\n{FENCE}", "", {FindingKind.POISON_READ, FindingKind.LDS_RACE}),
-        (FENCE, FENCE, {FindingKind.POISON_READ}),
+        (CLEAR, FENCE, {DefectKind.LDS_RACE}),
+        (f"{CLEAR}\n{FENCE}", "", {DefectKind.POISON_READ, DefectKind.LDS_RACE}),
+        (FENCE, FENCE, {DefectKind.POISON_READ}),
     ],
     ids=["ordered", "clear races", "read races", "never cleared"],
 )
 def test_lds_atomics_race_with_plain_accesses_only(
-    bench: Any, first: str, second: str, kinds: set[FindingKind]
+    bench: Any, first: str, second: str, kinds: set[DefectKind]
 ) -> None:
     """Two waves add to the same cells: fine between barriers, a race with a store or a load."""
     for seed in range(3):
@@ -252,4 +252,4 @@ def test_flat_accesses_need_both_counters(bench: Any) -> None:
     np.testing.assert_array_equal(cells, np.arange(64) + 7)
     for wait in ("vmcnt(0)", "lgkmcnt(0)"):
         run = bench.launch(body.format(wait=wait), [np.zeros(64, np.uint32)])
-        assert {f.kind for f in run.findings} >= {FindingKind.IN_FLIGHT_READ}
+        assert {f.kind for f in run.findings} >= {DefectKind.IN_FLIGHT_READ}

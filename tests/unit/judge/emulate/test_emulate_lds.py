@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate import FindingKind
+from pipeloom.judge.emulate import DefectKind
 
 Words = npt.NDArray[np.uint32]
 DATA = [np.arange(64, dtype=np.uint32) * 7 + 1000 * i for i in range(4)]
@@ -166,7 +166,7 @@ def test_reading_unwritten_lds_is_poison_when_used(bench: Any) -> None:
     _, unused = bench.registers(body, [], [], lds=1024)
     assert unused.ok, "a value nobody uses is dead work, not a defect"
     _, used = bench.registers(body, [], ["v24"], lds=1024)
-    assert [f.kind for f in used.findings] == [FindingKind.POISON_READ]
+    assert [f.kind for f in used.findings] == [DefectKind.POISON_READ]
     assert "LDS bytes never written" in used.findings[0].message
 
 
@@ -180,7 +180,7 @@ def test_poison_travels_through_lds(bench: Any) -> None:
       v_add_u32 v25, 1, v24"""
     _, run = bench.registers(body, [], [], lds=256)
     assert [(f.kind, f.instruction) for f in run.findings] == [
-        (FindingKind.POISON_READ, "v_add_u32")
+        (DefectKind.POISON_READ, "v_add_u32")
     ]
 
 
@@ -195,7 +195,7 @@ def test_poison_travels_where_a_write_is_not_aligned(bench: Any, offset: int, po
       v_add_u32 v25, 1, v24"""
     _, run = bench.registers(body, DATA[:3], [], lds=2048)
     found = [(f.kind, f.instruction) for f in run.findings]
-    assert ((FindingKind.POISON_READ, "v_add_u32") in found) is poison
+    assert ((DefectKind.POISON_READ, "v_add_u32") in found) is poison
 
 
 def test_behind_an_aligned_write_beside_others_nothing_changes(bench: Any) -> None:
@@ -210,7 +210,7 @@ def test_behind_an_aligned_write_beside_others_nothing_changes(bench: Any) -> No
       s_waitcnt lgkmcnt(0)
       v_add_u32 v25, 1, v24"""
     _, run = bench.registers(body, DATA[:3], [], lds=2048)
-    assert (FindingKind.POISON_READ, "v_add_u32") in [(f.kind, f.instruction) for f in run.findings]
+    assert (DefectKind.POISON_READ, "v_add_u32") in [(f.kind, f.instruction) for f in run.findings]
 
 
 def test_out_of_bounds_lds(bench: Any) -> None:
@@ -219,7 +219,7 @@ def test_out_of_bounds_lds(bench: Any) -> None:
       ds_write_b32 v20, v0 offset:64"""
     _, run = bench.registers(body, [], [], lds=256)
     (finding,) = run.findings
-    assert finding.kind is FindingKind.OUT_OF_BOUNDS
+    assert finding.kind is DefectKind.OUT_OF_BOUNDS
     assert "at LDS address 256 in 16 lanes; the workgroup has 256 bytes" in finding.message
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate import FindingKind
+from pipeloom.judge.emulate import DefectKind
 from pipeloom.judge.emulate.global_memory import GlobalMemory
 
 Words = npt.NDArray[np.uint32]
@@ -216,7 +216,7 @@ def test_scratch_spill_and_reload_without_wait(bench: Any) -> None:
 def test_scratch_out_of_bounds(bench: Any) -> None:
     _, run = bench.registers("scratch_store_dword off, v0, off offset:32", scratch=32, outputs=[])
     (finding,) = run.findings
-    assert finding.kind is FindingKind.OUT_OF_BOUNDS
+    assert finding.kind is DefectKind.OUT_OF_BOUNDS
     assert "scratch address 32; the wave has 32 bytes per lane" in finding.message
 
 
@@ -257,7 +257,7 @@ def test_global_out_of_bounds_names_the_buffer(bench: Any) -> None:
       s_endpgm"""
     run = bench.launch(body, [data, out])
     read, write = run.findings
-    assert read.kind is write.kind is FindingKind.OUT_OF_BOUNDS
+    assert read.kind is write.kind is DefectKind.OUT_OF_BOUNDS
     assert "reads 4 bytes at" in read.message
     assert "(0 bytes past the end of arg 0) in 4 lanes" in read.message
     assert "past the end of arg 1" in write.message

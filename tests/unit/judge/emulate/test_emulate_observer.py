@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeloom.judge.emulate import Effect, Space
+from pipeloom.judge.emulate import AddressSpace, Effect
 
 BODY = """
   s_load_dwordx4 s[4:7], s[0:1], 0x0
@@ -31,7 +31,7 @@ class Recorder:
     def __init__(self) -> None:
         self.groups: list[tuple[int, int, int]] = []
         self.executed: list[str] = []
-        self.touched: list[tuple[str, Space, Effect, list[int], int]] = []
+        self.touched: list[tuple[str, AddressSpace, Effect, list[int], int]] = []
         self.retired: list[str] = []
 
     def begin(self, group: Any) -> None:
@@ -43,7 +43,9 @@ class Recorder:
     def issue(self, wave: Any, pending: Any) -> None:
         for touch in pending.touches:
             assert touch.lanes.size == touch.addresses.size
-            place = (touch.addresses - touch.addresses[0] * (touch.space is Space.GLOBAL)).tolist()
+            place = (
+                touch.addresses - touch.addresses[0] * (touch.space is AddressSpace.GLOBAL)
+            ).tolist()
             self.touched.append(
                 (pending.instruction.name, touch.space, touch.effect, place, touch.size)
             )
@@ -64,15 +66,15 @@ def test_a_run_is_seen_whole(bench: Any) -> None:
     assert seen.executed[-1] == "s_endpgm"
     rows = list(range(0, 256, 4))
     in_lds = [
-        ("ds_write_b32", Space.LDS, Effect.WRITE, [256 + r for r in rows], 4),
-        ("ds_read_b32", Space.LDS, Effect.READ, [256 + r for r in rows], 4),
+        ("ds_write_b32", AddressSpace.LDS, Effect.WRITE, [256 + r for r in rows], 4),
+        ("ds_read_b32", AddressSpace.LDS, Effect.READ, [256 + r for r in rows], 4),
     ]
     assert seen.touched == [
-        ("s_load_dwordx4", Space.GLOBAL, Effect.READ, [0], 16),
-        ("global_load_dword", Space.GLOBAL, Effect.READ, rows, 4),
+        ("s_load_dwordx4", AddressSpace.GLOBAL, Effect.READ, [0], 16),
+        ("global_load_dword", AddressSpace.GLOBAL, Effect.READ, rows, 4),
         *in_lds,
         *in_lds,
-        ("global_store_dword", Space.GLOBAL, Effect.WRITE, rows, 4),
+        ("global_store_dword", AddressSpace.GLOBAL, Effect.WRITE, rows, 4),
     ]
     assert seen.retired == [
         "s_load_dwordx4",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeloom.judge.emulate import FindingKind
+from pipeloom.judge.emulate import DefectKind
 
 POINTERS = "s_load_dwordx4 s[4:7], s[0:1], 0x0\n s_waitcnt lgkmcnt(0)\n"
 
@@ -104,7 +104,7 @@ def test_waits_are_needed(bench: Any) -> None:
       s_add_u32 s13, s12, 1
       s_endpgm"""
     run = bench.launch(body, [np.zeros(1, np.uint32), np.zeros(4, np.uint32)])
-    assert [finding.kind for finding in run.findings] == [FindingKind.IN_FLIGHT_READ]
+    assert [finding.kind for finding in run.findings] == [DefectKind.IN_FLIGHT_READ]
 
 
 def test_out_of_bounds(bench: Any) -> None:
@@ -112,7 +112,7 @@ def test_out_of_bounds(bench: Any) -> None:
         run = bench.launch(
             f"{POINTERS}{line}\ns_endpgm", [np.zeros(1, np.uint32), np.zeros(4, np.uint32)]
         )
-        assert [finding.kind for finding in run.findings] == [FindingKind.OUT_OF_BOUNDS]
+        assert [finding.kind for finding in run.findings] == [DefectKind.OUT_OF_BOUNDS]
 
 
 @pytest.mark.parametrize(("stride", "records"), [(0, 24), (8, 3)])

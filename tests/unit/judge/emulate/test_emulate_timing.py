@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeloom.judge.emulate import Directed, FindingKind, RunResult, Timing
+from pipeloom.judge.emulate import DefectKind, Directed, RunResult, Timing
 
 Words = npt.NDArray[np.uint32]
 
@@ -19,7 +19,7 @@ POINTERS = """
 """
 
 
-def kinds(run: RunResult) -> list[FindingKind]:
+def kinds(run: RunResult) -> list[DefectKind]:
     return [f.kind for f in run.findings]
 
 
@@ -39,7 +39,7 @@ class TestMissingWaits:
         data = np.zeros(64, np.uint32)
         run = bench.launch(body, [data, data.copy()], timing=timing, seed=seed)
         (finding,) = run.findings
-        assert finding.kind is FindingKind.IN_FLIGHT_READ
+        assert finding.kind is DefectKind.IN_FLIGHT_READ
         assert finding.instruction == "v_add_u32"
         assert "reads v5, but global_load_dword at pc" in finding.message
         assert finding.message.endswith("is still outstanding (vmcnt)")
@@ -54,7 +54,7 @@ class TestMissingWaits:
           v_add_u32 v23, v21, v22"""
         _, run = bench.registers(body, [], [], lds=256, timing=timing, seed=seed)
         (finding,) = run.findings
-        assert finding.kind is FindingKind.IN_FLIGHT_READ
+        assert finding.kind is DefectKind.IN_FLIGHT_READ
         assert "reads v22, but ds_read_b32" in finding.message
 
     def test_scalar_loads_return_out_of_order(self, bench: Any, timing: Timing, seed: int) -> None:
@@ -77,7 +77,7 @@ class TestMissingWaits:
           s_endpgm"""
         data = np.zeros(64, np.uint32)
         run = bench.launch(body, [data, data.copy()], timing=timing, seed=seed)
-        assert kinds(run) == [FindingKind.IN_FLIGHT_READ]
+        assert kinds(run) == [DefectKind.IN_FLIGHT_READ]
 
     def test_overwriting_a_destination_in_flight(
         self, bench: Any, timing: Timing, seed: int
@@ -89,7 +89,7 @@ class TestMissingWaits:
         data = np.zeros(64, np.uint32)
         run = bench.launch(body, [data, data.copy()], timing=timing, seed=seed)
         (finding,) = run.findings
-        assert finding.kind is FindingKind.IN_FLIGHT_WRITE
+        assert finding.kind is DefectKind.IN_FLIGHT_WRITE
         assert "writes v4, but global_load_dword" in finding.message
 
     def test_mfma_operand_in_flight(self, bench: Any, timing: Timing, seed: int) -> None:
@@ -103,7 +103,7 @@ class TestMissingWaits:
           ds_read_b128 v[28:31], v20
           v_mfma_f32_16x16x32_bf16 v[96:99], v[28:31], v[24:27], 0"""
         _, run = bench.registers(body, [], [], lds=1024, timing=timing, seed=seed)
-        assert kinds(run) == [FindingKind.IN_FLIGHT_READ]
+        assert kinds(run) == [DefectKind.IN_FLIGHT_READ]
         assert run.findings[0].instruction == "v_mfma_f32_16x16x32_bf16"
 
     def test_lds_dma_needs_its_own_wait(self, bench: Any, timing: Timing, seed: int) -> None:
@@ -118,7 +118,7 @@ class TestMissingWaits:
           s_endpgm"""
         data = np.ones(64, np.uint32)
         run = bench.launch(body, [data, data.copy()], lds=256, timing=timing, seed=seed)
-        assert kinds(run) == [FindingKind.POISON_READ]
+        assert kinds(run) == [DefectKind.POISON_READ]
         assert "in a race with global_load_lds_dword of wave 0" in run.findings[0].message
 
     def test_dma_over_an_unfinished_read(self, bench: Any, timing: Timing, seed: int) -> None:
@@ -132,7 +132,7 @@ class TestMissingWaits:
           s_endpgm"""
         data = np.ones(64, np.uint32)
         run = bench.launch(body, [data, data.copy()], lds=256, timing=timing, seed=seed)
-        assert kinds(run) == [FindingKind.LDS_RACE]
+        assert kinds(run) == [DefectKind.LDS_RACE]
         assert "writes LDS that ds_read_b32 of wave 0" in run.findings[0].message
 
 
@@ -151,7 +151,7 @@ EXCHANGE = """
       v_add_u32 v5, 0, v4
       global_store_dword v1, v5, s[6:7]
       s_endpgm"""
-RACES = {FindingKind.POISON_READ, FindingKind.LDS_RACE}
+RACES = {DefectKind.POISON_READ, DefectKind.LDS_RACE}
 PUBLISH = "s_waitcnt lgkmcnt(0)\ns_barrier"
 
 
@@ -177,7 +177,7 @@ PUBLISH = "s_waitcnt lgkmcnt(0)\ns_barrier"
     ids=["ok", "no wait", "no barrier", "late wait", "no second barrier", "late drain"],
 )
 def test_exchange_between_waves(
-    bench: Any, seed: int, publish: str, drain: str, wanted: set[FindingKind]
+    bench: Any, seed: int, publish: str, drain: str, wanted: set[DefectKind]
 ) -> None:
     """Two waves swap values through LDS, then overwrite them: both orders need wait + barrier."""
     out = np.zeros(128, np.uint32)
@@ -204,7 +204,7 @@ def test_replicated_stores_do_not_race(bench: Any) -> None:
     same = bench.launch(body.format(data="v20"), args, waves=2, lds=256)
     assert same.ok
     other = bench.launch(body.format(data="v0"), args, waves=2, lds=256)
-    assert kinds(other) == [FindingKind.LDS_RACE]
+    assert kinds(other) == [DefectKind.LDS_RACE]
 
 
 def test_race_checks_can_be_turned_off(bench: Any) -> None:
@@ -213,7 +213,7 @@ def test_race_checks_can_be_turned_off(bench: Any) -> None:
     run = bench.launch(
         body, [np.zeros(1, np.uint32), out], waves=2, lds=512, check_races=False, timing="early"
     )
-    assert FindingKind.LDS_RACE not in kinds(run)
+    assert DefectKind.LDS_RACE not in kinds(run)
 
 
 def test_what_a_race_does_depends_on_the_seed(bench: Any) -> None:
@@ -232,7 +232,7 @@ class TestPoison:
     def test_uninitialised_vector_register(self, bench: Any) -> None:
         _, run = bench.registers("v_add_u32 v20, v77, v0", [], [])
         (finding,) = run.findings
-        assert finding.kind is FindingKind.POISON_READ
+        assert finding.kind is DefectKind.POISON_READ
         assert finding.message == "uses v77 in 64 lanes: never written"
 
     def test_uninitialised_scalar_and_mask(self, bench: Any) -> None:
@@ -245,7 +245,7 @@ class TestPoison:
     def test_uninitialised_accumulator(self, bench: Any) -> None:
         _, run = bench.registers("v_accvgpr_read_b32 v20, a3\nv_not_b32 v20, v20", [], [])
         assert [(f.instruction, f.kind) for f in run.findings] == [
-            ("v_not_b32", FindingKind.POISON_READ)
+            ("v_not_b32", DefectKind.POISON_READ)
         ]
 
     def test_lanes_that_exec_disables_do_not_count(self, bench: Any) -> None:
@@ -314,7 +314,7 @@ class TestHostileKernels:
           s_endpgm"""
         run = bench.launch(body, [np.zeros(1, np.uint32)], lds=256, max_findings=100)
         assert "swizzled buffer descriptor" in run.stopped
-        assert {FindingKind.POISON_READ, FindingKind.OUT_OF_BOUNDS} <= set(kinds(run))
+        assert {DefectKind.POISON_READ, DefectKind.OUT_OF_BOUNDS} <= set(kinds(run))
 
     def test_no_active_lanes(self, bench: Any) -> None:
         body = f"""{POINTERS}
@@ -369,7 +369,7 @@ class TestBarriers:
           s_endpgm"""
         run = bench.launch(body, [np.zeros(1, np.uint32)], waves=3)
         (finding,) = run.findings
-        assert finding.kind is FindingKind.BARRIER_MISMATCH
+        assert finding.kind is DefectKind.BARRIER_MISMATCH
         wanted = "2 of 3 waves wait at their barrier 2, but wave 0 ended after 1"
         assert finding.message == wanted
 
@@ -402,7 +402,7 @@ class TestRuns:
 
     def test_trap_is_a_finding(self, bench: Any) -> None:
         run = bench.launch("s_trap 2\ns_endpgm", [np.zeros(1, np.uint32)])
-        assert kinds(run) == [FindingKind.TRAP]
+        assert kinds(run) == [DefectKind.TRAP]
 
     def test_a_full_counter_retires_nothing(self, bench: Any) -> None:
         """70 loads and no wait: none of them is known to be complete. All ones is no wait."""
@@ -412,7 +412,7 @@ class TestRuns:
             uses = "\n".join(f"v_add_u32 v10, v{v}, v{v}" for v in (20, 27, 28, 89))
             body = f"{POINTERS}{loads}\n{wait}\n{uses}\ns_endpgm"
             run = bench.launch(body, [data, data.copy()], timing="early")
-            assert kinds(run) == [FindingKind.IN_FLIGHT_READ] * unknown
+            assert kinds(run) == [DefectKind.IN_FLIGHT_READ] * unknown
 
     def test_a_full_counter_stalls_where_that_is_assumed(self, bench: Any) -> None:
         """70 loads: the first seven are complete by the time the last has issued."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 
 from pipeloom.judge.emulate import (
+    CodeKernel,
     CodeObject,
-    Kernel,
     decode_kernel,
     load_code_object,
     map_lines,
@@ -112,13 +112,13 @@ def histogram_add(x, out, n, B: tl.constexpr):
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    code: CodeObject | Kernel
+    code: CodeObject | CodeKernel
     lds: int
     text: str
 
 
-def kernel_of(built: Built) -> Kernel:
-    return built.code if isinstance(built.code, Kernel) else built.code.kernel()
+def kernel_of(built: Built) -> CodeKernel:
+    return built.code if isinstance(built.code, CodeKernel) else built.code.kernel()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,7 +24,8 @@ import pytest
 
 from pipeloom.judge.emulate import check_hazards, decode_kernel
 from pipeloom.judge.emulate.wait_states import read_instructions
-from pipeloom.judge.wait_states import Issued, Target, judge, read_assembly
+from pipeloom.judge.wait_states import Issued, judge, read_assembly
+from pipeloom.machine.chips import target_for
 
 pytest.importorskip("tinygrad", reason="the tinygrad wheel is not installed")
 pytest.importorskip("triton", reason="the triton wheel is not installed")
@@ -108,13 +109,13 @@ def test_our_table_is_llvms(
     kernel = tritons.kernel_of(built)
     assert check_hazards(kernel) == ()
     text, entries = read_assembly(built.text)
-    assert judge(text, Target(arch), entries) == ()
+    assert judge(text, target_for(arch), entries) == ()
     decoded = read_instructions(decode_kernel(kernel.code))
     nops = [at for at, one in enumerate(decoded) if one.name == "s_nop" and one.place >= 256]
     assert len(nops) >= (cdna4 if arch == "gfx950" else cdna3)
     for at in nops:
         shorter = list(decoded)
         shorter[at] = replace(shorter[at], wait_states=shorter[at].wait_states - 1)
-        found = judge(shorter, Target(arch))
+        found = judge(shorter, target_for(arch))
         assert found or excused(decoded, at), hex(decoded[at].place)
         assert all(shortfall.missing == 1 for shortfall in found)

@@ -337,7 +337,10 @@ def test_division_sequence_of_the_compiler(bench: Any) -> None:
 def test_transcendental_ops_take_and_make_no_denormals(name: str, bench: Any) -> None:
     """The meaning of the op and the instruction agree, near the ends of f32 too."""
     op, x = VOCABULARY[name], np.resize(EXTREMES, 64)
-    got = bench.run(op.lowering[0].format("v8", d="v20"), [x], ["v20"])[0].view(np.float32)
+    lowering = op.lowered()
+    assert lowering is not None
+    (line,) = lowering.instructions
+    got = bench.run(line.format("v8", d="v20"), [x], ["v20"])[0].view(np.float32)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(got, op.apply(x), rtol=1.3e-7)
     assert not ((got != 0) & (np.abs(got) < np.finfo(np.float32).smallest_normal)).any()
@@ -346,11 +349,15 @@ def test_transcendental_ops_take_and_make_no_denormals(name: str, bench: Any) ->
 def test_division_by_any_number(bench: Any) -> None:
     """Where the reciprocal alone would be denormal, 2e38 / 2e38 were 0."""
     op = VOCABULARY["div"]
+    lowering = op.lowered()
+    assert lowering is not None
     top, bottom = (a.ravel() for a in np.meshgrid(EXTREMES, EXTREMES))
     top = np.where(np.abs(top) < 1e-37, 0, top).astype(np.float32)
     for at in range(0, len(top), 64):
         pair = [np.resize(a[at : at + 64], 64) for a in (top, bottom)]
-        body = "\n".join(line.format("v8", "v9", d="v20", t="v21") for line in op.lowering)
+        body = "\n".join(
+            line.format("v8", "v9", d="v20", t="v21") for line in lowering.instructions
+        )
         got = bench.run(body, pair, ["v20"])[0].view(np.float32)
         with np.errstate(all="ignore"):
             np.testing.assert_allclose(got, op.apply(*pair), rtol=2.5e-7, atol=2e-45)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeloom.judge.emulate import (
-    FindingKind,
+    DefectKind,
     check_hazards,
     decode_kernel,
     load_code_object,
@@ -19,7 +19,8 @@ from pipeloom.judge.emulate import (
     run_kernel,
 )
 from pipeloom.judge.emulate.wait_states import read_instructions
-from pipeloom.judge.wait_states import Target, judge, read_assembly
+from pipeloom.judge.wait_states import judge, read_assembly
+from pipeloom.machine.chips import target_for
 
 CDNA4_ONLY = ("permlane", "f8f6f4", "lds_dwordx4", "dwordx4 v1, s[4:7], 0 offen")
 APART = "\n".join(["s_nop 7"] * 3)
@@ -52,7 +53,7 @@ def test_bytes_and_text_are_judged_alike(bench: Any, arch: str) -> None:
     lines = map_lines(kernel, text)
     found = [(lines[h.pc].line, h.missing, h.source) for h in check_hazards(kernel)]
     program, entries = read_assembly(text)
-    shortfalls = judge(program, Target(arch), entries)
+    shortfalls = judge(program, target_for(arch), entries)
     assert found == [(program[s.at].place, s.missing, s.source) for s in shortfalls]
     assert [missing for _, missing, _ in found] == [
         case[4] if arch == "gfx950" else case[3] for case in cases
@@ -137,7 +138,7 @@ def test_a_run_reports_missing_wait_states(bench: Any) -> None:
     bad = bench.code(LATE.format(wait=""))
     run = run_kernel(bad, **options)
     (finding,) = run.findings
-    assert finding.kind is FindingKind.WAIT_STATES
+    assert finding.kind is DefectKind.WAIT_STATES
     assert str(finding) == (
         "wait-states: every wave, pc 0x18, v_add_f32: lacks 1 wait state(s): the result of a "
         "transcendental instruction is not forwarded to other VALU (v2)"

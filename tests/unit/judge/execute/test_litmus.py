@@ -17,7 +17,7 @@ from pipeloom.judge.execute import (
     Executor,
     Fault,
     Meeting,
-    Place,
+    StepAt,
     adversarial_orders,
     execute,
     provoke,
@@ -100,8 +100,8 @@ def test_luck_hides_a_race_and_worst_does_not(litmus: Litmus) -> None:
     assert {wrong.fault for wrong in outcome.wrong} == {Fault.POISON}
     read = outcome.suspects[0]
     assert read.fault is Fault.IN_FLIGHT
-    assert read.at == Place(0, "all", 3)
-    assert Place(0, "all", 0) in read.causes
+    assert read.at == StepAt(0, "all", 3)
+    assert StepAt(0, "all", 0) in read.causes
     assert str(read).startswith("wave 0, all[3]: read.a: read what was in flight, in LDS A (wave 0")
 
 
@@ -156,7 +156,7 @@ def test_a_wave_without_its_barrier_hangs(litmus: Litmus) -> None:
 
 def test_an_unequal_barrier_early_on_hangs_later(litmus: Litmus) -> None:
     outcome = execute(litmus(f"1:barrier {ONE_TILE}"), trips={}, order="random")
-    assert [standing.at for standing in outcome.hang] == [None, Place(1, "all", 4)]
+    assert [standing.at for standing in outcome.hang] == [None, StepAt(1, "all", 4)]
 
 
 @pytest.mark.parametrize(

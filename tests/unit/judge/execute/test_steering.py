@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.random_programs.strict import fully_synchronized
 from pipeloom import build_schedule
-from pipeloom.judge.execute import Executor, Meeting, Place, provoke, replay
+from pipeloom.judge.execute import Executor, Meeting, StepAt, provoke, replay
 from pipeloom.judge.execute.unrolled import Line
 from pipeloom.program import Program
 from pipeloom.reference.lift import lift
@@ -72,7 +72,7 @@ def test_a_finding_is_shown_with_its_pair(litmus: Litmus) -> None:
     assert not outcome.correct
     assert outcome.meeting is Meeting.IN_FLIGHT
     assert outcome.trace
-    assert any(s.at == Place(0, "all", 3) for s in outcome.suspects)
+    assert any(s.at == StepAt(0, "all", 3) for s in outcome.suspects)
 
 
 def test_a_finding_of_one_place_is_shown_too(litmus: Litmus) -> None:

@@ -25,14 +25,14 @@ from pipeloom import (
 )
 from pipeloom.reference.kernels import (
     Accumulator,
-    Counter,
-    Effect,
+    EntryRun,
     Kernel,
     LdsRead,
+    LdsRegion,
+    OpEffect,
     Part,
-    Region,
-    Register,
-    Step,
+    RegisterSet,
+    WaitCounter,
     WalkBuilder,
 )
 
@@ -59,7 +59,7 @@ class ToyKernel(Kernel):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Accumulator(0, 0),)
 
-    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[Step, ...]:
+    def walk(self, compiled: CompiledSchedule, wave: int, trips: int) -> tuple[EntryRun, ...]:
         walk = WalkBuilder()
         lags = self.lag and wave == self.waves - 1
         if lags:
@@ -72,23 +72,23 @@ class ToyKernel(Kernel):
             walk.own_barrier("closing", Phase.EPILOGUE, trips + 1)
         return walk.done()
 
-    def effect(self, step: Step, wave: int) -> Effect:
-        region = Region("A", step.op.stage, 0)
+    def effect(self, step: EntryRun, wave: int) -> OpEffect:
+        region = LdsRegion("A", step.op.stage, 0)
         if step.op.tag == LOAD:
-            return Effect(Counter.VM, self.vm, tile=step.tile, lds_writes=(region,))
+            return OpEffect(WaitCounter.VM, self.vm, tile=step.tile, lds_writes=(region,))
         if step.op.tag == FRAG:
-            return Effect(
-                Counter.LGKM,
+            return OpEffect(
+                WaitCounter.LGKM,
                 self.lgkm,
                 lds_reads=(LdsRead(region, Part(0, 1)),),
-                register_writes=(Register("A", 0),),
+                register_writes=(RegisterSet("A", 0),),
             )
         if step.op.tag == DIRECT:
-            register = Register("A", 0)
-            return Effect(Counter.VM, self.vm, tile=step.tile, register_writes=(register,))
+            register = RegisterSet("A", 0)
+            return OpEffect(WaitCounter.VM, self.vm, tile=step.tile, register_writes=(register,))
         if step.op.tag == MMA:
-            return Effect(register_reads=(Register("A", 0),), accumulator=Accumulator(0, 0))
-        return Effect()
+            return OpEffect(register_reads=(RegisterSet("A", 0),), accumulator=Accumulator(0, 0))
+        return OpEffect()
 
 
 class Toy:

@@ -421,7 +421,7 @@ def test_a_slice_per_wave_is_not_the_whole(read: bool, write: bool) -> None:
     ("fields", "message"),
     [
         ({"trips": (TripCount("T"), TripCount("T", 5))}, "twice"),
-        ({"trips": (TripCount("T", -1),)}, "at least 0"),
+        ({"trips": (TripCount("T", -1),)}, r"trips\.T\.least is -1"),
         ({"iterations": Affine(2, (("U", 2),))}, "counts trips by U"),
         ({"iterations": Affine(2, (("T", 1), ("T", 1)))}, "iterations is"),
     ],
@@ -432,8 +432,8 @@ def test_trip_counts_that_contradict_themselves(fields: dict[str, object], messa
 
 
 def test_more_trips_than_can_be_walked() -> None:
-    with pytest.raises(ScheduleError, match="cannot decide"):
-        verify(replace(row_sum_program(), trips=(TripCount("T", 10**30),)))
+    with pytest.raises(ScheduleError, match=r"trips\.T\.least"):
+        replace(row_sum_program(), trips=(TripCount("T", 10**30),))
 
 
 def test_boxes_with_nothing_in_them() -> None:

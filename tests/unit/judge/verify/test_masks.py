@@ -12,7 +12,7 @@ from pipeloom.declare.kernels import attention
 from pipeloom.judge.execute import execute
 from pipeloom.judge.verify import proves, verify
 from pipeloom.judge.verify.masks import masked_throughout
-from pipeloom.judge.verify.prove import _FoundWrongError, _plans, _Search
+from pipeloom.judge.verify.prove import _FoundWrongError, _plans, _TripSearch
 from pipeloom.machine.gfx950 import GFX950
 from pipeloom.machine.target import Counter, Fact, FactKind
 from pipeloom.order.arrange import arrange
@@ -41,7 +41,7 @@ def in_loops(change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Program:
 def explored(program: Program) -> bool:
     """Whether it is proved trip count by trip count of both loops."""
     try:
-        return _Search(_plans(program), None, to_first=True).explore().repeats_from is not None
+        return _TripSearch(_plans(program), None, to_first=True).explore().repeats_from is not None
     except _FoundWrongError:
         return False
 

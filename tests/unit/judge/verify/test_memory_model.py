@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeloom.judge.verify.dated_run import NEVER, Walk, happens_before, walk_group
+from pipeloom.judge.verify.dated_run import NEVER, GroupWalk, happens_before, walk_group
 from pipeloom.program import Program, Step, Work
 from tests.unit.judge.verify.programs import (
     BARRIER,
@@ -24,7 +24,7 @@ from tests.unit.judge.verify.programs import (
 
 def walked(
     *steps: Step, waves: tuple[tuple[int, ...], ...] = ((0,),), stall: bool | None = None
-) -> list[Walk]:
+) -> list[GroupWalk]:
     base: Program = program(
         row_sum(),
         [register("R", TILE), register("Q", TILE), register("sum", ROW), lds("L", TILE)],
@@ -37,7 +37,7 @@ def load(entries: int = 1, counter: str = "vm") -> Work:
     return copy("X", {"vm": "X", "lgkm": "L"}[counter], "R", 0, counter, entries)
 
 
-def dates(walk: Walk) -> list[tuple[int, int]]:
+def dates(walk: GroupWalk) -> list[tuple[int, int]]:
     found = [m for m in walk.moments if isinstance(m.step, Work) and m.retire != NEVER]
     return [(m.retire // 2, m.retire_epoch) for m in found]
 
@@ -86,7 +86,7 @@ def test_a_step_under_a_condition_counts_for_no_wait() -> None:
     assert dates(base) == [(3, 0), (3, 0)]
 
 
-def walk_skipping(maybe: Work) -> Walk:
+def walk_skipping(maybe: Work) -> GroupWalk:
     steps = (load(), maybe, wait("vm", 1), wait("vm", 0))
     plain = walked(*(replace(s, when=None) if isinstance(s, Work) else s for s in steps))[0]
     sections = plain.group.sections

@@ -12,7 +12,7 @@ from pipeloom import ConfigError, ScheduleError
 from pipeloom.cli.main import main
 from pipeloom.drive.programs import verify
 from pipeloom.judge.verify import FindingKind, Status
-from pipeloom.reference.kernels import Counter, Effect, Region, Step, kernel_for
+from pipeloom.reference.kernels import EntryRun, LdsRegion, OpEffect, WaitCounter, kernel_for
 from pipeloom.reference.lift import lift
 from pipeloom.reference.resync import synchronize
 
@@ -260,12 +260,14 @@ def test_stores_that_nobody_reads_or_waits_for_pile_up_and_are_decided(toy: Any)
     class Storing(toy.Kernel):  # type: ignore[misc]
         """``frag`` stores A0 to LDS instead."""
 
-        def effect(self, step: Step, wave: int) -> Effect:
-            effect: Effect = super().effect(step, wave)
+        def effect(self, step: EntryRun, wave: int) -> OpEffect:
+            effect: OpEffect = super().effect(step, wave)
             if not effect.lds_reads:
                 return effect
             read = effect.register_writes
-            return Effect(Counter.LGKM, 1, register_reads=read, lds_writes=(Region("A", 0, 0),))
+            return OpEffect(
+                WaitCounter.LGKM, 1, register_reads=read, lds_writes=(LdsRegion("A", 0, 0),)
+            )
 
     compiled = toy.compiled(
         prologue="direct vm0 frag", kernel="mma direct vm0 frag bar", epilogue="mma"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipeloom.judge.wait_states import RULES, Target, judge, read_assembly
+from pipeloom.judge.wait_states import judge, read_assembly
 from pipeloom.judge.wait_states.effects import effects
-from pipeloom.judge.wait_states.rules import Danger
+from pipeloom.machine.chips import TARGETS, target_for
+from pipeloom.machine.gfx950 import GFX950
+from pipeloom.machine.wait_rules import Danger
 from pipeloom.write import HazardError, check_hazards, require_no_hazards
 
 XDL4 = "v_mfma_f32_16x16x16_f16 v[0:3], v[8:9], v[10:11], v[0:3]"
@@ -244,7 +246,7 @@ CASES: list[tuple[Danger, str, str, int, int]] = [
 
 
 def lacking(text: str, target: str) -> list[int]:
-    return [f.missing for f in check_hazards(text, target)]
+    return [f.missing for f in check_hazards(text, target_for(target))]
 
 
 @pytest.mark.parametrize(("danger", "first", "second", "cdna3", "cdna4"), CASES)
@@ -253,10 +255,10 @@ def test_a_pair_lacks_what_the_table_says(
     danger: Danger, first: str, second: str, cdna3: int, cdna4: int, target: str
 ) -> None:
     needed = cdna4 if target == "gfx950" else cdna3
-    (finding,) = check_hazards(f"{first}\n{second}\ns_endpgm", target)
+    (finding,) = check_hazards(f"{first}\n{second}\ns_endpgm", target_for(target))
     assert finding.missing == needed
-    assert finding.reason == RULES[danger].reason
-    assert finding.source == RULES[danger].source
+    rule = target_for(target).wait_table.rules[danger]
+    assert (finding.reason, finding.source) == (rule.reason, rule.source)
     for states in range(1, needed + 1):
         wait = "\n".join(["s_nop 0"] * states)
         left = [needed - states] if states < needed else []
@@ -264,8 +266,10 @@ def test_a_pair_lacks_what_the_table_says(
 
 
 def test_every_row_has_a_case_and_a_source() -> None:
-    assert {case[0] for case in CASES} == set(Danger) == set(RULES)
-    assert all(rule.source for rule in RULES.values())
+    for chip in TARGETS:
+        assert sorted(rule.danger for rule in chip.wait_rules) == list(Danger)
+        assert all(rule.source for rule in chip.wait_rules)
+    assert {case[0] for case in CASES} == set(Danger)
 
 
 @pytest.mark.parametrize("text", [
@@ -365,7 +369,9 @@ def test_the_allowlist_covers_the_decoders_tables() -> None:
     left_out = {
         name
         for name in names
-        if effects(read_assembly(f"{renamed.get(name, name)} v0")[0][0], Target.GFX950).unknown
+        if effects(
+            read_assembly(f"{renamed.get(name, name)} v0")[0][0], GFX950, GFX950.wait_table
+        ).unknown
         and not name.startswith(("v_mfma", "v_smfmac", "s_cbranch_", "s_branch", "s_nop"))
         and not name.startswith(("s_setreg", "s_getreg"))
     }
@@ -388,5 +394,5 @@ def test_the_allowlist_covers_the_decoders_tables() -> None:
 
 
 def test_an_empty_program_has_no_hazards() -> None:
-    assert judge([], Target.GFX942) == ()
+    assert judge([], target_for("gfx942")) == ()
     assert check_hazards("// nothing", "gfx942") == ()

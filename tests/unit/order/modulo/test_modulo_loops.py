@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeloom.order.modulo import ModuloProblem, check_modulo, solve_modulo
+from benchmarks.loop_records import read_record
+from pipeloom.order.modulo import check_modulo, solve_modulo
 
 SHARED = Path(
     os.environ.get("PIPELOOM_SHARED", Path(__file__).resolve().parents[4].parent / "shared")
@@ -26,7 +27,7 @@ def test_sample_of_hls_loops_is_optimal_and_no_worse_than_the_reference() -> Non
     proved = 0
     sample = records[:: len(records) // 60][:60]
     for record in sample:
-        problem = ModuloProblem.from_record(record)
+        problem = read_record(record)
         result = solve_modulo(problem, time_limit=3)
         assert not check_modulo(problem, result.ii, result.starts)
         proved += result.proved
@@ -48,6 +49,6 @@ def test_gpu_loops_reach_their_bound() -> None:
     records = [json.loads(line) for line in GPU.read_text(encoding="utf-8").splitlines()]
     assert len(records) == 9
     for record in records:
-        result = solve_modulo(ModuloProblem.from_record(record))
+        result = solve_modulo(read_record(record))
         assert (result.ii, result.proved) == (record["min_ii"], True), record["name"]
         assert (result.res_mii, result.rec_mii) == (record["res_mii"], record["rec_mii"])

@@ -1,4 +1,4 @@
-"""The problem as data: three written forms, one meaning, stable bytes."""
+"""The problem as data: the written form, published records, stable bytes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from benchmarks.loop_records import read_record
 from benchmarks.random_loops import Shape, random_problem
 from pipeloom.order.modulo import Edge, ModuloProblem, Op, Reservation, Unit
-from pipeloom.order.modulo.bounds import critical_recurrence, res_mii
-from pipeloom.order.modulo.problem import FORMAT
+from pipeloom.order.modulo.bounds import unit_bounds
+from pipeloom.order.modulo.recurrences import critical_recurrence
 from pipeloom.order.modulo.result import RESULT_FORMAT
+from pipeloom.order.modulo.written import FORMAT
 
 HLS = {
     "name": "hls",
@@ -43,7 +45,7 @@ def gpu(res_mii: int) -> dict[str, object]:
 
 
 def test_hls_edges_wait_for_the_source_and_the_delay() -> None:
-    problem = ModuloProblem.from_record(HLS)
+    problem = read_record(HLS)
     assert [op.name for op in problem.ops] == ["mem#0", "add#1", "mem#2"]
     assert problem.edges == (Edge(0, 1, 2), Edge(1, 2, 2), Edge(2, 0, 2, 1))
     assert problem.ops[0].uses == (Reservation("mem", 1),)
@@ -51,7 +53,7 @@ def test_hls_edges_wait_for_the_source_and_the_delay() -> None:
 
 
 def test_gpu_ops_hold_their_unit_and_none_holds_nothing() -> None:
-    problem = ModuloProblem.from_record(gpu(128))
+    problem = read_record(gpu(128))
     assert problem.units == (Unit("TMA", 1), Unit("CUDA", 1))
     assert [op.uses for op in problem.ops] == [
         (Reservation("TMA", 96),),
@@ -64,9 +66,9 @@ def test_gpu_ops_hold_their_unit_and_none_holds_nothing() -> None:
 
 
 def test_gpu_record_whose_bound_counts_idle_ops_gets_them_for_one_cycle() -> None:
-    problem = ModuloProblem.from_record(gpu(129))
+    problem = read_record(gpu(129))
     assert problem.ops[3].uses == (Reservation("CUDA", 1),)
-    assert res_mii(problem) == 129
+    assert max(bound.ii for bound in unit_bounds(problem)) == 129
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -80,7 +82,7 @@ def test_json_round_trip_gives_an_equal_problem_and_equal_bytes(seed: int) -> No
 
 
 def test_our_form_has_short_defaults_and_accepts_op_numbers() -> None:
-    problem = ModuloProblem.from_record(
+    problem = ModuloProblem.from_dict(
         {
             "ops": [{"name": "a", "latency": 3, "uses": [{"unit": "u"}]}, {"name": "b"}],
             "units": [{"name": "u"}],
@@ -105,7 +107,7 @@ def test_the_critical_recurrence_is_the_cycle_with_the_worst_ratio() -> None:
         (Op("a"), Op("b"), Op("c")),
         (Edge(0, 1, 4), Edge(1, 0, 3, 2), Edge(1, 2, 1), Edge(2, 1, 4, 1), Edge(0, 0, 2, 1)),
     )
-    loop = critical_recurrence(problem)
+    loop = critical_recurrence(3, problem.edges)
     assert loop is not None
     assert (loop.ii, loop.latency, loop.distance, set(loop.ops)) == (5, 5, 1, {1, 2})
     assert [problem.edges[i].src for i in loop.edges] == list(loop.ops)

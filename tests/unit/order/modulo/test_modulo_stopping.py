@@ -20,7 +20,7 @@ from pipeloom.order.modulo.effort import Effort, OutOfEffort
 from pipeloom.order.modulo.reservations import ReservationTable, first_free, last_free
 from pipeloom.reference.graph import LoopBody
 from pipeloom.reference.schedules.ping_pong import DeclarativeSchedule
-from pipeloom.reference.strategies.branch_and_bound import Search
+from pipeloom.reference.strategies.branch_and_bound import BodySearch
 from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.csp import optimal_schedule_with_halves
 
@@ -122,7 +122,7 @@ def test_ctrl_c_in_the_csp_keeps_the_best_order(monkeypatch: pytest.MonkeyPatch)
     def press(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Search, "find", press)
+    monkeypatch.setattr(BodySearch, "find", press)
     cut = optimal_schedule_with_halves(graph, limits)
     assert cut.interrupted
     assert not cut.certificate.proved

@@ -32,7 +32,15 @@ from pipeloom import (
 )
 from pipeloom.judge.execute import execute
 from pipeloom.reference.compiler import Sync
-from pipeloom.reference.kernels import Accumulator, Kernel, Part, Region, Register, Step, kernel_for
+from pipeloom.reference.kernels import (
+    Accumulator,
+    EntryRun,
+    Kernel,
+    LdsRegion,
+    Part,
+    RegisterSet,
+    kernel_for,
+)
 from pipeloom.reference.kernels.grid import GridKernel, OperandCosts
 from pipeloom.reference.lift import lift
 
@@ -73,8 +81,8 @@ class Grid(PipelineSchedule):
         return model
 
 
-def step(op: OpDesc, tile: int | None = None) -> Step:
-    return Step(0, op, Phase.KERNEL, 0, 0, 2, tile)
+def step(op: OpDesc, tile: int | None = None) -> EntryRun:
+    return EntryRun(0, op, Phase.KERNEL, 0, 0, 2, tile)
 
 
 def grid_kernel(**options: Any) -> GridKernel:
@@ -85,13 +93,13 @@ def grid_kernel(**options: Any) -> GridKernel:
 def test_a_load_fills_its_region() -> None:
     load = OpDesc(9, 1, 2, K0, role=OpRole.GLOBAL_LOAD, channel=1)
     effect = grid_kernel().effect(step(load, tile=6), wave=3)
-    assert effect.lds_writes == (Region("B", 1, 2),)
+    assert effect.lds_writes == (LdsRegion("B", 1, 2),)
     assert (effect.tile, effect.entries) == (6, 3)
 
 
 def test_a_load_without_a_channel_goes_by_its_tag() -> None:
     load = OpDesc(7, role=OpRole.GLOBAL_LOAD, k_offset=K0)
-    assert grid_kernel().effect(step(load, tile=0), wave=0).lds_writes == (Region("A", 0, 0),)
+    assert grid_kernel().effect(step(load, tile=0), wave=0).lds_writes == (LdsRegion("A", 0, 0),)
 
 
 @pytest.mark.parametrize("wave", range(8))
@@ -100,14 +108,14 @@ def test_a_fragment_reads_the_waves_slice_of_its_region(wave: int) -> None:
     for channel, operand, part in ((0, "A", Part(wave // 4, 2)), (1, "B", Part(wave % 4, 4))):
         fragment = OpDesc(9, 1, 1, role=OpRole.FRAGMENT_LOAD, channel=channel)
         effect = kernel.effect(step(fragment), wave)
-        assert effect.lds_reads == ((Region(operand, 1, 1), part),)
-        assert effect.register_writes == (Register(operand, 1),)
+        assert effect.lds_reads == ((LdsRegion(operand, 1, 1), part),)
+        assert effect.register_writes == (RegisterSet(operand, 1),)
         assert effect.entries == 4 + channel
 
 
 def test_an_mma_reads_its_row_and_its_column() -> None:
     effect = grid_kernel().effect(step(OpDesc(9, 1, 2, role=OpRole.COMPUTE)), wave=0)
-    assert effect.register_reads == (Register("A", 1), Register("B", 2))
+    assert effect.register_reads == (RegisterSet("A", 1), RegisterSet("B", 2))
     assert effect.accumulator == Accumulator(1, 2)
     assert len(grid_kernel().accumulators()) == 6
 

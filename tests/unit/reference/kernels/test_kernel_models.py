@@ -8,23 +8,23 @@ import pytest
 
 from pipeloom import CompiledSchedule, ConfigError, OpRole, Phase, build_schedule
 from pipeloom.reference.kernels import (
-    Counter,
-    Effect,
+    EntryRun,
     Kernel,
+    LdsRegion,
+    OpEffect,
     Part,
-    Region,
-    Register,
-    Step,
+    RegisterSet,
+    WaitCounter,
     kernel_for,
 )
 from pipeloom.reference.ops import OpTag
 
 
-def ops(compiled: CompiledSchedule, kernel: Kernel, wave: int, trips: int = 1) -> list[Step]:
+def ops(compiled: CompiledSchedule, kernel: Kernel, wave: int, trips: int = 1) -> list[EntryRun]:
     return [s for s in kernel.walk(compiled, wave, trips) if not s.op.is_framework]
 
 
-def fragment(kernel: Kernel, steps: list[Step], tag: int, sub: int, wave: int) -> Effect:
+def fragment(kernel: Kernel, steps: list[EntryRun], tag: int, sub: int, wave: int) -> OpEffect:
     step = next(s for s in steps if s.op.tag == tag and s.op.subtile == sub and s.op.stage == 0)
     return kernel.effect(step, wave)
 
@@ -37,9 +37,9 @@ def test_ping_pong_fragments(wave: int) -> None:
     wm, wn = divmod(wave, 4)
     for quadrant in range(2):
         (a,) = fragment(kernel, steps, 3, quadrant, wave).lds_reads
-        assert a == (Region("A", 0, wm), Part(quadrant, 2))
+        assert a == (LdsRegion("A", 0, wm), Part(quadrant, 2))
         (b,) = fragment(kernel, steps, 4, quadrant, wave).lds_reads
-        assert b == (Region("B", 0, wn // 2), Part(2 * (wn % 2) + quadrant, 4))
+        assert b == (LdsRegion("B", 0, wn // 2), Part(2 * (wn % 2) + quadrant, 4))
 
 
 @pytest.mark.parametrize("wave", range(4))
@@ -50,9 +50,9 @@ def test_four_wave_fragments(wave: int) -> None:
     wm, wn = divmod(wave, 2)
     for quadrant in range(2):
         (a,) = fragment(kernel, steps, 3, quadrant, wave).lds_reads
-        assert a == (Region("A", 0, quadrant), Part(wm, 2))
+        assert a == (LdsRegion("A", 0, quadrant), Part(wm, 2))
         (b,) = fragment(kernel, steps, 4, quadrant, wave).lds_reads
-        assert b == (Region("B", 0, quadrant), Part(wn, 2))
+        assert b == (LdsRegion("B", 0, quadrant), Part(wn, 2))
 
 
 @pytest.mark.parametrize("name", ["ping_pong", "four_wave"])
@@ -81,12 +81,12 @@ def test_loads_and_mmas() -> None:
     for step in loads:
         effect = kernel.effect(step, 0)
         operand = "AB"[step.op.tag]
-        assert effect.counter is Counter.VM
+        assert effect.counter is WaitCounter.VM
         assert effect.entries == compiled.config.vm_per_load_a
-        assert effect.lds_writes == (Region(operand, step.op.stage, step.op.subtile),)
+        assert effect.lds_writes == (LdsRegion(operand, step.op.stage, step.op.subtile),)
         assert effect.tile == step.tile
     mma = next(s for s in steps if (s.op.tag, s.op.stage, s.op.subtile) == (5, 0, 1))
-    assert kernel.effect(mma, 0).register_reads == (Register("A", 0), Register("B", 1))
+    assert kernel.effect(mma, 0).register_reads == (RegisterSet("A", 0), RegisterSet("B", 1))
     assert str(kernel.effect(mma, 0).accumulator) == "C(0, 1)"
 
 
@@ -154,10 +154,10 @@ def test_single_buffer_data_flow() -> None:
     compiled = build_schedule("single_buffer")
     kernel = kernel_for(compiled)
     effects = {s.op.role: kernel.effect(s, 0) for s in reversed(ops(compiled, kernel, 0))}
-    assert effects[OpRole.GLOBAL_LOAD].register_writes == (Register("staging", 0),)
-    assert effects[OpRole.SHARED_STORE].register_reads == (Register("staging", 0),)
+    assert effects[OpRole.GLOBAL_LOAD].register_writes == (RegisterSet("staging", 0),)
+    assert effects[OpRole.SHARED_STORE].register_reads == (RegisterSet("staging", 0),)
     assert len(effects[OpRole.SHARED_STORE].lds_writes) == len(kernel.accumulators())
-    assert effects[OpRole.SHARED_STORE].counter is Counter.LGKM
+    assert effects[OpRole.SHARED_STORE].counter is WaitCounter.LGKM
     assert effects[OpRole.COMPUTE].counter is None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeloom import CompiledSchedule, Phase, build_schedule
-from pipeloom.reference.kernels import KERNELS, Kernel, Step, kernel_for
+from pipeloom.reference.kernels import KERNELS, EntryRun, Kernel, kernel_for
 from pipeloom.reference.kernels.grid import GridKernel
 
 TRIPS = 5
@@ -21,7 +21,7 @@ def models(name: str, compiled: CompiledSchedule) -> list[Kernel]:
     return [kernel_for(compiled), *grids]
 
 
-def seen(kernel: Kernel, wave: int, step: Step, base: int) -> object:
+def seen(kernel: Kernel, wave: int, step: EntryRun, base: int) -> object:
     """What a step is and touches, with K counted from ``base``."""
     effect = kernel.effect(step, wave)
     tile = None if step.tile is None else step.tile - base

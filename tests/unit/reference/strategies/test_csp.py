@@ -17,8 +17,8 @@ from pipeloom.errors import OrderError
 from pipeloom.reference.graph import DepEdge, DepKind, LoopBody
 from pipeloom.reference.ops import KOffsetKind, OpDesc, OpRole, ResourceKind
 from pipeloom.reference.strategies import csp
-from pipeloom.reference.strategies.branch_and_bound import Search
-from pipeloom.reference.strategies.budget import Budget
+from pipeloom.reference.strategies.branch_and_bound import BodySearch
+from pipeloom.reference.strategies.budget import NodeBudget
 from pipeloom.reference.strategies.contract import OrderLimits
 from pipeloom.reference.strategies.cost import order_cost
 from pipeloom.reference.strategies.csp import (
@@ -239,7 +239,7 @@ def test_an_empty_body_has_an_order() -> None:
 def test_a_failed_state_rules_out_only_states_with_as_much_pending() -> None:
     """After f c f one fragment is pending, after f f c none: the latter may still succeed."""
     body = chain([fragment(), fragment(), mma(), mma(), mma(), mma()], (0, 2))
-    search = Search(Tables(body, OrderLimits(halves=True)), Budget())
+    search = BodySearch(Tables(body, OrderLimits(halves=True)), NodeBudget())
     none_pending = search._child(search._child(search._child(search._root(), 0), 1), 2)
     one_pending = search._child(search._child(search._child(search._root(), 0), 2), 1)
     for failed, other, excluded in (

@@ -1,4 +1,6 @@
-"""Which instructions the judge knows: an allowlist. What is not here is reported, not passed.
+"""Which instructions there are, and what wait-state rules ask of each: an allowlist.
+
+What is not here is reported by the judge, not passed.
 
 A pattern stands for the names it expands to: ``v_{add|sub}_f{16|32}`` is four. The names are those
 of LLVM's assembler for gfx942 and gfx950, without ``_e32``, ``_e64``, ``_dpp``, ``_sdwa``.
@@ -17,14 +19,7 @@ from itertools import product
 from types import MappingProxyType
 
 
-class Target(Enum):
-    """The machines that the tables are for."""
-
-    GFX942 = "gfx942"
-    GFX950 = "gfx950"
-
-
-class Unit(Enum):
+class Pipe(Enum):
     """Who executes an instruction."""
 
     SALU = "salu"
@@ -50,7 +45,7 @@ class Matrix(Enum):
 class Traits:
     """What the rules ask about a mnemonic. ``results`` is how many operands it writes, in front."""
 
-    unit: Unit
+    unit: Pipe
     results: int = 1
     transcendental: bool = False
     dot: bool = False
@@ -86,7 +81,7 @@ def expand(pattern: str) -> Iterator[str]:
     return ("".join(pieces) for pieces in product(*choices))
 
 
-_VALU = Traits(Unit.VALU)
+_VALU = Traits(Pipe.VALU)
 _PLAIN = """
 v_mov_b{32|64} v_not_b32 v_bfrev_b32 v_ffb{h_u32|h_i32|l_b32} v_sat_pk_u8_i16 v_prng_b32
 v_accvgpr_{read|write|mov}_b32 v_pk_mov_b32 v_screen_partition_4se_b32
@@ -161,7 +156,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ),
 )
 
-_SALU = Traits(Unit.SALU)
+_SALU = Traits(Pipe.SALU)
 _SALU_RESULT = """
 s_{mov|cmov|not|wqm|brev|quadmask}_b{32|64} s_{bcnt0|bcnt1|ff0|ff1|flbit}_i32_b{32|64}
 s_flbit_i32 s_flbit_i32_i64 s_sext_i32_i{8|16} s_bitset{0|1}_b{32|64} s_getpc_b64 s_abs_i32
@@ -176,7 +171,7 @@ _SALU_NO_RESULT = """
 s_cmp_{eq|lg|gt|ge|lt|le}_{i|u}32 s_cmp_{eq|lg}_u64 s_bitcmp{0|1}_b{32|64}
 s_cmpk_{eq|lg|gt|ge|lt|le}_{i|u}32 s_setreg_b32 s_setreg_imm32_b32
 """
-_CONTROL = Traits(Unit.CONTROL, results=0)
+_CONTROL = Traits(Pipe.CONTROL, results=0)
 _SCALAR_ROWS: tuple[tuple[str, Traits], ...] = (
     (_SALU_RESULT, _SALU),
     (_SALU_NO_RESULT, replace(_SALU, results=0)),
@@ -191,19 +186,19 @@ _SCALAR_ROWS: tuple[tuple[str, Traits], ...] = (
     (
         "s_{|buffer_|scratch_}load_dword{|x2|x4} s_{|buffer_}load_dword{x8|x16} s_memtime "
         "s_memrealtime",
-        Traits(Unit.SMEM),
+        Traits(Pipe.SMEM),
     ),
     (
         "s_dcache_{inv|wb|inv_vol|wb_vol} s_{|buffer_|scratch_}store_dword{|x2|x4}",
-        Traits(Unit.SMEM, results=0),
+        Traits(Pipe.SMEM, results=0),
     ),
     (
         "s_{|buffer_}atomic_{swap|cmpswap|add|sub|smin|umin|smax|umax|and|or|xor|inc|dec}{|_x2}",
-        Traits(Unit.SMEM, accumulates=True),
+        Traits(Pipe.SMEM, accumulates=True),
     ),
 )
 
-_DS = Traits(Unit.LDS)
+_DS = Traits(Pipe.LDS)
 _DS_ARITHMETIC = (
     "{add|sub|rsub|inc|dec|min|max}{R}_u{32|64}",
     "{min|max}{R}_i{32|64}",
@@ -233,7 +228,7 @@ _DS_ROWS: tuple[tuple[str, Traits], ...] = (
     ),
 )
 
-_LOAD = Traits(Unit.MEMORY)
+_LOAD = Traits(Pipe.MEMORY)
 _SIZES = "{ubyte|sbyte|ushort|sshort|dword|dwordx2|dwordx3|dwordx4}"
 _D16 = "{ubyte|sbyte|short}_d16{|_hi}"
 _STORED = "{byte|short|dword|dwordx2|dwordx3|dwordx4}"
@@ -273,7 +268,7 @@ _MEMORY_ROWS: tuple[tuple[str, Traits], ...] = (
     ("buffer_wbl2 buffer_inv", replace(_LOAD, results=0)),
 )
 
-_MATRIX = Traits(Unit.MATRIX)
+_MATRIX = Traits(Pipe.MATRIX)
 _F8 = "{fp8|bf8}_{fp8|bf8}"
 _MATRIX_ROWS: tuple[tuple[int, Matrix, str], ...] = (
     # Passes of four cycles: LLVM SISchedule.td, SIDPGFX942FullSpeedModel and
@@ -314,6 +309,9 @@ _MATRIX_ROWS: tuple[tuple[int, Matrix, str], ...] = (
     ),
 )
 
+LONG_F64_PASSES: Mapping[str, int] = MappingProxyType({"gfx942": 8, "gfx950": 16})
+"""Of v_mfma_f64_16x16x4_f64, by processor."""
+
 
 def _table() -> dict[str, Traits]:
     table: dict[str, Traits] = {}
@@ -329,6 +327,19 @@ def _table() -> dict[str, Traits]:
 
 
 MNEMONICS: Mapping[str, Traits] = MappingProxyType(_table())
-"""Every instruction that the judge has rules for, by name."""
+"""Every instruction that rules are known for, by name."""
 
 SUFFIXES = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
+
+
+def is_transcendental(name: str) -> bool:
+    """Whether an instruction is of the slower unit whose results are near, not rounded correctly;
+    ``name`` is its mnemonic."""
+    found = traits_of(name)
+    return found is not None and found.transcendental
+
+
+def traits_of(name: str) -> Traits | None:
+    """What rules ask about a mnemonic, with or without the suffix for its encoding."""
+    plain = next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)
+    return MNEMONICS.get(plain)
