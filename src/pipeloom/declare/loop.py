@@ -24,19 +24,21 @@ from numbers import Real
 
 import numpy as np
 
-from pipeloom.checks import check_int, nearest, plain_int
+from pipeloom.checks import nearest
+from pipeloom.declare.closing import close
 from pipeloom.declare.tensor import Tensor
+from pipeloom.declare.values import DeclaredValues, number_of, tile_of
 from pipeloom.errors import ConfigError, GraphError
 from pipeloom.machine.dtypes import BOOL, F32, DType, dtype_for
 from pipeloom.notebook import fragment
 from pipeloom.program.evaluate import Array, evaluate
 from pipeloom.program.meaning import Meaning
-from pipeloom.program.nodes import Node, NodeKind, Region
+from pipeloom.program.nodes import Node, NodeKind
 from pipeloom.program.tiles import TileType, merged_sizes
 from pipeloom.program.vocabulary import VOCABULARY, OpDef, Vocabulary
 
 
-class Loop:
+class Loop(DeclaredValues):
     """What one iteration of a kernel does, declared value by value; ``meaning`` is what it says.
 
     Args:
@@ -49,18 +51,10 @@ class Loop:
     def __init__(
         self, name: str, *, over: str, until: str | None = None, ops: Vocabulary = VOCABULARY
     ) -> None:
-        if not name:
-            raise ConfigError("a loop needs a name", hint='Loop("gemm", ...)', field="name")
-        self.name = name
+        super().__init__(name)
         self.over = over
         self.until = until
         self.ops = ops
-        self._nodes: dict[str, Node] = {}
-        self._updates: dict[str, str] = {}
-        self._staged: dict[str, None] = {}
-        self._when: str | None = None
-        self._names: list[str] = []
-        self._taken: dict[str, str] = {}
 
     # --- values from outside ----------------------------------------------------------------------
 
@@ -133,7 +127,7 @@ class Loop:
             dim: The dimension's name.
             size: The tile's size along it.
         """
-        tile = _tile(f"{dim} left", F32, {dim: size})
+        tile = tile_of(f"{dim} left", F32, {dim: size})
         node = Node(name=f"{dim} left", kind=NodeKind.LEFT, type=tile)
         known = self._nodes.get(node.name) == node
         return Tensor(self, node.name if known else self._add(node))
@@ -155,14 +149,14 @@ class Loop:
                 hint="pass start=0; what depends on more is a resident",
                 field="start",
             )
-        kind = _tile(name, dtype, dims)
-        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=_number(start, "start"))
+        kind = tile_of(name, dtype, dims)
+        node = Node(name=name, kind=NodeKind.CARRY, type=kind, start=number_of(start, "start"))
         return Tensor(self, self._add(node), carry=name)
 
     def _input(
         self, kind: NodeKind, name: str, dtype: DType | str, dims: Mapping[str, int]
     ) -> Tensor:
-        tile = _tile(name, dtype, dims)
+        tile = tile_of(name, dtype, dims)
         return Tensor(self, self._add(Node(name=name, kind=kind, type=tile)))
 
     # --- values computed --------------------------------------------------------------------------
@@ -342,133 +336,6 @@ class Loop:
         """
         self._staged[name] = None
 
-    # --- bookkeeping ------------------------------------------------------------------------------
-
-    def type_of(self, name: str) -> TileType:
-        """The type of a value.
-
-        Args:
-            name: The value's name.
-        """
-        return self._nodes[name].type
-
-    def rename(self, old: str, new: str) -> str:
-        """Give a value another name, everywhere, and to all who hold it.
-
-        Args:
-            old: The name it has.
-            new: The name it gets.
-        """
-        self._check_name(new)
-
-        def moved(name: str | None) -> str | None:
-            return new if name == old else name
-
-        self._nodes = {
-            str(moved(key)): replace(
-                node,
-                name=str(moved(node.name)),
-                uses=tuple(str(moved(u)) for u in node.uses),
-                init=moved(node.init),
-                when=moved(node.when),
-                otherwise=moved(node.otherwise),
-            )
-            for key, node in self._nodes.items()
-        }
-        self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
-        self._staged = {str(moved(s)): None for s in self._staged}
-        self._taken = {str(moved(t)): c for t, c in self._taken.items()}
-        self._when = moved(self._when)
-        self._names = [str(moved(name)) for name in self._names]
-        return new
-
-    def key_of(self, name: str) -> int:
-        """What a value is held by: a number that stays when its name changes.
-
-        Args:
-            name: The value's name.
-        """
-        if name not in self._names:
-            self._names.append(name)
-        return self._names.index(name)
-
-    def name_of(self, key: int) -> str:
-        """What a value is called now.
-
-        Args:
-            key: What ``key_of`` gave.
-        """
-        return self._names[key]
-
-    def _add(self, node: Node) -> str:
-        self._check_name(node.name)
-        self._nodes[node.name] = node
-        return node.name
-
-    def _check_name(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
-            raise ConfigError(
-                f"loop {self.name!r} gives a value the name {name!r}",
-                hint='a name is text: loop.stream("A", ...)',
-                field="name",
-            )
-        if name in self._nodes:
-            raise GraphError(
-                f"loop {self.name!r} has a value {name!r} already",
-                hint="names are given once",
-                field=name,
-            )
-
-    def _fresh(self, stem: str) -> str:
-        number = 1
-        name = stem
-        while name in self._nodes:
-            number += 1
-            name = f"{stem}.{number}"
-        return name
-
-    def _operand(self, value: Tensor | float) -> str:
-        if isinstance(value, Tensor):
-            if value._loop is not self:
-                raise GraphError(
-                    f"{value.name!r} belongs to another loop",
-                    hint="declare it in this one",
-                    field=value.name,
-                )
-            name = value.name
-            if value.carry is None and name in self._taken:
-                raise GraphError(
-                    f"{value.name!r} has become the next value of {self._taken[name]!r}, and is no "
-                    "longer what it was",
-                    hint="use it before it is given to the carry, or what += and becomes() return",
-                    field=value.name,
-                )
-            return name
-        if not isinstance(value, Real):
-            raise ConfigError(
-                f"loop {self.name!r} takes {value!r} for an operand, which is no value of it and "
-                "no number",
-                hint="pass what loop.stream, loop.carry or an op returned, or a number",
-                field="operand",
-            )
-        return self._constant(value).name
-
-    def _constant(self, value: float) -> Tensor:
-        number = _number(value, "operand")
-        for node in self._nodes.values():
-            if node.kind is NodeKind.CONSTANT and repr(node.start) == repr(number):
-                return Tensor(self, node.name)
-        short = f"{number:g}"
-        name = short if short not in self._nodes else self._fresh(repr(number))
-        tile = TileType((), (), F32)
-        node = Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number)
-        return Tensor(self, self._add(node))
-
-    def _users(self, name: str) -> list[Node]:
-        return [n for n in self._nodes.values() if name in n.operands] + [
-            self._nodes[c] for c, u in self._updates.items() if u == name
-        ]
-
     # --- the result -------------------------------------------------------------------------------
 
     @property
@@ -479,7 +346,7 @@ class Loop:
     @property
     def meaning(self) -> Meaning:
         """The declaration as data; raises for values that nothing stored needs, or never change."""
-        return _finish(self.name, self.over, self._nodes, self._updates, self.until)
+        return close(self.name, self.over, self._nodes, self._updates, self.until)
 
     def evaluate(
         self, scalars: Mapping[str, float] | None = None, **arrays: Array
@@ -515,115 +382,3 @@ class Loop:
 
     def __repr__(self) -> str:
         return f"<Loop {self.name} over {self.over}: {len(self._nodes)} values>"
-
-
-def _finish(
-    name: str,
-    over: str,
-    nodes: Mapping[str, Node],
-    updates: Mapping[str, str],
-    until: str | None,
-) -> Meaning:
-    """Close the carries, place every node before, in or after the loop, drop nothing."""
-    stale = [n.name for n in nodes.values() if n.kind is NodeKind.CARRY and n.name not in updates]
-    if stale:
-        raise GraphError(
-            f"loop {name!r}: carry {stale[0]!r} never changes",
-            hint="write c += ..., or c = c.becomes(...); what never changes is a constant",
-            field=stale[0],
-        )
-    table = {
-        n.name: replace(n, uses=(updates[n.name],)) if n.kind is NodeKind.CARRY else n
-        for n in nodes.values()
-    }
-    varies: set[str] = set()
-    for node in table.values():
-        moves = node.kind is NodeKind.LEFT and node.type.dims == (over,)
-        if moves or node.kind in (NodeKind.STREAM, NodeKind.CARRY) or varies & set(node.operands):
-            varies.add(node.name)
-    stored = [n.name for n in table.values() if n.kind is NodeKind.OUTPUT and over in n.type.dims]
-    inside = _needed(table, [*updates.values(), *stored])
-    carry_of = {update: carry for carry, update in updates.items()}
-    placed = [_placed(node, varies, inside, carry_of) for node in table.values()]
-    outputs = [node.name for node in placed if node.kind is NodeKind.OUTPUT]
-    used = _needed({node.name: node for node in placed}, outputs)
-    idle = [node for node in placed if node.name not in used]
-    for node in sorted(idle, key=lambda node: node.kind is not NodeKind.CARRY):
-        raise GraphError(
-            f"loop {name!r}: {node.name!r} is declared but never used by anything stored",
-            hint="store it, use it, or leave it out",
-            field=node.name,
-        )
-    lost = [n.name for n in placed if n.kind is NodeKind.STREAM and n.region is not Region.LOOP]
-    if lost:
-        raise GraphError(
-            f"loop {name!r}: what is stored takes {lost[0]!r} without a carry, and of every "
-            "iteration only the last would be left",
-            hint=f"carry the sum: c = loop.carry(...); c += ...; or store it with {over!r}",
-            field=lost[0],
-        )
-    return Meaning(name, over, tuple(_late(placed)), until)
-
-
-def _number(value: float, field: str) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ConfigError(
-            f"{field} is a number that no float holds",
-            hint=f"values are f32, which ends at {F32.largest:g}",
-            field=field,
-        ) from error
-
-
-def _tile(name: object, dtype: DType | str, dims: Mapping[str, int]) -> TileType:
-    sizes = {dim: plain_int(size) for dim, size in dims.items()}
-    for dim, size in sizes.items():
-        check_int(str(name), dim, size, 1)
-    return TileType(tuple(sizes), tuple(sizes.values()), dtype_for(dtype))
-
-
-def _late(nodes: list[Node]) -> list[Node]:
-    """What only the end needs (a bias, and what is computed of it) moves there: a loop that keeps
-    it would have fewer registers."""
-    early = {name for n in nodes if n.region is Region.LOOP for name in n.operands}
-    found: list[Node] = []
-    for node in reversed(nodes):
-        movable = node.kind in (NodeKind.RESIDENT, NodeKind.OP) and node.region is Region.BEFORE
-        if movable and node.name not in early:
-            node = replace(node, region=Region.AFTER)
-        elif node.region is Region.BEFORE:
-            early |= set(node.operands)
-        found.append(node)
-    return found[::-1]
-
-
-def _needed(table: Mapping[str, Node], roots: list[str]) -> set[str]:
-    """The roots and all they are computed from."""
-    found: set[str] = set()
-    while roots:
-        name = roots.pop()
-        if name not in found:
-            found.add(name)
-            roots.extend(table[name].operands)
-    return found
-
-
-def _placed(node: Node, varies: set[str], inside: set[str], carry_of: Mapping[str, str]) -> Node:
-    """``node`` in its region; after the loop, an update's value is that of its carry."""
-    if node.kind is NodeKind.CARRY or (node.name in inside and node.name in varies):
-        return replace(node, region=Region.LOOP)
-    if node.name not in varies and node.kind is not NodeKind.OUTPUT:
-        return replace(node, region=Region.BEFORE)
-
-    def last(name: str | None) -> str | None:
-        return None if name is None else carry_of.get(name, name)
-
-    return replace(
-        node,
-        region=Region.AFTER,
-        uses=tuple(carry_of.get(use, use) for use in node.uses),
-        init=last(node.init),
-        when=last(node.when),
-        otherwise=last(node.otherwise),
-    )

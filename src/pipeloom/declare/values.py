@@ -1,0 +1,182 @@
+"""The values of a declaration, by names that may still change, and what may be an operand.
+
+A ``Tensor`` holds its value by a key, so that ``named`` and ``becomes`` can rename it for everyone
+who holds it. Names are given once; numbers become constants, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+
+from pipeloom.checks import check_int, plain_int
+from pipeloom.declare.tensor import Tensor
+from pipeloom.errors import ConfigError, GraphError
+from pipeloom.machine.dtypes import F32, DType, dtype_for
+from pipeloom.program.nodes import Node, NodeKind
+from pipeloom.program.tiles import TileType
+
+
+class DeclaredValues:
+    """What a ``Loop`` has collected: values, what carried ones become, and what goes through LDS.
+
+    Args:
+        name: What pages, files and the kernel's symbol call the loop.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not name:
+            raise ConfigError("a loop needs a name", hint='Loop("gemm", ...)', field="name")
+        self.name = name
+        self._nodes: dict[str, Node] = {}
+        self._updates: dict[str, str] = {}
+        self._staged: dict[str, None] = {}
+        self._when: str | None = None
+        self._names: list[str] = []
+        self._taken: dict[str, str] = {}
+
+    def type_of(self, name: str) -> TileType:
+        """The type of a value.
+
+        Args:
+            name: The value's name.
+        """
+        return self._nodes[name].type
+
+    def rename(self, old: str, new: str) -> str:
+        """Give a value another name, everywhere, and to all who hold it.
+
+        Args:
+            old: The name it has.
+            new: The name it gets.
+        """
+        self._check_name(new)
+
+        def moved(name: str | None) -> str | None:
+            return new if name == old else name
+
+        self._nodes = {
+            str(moved(key)): replace(
+                node,
+                name=str(moved(node.name)),
+                uses=tuple(str(moved(u)) for u in node.uses),
+                init=moved(node.init),
+                when=moved(node.when),
+                otherwise=moved(node.otherwise),
+            )
+            for key, node in self._nodes.items()
+        }
+        self._updates = {c: str(moved(u)) for c, u in self._updates.items()}
+        self._staged = {str(moved(s)): None for s in self._staged}
+        self._taken = {str(moved(t)): c for t, c in self._taken.items()}
+        self._when = moved(self._when)
+        self._names = [str(moved(name)) for name in self._names]
+        return new
+
+    def key_of(self, name: str) -> int:
+        """What a value is held by: a number that stays when its name changes.
+
+        Args:
+            name: The value's name.
+        """
+        if name not in self._names:
+            self._names.append(name)
+        return self._names.index(name)
+
+    def name_of(self, key: int) -> str:
+        """What a value is called now.
+
+        Args:
+            key: What ``key_of`` gave.
+        """
+        return self._names[key]
+
+    def _add(self, node: Node) -> str:
+        self._check_name(node.name)
+        self._nodes[node.name] = node
+        return node.name
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(
+                f"loop {self.name!r} gives a value the name {name!r}",
+                hint='a name is text: loop.stream("A", ...)',
+                field="name",
+            )
+        if name in self._nodes:
+            raise GraphError(
+                f"loop {self.name!r} has a value {name!r} already",
+                hint="names are given once",
+                field=name,
+            )
+
+    def _fresh(self, stem: str) -> str:
+        number = 1
+        name = stem
+        while name in self._nodes:
+            number += 1
+            name = f"{stem}.{number}"
+        return name
+
+    def _operand(self, value: Tensor | float) -> str:
+        if isinstance(value, Tensor):
+            if value._loop is not self:
+                raise GraphError(
+                    f"{value.name!r} belongs to another loop",
+                    hint="declare it in this one",
+                    field=value.name,
+                )
+            name = value.name
+            if value.carry is None and name in self._taken:
+                raise GraphError(
+                    f"{value.name!r} has become the next value of {self._taken[name]!r}, and is no "
+                    "longer what it was",
+                    hint="use it before it is given to the carry, or what += and becomes() return",
+                    field=value.name,
+                )
+            return name
+        if not isinstance(value, Real):
+            raise ConfigError(
+                f"loop {self.name!r} takes {value!r} for an operand, which is no value of it and "
+                "no number",
+                hint="pass what loop.stream, loop.carry or an op returned, or a number",
+                field="operand",
+            )
+        return self._constant(value)
+
+    def _constant(self, value: float) -> str:
+        number = number_of(value, "operand")
+        for node in self._nodes.values():
+            if node.kind is NodeKind.CONSTANT and repr(node.start) == repr(number):
+                return node.name
+        short = f"{number:g}"
+        name = short if short not in self._nodes else self._fresh(repr(number))
+        tile = TileType((), (), F32)
+        node = Node(name=name, kind=NodeKind.CONSTANT, type=tile, start=number)
+        return self._add(node)
+
+    def _users(self, name: str) -> list[Node]:
+        return [n for n in self._nodes.values() if name in n.operands] + [
+            self._nodes[c] for c, u in self._updates.items() if u == name
+        ]
+
+
+def number_of(value: float, field: str) -> float:
+    """A number as a float, or what is wrong with it."""
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigError(
+            f"{field} is a number that no float holds",
+            hint=f"values are f32, which ends at {F32.largest:g}",
+            field=field,
+        ) from error
+
+
+def tile_of(name: object, dtype: DType | str, dims: Mapping[str, int]) -> TileType:
+    """The type of a value with these dimensions."""
+    sizes = {dim: plain_int(size) for dim, size in dims.items()}
+    for dim, size in sizes.items():
+        check_int(str(name), dim, size, 1)
+    return TileType(tuple(sizes), tuple(sizes.values()), dtype_for(dtype))
